@@ -19,6 +19,18 @@ const REMEMBERED_CACHES: u32 = 4;
 const MARKS: usize = 8;
 /// How many extents too late it may come.
 const MOST_LATE: u32 = 4;
+/// So many extents are a region, and so many counters know in which regions streams are. The extents near an access are in two
+/// regions at most.
+const REGION: u32 = 128;
+const COUNTERS: usize = 1024;
+const _: () = assert!(MOST_PASSED + MOST_LATE < REGION);
+
+/// The counter of an extent's region.
+#[inline]
+fn counter(extent: u32) -> usize {
+    // Fibonacci hashing: the upper bits of the product.
+    ((extent / REGION).wrapping_mul(0x9e37_79b1) >> (u32::BITS - COUNTERS.ilog2())) as usize
+}
 
 /// The streams of one operation. The columns are separate, so that all streams are compared at once.
 #[derive(Clone, Debug)]
@@ -28,6 +40,8 @@ struct Table {
     /// Where in its extent the latest access ended.
     end: [u32; MOST_STREAMS],
     bytes: [u64; MOST_STREAMS],
+    /// How many streams are in the regions of each counter.
+    streams: [u8; COUNTERS],
     /// Streams that have gone on since the hand last passed, one bit each.
     used: u64,
     hand: usize,
@@ -35,17 +49,34 @@ struct Table {
 
 impl Table {
     fn new() -> Table {
-        Table { at: [u32::MAX; MOST_STREAMS], end: [0; MOST_STREAMS], bytes: [0; MOST_STREAMS], used: 0, hand: 0 }
+        let mut streams = [0; COUNTERS];
+        streams[counter(u32::MAX)] = MOST_STREAMS as u8;
+        let [at, end] = [[u32::MAX; MOST_STREAMS], [0; MOST_STREAMS]];
+        Table { at, end, bytes: [0; MOST_STREAMS], streams, used: 0, hand: 0 }
+    }
+
+    /// Notes where the latest access of a stream was.
+    #[inline]
+    fn is_at(&mut self, index: usize, place: Place) {
+        self.streams[counter(self.at[index])] -= 1;
+        self.streams[counter(place.extent)] += 1;
+        (self.at[index], self.end[index]) = (place.extent, place.within + place.len);
     }
 
     /// The streams that have ended near this extent, one bit each.
     #[inline]
     fn near(&self, extent: u32) -> u64 {
-        let is_near = |at: u32| extent.wrapping_add(MOST_LATE).wrapping_sub(at) <= MOST_LATE + MOST_PASSED;
-        // Most misses are part of no stream. This loop has no branch and no shift, so that it compares several at once.
-        if self.at.iter().fold(0, |any, at| any | u32::from(is_near(*at))) == 0 {
+        // Most misses are part of no stream.
+        let (first, last) = (extent.wrapping_sub(MOST_PASSED), extent.wrapping_add(MOST_LATE));
+        if self.streams[counter(first)] | self.streams[counter(last)] == 0 {
             return 0;
         }
+        self.near_in_region(extent)
+    }
+
+    #[inline(never)]
+    fn near_in_region(&self, extent: u32) -> u64 {
+        let is_near = |at: u32| extent.wrapping_add(MOST_LATE).wrapping_sub(at) <= MOST_LATE + MOST_PASSED;
         (0..).zip(&self.at).fold(0, |near, (index, at)| near | u64::from(is_near(*at)) << index)
     }
 
@@ -83,7 +114,7 @@ impl Table {
                 self.used |= 1 << index;
                 let enters = self.at[index] != place.extent;
                 let bytes = bytes + u64::from(place.len);
-                (self.at[index], self.end[index]) = (place.extent, place.within + place.len);
+                self.is_at(index, place);
                 self.bytes[index] = bytes;
                 Followed { bytes: Bytes(bytes), enters }
             }
@@ -99,7 +130,8 @@ impl Table {
         let index = self.hand;
         self.hand = (self.hand + 1) % MOST_STREAMS;
         let bytes = u64::from(place.len);
-        (self.at[index], self.end[index], self.bytes[index]) = (place.extent, place.within + place.len, bytes);
+        self.is_at(index, place);
+        self.bytes[index] = bytes;
         Followed { bytes: Bytes(bytes), enters: true }
     }
 }
@@ -163,7 +195,32 @@ impl Streams {
 mod tests {
     use super::*;
 
+    use proptest::prelude::*;
+
     const EXTENT: u32 = 65536;
+
+    proptest! {
+        #[test]
+        fn the_streams_near_an_extent_are_those_that_a_look_at_all_of_them_finds(
+            accesses in prop::collection::vec((0u32..40, 0u32..3000), 0..400),
+        ) {
+            let mut table = Table::new();
+            for (step, extent) in accesses {
+                // Some go on where the last one was, some are elsewhere.
+                let extent = if step < 20 { table.at[table.hand].wrapping_add(step) % 100_000 } else { extent };
+                let expected = (0..).zip(table.at).filter(|(_, at)| {
+                    (i64::from(*at) - i64::from(MOST_LATE)..=i64::from(*at) + i64::from(MOST_PASSED)).contains(&i64::from(extent))
+                });
+                let expected = expected.fold(0, |near, (index, _): (u32, u32)| near | 1_u64 << index);
+                // A place that no stream has had yet is at the highest extent, which is none.
+                let unused = (0..).zip(table.at).filter(|(_, at)| *at == u32::MAX);
+                let unused = unused.fold(0, |unused, (index, _): (u32, u32)| unused | 1_u64 << index);
+                prop_assert_eq!(table.near(extent) & !unused, expected & !unused);
+                table.follow(place(extent, 0, EXTENT), |_| true);
+                prop_assert_eq!(table.streams.iter().map(|count| usize::from(*count)).sum::<usize>(), MOST_STREAMS);
+            }
+        }
+    }
 
     fn place(extent: u32, within: u32, len: u32) -> Place {
         Place { extent, within, len, extent_bytes: EXTENT }
