@@ -174,46 +174,82 @@ fn simulate_volumes<const SEVERAL: bool>(
     simulator.outcome(answered)
 }
 
+/// What became of the next request.
+enum Admitted {
+    /// It was submitted to this volume, the last one of those that get it.
+    To { volume: usize },
+    /// It is not due before this time, or not before a reply.
+    NoneBefore(Nanos),
+}
+
 impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     fn replay(&mut self) -> Result<(), SimError> {
+        let (mut admits, mut deadline) = (true, Nanos::MAX);
         loop {
-            let arrival = self.admit()?;
-            if self.in_flight == 0 && self.source.peek().is_none() {
-                return Ok(());
-            }
-            let deadline = self.machine.deadline();
-            let next = self.completions.next().min(self.device_event).min(deadline).min(arrival);
-            // One comparison for both, so that intervals cost nothing unless they are asked for.
-            if next > self.interval_end {
-                self.end_intervals_before(next)?;
-            }
-            // A timer may be overdue, because timers run only between events.
-            self.now = self.now.max(next);
-            self.settle();
-            if deadline <= self.now {
-                self.tick()?;
-            }
+            // What the engine commands is carried out in one place, so that its code is once in the processor's cache.
+            let volume = if admits {
+                match self.admit()? {
+                    Admitted::To { volume } => volume,
+                    Admitted::NoneBefore(arrival) => {
+                        if self.in_flight == 0 && self.source.peek().is_none() {
+                            return Ok(());
+                        }
+                        deadline = self.machine.deadline();
+                        let next = self.completions.next().min(self.device_event).min(deadline).min(arrival);
+                        // One comparison for both, so that intervals cost nothing unless they are asked for.
+                        if next > self.interval_end {
+                            self.end_intervals_before(next)?;
+                        }
+                        // A timer may be overdue, because timers run only between events.
+                        self.now = self.now.max(next);
+                        self.look_at_devices();
+                        admits = false;
+                        continue;
+                    }
+                }
+            } else if self.completions.next() <= self.now {
+                self.complete_next()
+            } else {
+                if deadline <= self.now {
+                    self.tick()?;
+                }
+                admits = true;
+                continue;
+            };
+            self.carry_out(volume);
         }
     }
 
-    /// Completes all commands that devices have finished by now.
     #[inline(always)]
-    fn settle(&mut self) {
+    fn look_at_devices(&mut self) {
         if self.device_event <= self.now {
             self.advance_devices();
         }
+    }
+
+    /// Completes all commands that devices have finished by now, outside of the hot path.
+    #[cold]
+    fn settle(&mut self) {
+        self.look_at_devices();
         while self.completions.next() <= self.now {
-            let tag = self.completions.pop();
-            let (volume, io) = (self.volume_of(tag), self.ids[tag.0 as usize]);
-            self.machine.watch.see(self.now, volume, || Moment::Completed(io));
-            let engine = &mut self.machine.volumes[volume].engine;
-            if SEVERAL {
-                apart::complete(engine, self.now, io, &mut self.commands);
-            } else {
-                engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
-            }
-            self.carry_out(volume);
+            let volume = self.complete_next();
+            self.carry_out_rarely(volume);
         }
+    }
+
+    /// Completes the next command; what the volume that is returned commands then is still to be carried out.
+    #[inline(always)]
+    fn complete_next(&mut self) -> usize {
+        let tag = self.completions.pop();
+        let (volume, io) = (self.volume_of(tag), self.ids[tag.0 as usize]);
+        self.machine.watch.see(self.now, volume, || Moment::Completed(io));
+        let engine = &mut self.machine.volumes[volume].engine;
+        if SEVERAL {
+            apart::complete(engine, self.now, io, &mut self.commands);
+        } else {
+            engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
+        }
+        volume
     }
 
     /// The tag of a command on a device, which several volumes may share.
@@ -296,15 +332,15 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         self.device_event = self.machine.next_device_event();
     }
 
-    /// Admits requests that are due, and returns when the next one is due. A closed loop keeps its depth on each
-    /// volume. The trace is not reordered, so a volume may wait for the turn of another.
-    #[inline]
-    fn admit(&mut self) -> Result<Nanos, SimError> {
-        while SEVERAL || self.in_flight < self.depth {
-            let Some(next) = self.source.peek() else { break };
+    /// Admits the next request if it is due. A closed loop keeps its depth on each volume. The trace is not reordered, so a
+    /// volume may wait for the turn of another.
+    #[inline(always)]
+    fn admit(&mut self) -> Result<Admitted, SimError> {
+        if SEVERAL || self.in_flight < self.depth {
+            let Some(next) = self.source.peek() else { return Ok(Admitted::NoneBefore(Nanos::MAX)) };
             let volumes = self.addressed(next.volume);
             if SEVERAL && self.hosts[volumes.clone()].iter().any(|host| host.in_flight() >= self.depth) {
-                break;
+                return Ok(Admitted::NoneBefore(Nanos::MAX));
             }
             let arrival = match self.speed {
                 None => self.now,
@@ -312,7 +348,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                 Some(speed) => Nanos((next.at.0 as f64 / speed) as u64),
             };
             if arrival > self.now {
-                return Ok(arrival);
+                return Ok(Admitted::NoneBefore(arrival));
             }
             let request = self.source.take()?.expect("it was just seen");
             for (distance, near) in [(FAR, false), (NEAR, true)] {
@@ -327,12 +363,17 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                     }
                 }
             }
+            let last = volumes.end - 1;
             for volume in volumes {
                 let request = Request { op: request.op, offset: request.offset, len: request.len };
                 self.submit(volume, arrival, request);
+                if SEVERAL && volume != last {
+                    self.carry_out_rarely(volume);
+                }
             }
+            return Ok(Admitted::To { volume: last });
         }
-        Ok(Nanos::MAX)
+        Ok(Admitted::NoneBefore(Nanos::MAX))
     }
 
     /// The volumes of the drive that get a request of this volume of the trace.
@@ -347,7 +388,8 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
     }
 
-    #[inline]
+    /// Submits a request; what the volume commands then is still to be carried out.
+    #[inline(always)]
     fn submit(&mut self, volume: usize, arrived: Nanos, request: Request) {
         let host = &mut self.hosts[volume];
         let pending = Pending { arrived, op: request.op, len: request.len, covered: host.times.covered() };
@@ -386,7 +428,6 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                 engine.evict(self.now, range, &mut self.commands);
             }
         }
-        self.carry_out(volume);
     }
 
     /// Gives the commands of a volume's engine to the devices, outside of the hot path.
