@@ -1,7 +1,7 @@
 //! `peryton check`: reports what is wrong with a volume that is not being served.
 
 use peryton_drive::VolumeSpec;
-use peryton_engine::{Inspection, Opened, Placement, Verdict};
+use peryton_engine::{Inspection, OpenError, Opened, Placement, Verdict};
 use serde_json::{Value, json};
 
 use crate::{failure::Failure, output, volume};
@@ -72,10 +72,13 @@ pub fn opened_json(opened: &Opened) -> Value {
 
 fn text(spec: &VolumeSpec, found: &Inspection) -> String {
     let mut text = String::new();
-    let verdict = match found.verdict {
-        Verdict::Clean => "clean",
-        Verdict::Repairable => "repairable",
-        Verdict::Damaged => "damaged",
+    let verdict = match (found.verdict, &found.opened) {
+        (Verdict::Clean, _) => "clean",
+        (Verdict::Repairable, _) => "repairable",
+        (Verdict::Damaged, Err(OpenError::Mismatch { .. } | OpenError::Swapped { .. } | OpenError::Foreign { .. })) => {
+            "not inspected: the volume itself may be in order"
+        }
+        (Verdict::Damaged, _) => "damaged",
     };
     if let Ok(opened) = &found.opened {
         let (volume, times) = (opened.volume.0, opened.generation.saturating_sub(1));
