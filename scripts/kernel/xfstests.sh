@@ -5,7 +5,9 @@
 #
 # FOLDER is a checkout of xfstests that was built on this machine (https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git; its README
 # names the packages that it needs). FSTYP is ext4 or xfs (default: ext4); PLACEMENT is a placement of scripts/kernel/drive.py
-# (default: tiering); PERYTON is the command (default: target/quick/peryton). Results are written to the current folder's `results`.
+# (default: tiering), or `none` for the slow disks alone, to compare with; PERYTON is the command (default: target/quick/peryton);
+# MACHINE is vm, or uml for scripts/uml, where a test takes a tenth of the time (default: vm). Results are written to the current
+# folder's `results`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -25,7 +27,7 @@ if [[ ${1:-} != --inside ]]; then
   done
   mkdir -p results
   status=0
-  "$here/../vm" --mem 3072 "${arguments[@]}" -- bash "$here/xfstests.sh" --inside "$(realpath "$folder")" "$peryton" "${FSTYP:-ext4}" \
+  "$here/../${MACHINE:-vm}" --mem 3072 "${arguments[@]}" -- bash "$here/xfstests.sh" --inside "$(realpath "$folder")" "$peryton" "${FSTYP:-ext4}" \
     "${PLACEMENT:-tiering}" "$PWD/results" "$@" || status=$?
   exit "$status"
 fi
@@ -33,7 +35,7 @@ fi
 shift
 folder=$1 peryton=$2 fstyp=$3 placement=$4 results=$5
 shift 5
-modprobe -a nbd dm-log-writes dm-flakey dm-snapshot dm-thin-pool "$fstyp" 2>/dev/null || true
+modprobe -a nbd loop configs dm-log-writes dm-flakey dm-snapshot dm-thin-pool "$fstyp" 2>/dev/null || true
 mkdir -p /run/test /run/scratch /run/drive
 serve() { # NAME FAST SLOW DEVICE
   python3 - "$@" "$peryton" "$placement" "$here" <<'PYTHON'
@@ -49,13 +51,20 @@ guest.attach(drive, sys.argv[4])
 PYTHON
 }
 modprobe nbd
-serve test /dev/vda /dev/vdb /dev/nbd0
-serve scratch /dev/vdc /dev/vdd /dev/nbd1
-"mkfs.$fstyp" -q /dev/nbd0
+if [[ $placement == none ]]; then
+  test=$(readlink -f /dev/vdb) scratch=$(readlink -f /dev/vdd)
+else
+  test=/dev/nbd0 scratch=/dev/nbd1
+  serve test /dev/vda /dev/vdb $test
+  serve scratch /dev/vdc /dev/vdd $scratch
+fi
+"mkfs.$fstyp" -q $test
 getent passwd fsgqa >/dev/null || useradd -m fsgqa
 getent passwd fsgqa2 >/dev/null || useradd fsgqa2
 getent passwd 123456-fsgqa >/dev/null || useradd --badname 123456-fsgqa 2>/dev/null || true
-export FSTYP=$fstyp TEST_DEV=/dev/nbd0 TEST_DIR=/run/test SCRATCH_DEV=/dev/nbd1 SCRATCH_MNT=/run/scratch LOGWRITES_DEV=/dev/vde RESULT_BASE=$results
+export FSTYP=$fstyp TEST_DEV=$test TEST_DIR=/run/test SCRATCH_DEV=$scratch SCRATCH_MNT=/run/scratch LOGWRITES_DEV=/dev/vde RESULT_BASE=$results
+# No udev runs here: `udevadm settle`, which dmsetup and the tests call, would wait two minutes for it each time.
+mkdir -p /run/bin && ln -sf /bin/true /run/bin/udevadm && export PATH=/run/bin:$PATH
 cd "$folder"
 [[ $# -gt 0 ]] || set -- -g quick
 ./check "$@"
