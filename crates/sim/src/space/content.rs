@@ -8,7 +8,7 @@ use std::{
 
 use twox_hash::XxHash3_128;
 
-use super::SpaceError;
+use super::error::SpaceError;
 
 /// How much of a file is read at a time.
 const PIECE: usize = 1 << 20;

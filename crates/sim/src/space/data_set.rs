@@ -13,7 +13,7 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 
-use super::{Row, SpaceError};
+use super::{error::SpaceError, point::Row};
 use crate::{Column, Columns, parquet_table};
 
 /// Parts with fewer rows than this are small.

@@ -3,8 +3,10 @@ use std::{io, path::PathBuf};
 use peryton_trace::SourceError;
 use thiserror::Error;
 
-use super::MOST_POINTS;
 use crate::DesignError;
+
+/// The most points of a space: what is known of them is kept in memory.
+pub const MOST_POINTS: usize = 100_000;
 
 /// The reason why a sweep cannot begin, or ended. Every message is one line.
 #[derive(Debug, Error)]

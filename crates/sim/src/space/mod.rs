@@ -19,10 +19,7 @@ mod run;
 pub use axis::{Axis, Scale, Unit, Values};
 pub use content::file_hash;
 pub use data_set::DataSet;
-pub use error::SpaceError;
+pub use error::{MOST_POINTS, SpaceError};
 pub use point::{Point, PointTrace, Prepared, Row};
 pub use read::Space;
 pub use run::{SweepDone, SweepProgress, sweep_into};
-
-/// The most points of a space: what is known of them is kept in memory.
-pub const MOST_POINTS: usize = 100_000;

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, path::PathBuf};
 
-use super::{Row, SpaceError};
+use super::{error::SpaceError, point::Row};
 
 /// A folder of rows; this build cannot make one.
 #[derive(Debug)]

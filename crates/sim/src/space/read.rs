@@ -12,9 +12,9 @@ use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
 use super::{
-    MOST_POINTS, SpaceError,
     axis::{Axis, Scale, Unit, Values},
     content,
+    error::{MOST_POINTS, SpaceError},
     point::{self, Point, PointTrace},
 };
 use crate::{DesignText, Replay, document::one_line, is_design_key, key_values::override_text, nearest_design_key};

@@ -12,7 +12,7 @@ use peryton_device::flash::Images;
 use peryton_trace::Source;
 use peryton_units::Bytes;
 
-use super::{DataSet, Row, Space, SpaceError};
+use super::{data_set::DataSet, error::SpaceError, point::Row, read::Space};
 
 /// The most memory for images of preconditioned flash.
 const IMAGES: Bytes = Bytes::gib(1);
