@@ -15,7 +15,7 @@ use crate::{
     output, terminal,
     verbs::{
         check, clean, completions, detach, devices, dump, events, format, init, keys, man, readmit, repair, schema,
-        serve, set, sim, status, supervise, top, trace, ublk,
+        serve, set, sim, status, supervise, sweep, top, trace, ublk,
     },
 };
 
@@ -41,6 +41,8 @@ pub enum Verb {
     Init(init::Args),
     /// Simulate one or several designs under a trace, and compare them
     Sim(sim::Args),
+    /// Simulate designs, traces, replays and values of keys, each with each, into a data set of Parquet
+    Sweep(sweep::Args),
     /// Describe, convert and generate traces
     #[command(subcommand)]
     Trace(trace::Verb),
@@ -174,6 +176,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
     match cli.verb {
         Verb::Init(args) => init::run(&args),
         Verb::Sim(args) => sim::run(args),
+        Verb::Sweep(args) => sweep::run(&args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Devices(args) => devices::run(args),
         #[cfg(feature = "plan")]

@@ -1,5 +1,7 @@
 //! Reports as columns of a table, for spreadsheets, Parquet and data frames.
 
+#[cfg(feature = "parquet")]
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 use serde::Serialize;
@@ -86,8 +88,49 @@ impl Columns {
             ("to_us".to_owned(), Column::Number(to)),
             ("count".to_owned(), Column::Whole(count)),
         ];
+        Columns::of_columns(columns, rows)
+    }
+
+    /// A table of columns of the same length.
+    pub(crate) fn of_columns(columns: Vec<(String, Column)>, rows: usize) -> Columns {
         let at = columns.iter().enumerate().map(|(index, (name, _))| (name.clone(), index)).collect();
         Columns { columns, at, rows }
+    }
+
+    /// The rows of tables one after the other. A column that a table does not have is absent in its rows.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn joined(tables: Vec<Columns>) -> Columns {
+        let mut all = Columns::default();
+        for table in tables {
+            for (name, column) in table.columns {
+                let index = all.at.get(&name).copied().unwrap_or_else(|| {
+                    all.columns.push((name.clone(), column.empty()));
+                    all.at.insert(name, all.columns.len() - 1);
+                    all.columns.len() - 1
+                });
+                let into = &mut all.columns[index].1;
+                into.lengthen(all.rows);
+                into.append(column);
+            }
+            all.rows += table.rows;
+        }
+        let rows = all.rows;
+        all.columns.iter_mut().for_each(|(_, column)| column.lengthen(rows));
+        all
+    }
+
+    /// These rows, in this order, without columns that are absent in all of them.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn rows_at(&self, rows: &[usize]) -> Columns {
+        let columns = self.columns.iter().map(|(name, column)| (name.clone(), column.rows_at(rows)));
+        Columns::of_columns(columns.filter(|(_, column)| !column.is_absent()).collect(), rows.len())
+    }
+
+    /// The same columns in an order of their names.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn sorted_by_name(mut self, order: impl Fn(&str, &str) -> Ordering) -> Columns {
+        self.columns.sort_by(|(a, _), (b, _)| order(a, b));
+        Columns::of_columns(self.columns, self.rows)
     }
 
     /// A row for each warning of each report: `report`, `design`, `code`, `message` and `remedy`.
@@ -117,8 +160,7 @@ impl Columns {
     pub fn numbered(mut self, name: &str) -> Columns {
         let numbers = (0..self.rows as u64).map(Some).collect();
         self.columns.insert(0, (name.to_owned(), Column::Whole(numbers)));
-        self.at = self.columns.iter().enumerate().map(|(index, (name, _))| (name.clone(), index)).collect();
-        self
+        Columns::of_columns(self.columns, self.rows)
     }
 
     /// The columns with their names.
@@ -202,6 +244,75 @@ impl Column {
             Column::Truth(column) if column.len() < rows => column.resize(rows, None),
             Column::Text(column) if column.len() < rows => column.resize(rows, None),
             _ => {}
+        }
+    }
+
+    /// The value in a row; `None` if it is absent.
+    #[cfg(feature = "parquet")]
+    pub(crate) fn value(&self, row: usize) -> Option<Value> {
+        match self {
+            Column::Whole(column) => column[row].map(Value::from),
+            Column::Number(column) => column[row].map(Value::from),
+            Column::Truth(column) => column[row].map(Value::from),
+            Column::Text(column) => column[row].clone().map(Value::from),
+        }
+    }
+
+    #[cfg(feature = "parquet")]
+    fn empty(&self) -> Column {
+        self.rows_at(&[])
+    }
+
+    /// The values in these rows.
+    #[cfg(feature = "parquet")]
+    fn rows_at(&self, rows: &[usize]) -> Column {
+        fn taken<T: Clone>(values: &[Option<T>], rows: &[usize]) -> Vec<Option<T>> {
+            rows.iter().map(|row| values[*row].clone()).collect()
+        }
+        match self {
+            Column::Whole(values) => Column::Whole(taken(values, rows)),
+            Column::Number(values) => Column::Number(taken(values, rows)),
+            Column::Truth(values) => Column::Truth(taken(values, rows)),
+            Column::Text(values) => Column::Text(taken(values, rows)),
+        }
+    }
+
+    #[cfg(feature = "parquet")]
+    fn is_absent(&self) -> bool {
+        match self {
+            Column::Whole(values) => values.iter().all(Option::is_none),
+            Column::Number(values) => values.iter().all(Option::is_none),
+            Column::Truth(values) => values.iter().all(Option::is_none),
+            Column::Text(values) => values.iter().all(Option::is_none),
+        }
+    }
+
+    /// Adds the values of another column. Figures have one type in all tables; if another version had another one, numbers
+    /// stay numbers and everything else is absent.
+    #[cfg(feature = "parquet")]
+    fn append(&mut self, other: Column) {
+        match (self, other) {
+            (Column::Whole(values), Column::Whole(more)) => values.extend(more),
+            (Column::Number(values), Column::Number(more)) => values.extend(more),
+            (Column::Truth(values), Column::Truth(more)) => values.extend(more),
+            (Column::Text(values), Column::Text(more)) => values.extend(more),
+            (Column::Number(values), Column::Whole(more)) => {
+                values.extend(more.into_iter().map(|number| number.map(|number| number as f64)));
+            }
+            (mine, other) => {
+                let rows = mine.len() + other.len();
+                mine.lengthen(rows);
+            }
+        }
+    }
+
+    #[cfg(feature = "parquet")]
+    fn len(&self) -> usize {
+        match self {
+            Column::Whole(values) => values.len(),
+            Column::Number(values) => values.len(),
+            Column::Truth(values) => values.len(),
+            Column::Text(values) => values.len(),
         }
     }
 

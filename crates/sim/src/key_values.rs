@@ -20,6 +20,12 @@ impl KeyValues {
     }
 }
 
+/// A value as in an override, `KEY=VALUE`: a text as it is, unless TOML would read it as something else.
+pub fn override_text(value: &toml::Value) -> String {
+    let is_bare = |text: &&str| !text.is_empty() && text.trim() == *text && text.parse::<toml::Value>().is_err();
+    value.as_str().filter(is_bare).map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// Cuts at the commas that are not within brackets or quotes.
 fn apart(text: &str) -> Vec<&str> {
     let (mut parts, mut from, mut depth, mut quote) = (Vec::new(), 0, 0i32, None);

@@ -71,6 +71,7 @@ mod request_source;
 mod run;
 mod sensitivity;
 mod simulator;
+mod space;
 mod sweep;
 mod tables;
 mod together;
@@ -92,7 +93,7 @@ pub use extent_curve::extent_curve;
 pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};
 pub use interval_report::{DeviceInterval, IntervalLog, IntervalMoves, IntervalReport};
 pub use intervals::MOST_ROWS;
-pub use key_values::KeyValues;
+pub use key_values::{KeyValues, override_text};
 pub use latency::{LatencyHistogram, LatencySummary};
 pub use latency_report::{Latency, LatencyHistograms};
 pub use lifetime_interval::{LEAST_PARTS, LifetimeInterval};
@@ -107,6 +108,10 @@ pub use report::{AdmissionReport, Cost, DeviceReport, MoveReport, PartitionRepor
 pub use report_schema::{report_schema, reports_schema};
 pub use run::{Progress, TraceFactory, run, run_observed, run_one};
 pub use sensitivity::{Sensitivity, SimulationsDone, Subject, Swing, sensitivity};
+pub use space::{
+    Axis, DataSet, MOST_POINTS as MOST_SWEEP_POINTS, Point, PointTrace, Prepared, Row, Scale as AxisScale, Space,
+    SpaceError, SweepDone, SweepProgress, Unit as AxisUnit, Values, file_hash, sweep_into,
+};
 pub use sweep::{SweepError, Swept, sweep};
 pub use tables::{TableError, TableFolder};
 pub use together::run_together;

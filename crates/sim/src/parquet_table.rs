@@ -1,14 +1,19 @@
 //! A table of columns as Parquet, and as Arrow.
 
 use std::{
+    fs::File,
     io::{self, Write},
     sync::Arc,
 };
 
-use arrow_array::{ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array};
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Float64Array, RecordBatch, StringArray, UInt64Array,
+    cast::AsArray,
+    types::{Float64Type, UInt64Type},
+};
 use arrow_schema::{DataType, Field, Schema};
 use parquet::{
-    arrow::ArrowWriter,
+    arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder},
     basic::{Compression, ZstdLevel},
     file::{metadata::KeyValue, properties::WriterProperties},
 };
@@ -54,4 +59,34 @@ pub(crate) fn write<W: Write + Send>(table: &Columns, out: W) -> io::Result<W> {
     let mut writer = ArrowWriter::try_new(out, batch.schema(), Some(properties)).map_err(io::Error::other)?;
     writer.write(&batch).map_err(io::Error::other)?;
     writer.into_inner().map_err(io::Error::other)
+}
+
+/// Reads a table that [`write`] wrote.
+pub(crate) fn read(file: File) -> io::Result<Columns> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| builder.build());
+    let batches = reader.map_err(io::Error::other)?.map(|batch| batch.map(|batch| Columns::of_arrow(&batch)));
+    let batches = batches.collect::<Result<Option<Vec<_>>, _>>().map_err(io::Error::other)?;
+    batches.map(Columns::joined).ok_or_else(|| io::Error::other("has columns of a type that no table of reports has"))
+}
+
+impl Columns {
+    /// The columns of a batch; `None` if a table of reports cannot have one of them.
+    fn of_arrow(batch: &RecordBatch) -> Option<Columns> {
+        let column = |array: &ArrayRef| {
+            Some(match array.data_type() {
+                DataType::UInt64 => Column::Whole(array.as_primitive::<UInt64Type>().iter().collect()),
+                DataType::Float64 => Column::Number(array.as_primitive::<Float64Type>().iter().collect()),
+                DataType::Boolean => Column::Truth(array.as_boolean().iter().collect()),
+                DataType::Utf8 => {
+                    Column::Text(array.as_string::<i32>().iter().map(|text| text.map(str::to_owned)).collect())
+                }
+                _ => return None,
+            })
+        };
+        let schema = batch.schema();
+        let pairs = schema.fields().iter().zip(batch.columns());
+        let columns =
+            pairs.map(|(field, array)| Some((field.name().clone(), column(array)?))).collect::<Option<_>>()?;
+        Some(Columns::of_columns(columns, batch.num_rows()))
+    }
 }

@@ -27,6 +27,7 @@ pub mod sim;
 pub mod size;
 pub mod status;
 pub mod supervise;
+pub mod sweep;
 pub mod top;
 pub mod trace;
 #[cfg(feature = "plan")]

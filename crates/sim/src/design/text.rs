@@ -43,6 +43,16 @@ impl DesignText {
         DesignText { text: text.into(), file: name.clone(), name }
     }
 
+    /// The name that the design has unless it names itself.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The text.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
     /// The design, with these overrides.
     ///
     /// # Errors
