@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the tools that the build needs, if it runs as root on Debian, through apt-get. Elsewhere it says what is missing
-# and continues, so that the build can still be tried. With the argument `test` it also installs the NBD clients and the databases
-# that the tests use; tests whose tools are missing are skipped.
+# and continues, so that the build can still be tried. With the argument `test` it also installs the NBD clients, the databases
+# and the browser that the tests use; tests whose tools are missing are skipped.
 set -euo pipefail
 
 missing=()
@@ -22,6 +22,7 @@ if [[ ${1:-} == test ]]; then
   command -v losetup >/dev/null || packages+=(mount)
   command -v sqlite3 >/dev/null || packages+=(sqlite3)
   command -v promtool >/dev/null || packages+=(prometheus)
+  command -v chromium >/dev/null || command -v chromium-browser >/dev/null || packages+=(chromium)
   compgen -G '/usr/lib/postgresql/*/bin/pgbench' >/dev/null || packages+=(postgresql)
   if [[ ${#packages[@]} -gt 0 ]]; then
     # The tests start a server of their own; Debian's package would start another.

@@ -454,6 +454,18 @@ impl Engine {
         drive!(mut self, drive => drive.take_records(take));
     }
 
+    /// From now on keeps which extents' entries in the map change ([`Engine::take_changed_extents`]), for an observer. It changes
+    /// nothing else; an engine that keeps records is not watched.
+    pub fn watch_extents(&mut self) {
+        drive!(mut self, drive => drive.watch_extents());
+    }
+
+    /// Hands out each extent whose entry in the map has changed since the last time: its number, whether it has a place that the map
+    /// names (a cache: a copy on the fast device), and whether that is newer than its home.
+    pub fn take_changed_extents(&mut self, take: impl FnMut(u32, bool, bool)) {
+        drive!(mut self, drive => drive.take_changed_extents(take));
+    }
+
     /// Stores the driver's notes, at most 3,584 bytes, which [`Opened`] returns.
     ///
     /// # Errors

@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use peryton_format::{
+    entry::MapEntry,
     storage::Storage,
     superblock::VolumeId,
     takeover::{Contents, Found, Record},
@@ -268,6 +269,14 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Hands out what has changed since the last time.
     #[inline]
     fn take_records(&mut self, _take: &mut impl FnMut(Record)) {}
+
+    // An observer.
+
+    /// From now on keeps which entries of the map change, for [`PlacementOps::take_changed_extents`].
+    fn watch_extents(&mut self) {}
+
+    /// Hands out the entries that have changed since the last time.
+    fn take_changed_extents(&mut self, _take: &mut impl FnMut(u32, MapEntry)) {}
 
     // Failing devices.
 

@@ -16,7 +16,6 @@ mod lifetime_told;
 mod new_design;
 mod output;
 mod page;
-mod remarks;
 mod replay_args;
 mod sensitivity;
 mod table;

@@ -7,7 +7,12 @@ use peryton_device::DeviceStats;
 use peryton_engine::Stats;
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::{SimError, latency::RecentLatencies, latency_report::Latency};
+use crate::{
+    SimError,
+    course::{COURSE_BEGINS, COURSE_ROWS, CoarseTimes},
+    latency::RecentLatencies,
+    latency_report::Latency,
+};
 
 /// The most rows of the intervals of a run in memory: each interval has one for the drive and one for each member of its
 /// devices. With two devices there are 349,525 intervals at most (four days of seconds), and they take about 500 MB.
@@ -46,6 +51,24 @@ impl EngineCounts {
             self.bytes_migrated += log.bytes_migrated;
             self.reads += log.reads;
             self.reads_from_log += log.reads_from_log;
+        }
+    }
+
+    /// Adds what was counted in the next interval.
+    fn and(&self, next: &EngineCounts) -> EngineCounts {
+        EngineCounts {
+            fast_hits: self.fast_hits + next.fast_hits,
+            fast_misses: self.fast_misses + next.fast_misses,
+            promotions: self.promotions + next.promotions,
+            demotions: self.demotions + next.demotions,
+            writebacks: self.writebacks + next.writebacks,
+            moved_bytes: self.moved_bytes + next.moved_bytes,
+            cancelled: self.cancelled + next.cancelled,
+            bytes_appended: self.bytes_appended + next.bytes_appended,
+            bytes_direct: self.bytes_direct + next.bytes_direct,
+            bytes_migrated: self.bytes_migrated + next.bytes_migrated,
+            reads: self.reads + next.reads,
+            reads_from_log: self.reads_from_log + next.reads_from_log,
         }
     }
 
@@ -99,6 +122,25 @@ impl DeviceCounts {
         }
     }
 
+    /// Adds what was counted in the next interval.
+    fn and(&self, next: &DeviceCounts) -> DeviceCounts {
+        DeviceCounts {
+            reads: self.reads + next.reads,
+            writes: self.writes + next.writes,
+            bytes_read: self.bytes_read + next.bytes_read,
+            bytes_written: self.bytes_written + next.bytes_written,
+            busy: self.busy + next.busy,
+            standby: self.standby + next.standby,
+            energy_j: self.energy_j + next.energy_j,
+            start_stops: self.start_stops + next.start_stops,
+            erases: self.erases.zip(next.erases).map(|(ours, theirs)| ours + theirs),
+            nand_bytes_written: self
+                .nand_bytes_written
+                .zip(next.nand_bytes_written)
+                .map(|(ours, theirs)| ours + theirs),
+        }
+    }
+
     /// What was counted since `before`. A model that counts the end of a command ahead may
     /// have a little less afterwards.
     fn since(&self, before: &DeviceCounts) -> DeviceCounts {
@@ -144,6 +186,22 @@ pub(crate) struct Interval {
     pub(crate) devices: Box<[DeviceCounts]>,
 }
 
+impl Interval {
+    /// Makes one interval of this one and the next; their response times are put together elsewhere.
+    fn and(self, next: &Interval) -> Interval {
+        Interval {
+            to: next.to,
+            requests: self.requests + next.requests,
+            bytes_read: self.bytes_read + next.bytes_read,
+            bytes_written: self.bytes_written + next.bytes_written,
+            engine: self.engine.and(&next.engine),
+            dirty: next.dirty,
+            devices: self.devices.iter().zip(&next.devices).map(|(ours, theirs)| ours.and(theirs)).collect(),
+            ..self
+        }
+    }
+}
+
 /// The response times since the last interval ended.
 #[derive(Debug, Default)]
 struct RecentTimes {
@@ -168,9 +226,38 @@ pub(crate) struct Intervals {
     requests: u64,
     bytes: [u64; 2],
     rows: Vec<Interval>,
+    /// Of a course, which has few intervals however long the run: the response times of the present one, and of each row.
+    course: Option<(CoarseTimes, Vec<CoarseTimes>)>,
 }
 
 impl Intervals {
+    /// A course over time: intervals that become longer as the run goes on, so that there are never more than [`COURSE_ROWS`].
+    pub(crate) fn course(members: usize) -> Intervals {
+        let course = Some((CoarseTimes::default(), Vec::new()));
+        Intervals { course, ..Intervals::new(COURSE_BEGINS, members) }
+    }
+
+    /// Makes one interval of two.
+    fn fold(&mut self) {
+        let Some((_, times)) = &mut self.course else { return };
+        let mut rows = std::mem::take(&mut self.rows).into_iter();
+        while let Some(row) = rows.next() {
+            self.rows.push(match rows.next() {
+                Some(next) => row.and(&next),
+                None => row,
+            });
+        }
+        *times = times
+            .chunks(2)
+            .map(|two| {
+                let mut sum = two[0].clone();
+                two[1..].iter().for_each(|next| sum.add(next));
+                sum
+            })
+            .collect();
+        self.length = Nanos(self.length.0.saturating_mul(2));
+    }
+
     /// Intervals of a drive whose devices have so many members.
     pub(crate) fn new(length: Nanos, members: usize) -> Intervals {
         Intervals {
@@ -183,6 +270,7 @@ impl Intervals {
             requests: 0,
             bytes: [0; 2],
             rows: Vec::new(),
+            course: None,
         }
     }
 
@@ -199,16 +287,25 @@ impl Intervals {
     /// Counts an answer.
     pub(crate) fn answered(&mut self, op: Op, span: Nanos, len: Bytes) {
         self.requests += 1;
+        match op {
+            Op::Read => self.bytes[0] += len.0,
+            Op::Write => self.bytes[1] += len.0,
+            Op::Flush | Op::Discard => {}
+        }
+        if let Some((times, _)) = &mut self.course {
+            let kind = match op {
+                Op::Read => 0,
+                Op::Write => 1,
+                Op::Flush => 2,
+                Op::Discard => 3,
+            };
+            times.record(kind, span);
+            return;
+        }
         self.times.all.record(span);
         match op {
-            Op::Read => {
-                self.bytes[0] += len.0;
-                self.times.reads.record(span);
-            }
-            Op::Write => {
-                self.bytes[1] += len.0;
-                self.times.writes.record(span);
-            }
+            Op::Read => self.times.reads.record(span),
+            Op::Write => self.times.writes.record(span),
             Op::Flush => self.times.flushes.record(span),
             Op::Discard => {}
         }
@@ -217,6 +314,9 @@ impl Intervals {
     /// Checks that there may be as many intervals as it takes to reach `until`.
     pub(crate) fn check(&self, until: Nanos) -> Result<(), SimError> {
         let so_far = until.saturating_sub(self.since);
+        if self.course.is_some() {
+            return Ok(());
+        }
         if so_far.0 / self.length.0 < self.most {
             return Ok(());
         }
@@ -248,6 +348,12 @@ impl Intervals {
         });
         self.before = (engine, devices);
         self.ended = to;
+        if let Some((times, of_rows)) = &mut self.course {
+            of_rows.push(std::mem::take(times));
+            if self.rows.len() == COURSE_ROWS {
+                self.fold();
+            }
+        }
     }
 
     /// Whether the measured span has a part that is in no interval yet.
@@ -255,7 +361,10 @@ impl Intervals {
         now > self.ended || self.rows.is_empty()
     }
 
-    pub(crate) fn into_rows(self) -> Vec<Interval> {
+    pub(crate) fn into_rows(mut self) -> Vec<Interval> {
+        if let Some((_, times)) = &self.course {
+            self.rows.iter_mut().zip(times).for_each(|(row, times)| row.latency = times.latency());
+        }
         self.rows
     }
 }

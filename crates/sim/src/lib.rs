@@ -35,6 +35,7 @@ mod array;
 mod array_report;
 mod columns;
 mod comment;
+mod course;
 mod curve_policy;
 mod curves;
 mod design;
@@ -63,6 +64,7 @@ mod parquet_table;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_parquet_table.rs"]
 mod parquet_table;
+mod picture;
 mod queue;
 mod redundancy;
 mod report;
@@ -76,6 +78,7 @@ mod sweep;
 mod tables;
 mod together;
 mod touched;
+mod use_map;
 mod volume_report;
 mod warnings;
 mod wear_parts;
@@ -103,6 +106,7 @@ pub use off_estimate::{MainFigures, OffEstimate};
 pub use options::{Fit, Options, ParseReplayError, Replay};
 /// The statistics of a log; part of a [`Report`].
 pub use peryton_engine::LoggingStats;
+pub use picture::Picture;
 pub use redundancy::{ParseRedundancyError, Redundancy};
 pub use report::{AdmissionReport, Cost, DeviceReport, MoveReport, PartitionReport, Report};
 pub use report_schema::{report_schema, reports_schema};
@@ -115,5 +119,6 @@ pub use space::{
 pub use sweep::{SweepError, Swept, sweep};
 pub use tables::{TableError, TableFolder};
 pub use together::run_together;
+pub use use_map::{MoveMap, UseMap};
 pub use volume_report::VolumeReport;
 pub use warnings::{Warned, Warning, warned};

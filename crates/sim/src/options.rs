@@ -115,11 +115,22 @@ pub struct Options {
     pub limit: Option<u64>,
     /// Also report what is counted in each interval of this length ([`Report::intervals`](crate::Report::intervals)).
     pub interval: Option<Nanos>,
+    /// Also keep what a page draws of the run: its course over time, and which parts of the volume were used and moved
+    /// ([`Report::picture`](crate::Report::picture)). It takes a few megabytes, however long the run.
+    pub picture: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
         let replay = Replay::Timed { speed: 1.0 };
-        Options { replay, fit: Fit::Strict, warm_up: false, warm_up_requests: 0, limit: None, interval: None }
+        Options {
+            replay,
+            fit: Fit::Strict,
+            warm_up: false,
+            warm_up_requests: 0,
+            limit: None,
+            interval: None,
+            picture: false,
+        }
     }
 }

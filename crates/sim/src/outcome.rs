@@ -7,7 +7,7 @@ use peryton_units::Nanos;
 
 use crate::{
     ftl_bounds::FtlBounds, intervals::Interval, latency::ResponseTimes, redundancy::ArrayWrites, touched::Touched,
-    wear_parts::WearParts,
+    use_map::UseMap, wear_parts::WearParts,
 };
 
 /// The measurements from the first request (or the end of the warm-up) to the last reply.
@@ -30,6 +30,8 @@ pub(crate) struct Outcome {
     pub(crate) wear: WearParts,
     /// What was counted in each interval, if that was asked for.
     pub(crate) intervals: Vec<Interval>,
+    /// The course over time, and the parts of the volume that were used, if that was asked for.
+    pub(crate) picture: Option<(Vec<Interval>, UseMap)>,
     /// What redundancy made of the writes to each device of the design.
     pub(crate) arrays: Vec<Option<ArrayWrites>>,
     pub(crate) wrapped: u64,

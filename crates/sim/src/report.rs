@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
-    Design, DeviceDesign, Options,
+    Design, DeviceDesign, Options, Picture,
     array_report::{self, ArrayReport},
     ftl_bounds::{FtlBounds, FtlReport},
     interval_report::IntervalReport,
@@ -196,6 +196,10 @@ pub struct Report {
     /// What was counted in each interval of the measured span; the last one may be shorter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<IntervalReport>,
+    /// What a page draws of the run, if that was asked for. It is in no file: intervals have more.
+    #[serde(skip)]
+    #[schemars(skip)]
+    pub picture: Option<Picture>,
     /// The figures with each estimated value of the devices off, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sensitivity: Option<Vec<OffEstimate>>,
@@ -493,6 +497,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         latency_histogram_us: histograms_of(&outcome.times),
         interval_s: options.interval.map(Nanos::as_s_f64),
         intervals: Vec::new(),
+        picture: None,
         sensitivity: None,
     };
     report.warnings = warnings::of(design, options, outcome, &report);

@@ -4,7 +4,7 @@ use peryton_trace::{Source, TraceError};
 use rayon::prelude::*;
 
 use crate::{
-    Design, Options, Report, SimError, interval_report,
+    Design, Options, Picture, Report, SimError, interval_report,
     machine::Machine,
     observe::{Observer, Watch},
     outcome::Outcome,
@@ -87,8 +87,10 @@ pub fn run_one(
 ) -> Result<Report, SimError> {
     let mut outcome = replay(design, trace, options, Watch::default(), progress)?;
     let intervals = std::mem::take(&mut outcome.intervals);
+    let picture = outcome.picture.take();
+    let picture = picture.map(|(course, map)| Picture { course: interval_report::of(design, course), map });
     let report = report::make(design, trace_name, options, &outcome);
-    Ok(Report { intervals: interval_report::of(design, intervals), ..report })
+    Ok(Report { intervals: interval_report::of(design, intervals), picture, ..report })
 }
 
 /// Builds the design and replays the trace on it.
@@ -102,7 +104,7 @@ pub(crate) fn replay(
     let machine = Machine { watch, ..design.build(options.warm_up)? };
     let volumes = if machine.same_requests { 1 } else { machine.volumes.len() };
     let source = RequestSource::new(trace, design.volume, volumes, options.fit, options.limit, progress)?;
-    simulate(machine, source, options)
+    simulate(design, machine, source, options)
 }
 
 /// Replays the trace on one design, as [`run_one`](crate::run_one) does, and calls `observer` with each event.

@@ -13,8 +13,9 @@ use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
 use peryton_engine::{Command, Commands, IoId, Power, Request, RequestId, Stats};
 use peryton_units::{Bytes, Nanos, Op};
 
+use self::measuring::Uses;
 use crate::{
-    Options, Replay, SimError,
+    Design, Options, Replay, SimError,
     intervals::Intervals,
     latency::ResponseTimes,
     machine::{Machine, Volume},
@@ -99,33 +100,46 @@ struct Simulator<'a, const SEVERAL: bool> {
     bytes: u128,
     /// Wear over time.
     wear: WearParts,
-    /// What is counted in each interval, if that was asked for.
-    intervals: Option<Box<Intervals>>,
-    /// The end of the present interval; without intervals, the last time that an event can have.
+    /// What is counted in each interval, if that was asked for: of intervals of equal length, and of the course for a page.
+    intervals: Vec<Intervals>,
+    /// What is noted of the parts of the volumes, if that was asked for.
+    uses: Option<Box<Uses>>,
+    /// The end of the interval that ends first; without intervals, the last time that an event can have.
     interval_end: Nanos,
     /// Whether a reply is part of the warm-up or of an interval.
     replies_count: bool,
 }
 
 /// Replays the trace and returns the measurements.
-pub(crate) fn simulate(machine: Machine, source: RequestSource<'_>, options: &Options) -> Result<Outcome, SimError> {
+pub(crate) fn simulate(
+    design: &Design,
+    machine: Machine,
+    source: RequestSource<'_>,
+    options: &Options,
+) -> Result<Outcome, SimError> {
     match machine.volumes.len() {
-        1 => simulate_volumes::<false>(machine, source, options),
-        _ => simulate_volumes::<true>(machine, source, options),
+        1 => simulate_volumes::<false>(design, machine, source, options),
+        _ => simulate_volumes::<true>(design, machine, source, options),
     }
 }
 
 fn simulate_volumes<const SEVERAL: bool>(
+    design: &Design,
     machine: Machine,
     source: RequestSource<'_>,
     options: &Options,
 ) -> Result<Outcome, SimError> {
     let volumes = machine.volumes.len();
-    let intervals = match options.interval {
-        Some(Nanos::ZERO) => return Err(SimError::NoInterval),
-        Some(length) => Some(Box::new(Intervals::new(length, machine.members()))),
-        None => None,
-    };
+    let mut intervals = Vec::new();
+    if let Some(length) = options.interval {
+        if length == Nanos::ZERO {
+            return Err(SimError::NoInterval);
+        }
+        intervals.push(Intervals::new(length, machine.members()));
+    }
+    if options.picture {
+        intervals.push(Intervals::course(machine.members()));
+    }
     let (depth, speed) = match options.replay {
         Replay::Sync => (1, None),
         Replay::Depth(depth) => (depth, None),
@@ -152,10 +166,12 @@ fn simulate_volumes<const SEVERAL: bool>(
         last_reply: Nanos::ZERO,
         bytes: 0,
         wear: WearParts::from(Nanos::ZERO),
-        replies_count: options.warm_up_requests > 0 || intervals.is_some(),
+        replies_count: options.warm_up_requests > 0 || !intervals.is_empty(),
         intervals,
+        uses: options.picture.then(|| Box::new(Uses::new(design))),
         interval_end: measuring::LAST,
     };
+    simulator.begin_uses();
     if options.warm_up_requests == 0 {
         simulator.begin_intervals();
     }
@@ -171,7 +187,7 @@ fn simulate_volumes<const SEVERAL: bool>(
     if !simulator.machine.same_requests && seen < volumes {
         return Err(SimError::TooFewVolumes { found: seen, wanted: volumes });
     }
-    simulator.outcome(answered)
+    simulator.outcome(answered, options)
 }
 
 /// What became of the next request.
@@ -415,6 +431,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             touched.touch(request.op, request.offset, request.len);
         }
         self.last_arrival = arrived;
+        if let Some(uses) = &mut self.uses {
+            uses.counts.used(self.now, volume, request.op, request.offset, request.len);
+        }
         self.machine.watch.see(self.now, volume, || Moment::Submitted(RequestId(u64::from(id)), request));
         if SEVERAL {
             apart::submit(engine, self.now, RequestId(u64::from(id)), request, &mut self.commands);
@@ -439,6 +458,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     /// Gives the commands of a volume's engine to the devices.
     #[inline(always)]
     fn carry_out(&mut self, volume: usize) {
+        if self.uses.is_some() {
+            self.count_moves(volume);
+        }
         // Accessed by index, because no command is added meanwhile. To move the list, or to copy a whole command right
         // after it was written, would wait until all of it has reached the cache.
         for index in 0..self.commands.len() {
@@ -565,8 +587,11 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
     }
 
-    fn outcome(mut self, answered: u64) -> Result<Outcome, SimError> {
+    fn outcome(mut self, answered: u64, options: &Options) -> Result<Outcome, SimError> {
         self.end_last_interval();
+        let picture = options.picture.then(|| self.intervals.pop().map_or_else(Vec::new, Intervals::into_rows));
+        let uses = self.uses.take().map(|uses| uses.counts.report(self.last_reply));
+        let picture = picture.zip(uses);
         let ledgers: Vec<Stats> = self.machine.volumes.iter().map(|volume| volume.engine.stats().clone()).collect();
         let devices = self.stats();
         let arrays = self.machine.array_writes();
@@ -603,7 +628,8 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             devices,
             arrays,
             wear: self.wear,
-            intervals: self.intervals.map_or_else(Vec::new, |intervals| intervals.into_rows()),
+            intervals: self.intervals.pop().map_or_else(Vec::new, Intervals::into_rows),
+            picture,
             wrapped: self.source.wrapped,
             skipped: self.source.skipped,
             adaptive: whole.adaptive,

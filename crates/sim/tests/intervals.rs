@@ -14,6 +14,59 @@ fn sum(report: &Report, of: impl Fn(&IntervalReport) -> u64) -> u64 {
     report.intervals.iter().map(of).sum()
 }
 
+/// Panics with what differs, if anything does.
+fn same(what: &str, observed: &Report, other: &Report) {
+    if observed != other {
+        let lines = |report: &Report| {
+            let report = Report { latency_histogram_us: Default::default(), ..report.clone() };
+            format!("{report:#?}").lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        let differ: Vec<_> = lines(observed).into_iter().zip(lines(other)).filter(|(a, b)| a != b).collect();
+        panic!("{what} changed the run: {differ:#?}");
+    }
+}
+
+/// The course over time adds up to the exact intervals, and the map to the requests and the moves.
+fn the_picture_is_that_of(pictured: &Report, report: &Report, name: &str) {
+    let picture = pictured.picture.as_ref().unwrap();
+    let course = &picture.course;
+    assert!((2..256).contains(&course.len()), "{name}: {} intervals", course.len());
+    let of = |rows: &[IntervalReport], figure: fn(&IntervalReport) -> u64| rows.iter().map(figure).sum::<u64>();
+    for figure in [
+        |row: &IntervalReport| row.requests,
+        |row: &IntervalReport| row.bytes_read,
+        |row: &IntervalReport| row.bytes_written,
+        |row: &IntervalReport| row.fast_hits.unwrap_or(0),
+        |row: &IntervalReport| row.moves.map_or(0, |moves| moves.promotions + moves.demotions + moves.writebacks),
+        |row: &IntervalReport| row.latency_us.all.as_ref().map_or(0, |all| all.count),
+        |row: &IntervalReport| row.devices.iter().map(|(_, device)| device.bytes_written).sum(),
+    ] {
+        assert_eq!(of(course, figure), of(&report.intervals, figure), "{name}");
+    }
+    assert_eq!(course[course.len() - 1].end_s, report.intervals[report.intervals.len() - 1].end_s, "{name}");
+    let energy = |rows: &[IntervalReport]| rows.iter().filter_map(|row| row.energy_j).sum::<f64>();
+    assert!(close(energy(course), energy(&report.intervals)), "{name}");
+    let longest = |rows: &[IntervalReport]| {
+        rows.iter().filter_map(|row| Some(row.latency_us.all.as_ref()?.max)).fold(0.0, f64::max)
+    };
+    assert_eq!(longest(course), longest(&report.intervals), "{name}");
+    let map = &picture.map;
+    assert!(
+        map.rows * map.columns == map.read.len() && map.column_s * map.columns as f64 >= report.simulated_s,
+        "{name}"
+    );
+    // Requests that were in flight at one of the ends of the measured span are counted at the other one.
+    let used = map.read.iter().chain(&map.written).sum::<u64>() as f64;
+    let answered = (sum(report, |row| row.bytes_read) + sum(report, |row| row.bytes_written)) as f64;
+    assert!((used / answered - 1.0).abs() < 0.01, "{name}: {used} and {answered}");
+    assert_eq!(map.moves.is_some(), report.moves.is_some(), "{name}");
+    if let (Some(moves), Some(counted)) = (&map.moves, &report.moves) {
+        let came: u64 = moves.moved_in.iter().sum();
+        assert!(came > 0 || counted.promotions == 0, "{name}: nothing came");
+        assert!(moves.on_fast.iter().any(|share| *share > 0.0), "{name}");
+    }
+}
+
 fn designs() -> Vec<(&'static str, String)> {
     let devices = "[devices.ssd]\nprofile = 'intel-320-300gb'\nsize = '16MiB'\nmodel = { precondition = 'random' }\n\
                    [devices.hdd]\nprofile = 'seagate-st32000641as'\nsize = '64MiB'\n";
@@ -49,15 +102,11 @@ fn intervals_change_nothing_and_add_up_to_the_report() {
             let options = Options { interval: Some(Nanos::from_ms(interval)), ..plain.clone() };
             let report = simulate(&text, &requests, &options).unwrap();
             let without = simulate(&text, &requests, &plain).unwrap();
+            let pictured = simulate(&text, &requests, &Options { picture: true, ..plain.clone() }).unwrap();
+            the_picture_is_that_of(&pictured, &report, name);
+            same(&format!("{name}, {replay}: a picture"), &Report { picture: None, ..pictured }, &without);
             let bare = Report { intervals: Vec::new(), interval_s: None, ..report.clone() };
-            if bare != without {
-                let lines = |report: &Report| {
-                    let report = Report { latency_histogram_us: Default::default(), ..report.clone() };
-                    format!("{report:#?}").lines().map(str::to_owned).collect::<Vec<_>>()
-                };
-                let differ: Vec<_> = lines(&bare).into_iter().zip(lines(&without)).filter(|(a, b)| a != b).collect();
-                panic!("{name}, {replay}: intervals change the run: {differ:#?}");
-            }
+            same(&format!("{name}, {replay}: intervals"), &bare, &without);
             let rows = &report.intervals;
             assert!(rows.len() > 3, "{name}, {replay}: {} intervals", rows.len());
             for (row, next) in rows.iter().zip(&rows[1..]) {

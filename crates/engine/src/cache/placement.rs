@@ -1,6 +1,7 @@
 //! Tiering and caching as a placement.
 
 use peryton_format::{
+    entry::MapEntry,
     mutation::{self, Mutation},
     storage::Storage,
     superblock::VolumeId,
@@ -271,6 +272,18 @@ impl PlacementOps for CacheDrive {
 
     fn keep_records(&mut self) {
         self.map.keep_changed();
+    }
+
+    fn watch_extents(&mut self) {
+        self.map.watch_changed();
+    }
+
+    fn take_changed_extents(&mut self, take: &mut impl FnMut(u32, MapEntry)) {
+        self.map.take_changed(|record| {
+            if let Record::Entry { extent, entry } = record {
+                take(extent, entry);
+            }
+        });
     }
 
     #[inline]

@@ -203,6 +203,16 @@ impl<P: PlacementOps> Drive<P> {
         self.keeps = Some(self.io.fenced);
     }
 
+    /// See [`Engine::watch_extents`](crate::Engine::watch_extents).
+    pub(crate) fn watch_extents(&mut self) {
+        self.placed.watch_extents();
+    }
+
+    /// See [`Engine::take_changed_extents`](crate::Engine::take_changed_extents).
+    pub(crate) fn take_changed_extents(&mut self, mut take: impl FnMut(u32, bool, bool)) {
+        self.placed.take_changed_extents(&mut |extent, entry| take(extent, entry.place().is_some(), entry.is_dirty()));
+    }
+
     /// See [`Engine::label_of_records`](crate::Engine::label_of_records).
     pub(crate) fn label_of_records(&self) -> Option<Label> {
         let identity = self.identity.as_ref().expect("only a volume that was opened keeps records");

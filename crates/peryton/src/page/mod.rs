@@ -1,46 +1,33 @@
-//! Reports as pages: self-contained HTML files without scripts or resources from the network.
+//! Reports as pages: self-contained HTML files whose charts a script draws, which is in the file as well. They ask for nothing from
+//! the network, and their policy (`Content-Security-Policy`) lets them run those scripts only.
 
 mod chart;
+mod figure;
+mod frame;
+mod miss_ratios;
+mod over_time;
 #[cfg(feature = "plan")]
-mod lines;
+mod planning;
+#[cfg(feature = "plan")]
+mod ranking;
 mod simulation;
 #[cfg(feature = "plan")]
 mod sizing;
 mod sorted;
+#[cfg(feature = "plan")]
+mod tuning;
+mod weights;
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
-
-pub use simulation::simulation;
+pub use miss_ratios::miss_ratios;
+#[cfg(feature = "plan")]
+pub use planning::planning;
+#[cfg(feature = "plan")]
+pub use ranking::ranking;
+pub use simulation::{TraceCurve, is_pictured, simulation};
 #[cfg(feature = "plan")]
 pub use sizing::sizing;
-
-/// Colours and sizes; they follow the reader's choice of light or dark.
-const STYLE: &str = include_str!("style.css");
-
-/// The frame around a report. `repeat` is the command that makes the report again.
-fn page(title: &str, repeat: &str, body: &Markup) -> String {
-    let whole = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="generator" content={ "Peryton " (env!("CARGO_PKG_VERSION")) };
-                title { (title) }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { (title) }
-                (body)
-                footer {
-                    p { "Made by Peryton " (env!("CARGO_PKG_VERSION")) " with" }
-                    pre { code { (repeat) } }
-                }
-            }
-        }
-    };
-    whole.into_string() + "\n"
-}
+#[cfg(feature = "plan")]
+pub use tuning::{Tuning, tuning};
 
 /// The command line of this process, quoted for a shell.
 pub fn command_line() -> String {

@@ -3,13 +3,18 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use peryton_sim::{DeviceReport, LatencySummary, Report, warned};
+use peryton_sim::{DeviceReport, Report, warned};
+use peryton_units::Bytes;
 
 use super::{
-    chart::{self, Best, LatencySpan, Parts},
-    page, sorted,
+    chart::{self, Best, Parts},
+    figure::{Figures, Line, Points, Scale},
+    frame::{Head, grouped, page, sentence, warned_below},
+    over_time::{maps, over_time},
+    sorted,
+    weights::{self, Axis, Candidate},
 };
-use crate::{lifetime_told::lifetime_told, remarks::remarks, table};
+use crate::{lifetime_told::lifetime_told, table};
 
 type Row<'a> = (&'a str, &'static str, Option<Best>, fn(&Report) -> Option<f64>);
 
@@ -38,26 +43,38 @@ const COMPARED: &[Row] = &[
 /// The most reports that have charts and details; of more there is only the table.
 const MOST_IN_FULL: usize = 40;
 
+/// The most reports with charts over time and maps.
+const MOST_PICTURED: usize = 12;
+
+/// Whether reports of so many designs have charts over time and maps.
+pub fn is_pictured(designs: usize) -> bool {
+    designs <= MOST_PICTURED
+}
+
+/// The miss ratio of an LRU cache of extents, and where the designs are beside it.
+pub struct TraceCurve {
+    /// The size of an extent.
+    pub extent: Bytes,
+    /// Sizes in bytes and miss ratios, in ascending order of sizes.
+    pub points: Vec<(f64, f64)>,
+    /// Numbers of designs, and the bytes of their fast devices.
+    pub designs: Vec<(usize, f64)>,
+}
+
 /// The reports of one trace as a page.
-pub fn simulation(reports: &[Report], repeat: &str) -> String {
+pub fn simulation(reports: &[Report], curve: Option<&TraceCurve>, repeat: &str) -> String {
     let trace = reports.first().map_or("", |report| report.trace.as_str());
+    let mut figures = Figures::default();
+    let swept = reports.iter().any(|report| !report.sweep.is_empty());
     let body = html! {
         @if let Some(first) = reports.first() { (about(first)) }
-        @if reports.iter().any(|report| remarks(report).next().is_some()) {
-            h2 { "Before believing these figures" }
-            ul {
-                @for warned in warned(reports) {
-                    li class="note" id=(warned.warning.code) { (warned) "." }
-                }
-            }
-        }
-        @if reports.iter().any(|report| !report.sweep.is_empty()) {
+        @if swept {
             h2 { "Every combination" }
-            p class="about" { "The choice above a column sorts the rows by it, the best first." }
+            p class="about" { "A click on a column's title sorts the rows by it; another one turns the order." }
             (sorted::table(&columns(reports)))
         }
         @if reports.len() <= MOST_IN_FULL {
-            (in_full(reports))
+            (in_full(reports, curve, &mut figures))
         } @else {
             p class="about" { "Charts and details are left out: there are more than " (MOST_IN_FULL) " rows." }
         }
@@ -66,7 +83,60 @@ pub fn simulation(reports: &[Report], repeat: &str) -> String {
         [one] => one.design.clone(),
         more => format!("{} designs", more.len()),
     };
-    page(&format!("{what} on {trace}"), repeat, &body)
+    let warnings: Vec<(String, String)> =
+        warned(reports).into_iter().map(|warned| (warned.warning.code.to_owned(), format!("{warned}."))).collect();
+    let verdict = verdict(reports, warnings.len());
+    page(&Head { title: &format!("{what} on {trace}"), verdict, warnings }, repeat, &figures, &body)
+}
+
+/// The answer, and what it rests on.
+fn verdict(reports: &[Report], warnings: usize) -> [String; 2] {
+    let mean = |report: &Report| report.latency_us.all.as_ref().map(|all| all.mean / 1e3);
+    let mut by_mean: Vec<(f64, &Report)> = reports.iter().filter_map(|report| Some((mean(report)?, report))).collect();
+    by_mean.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let ms = |value: f64| format!("{} ms", table::number(value));
+    let answer = match &by_mean[..] {
+        [] => "No request was answered".to_owned(),
+        [(mean, report)] => {
+            let p99 = report.latency_us.all.as_ref().map_or(0.0, |all| all.p99 / 1e3);
+            format!(
+                "on average {} answers within {}, and 99 % of all requests within {}",
+                report.design,
+                ms(*mean),
+                ms(p99)
+            )
+        }
+        [(first, best), (second, next), ..] => {
+            let (last, worst) = by_mean[by_mean.len() - 1];
+            let beside = match (*second - *first) / first.max(f64::MIN_POSITIVE) {
+                share if share < 0.01 => format!("as soon as {}", next.design),
+                share => format!("{} % sooner than {}", table::number(share / (1.0 + share) * 100.0), next.design),
+            };
+            let of_all = if by_mean.len() > 2 {
+                format!("; {} takes longest, {}", worst.design, ms(last))
+            } else {
+                String::new()
+            };
+            format!("on average {} answers soonest: within {}, {beside}{of_all}", best.design, ms(*first))
+        }
+    };
+    let Some(first) = reports.first() else { return [sentence(&answer), String::new()] };
+    let estimated: std::collections::BTreeSet<&String> =
+        reports.iter().flat_map(|report| report.estimated_values.keys()).collect();
+    let models = match estimated.len() {
+        0 => "models of the devices".to_owned(),
+        count => format!("models of the devices, {count} of them with estimated values"),
+    };
+    let warm = if first.warm_up || first.warm_up_requests > 0 { "after a warm-up" } else { "without a warm-up" };
+    let rests = format!(
+        "This rests on {} requests of {} over {} s, replayed {} {warm}, and on {models}{}",
+        grouped(first.requests),
+        first.trace,
+        table::number(first.simulated_s),
+        first.replay,
+        warned_below(warnings)
+    );
+    [sentence(&answer), sentence(&rests)]
 }
 
 /// The columns of a sweep: the design, the swept keys, and the figures.
@@ -78,20 +148,20 @@ fn columns(reports: &[Report]) -> Vec<sorted::Column> {
         let values = reports.iter().map(|report| report.sweep.get(key).map_or(table::NONE, String::as_str).to_owned());
         columns.push(sorted::Column::words(key, &values.collect::<Vec<_>>()));
     }
-    for (title, unit, best, figure) in COMPARED {
+    for (title, unit, _, figure) in COMPARED {
         let values: Vec<Option<f64>> = reports.iter().map(figure).collect();
         if values.iter().any(Option::is_some) {
             // Explanations of units are those of the charts.
             let unit = unit.split(',').next().unwrap_or_default();
             let title = format!("{title}, {unit}");
-            columns.push(sorted::Column::figures(&title, &values, *best == Some(Best::Most), table::optional));
+            columns.push(sorted::Column::figures(&title, &values));
         }
     }
     columns
 }
 
 /// Charts and details of each report.
-fn in_full(reports: &[Report]) -> Markup {
+fn in_full(reports: &[Report], curve: Option<&TraceCurve>, figures: &mut Figures) -> Markup {
     html! {
         h2 { "Side by side" }
         div class="cards" {
@@ -112,19 +182,17 @@ fn in_full(reports: &[Report]) -> Markup {
                 }
             }
         }
-        h2 { "Response times" }
-        p class="key" {
-            span style="background:var(--read)" {} "reads" span style="background:var(--write)" {} "writes"
-            span style="background:var(--flush)" {} "flushes" span style="background:var(--durable)" {} "write to flushed"
-            " \u{2003}strong: median to 99 %, light: to 99.9 %, line: mean"
-        }
-        (chart::spans("ms", &reports.iter().flat_map(spans).collect::<Vec<_>>()))
+        (chosen(reports, figures))
+        (response_times(reports, figures))
+        @if let Some(curve) = curve { (misses(reports, curve, figures)) }
+        (over_time(reports, figures))
+        (maps(reports, figures))
         h2 { "Time of the devices by state" }
         p class="key" {
             span style="background:var(--bar)" {} "busy" span style="background:var(--idle)" {} "idle"
             span style="background:var(--standby)" {} "standby"
         }
-        (chart::shares(&reports.iter().flat_map(states).collect::<Vec<_>>()))
+        div class="states" { (chart::shares(&reports.iter().flat_map(states).collect::<Vec<_>>())) }
         @for report in reports {
             details {
                 summary { (report.design) }
@@ -142,10 +210,10 @@ fn about(report: &Report) -> Markup {
     };
     html! {
         p class="about" {
-            (report.requests) " requests in " (table::number(report.simulated_s)) " s, replayed " (report.replay) (warm)
-            ", seed " (report.seed) ". Trace " (report.trace) ": " (report.trace_requests) " requests, hash "
+            (grouped(report.requests)) " requests in " (table::number(report.simulated_s)) " s, replayed " (report.replay) (warm)
+            ", seed " (report.seed) ". Trace " (report.trace) ": " (grouped(report.trace_requests)) " requests, hash "
             code { (report.trace_hash) } ". "
-            "A figure that does not apply is absent. Green marks the best of the designs compared."
+            "A figure that does not apply is absent. A star marks the best of the designs compared."
         }
         @if !report.overrides.is_empty() && report.sweep.is_empty() {
             p class="about" { "Set: " (report.overrides.join(", ")) }
@@ -153,27 +221,125 @@ fn about(report: &Report) -> Markup {
     }
 }
 
-fn spans(report: &Report) -> Vec<LatencySpan> {
-    let span = |(class, what, latency): (&'static str, &str, &Option<LatencySummary>)| {
-        let latency = latency.as_ref()?;
-        let figures = [latency.p50, latency.mean, latency.p99, latency.p999].map(|us| us / 1e3);
-        let [p50, mean, p99, p999] = figures.map(table::number);
-        let note = format!("{}, {what}: median {p50} ms, mean {mean}, p99 {p99}, p99.9 {p999}", report.design);
-        Some(LatencySpan { name: String::new(), class, figures, note })
-    };
-    let response = &report.latency_us;
-    let kinds = [
-        ("read", "reads", &response.read),
-        ("write", "writes", &response.write),
-        ("flush", "flushes", &response.flush),
-        ("durable", "write to flushed", &response.write_then_flush),
+/// The choice by weights, of several designs.
+fn chosen(reports: &[Report], figures: &mut Figures) -> Markup {
+    const AXES: &[Axis] = &[
+        Axis::less("Mean response time", "ms"),
+        Axis::less("Price", "USD"),
+        Axis::less("Power", "W"),
+        Axis { more: true, absent_is_best: true, ..Axis::less("Lifetime", "years") },
     ];
-    let mut rows: Vec<LatencySpan> = kinds.into_iter().filter_map(span).collect();
-    // The design's name is shown only at the first of its rows.
-    if let Some(first) = rows.first_mut() {
-        first.name.clone_from(&report.design);
+    let candidate = |report: &Report| Candidate {
+        name: report.design.clone(),
+        meets: None,
+        values: vec![
+            report.latency_us.all.as_ref().map(|all| all.mean / 1e3),
+            report.cost.devices_usd,
+            report.mean_power_w,
+            report.lifetime_years,
+        ],
+    };
+    let candidates: Vec<Candidate> = reports.iter().map(candidate).collect();
+    let Some(choice) = weights::choice(AXES, &candidates, ["Price", "Mean response time"]) else { return html! {} };
+    html! {
+        h2 { "What matters to you" }
+        p class="about" { (weights::EXPLAINED) }
+        (figures.weigh("Choice by weights", "move the weights", choice))
     }
-    rows
+}
+
+/// The distributions of response times: shares answered within a time, and shares that took longer.
+fn response_times(reports: &[Report], figures: &mut Figures) -> Markup {
+    const KINDS: &[(&str, &[&str])] = &[
+        ("all requests", &["read", "write", "flush", "discard"]),
+        ("reads", &["read"]),
+        ("writes", &["write"]),
+        ("flushes", &["flush"]),
+        ("writes until they are durable", &["write_then_flush"]),
+    ];
+    let views = |slower: bool| {
+        let view = |(name, kinds): &(&'static str, &'static [&'static str])| {
+            let line =
+                |(at, report): (usize, &Report)| Line::new(&report.design, at, distribution(report, kinds, slower));
+            ((*name).to_owned(), reports.iter().enumerate().map(line).collect())
+        };
+        KINDS.iter().map(view).collect()
+    };
+    let time = || Scale::new("response time", "ms").log();
+    let within = (time(), Scale::new("", "%").up_to(100.0));
+    let slower = (time(), Scale::new("", "%").log());
+    html! {
+        h2 { "Response times" }
+        div class="charts" {
+            (figures.lines(("Answered within", "% of the requests"), within, views(false), &[]))
+            (figures.lines(("Slower than", "% of the requests, the tail"), slower, views(true), &[]))
+        }
+    }
+}
+
+/// Points of a distribution, few enough to be drawn: times in ms, and the share of requests that were answered by then, or
+/// (`slower`) were not.
+fn distribution(report: &Report, kinds: &[&str], slower: bool) -> Vec<(f64, f64)> {
+    /// The least step of the share between two points, and of the rest as a factor.
+    const STEP: f64 = 0.4;
+    const FACTOR: f64 = 0.9;
+    let mut buckets: Vec<(f64, f64, u64)> = Vec::new();
+    for (_, histogram) in report.latency_histogram_us.named().filter(|(name, _)| kinds.contains(name)) {
+        let edges = histogram.from.iter().zip(&histogram.to).zip(&histogram.count);
+        buckets.extend(edges.map(|((from, to), count)| (*from, *to, *count)));
+    }
+    buckets.sort_by(|a, b| a.1.total_cmp(&b.1));
+    let all: u64 = buckets.iter().map(|bucket| bucket.2).sum();
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let (mut before, mut last) = (0, -1.0);
+    for (index, (from, to, count)) in buckets.iter().enumerate() {
+        // A logarithmic scale has no zero: what took less than a microsecond is drawn as that.
+        let at = |us: f64| (us / 1e3).max(1e-3);
+        if index == 0 {
+            points.push((at(*from), if slower { 100.0 } else { 0.0 }));
+        }
+        before += count;
+        let share = 100.0 * before as f64 / all as f64;
+        let steps = share - last >= STEP || (100.0 - share) <= (100.0 - last) * FACTOR;
+        let value = if slower { 100.0 - share } else { share };
+        if (steps || index + 1 == buckets.len()) && !(slower && before == all) {
+            // Where many requests are in one bucket, or there were none for long, the line rises here and not since the last point.
+            let rise = 100.0 * *count as f64 / all as f64;
+            let share_before = if slower { 100.0 - (share - rise) } else { share - rise };
+            if rise >= STEP && points.last().is_some_and(|point| point.0 < at(*from)) {
+                points.push((at(*from), share_before));
+            }
+            if points.last().is_some_and(|point| point.0 >= at(*to)) {
+                points.pop();
+            }
+            points.push((at(*to), value));
+            last = share;
+        }
+    }
+    points
+}
+
+/// Misses against the size of the cache.
+fn misses(reports: &[Report], curve: &TraceCurve, figures: &mut Figures) -> Markup {
+    let lru = Line::new("LRU, exact", 0, curve.points.iter().map(|(size, ratio)| (*size, ratio * 100.0)));
+    let of_design = |(index, size): &(usize, f64)| {
+        let report = reports.get(*index)?;
+        let miss = (1.0 - report.fast_hit_ratio?) * 100.0;
+        Some(Line::new(&report.design, index + 1, [(*size, miss)]).points(Points::Only))
+    };
+    let mut lines = vec![lru];
+    lines.extend(curve.designs.iter().filter_map(of_design));
+    let axes = (Scale::new("size of the cache", "bytes").log(), Scale::new("", "%").up_to(100.0));
+    html! {
+        h2 { "Misses" }
+        p class="about" {
+            "The line is an LRU cache of extents of " (curve.extent) " that takes in every miss of the whole trace; the points are the \
+             designs as simulated, at the size of their fast device. A design with a warm-up, or with other extents, counts other accesses."
+        }
+        div class="charts" {
+            (figures.lines(("Miss ratio", "% of the accesses"), axes, vec![("misses".to_owned(), lines)], &[]))
+        }
+    }
 }
 
 fn states(report: &Report) -> Vec<Parts> {

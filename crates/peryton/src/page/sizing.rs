@@ -5,59 +5,51 @@ use peryton_plan::size::{SizeCurve, SizePoint};
 use peryton_units::Bytes;
 
 use super::{
-    lines::{Series, lines},
-    page,
+    figure::{Figures, Line, Points, Scale},
+    frame::{Head, counted, grouped, page, sentence, warned_below},
 };
 use crate::table;
 
 type Figure = fn(&SizePoint) -> Option<f64>;
 
-/// A chart: its title, its unit, and its lines with their styles.
-type Chart = (&'static str, &'static str, &'static [(&'static str, &'static str, Figure)]);
+/// A chart: its title, its unit, and its lines.
+type Chart = (&'static str, &'static str, &'static [(&'static str, Figure)]);
 
 const CHARTS: &[Chart] = &[
     (
         "Response time",
         "ms, mean",
         &[
-            ("all", "bar", |point| Some(point.metrics.mean_ms)),
-            ("reads", "read", |point| point.metrics.read_mean_ms),
-            ("writes", "write", |point| point.metrics.write_mean_ms),
+            ("all", |point| Some(point.metrics.mean_ms)),
+            ("reads", |point| point.metrics.read_mean_ms),
+            ("writes", |point| point.metrics.write_mean_ms),
         ],
     ),
-    ("99th percentile", "ms", &[("p99", "bar", |point| Some(point.metrics.p99_ms))]),
+    ("99th percentile", "ms", &[("p99", |point| Some(point.metrics.p99_ms))]),
     (
         "Flush",
         "ms, mean",
         &[
-            ("flush", "flush", |point| point.metrics.flush_mean_ms),
-            ("write until flushed", "durable", |point| point.metrics.write_then_flush_mean_ms),
+            ("flush", |point| point.metrics.flush_mean_ms),
+            ("write until flushed", |point| point.metrics.write_then_flush_mean_ms),
         ],
     ),
     (
         "Misses",
-        "% of accesses",
+        "%, of accesses",
         &[
-            ("misses", "read", |point| Some(point.miss_ratio? * 100.0)),
-            ("a larger device would avoid", "write", |point| Some(point.avoidable_miss_ratio? * 100.0)),
+            ("misses", |point| Some(point.miss_ratio? * 100.0)),
+            ("a larger device would avoid", |point| Some(point.avoidable_miss_ratio? * 100.0)),
         ],
     ),
-    (
-        "Written to the fast device",
-        "GB a day",
-        &[("written", "write", |point| Some(point.fast_bytes_written_per_day? / 1e9))],
-    ),
-    (
-        "Lifetime",
-        "years, of a device of that size",
-        &[("years", "durable", |point| point.by_size.lifetime_years_by_size)],
-    ),
+    ("Written to the fast device", "GB/day", &[("written", |point| Some(point.fast_bytes_written_per_day? / 1e9))]),
+    ("Lifetime", "years, of a device of that size", &[("years", |point| point.by_size.lifetime_years_by_size)]),
     (
         "Price",
         "USD",
         &[
-            ("fast device", "bar", |point| point.by_size.fast_usd_by_size),
-            ("in all, with electricity and replacement", "write", |point| point.by_size.ownership_usd_by_size),
+            ("fast device", |point| point.by_size.fast_usd_by_size),
+            ("in all, with electricity and replacement", |point| point.by_size.ownership_usd_by_size),
         ],
     ),
 ];
@@ -82,41 +74,52 @@ const COLUMNS: &[(&str, Figure)] = &[
 /// The curve as a page.
 pub fn sizing(curve: &SizeCurve, repeat: &str) -> String {
     let enough = curve.knees.first().map(|knee| knee.size_bytes);
+    let mut drawn_figures = Figures::default();
+    let mut warnings: Vec<(String, String)> =
+        curve.caveats.iter().map(|caveat| ("caveat".to_owned(), sentence(caveat))).collect();
+    warnings.extend(curve.warnings.iter().map(|warning| (warning.code.to_owned(), sentence(&warning.text))));
     let body = html! {
         p class="about" {
-            (curve.requests) " requests of " (curve.trace) " (hash " code { (curve.trace_hash) } ") after " (curve.warm_up_requests)
+            (grouped(curve.requests)) " requests of " (curve.trace) " (hash " code { (curve.trace_hash) } ") after " (curve.warm_up_requests)
             " of warm-up, replayed " (curve.replay) ", on '" (curve.device) "' (" (curve.profile) ") of several sizes. The trace touches "
             (Bytes(curve.touched_bytes)) ", the volume has " (Bytes(curve.volume_bytes)) "."
         }
-        h2 { "What to make of it" }
-        ul { @for sentence in &curve.verdict { li { (sentence) "." } } }
-        @if !curve.caveats.is_empty() || !curve.warnings.is_empty() {
-            h2 { "Before believing these figures" }
-            ul {
-                @for caveat in &curve.caveats { li class="note" { (caveat) "." } }
-                @for warning in &curve.warnings { li class="note" id=(warning.code) { (warning.text) "." } }
-            }
+        @if curve.verdict.len() > 1 {
+            h2 { "What to make of it" }
+            ul { @for said in &curve.verdict { li { (sentence(said)) } } }
         }
         h2 { "Against size" }
         p class="about" { "The dashed line is the size that is enough by " (curve.objective) "." }
-        div class="cards" { @for chart in CHARTS { (drawn(curve, chart, enough)) } }
+        div class="charts" { @for chart in CHARTS { (drawn(curve, chart, enough, &mut drawn_figures)) } }
         h2 { "Figures" }
         (figures(curve, enough))
         h2 { "Assumed" }
         ul { @for assumption in &curve.assumptions { li class="note" { (assumption) "." } } }
         details { summary { "The design in full" } pre { code { (curve.design_toml) } } }
     };
-    page(&format!("How large '{}' of {} should be for {}", curve.device, curve.design, curve.trace), repeat, &body)
+    let title = format!("How large '{}' of {} should be for {}", curve.device, curve.design, curve.trace);
+    let answer = curve.verdict.first().map_or_else(|| "No size was simulated".to_owned(), Clone::clone);
+    let rests = format!(
+        "This rests on simulations of {} with {} requests of {}, replayed {}{}",
+        counted(curve.points.len(), "size", "sizes"),
+        grouped(curve.requests),
+        curve.trace,
+        curve.replay,
+        warned_below(warnings.len())
+    );
+    let verdict = [sentence(&answer), sentence(&rests)];
+    page(&Head { title: &title, verdict, warnings }, repeat, &drawn_figures, &body)
 }
 
-fn drawn(curve: &SizeCurve, (title, unit, of): &Chart, enough: Option<u64>) -> Markup {
-    let series = |(name, class, figure): &(&'static str, &'static str, Figure)| Series {
-        name,
-        class,
-        points: curve.points.iter().filter_map(|point| Some((point.size_bytes, figure(point)?))).collect(),
+fn drawn(curve: &SizeCurve, (title, unit, of): &Chart, enough: Option<u64>, figures: &mut Figures) -> Markup {
+    let line = |(index, (name, figure)): (usize, &(&'static str, Figure))| {
+        let points = curve.points.iter().filter_map(|point| Some((point.size_bytes as f64, figure(point)?)));
+        Line::new(name, index, points).points(Points::Marked)
     };
-    let series: Vec<Series> = of.iter().map(series).collect();
-    lines(title, unit, &series, enough.map(|size| (size, "enough")))
+    let lines: Vec<Line> = of.iter().enumerate().map(line).filter(|line| line.x.len() > 1).collect();
+    let axes = (Scale::new("size", "bytes").log(), Scale::new("", unit.split(',').next().unwrap_or_default()));
+    let marks: Vec<(f64, &str)> = enough.map(|size| (size as f64, "enough")).into_iter().collect();
+    figures.lines((title, unit), axes, vec![((*title).to_owned(), lines)], &marks)
 }
 
 fn figures(curve: &SizeCurve, enough: Option<u64>) -> Markup {

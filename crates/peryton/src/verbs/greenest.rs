@@ -89,6 +89,9 @@ pub struct Args {
     /// Also find the best mix of devices
     #[arg(long)]
     mixed: bool,
+    /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table)
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -130,6 +133,10 @@ enum By {
 
 /// Ranks and prints.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let report_to_stdout = args.report.as_deref().is_some_and(output::is_stdout);
+    if report_to_stdout && args.json {
+        output::only_one_to_stdout(&["--report", "--json"])?;
+    }
     let question = question(&args)?;
     question.check()?;
     let skipped = Counted::default();
@@ -154,7 +161,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     for error in &found.no_fleet {
         terminal::remark(&format!("--mixed: {error}"));
     }
-    if args.json { output::print_json(&found) } else { output::print(&shown(&found)) }
+    if let Some(path) = &args.report {
+        let by = if args.by == By::Cost { "cost" } else { "energy" };
+        output::write(path, page::ranking(&found, by, &page::command_line()))?;
+    }
+    match (args.json, report_to_stdout) {
+        (true, _) => output::print_json(&found),
+        (false, true) => Ok(()),
+        (false, false) => output::print(&shown(&found)),
+    }
 }
 
 impl From<QuestionError> for Failure {

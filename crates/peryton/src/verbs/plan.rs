@@ -110,6 +110,9 @@ pub struct Args {
     /// which of them would change the answer
     #[arg(long)]
     sensitivity: bool,
+    /// Write the plan as a self-contained HTML page with charts to a file (- for standard output, in place of the table)
+    #[arg(long, value_name = "OUT.html", conflicts_with = "show_models")]
+    report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -117,6 +120,10 @@ pub struct Args {
 
 /// Plans and prints.
 pub fn run(mut args: Args) -> Result<(), Failure> {
+    let report_to_stdout = args.report.as_deref().is_some_and(output::is_stdout);
+    if report_to_stdout && args.json {
+        output::only_one_to_stdout(&["--report", "--json"])?;
+    }
     let mut ask = ask(&args)?;
     let mut catalogue = Catalogue::named(&args.devices, &prices(&args.price)?, &args.era)?;
     for (name, count) in owned(&args.own)? {
@@ -156,9 +163,12 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     if let Some(folder) = &args.out {
         out::write(folder, &args, &plan, &catalogue)?;
     }
+    if let Some(path) = &args.report {
+        output::write(path, page::planning(&plan, &page::command_line()))?;
+    }
     if args.json {
         output::print_json(&plan)?;
-    } else {
+    } else if !report_to_stdout {
         output::print(&shown(&plan, args.show_models))?;
     }
     // A script learns from the exit code whether a design meets the budgets.

@@ -12,9 +12,10 @@ use std::{
 
 use indicatif::ProgressStyle;
 use peryton_device::flash::Images;
+use peryton_engine::Placement;
 use peryton_sim::{
     Columns, Design, DesignText, DeviceReport, FtlReport, KeyValues, LatencySummary, LoggingStats, MainFigures,
-    Options, Report, Sensitivity, SimError, Subject, Swing, TableFolder, sweep,
+    Options, Report, Sensitivity, SimError, Subject, Swing, TableFolder, extent_curve, sweep,
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -50,7 +51,7 @@ pub struct Args {
     /// Write the reports as JSON to a file (- for standard output, in place of the table)
     #[arg(short = 'o', long, value_name = "OUT")]
     json: Option<PathBuf>,
-    /// Write the reports as a self-contained HTML page to a file (- for standard output, in place of the table)
+    /// Write the reports as a self-contained HTML page with charts to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
     /// Also report what is counted in each interval of this length, such as 1s (needs --json, --csv or --out)
@@ -88,7 +89,7 @@ fn check_output(args: &Args) -> Result<(), Failure> {
     output::only_one_to_stdout(&to_stdout)?;
     if args.interval.is_some() && args.json.is_none() && args.csv.is_none() && args.out.is_none() {
         return Err(Failure::bad_input(
-            "--interval: neither table nor page show intervals: add --json, --csv or --out",
+            "--interval: the table has no intervals, and the page has its own: add --json, --csv or --out",
         ));
     }
     Ok(())
@@ -96,9 +97,10 @@ fn check_output(args: &Args) -> Result<(), Failure> {
 
 /// Simulates the designs and reports.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let options = Options { interval: args.interval, ..args.replay_args.options()? };
     check_output(&args)?;
     let (designs, swept) = designs(&args)?;
+    let picture = args.report.is_some() && page::is_pictured(designs.len());
+    let options = Options { interval: args.interval, picture, ..args.replay_args.options()? };
     let from_stdin = args.trace.iter().any(|path| path.as_os_str() == "-");
     if from_stdin && designs.len() > 1 {
         return Err(Failure::bad_input(
@@ -136,7 +138,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         folder.write(&mut reports)?;
     }
     if let Some(path) = &args.report {
-        output::write(path, page::simulation(&reports, &page::command_line()))?;
+        let curve = if from_stdin { None } else { trace_curve(&designs, &args, &options, &skipped)? };
+        output::write(path, page::simulation(&reports, curve.as_ref(), &page::command_line()))?;
         if output::is_stdout(path) {
             return Ok(());
         }
@@ -160,6 +163,42 @@ pub fn run(args: Args) -> Result<(), Failure> {
     text += &rests.map_or_else(String::new, |rests| rests.shown());
     output::print(&text)
 }
+
+/// The number of sizes of the miss-ratio curve on the page.
+const CURVE_SIZES: u32 = 40;
+
+/// The miss-ratio curve of the first design that has extents, for the page: one reading more of the trace.
+fn trace_curve(
+    designs: &[Design],
+    args: &Args,
+    options: &Options,
+    skipped: &Counted,
+) -> Result<Option<page::TraceCurve>, Failure> {
+    let pair = |design: &Design| match &design.placement {
+        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.clone()),
+        _ => None,
+    };
+    let Some((first, extent)) = designs.iter().find_map(|design| Some((design, pair(design)?.extent))) else {
+        return Ok(None);
+    };
+    let trace = args.trace_args.again(&args.trace, skipped).map_err(SimError::from)?;
+    let Some(curve) = extent_curve(first, trace, options)? else { return Ok(None) };
+    let fast =
+        |(index, design): (usize, &Design)| Some((index, design.devices[pair(design)?.fast.index()].data.0 as f64));
+    let beside: Vec<(usize, f64)> =
+        if designs.len() <= CURVE_DESIGNS { designs.iter().enumerate().filter_map(fast).collect() } else { Vec::new() };
+    let widest = beside.iter().map(|(_, bytes)| *bytes).fold((curve.blocks() * extent.0) as f64, f64::max);
+    let least = (extent.0 as f64).max(widest / f64::from(1 << 14));
+    let size = |n: u32| least * (widest / least).powf(f64::from(n) / f64::from(CURVE_SIZES - 1));
+    let mut sizes: Vec<Bytes> =
+        (0..CURVE_SIZES).map(|n| Bytes((size(n) / extent.0 as f64).round() as u64 * extent.0)).collect();
+    sizes.dedup();
+    let points = curve.at(&sizes).iter().map(|ratios| (ratios.cache_bytes as f64, ratios.blocks.all)).collect();
+    Ok(Some(page::TraceCurve { extent, points, designs: beside }))
+}
+
+/// The most designs that are shown beside the curve.
+const CURVE_DESIGNS: usize = 40;
 
 /// What the figures rest on.
 struct Rests {

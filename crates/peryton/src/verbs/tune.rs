@@ -73,6 +73,9 @@ pub struct Args {
     /// Write the tuned design to a file
     #[arg(long, value_name = "TUNED.toml")]
     out: Option<PathBuf>,
+    /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table)
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -100,6 +103,10 @@ struct Printed<'a> {
 
 /// Runs the search and prints the result.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let report_to_stdout = args.report.as_deref().is_some_and(output::is_stdout);
+    if report_to_stdout && args.json {
+        output::only_one_to_stdout(&["--report", "--json"])?;
+    }
     let options = args.replay_args.options()?;
     if args.trace.iter().any(|path| path.as_os_str() == "-") {
         return Err(Failure::bad_input("--trace -: standard input can be read only once: save the trace in a file"));
@@ -140,6 +147,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.out {
         save(args, &tuned, path)?;
     }
+    if let Some(path) = &args.report {
+        let asked = page::Tuning {
+            design: &design.name,
+            trace: &trace_names(args),
+            objective: args.objective,
+            constraints: &search.constraints,
+        };
+        output::write(path, page::tuning(&tuned, &asked, &page::command_line()))?;
+    }
     if args.json {
         let printed = Printed {
             command: page::command_line(),
@@ -151,7 +167,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
         return output::print_json(&printed);
     }
-    output::print(&shown(args, &tuned))
+    if report_to_stdout { Ok(()) } else { output::print(&shown(args, &tuned)) }
 }
 
 fn trace_names(args: &Args) -> String {

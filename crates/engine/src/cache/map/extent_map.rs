@@ -43,8 +43,10 @@ pub(in crate::cache) struct ExtentMap {
     masks: Vec<Masks>,
     /// Bytes that are newer than their homes, if slots have masks.
     dirty_bytes: u64,
-    /// Extents whose entries have changed since that was last asked, where the next process has to know them.
+    /// Extents whose entries have changed since that was last asked, where the next process or an observer has to know them.
     changed: Option<Vec<u32>>,
+    /// Whether answers rest on that, because the next process has to know it.
+    answers_rest_on_changed: bool,
 }
 
 impl ExtentMap {
@@ -66,6 +68,7 @@ impl ExtentMap {
             masks: vec![Masks::default(); layout.metadata.masks as usize],
             dirty_bytes: 0,
             changed: None,
+            answers_rest_on_changed: false,
         }
     }
 
@@ -102,15 +105,21 @@ impl ExtentMap {
         self.has_changed(extent);
     }
 
-    /// From now on [`ExtentMap::take_changed`] says what has changed.
-    pub(in crate::cache) fn keep_changed(&mut self) {
+    /// From now on [`ExtentMap::take_changed`] says what has changed, to an observer.
+    pub(in crate::cache) fn watch_changed(&mut self) {
         self.changed = Some(Vec::new());
     }
 
-    /// Whether it does.
+    /// From now on [`ExtentMap::take_changed`] says what has changed, and answers rest on it.
+    pub(in crate::cache) fn keep_changed(&mut self) {
+        self.watch_changed();
+        self.answers_rest_on_changed = true;
+    }
+
+    /// Whether answers rest on it.
     #[inline]
     pub(in crate::cache) fn keeps_changed(&self) -> bool {
-        self.changed.is_some()
+        self.answers_rest_on_changed
     }
 
     /// Hands out the entries that have changed since the last time.

@@ -8,8 +8,8 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     failure::Failure,
-    output, table,
-    trace_args::{Counted, TraceArgs},
+    output, page, table,
+    trace_args::{self, Counted, TraceArgs},
 };
 
 /// Options of `peryton trace mrc`.
@@ -45,6 +45,9 @@ pub struct Args {
     /// WSClock's working-set window
     #[arg(long, value_name = "TIME", default_value = "60s")]
     window: Nanos,
+    /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table)
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -58,12 +61,16 @@ fn policy() -> impl TypedValueParser<Value = CurvePolicy> {
 
 /// Prints the curves.
 pub fn run(args: Args) -> Result<(), Failure> {
+    let report_to_stdout = args.report.as_deref().is_some_and(output::is_stdout);
+    if report_to_stdout && args.json {
+        output::only_one_to_stdout(&["--report", "--json"])?;
+    }
     let sizes = match args.points {
         Some(points) => CurveSizes::Points(points),
         None if args.sizes.is_empty() => CurveSizes::Doubling,
-        None => CurveSizes::Given(args.sizes),
+        None => CurveSizes::Given(args.sizes.clone()),
     };
-    let Args { block, replacement: policies, rate, window, .. } = args;
+    let (block, policies, rate, window) = (args.block, args.replacement.clone(), args.rate, args.window);
     let curves = Curves { block, sizes, policies, rate, window };
     curves.check()?;
     let from_stdin = args.files.iter().any(|path| path.as_os_str() == "-");
@@ -79,7 +86,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let rows = curves.of(&|| args.trace_args.again(&args.files, &skipped), &|_| {})?;
     skipped.report();
-    if args.json { output::print_json(&rows) } else { output::print(&shown(&rows)) }
+    if let Some(path) = &args.report {
+        let name = trace_args::name(&args.files);
+        output::write(path, page::miss_ratios(&rows, curves.block, &name, &page::command_line()))?;
+    }
+    match (args.json, report_to_stdout) {
+        (true, _) => output::print_json(&rows),
+        (false, true) => Ok(()),
+        (false, false) => output::print(&shown(&rows)),
+    }
 }
 
 fn shown(rows: &[CurveRow]) -> String {

@@ -1,0 +1,192 @@
+//! The page of `peryton plan`: what to buy, and what else there was to choose from.
+
+use maud::{Markup, html};
+use peryton_plan::{
+    capacity::{Found, Plan},
+    constraint::Metric,
+};
+use peryton_units::Bytes;
+
+use super::{
+    figure::Figures,
+    frame::{Head, counted, grouped, page, sentence, warned_below},
+    sorted::{self, Column},
+    weights::{self, Axis, Candidate},
+};
+use crate::{lifetime_told::lifetime_told, table};
+
+/// The figures of the choice by weights.
+const AXES: &[(Axis, Metric)] = &[
+    (Axis::less("Mean response time", "ms"), Metric::Latency),
+    (Axis { weight: 0, ..Axis::less("99th percentile", "ms") }, Metric::P99),
+    (Axis::less("Price", "USD"), Metric::Dollars),
+    (Axis { weight: 0, ..Axis::less("Cost of ownership", "USD") }, Metric::Ownership),
+    (Axis::less("Power", "W"), Metric::Power),
+    (Axis { more: true, absent_is_best: true, ..Axis::less("Lifetime", "years") }, Metric::Lifetime),
+];
+
+/// The plan as a page.
+pub fn planning(plan: &Plan, repeat: &str) -> String {
+    let mut figures = Figures::default();
+    let shown = plan.best.as_ref().or_else(|| plan.infeasible.as_ref().map(|infeasible| &infeasible.nearest));
+    let mut warnings: Vec<(String, String)> = shown
+        .iter()
+        .flat_map(|found| &found.metrics.warnings)
+        .map(|warning| (warning.code.to_owned(), format!("{} Remedy: {}.", sentence(&warning.message), warning.remedy)))
+        .collect();
+    if let Some(first) = plan.left_out.first() {
+        let designs = counted(plan.left_out.len(), "design", "designs");
+        warnings
+            .push(("left_out".to_owned(), sentence(&format!("{designs} could not be simulated; the first: {first}"))));
+    }
+    if !plan.estimated_values.is_empty() {
+        let names: Vec<&str> = plan.estimated_values.keys().map(String::as_str).collect();
+        let text = format!(
+            "Values of {} are estimates (peryton devices NAME --values; --sensitivity shows what they decide)",
+            names.join(", ")
+        );
+        warnings.push(("estimates".to_owned(), sentence(&text)));
+    }
+    let candidates: Vec<Candidate> =
+        plan.simulated.iter().map(|found| candidate(found, !plan.constraints.is_empty())).collect();
+    let axes: Vec<Axis> = AXES.iter().map(|(axis, metric)| weighted(axis, *metric, plan.objective)).collect();
+    let body = html! {
+        (about(plan))
+        @if let Some(choice) = weights::choice(&axes, &candidates, ["Price", "Mean response time"]) {
+            h2 { "What matters to you" }
+            p class="about" { (weights::EXPLAINED) " Budgets stay as they are: a design that misses one says so." }
+            (figures.weigh("Choice by weights", "every design that was simulated with the whole trace", choice))
+        }
+        h2 { "Designs" }
+        p class="about" { "A click on a column's title sorts the rows by it; another one turns the order." }
+        (designs(plan))
+        @if !plan.budgets.is_empty() { (budgets(plan)) }
+        h2 { "What this rests on" }
+        ul {
+            @for rung in &plan.search { li { (rung.candidates) " designs were simulated with " (grouped(rung.requests)) " requests." } }
+            @for assumption in &plan.assumptions { li { (sentence(assumption)) } }
+            @if let Some(found) = shown {
+                @if let Some(said) = lifetime_told(found.metrics.lifetime_years, &found.metrics.lifetime_interval, found.metrics.simulated_s) {
+                    li { "Lifetime of " (found.label) ": " (sentence(&said)) }
+                }
+            }
+        }
+        @for found in plan.chosen() {
+            details { summary { (found.label) } pre { code { (found.design_toml) } } }
+        }
+    };
+    let title = format!("What to buy for {}", plan.trace);
+    let verdict = verdict(plan, warnings.len());
+    page(&Head { title: &title, verdict, warnings }, repeat, &figures, &body)
+}
+
+fn weighted(axis: &Axis, metric: Metric, objective: Metric) -> Axis {
+    let Axis { name, unit, more, weight, absent_is_best } = *axis;
+    // The objective counts as much as all others together.
+    Axis { name, unit, more, weight: if metric == objective { 4 } else { weight }, absent_is_best }
+}
+
+fn candidate(found: &Found, has_budgets: bool) -> Candidate {
+    let values = AXES.iter().map(|(_, metric)| metric.of(&found.metrics)).collect();
+    Candidate { name: found.label.clone(), meets: has_budgets.then_some(found.meets), values }
+}
+
+fn verdict(plan: &Plan, warnings: usize) -> [String; 2] {
+    let price = |found: &Found| match found.metrics.dollars {
+        Some(usd) => Metric::Dollars.show(usd),
+        None => "no price known".to_owned(),
+    };
+    let budgets = counted(plan.constraints.len(), "budget", "budgets");
+    let answer = match (&plan.best, &plan.infeasible) {
+        (Some(best), _) => {
+            let why = match plan.constraints.is_empty() {
+                true => format!("it has the best {} of the designs that were simulated", plan.objective),
+                false => format!("it keeps the {budgets} with the best {}", plan.objective),
+            };
+            format!(
+                "Buy {} ({}): {why}, and answers within {} ms on average",
+                best.label,
+                price(best),
+                table::number(best.metrics.mean_ms)
+            )
+        }
+        (None, Some(infeasible)) => format!(
+            "No design that was simulated keeps the {budgets}; {} comes nearest, and {} prevents it",
+            infeasible.nearest.label, infeasible.binding
+        ),
+        (None, None) => "No design could be simulated".to_owned(),
+    };
+    let rests = format!(
+        "This rests on {} requests of {}, on simulations of {} of {} designs with the whole trace, and on models and prices of {}{}",
+        grouped(plan.trace_requests),
+        plan.trace,
+        plan.simulated.len(),
+        plan.candidates,
+        counted(plan.catalogue.len(), "device", "devices"),
+        warned_below(warnings)
+    );
+    [sentence(&answer), sentence(&rests)]
+}
+
+fn about(plan: &Plan) -> Markup {
+    let like = &plan.workload;
+    let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    html! {
+        p class="about" {
+            "Trace " (plan.trace) ": " (grouped(like.requests)) " requests in " (table::number(like.span_s)) " s, "
+            (table::number(like.request_kib)) " KiB each, " (table::number(like.read_share * 100.0)) " % reads; hash " code { (plan.trace_hash) }
+            ". " (Bytes(plan.capacity_bytes)) " to store. Budgets: " @if budgets.is_empty() { "none" } @else { (budgets) }
+            ". Objective: " (plan.objective) "."
+        }
+    }
+}
+
+fn designs(plan: &Plan) -> Markup {
+    let all = &plan.simulated;
+    let words = |of: &dyn Fn(&Found) -> String| all.iter().map(of).collect::<Vec<_>>();
+    let mut columns = vec![Column::words("design", &words(&|found| found.label.clone()))];
+    if !plan.constraints.is_empty() {
+        let meets = |found: &Found| {
+            if found.meets { "yes".to_owned() } else { format!("{}× off", table::number(found.strain)) }
+        };
+        columns.push(Column::words("keeps budgets", &words(&meets)));
+    }
+    let ownership = format!("USD in {} years", table::number(plan.account.years));
+    let figures: &[(&str, Metric)] = &[
+        ("price, USD", Metric::Dollars),
+        (&ownership, Metric::Ownership),
+        ("mean, ms", Metric::Latency),
+        ("p99, ms", Metric::P99),
+        ("lifetime, years", Metric::Lifetime),
+        ("power, W", Metric::Power),
+    ];
+    for (title, metric) in figures {
+        let values: Vec<Option<f64>> = all.iter().map(|found| metric.of(&found.metrics)).collect();
+        if values.iter().any(Option::is_some) {
+            columns.push(Column::figures(title, &values));
+        }
+    }
+    sorted::table(&columns)
+}
+
+fn budgets(plan: &Plan) -> Markup {
+    let value =
+        |value: Option<f64>| value.map_or_else(|| "nothing found".to_owned(), |value| plan.objective.show(value));
+    let asked = plan.best.as_ref().and_then(|best| plan.objective.of(&best.metrics));
+    html! {
+        h2 { "What the budgets cost" }
+        div class="scroll" tabindex="0" role="region" aria-label="What the budgets cost" {
+            table {
+                thead { tr { @for title in ["budget", "as asked", "without it", "twice as loose", "twice as tight"] { th scope="col" { (title) } } } }
+                tbody {
+                    @for budget in &plan.budgets {
+                        tr {
+                            td { (budget.constraint) } td { (value(asked)) }
+                            @for variant in [&budget.without, &budget.loosened, &budget.tightened] { td { (value(variant.objective)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

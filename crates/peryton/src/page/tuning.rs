@@ -1,0 +1,170 @@
+//! The page of `peryton tune`: a design before and after the search.
+
+use maud::{Markup, html};
+use peryton_plan::{
+    constraint::{Constraint, Metric},
+    tune::Tuned,
+};
+
+use super::{
+    chart::{self, Best},
+    figure::Figures,
+    frame::{Head, counted, grouped, page, sentence, warned_below},
+    sorted::{self, Column},
+    weights::{self, Axis, Candidate},
+};
+use crate::table;
+
+/// What was searched for.
+pub struct Tuning<'a> {
+    pub design: &'a str,
+    pub trace: &'a str,
+    pub objective: Metric,
+    pub constraints: &'a [Constraint],
+}
+
+const AXES: &[(Axis, Metric)] = &[
+    (Axis::less("Mean response time", "ms"), Metric::Latency),
+    (Axis::less("99th percentile", "ms"), Metric::P99),
+    (Axis::less("Power", "W"), Metric::Power),
+    (Axis { more: true, absent_is_best: true, ..Axis::less("Lifetime", "years") }, Metric::Lifetime),
+];
+
+/// The bars: title, unit, figure.
+const BARS: &[(&str, &str, Metric)] = &[
+    ("Mean response time", "ms", Metric::Latency),
+    ("99th percentile", "ms", Metric::P99),
+    ("Flush", "ms, mean", Metric::Flush),
+    ("Throughput", "requests/s", Metric::Iops),
+    ("Power", "W, mean", Metric::Power),
+    ("Lifetime", "years", Metric::Lifetime),
+];
+
+/// The result of the search as a page.
+pub fn tuning(tuned: &Tuned, asked: &Tuning<'_>, repeat: &str) -> String {
+    let mut figures = Figures::default();
+    let mut warnings: Vec<(String, String)> = tuned
+        .after
+        .warnings
+        .iter()
+        .map(|warning| (warning.code.to_owned(), format!("{} Remedy: {}.", sentence(&warning.message), warning.remedy)))
+        .collect();
+    if !tuned.met_after {
+        warnings.insert(
+            0,
+            (
+                "bounds".to_owned(),
+                "No settings were found that keep every bound: loosen one, or change the devices.".to_owned(),
+            ),
+        );
+    }
+    let both = [("as it is", &tuned.before), ("tuned", &tuned.after)];
+    let bars = |(title, unit, metric): &(&str, &str, Metric)| {
+        let best = if metric.more_is_better() { Best::Most } else { Best::Least };
+        let rows: Vec<(&str, Option<f64>)> = both.iter().map(|(name, metrics)| (*name, metric.of(metrics))).collect();
+        chart::bars(title, unit, Some(best), &rows)
+    };
+    let candidates = both.map(|(name, metrics)| Candidate {
+        name: name.to_owned(),
+        meets: None,
+        values: AXES.iter().map(|(_, metric)| metric.of(metrics)).collect(),
+    });
+    let axes: Vec<Axis> = AXES.iter().map(|(axis, _)| Axis { ..*axis }).collect();
+    let body = html! {
+        p class="about" {
+            "Searched for the best " (asked.objective) " with " (counted(tuned.evaluations as usize, "simulation", "simulations"))
+            ", measured on " (grouped(tuned.trace_requests)) " requests of " (asked.trace) " (hash " code { (tuned.trace_hash) } ")."
+        }
+        h2 { "Settings" }
+        (settings(tuned))
+        h2 { "Before and after" }
+        div class="cards" { @for bar in BARS { (bars(bar)) } }
+        @if !tuned.changed.is_empty() {
+            @if let Some(choice) = weights::choice(&axes, &candidates, ["Lifetime", "Mean response time"]) {
+                h2 { "What matters to you" }
+                p class="about" { (weights::EXPLAINED) }
+                (figures.weigh("Choice by weights", "whether the change is worth it", choice))
+            }
+        }
+        h2 { "Figures" }
+        (every_figure(tuned, asked))
+    };
+    let title = format!("Settings of {} for {}", asked.design, asked.trace);
+    let verdict = verdict(tuned, asked, warnings.len());
+    page(&Head { title: &title, verdict, warnings }, repeat, &figures, &body)
+}
+
+fn verdict(tuned: &Tuned, asked: &Tuning<'_>, warnings: usize) -> [String; 2] {
+    let of = |metrics| asked.objective.of(metrics);
+    let answer = match (of(&tuned.before), of(&tuned.after)) {
+        _ if tuned.changed.is_empty() => {
+            format!("no better settings of {} were found: it stays as it is", asked.design)
+        }
+        (Some(before), Some(after)) => format!(
+            "with {} {} of {} goes from {} to {}",
+            counted(tuned.changed.len(), "other setting", "other settings"),
+            asked.objective,
+            asked.design,
+            asked.objective.show(before),
+            asked.objective.show(after)
+        ),
+        _ => format!("{} has no {}", asked.design, asked.objective),
+    };
+    let rests = format!(
+        "This rests on {} and on {} requests of {}, so it is right for loads like that one{}",
+        counted(tuned.evaluations as usize, "simulation", "simulations"),
+        grouped(tuned.trace_requests),
+        asked.trace,
+        warned_below(warnings)
+    );
+    [sentence(&answer), sentence(&rests)]
+}
+
+fn settings(tuned: &Tuned) -> Markup {
+    if tuned.changed.is_empty() {
+        return html! { p { "Nothing better was found." } };
+    }
+    html! {
+        div class="scroll" tabindex="0" role="region" aria-label="Settings" {
+            table {
+                thead { tr { @for title in ["setting", "design", "tuned"] { th scope="col" { (title) } } } }
+                tbody {
+                    @for changed in &tuned.changed { tr { td { code { (changed.knob) } } td { (changed.from) } td { (changed.to) } } }
+                }
+            }
+        }
+    }
+}
+
+fn every_figure(tuned: &Tuned, asked: &Tuning<'_>) -> Markup {
+    let known: Vec<Metric> = Metric::ALL
+        .iter()
+        .copied()
+        .filter(|metric| metric.of(&tuned.before).is_some() || metric.of(&tuned.after).is_some())
+        .collect();
+    let show =
+        |metric: &Metric, value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| metric.show(value));
+    let words = |of: &dyn Fn(&Metric) -> String| known.iter().map(of).collect::<Vec<_>>();
+    let change = |metric: &Metric| match (metric.of(&tuned.before), metric.of(&tuned.after)) {
+        (Some(before), Some(after)) if before > 0.0 && before.is_finite() && after.is_finite() => {
+            Some((after / before - 1.0) * 100.0)
+        }
+        _ => None,
+    };
+    let bound = |metric: &Metric| {
+        let bound = asked.constraints.iter().find(|bound| bound.metric == *metric);
+        bound.map_or_else(String::new, |bound| {
+            format!("{bound}: {}", if bound.met(&tuned.after) { "met" } else { "not met" })
+        })
+    };
+    let mut columns = vec![
+        Column::words("figure", &words(&|metric| metric.to_string())),
+        Column::words("as it is", &words(&|metric| show(metric, metric.of(&tuned.before)))),
+        Column::words("tuned", &words(&|metric| show(metric, metric.of(&tuned.after)))),
+        Column::figures("change, %", &known.iter().map(change).collect::<Vec<_>>()),
+    ];
+    if !asked.constraints.is_empty() {
+        columns.push(Column::words("bound", &words(&bound)));
+    }
+    sorted::table(&columns)
+}

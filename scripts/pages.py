@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Looks at report pages in headless Chromium (Debian: chromium): light and dark, on a wide screen and on a phone.
+
+usage: scripts/pages.py [--shots FOLDER] PAGE.html...
+
+It fails if a page logs an error, asks for anything from the network, is wider than its window, has a chart without a drawing or text that
+its policy or a hostile name has broken, or does not obey the keyboard. It speaks Chromium's protocol over a pipe, so it needs no library.
+"""
+
+import base64
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+MOST_BYTES = 2_000_000
+TIMEOUT_S = 60
+WIDE, PHONE = (1200, 900), (390, 844)
+
+# Waits for the charts, then says what a reader would object to.
+LOOK = """(async () => {
+  for (let turn = 0; turn < 200 && !document.documentElement.dataset.ready; turn += 1) await new Promise((go) => setTimeout(go, 25));
+  await new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)));
+  const problems = [];
+  const figures = [...document.querySelectorAll("figure")];
+  if (document.documentElement.dataset.ready !== String(figures.length)) problems.push("the script did not draw all charts");
+  const root = document.documentElement;
+  if (root.scrollWidth > root.clientWidth) {
+    const wide = [...document.querySelectorAll("body *")].filter((one) => one.getBoundingClientRect().right > root.clientWidth + 1 && !one.closest(".scroll, .states"));
+    problems.push(`wider than the window: ${root.scrollWidth} > ${root.clientWidth}: ${wide.slice(0, 3).map((one) => one.outerHTML.slice(0, 80))}`);
+  }
+  for (const figure of figures) {
+    const name = figure.querySelector("figcaption").textContent;
+    const canvas = figure.querySelector(".plot canvas");
+    if (!canvas || !canvas.width || !canvas.height) { problems.push(`${name}: no drawing`); continue; }
+    const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    const colours = new Set();
+    for (let at = 0; at < pixels.length; at += 4) if (pixels[at + 3] > 200) colours.add((pixels[at] << 16) | (pixels[at + 1] << 8) | pixels[at + 2]);
+    if (colours.size < 4) problems.push(`${name}: an empty drawing`);
+    for (const item of figure.querySelectorAll(".legend button")) if (!item.textContent.trim()) problems.push(`${name}: a line without a name`);
+  }
+  for (const text of ["NaN", "undefined", "Infinity"]) if (document.body.innerText.includes(text)) problems.push(`'${text}' is shown`);
+  if (document.querySelectorAll(".verdict strong").length !== 1 || document.querySelector(".verdict").innerText.split(". ").length < 2) problems.push("no verdict of two sentences");
+  if (window.hostile || document.querySelector("script:not([type]):nth-of-type(4), img, iframe, object, b.hostile")) problems.push("text became an element");
+  const [ink, paper] = ["color", "backgroundColor"].map((name) => getComputedStyle(document.body)[name].match(/[0-9.]+/g).slice(0, 3).map(Number));
+  return { problems, figures: figures.map((one) => one.querySelector("figcaption").textContent), dark: paper[0] < ink[0] };
+})()"""
+
+# Works the page by keys and clicks.
+WORK = """(async () => {
+  const problems = [];
+  const frame = () => new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)));
+  const press = (element, key) => element.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+  for (const plot of document.querySelectorAll("figure .plot")) {
+    const figure = plot.closest("figure");
+    const name = figure.querySelector("figcaption").textContent;
+    if (figure.querySelector(".sliders")) continue;
+    if (plot.tabIndex !== 0) problems.push(`${name}: not reached by the tab key`);
+    press(plot, "ArrowRight");
+    const first = figure.querySelector("output").textContent;
+    press(plot, "ArrowRight");
+    press(plot, "ArrowRight");
+    if (!first || first === figure.querySelector("output").textContent && !/ended/.test(first) && JSON.parse(document.getElementById("data").textContent).charts.find((one) => one.id === figure.id).kind === "heat") problems.push(`${name}: arrow keys say nothing: '${first}'`);
+    press(plot, "Escape");
+  }
+  for (const figure of document.querySelectorAll("figure")) {
+    const [slider, ranking] = [figure.querySelector("input[type=range]"), figure.querySelector(".ranking")];
+    if (slider) {
+      const before = ranking.textContent;
+      for (const one of figure.querySelectorAll("input[type=range]")) { one.value = one === slider ? 10 : 0; one.dispatchEvent(new Event("input", { bubbles: true })); }
+      await frame();
+      if (!ranking.textContent || /score (?!1\\.00)/.test(before) && ranking.textContent === before) problems.push("weights change nothing");
+      if (!/score 1\\.00/.test(ranking.textContent)) problems.push("the best by one weight is not the best: " + ranking.textContent);
+    }
+    for (const select of figure.querySelectorAll("select")) { select.selectedIndex = select.options.length - 1; select.dispatchEvent(new Event("change", { bubbles: true })); }
+    const radio = figure.querySelector("input[type=radio]:not(:checked)");
+    if (radio) radio.click();
+    const button = figure.querySelector(".legend button");
+    if (button) { button.click(); if (button.isConnected && button.getAttribute("aria-pressed") !== "false") problems.push("a line cannot be hidden"); button.click(); }
+  }
+  for (const table of document.querySelectorAll("table.sortable")) {
+    const column = table.tHead.rows[0].cells.length - 1;
+    const cells = () => [...table.tBodies[0].rows].map((row) => row.cells[column].dataset.value ?? row.cells[column].textContent);
+    const rows = cells().length;
+    const button = table.tHead.rows[0].cells[column].querySelector("button");
+    button.click();
+    const up = cells().filter((text) => text !== "" && text !== "–");
+    button.click();
+    const down = cells().filter((text) => text !== "" && text !== "–");
+    if (cells().length !== rows || up.length > 1 && JSON.stringify(up.map(Number)) !== JSON.stringify(down.map(Number).reverse()) && up.every((text) => !Number.isNaN(Number(text)))) problems.push(`a click does not sort: ${up} / ${down}`);
+  }
+  await frame();
+  return { problems };
+})()"""
+
+
+class Browser:
+    def __init__(self, program, profile):
+        down_read, down_write = os.pipe()
+        up_read, up_write = os.pipe()
+
+        def pipes():
+            # The descriptors that --remote-debugging-pipe reads and writes. They are moved out of each other's way first.
+            first, second = os.dup(down_read), os.dup(up_write)
+            high = [os.dup(first), os.dup(second)]
+            os.dup2(high[0], 3)
+            os.dup2(high[1], 4)
+
+        words = [program, "--headless", "--remote-debugging-pipe", f"--user-data-dir={profile}", "--disable-gpu",
+                 "--no-first-run", "--disable-background-networking", "--disable-component-update", "about:blank"]
+        words += ["--no-sandbox"] if os.geteuid() == 0 else []
+        self.process = subprocess.Popen(words, preexec_fn=pipes, close_fds=False, stderr=subprocess.DEVNULL)
+        os.close(down_read)
+        os.close(up_write)
+        self.out, self.into = os.fdopen(down_write, "wb", 0), os.fdopen(up_read, "rb")
+        self.numbers, self.events, self.session = itertools.count(1), [], None
+
+    def read(self):
+        message = bytearray()
+        while (letter := self.into.read(1)) != b"\0":
+            if not letter:
+                sys.exit("pages: the browser ended")
+            message += letter
+        return json.loads(message)
+
+    def ask(self, method, **params):
+        number = next(self.numbers)
+        message = {"id": number, "method": method, "params": params, **({"sessionId": self.session} if self.session else {})}
+        self.out.write(json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self.read()
+            if answer.get("id") == number:
+                if "error" in answer:
+                    sys.exit(f"pages: {method}: {answer['error']}")
+                return answer["result"]
+            self.events.append(answer)
+
+    def open_tab(self):
+        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ["Page", "Runtime", "Log", "Network"]:
+            self.ask(f"{domain}.enable")
+
+    def evaluate(self, script):
+        result = self.ask("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        if "exceptionDetails" in result:
+            return {"problems": [json.dumps(result["exceptionDetails"])[:500]]}
+        return result["result"].get("value")
+
+    def load(self, url):
+        self.events.clear()
+        self.ask("Page.navigate", url=url)
+        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self.events.append(self.read())
+
+    def complaints(self, url):
+        """Errors that were logged, and requests besides the page itself."""
+        for event in self.events:
+            method, params = event.get("method"), event.get("params", {})
+            if method == "Runtime.exceptionThrown":
+                yield "exception: " + json.dumps(params["exceptionDetails"])[:600]
+            elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
+                yield f"log: {params['entry']['text']}"
+            elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
+                yield "console: " + json.dumps(params["args"])[:300]
+            elif method == "Network.requestWillBeSent" and params["request"]["url"].split("#")[0] != url:
+                yield f"asks the network: {params['request']['url'][:200]}"
+
+
+def look(browser, page, shots):
+    problems, figures = [], []
+    size = page.stat().st_size
+    if size > MOST_BYTES:
+        problems.append(f"{size:,} bytes, more than {MOST_BYTES:,}")
+    url = page.as_uri()
+    for scheme, (name, (width, height)) in itertools.product(["light", "dark"], [("wide", WIDE), ("phone", PHONE)]):
+        where = f"{scheme}, {name}"
+        browser.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        browser.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1 if name == "wide" else 2, mobile=name == "phone")
+        browser.load(url)
+        seen = browser.evaluate(LOOK)
+        problems += [f"{where}: {text}" for text in seen["problems"]]
+        figures = seen.get("figures", [])
+        if seen.get("dark") is not (scheme == "dark"):
+            problems.append(f"{where}: the colours are those of the other scheme")
+        if shots:
+            whole = browser.ask("Page.getLayoutMetrics")["cssContentSize"]
+            clip = {"x": 0, "y": 0, "width": width, "height": min(whole["height"], 12_000), "scale": 1}
+            image = browser.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True, clip=clip)["data"]
+            (shots / f"{page.stem}-{scheme}-{name}.png").write_bytes(base64.b64decode(image))
+        problems += [f"{where}: {text}" for text in browser.evaluate(WORK)["problems"]]
+        problems += [f"{where}: {text}" for text in browser.complaints(url)]
+    return size, figures, problems
+
+
+def main():
+    words = sys.argv[1:]
+    shots = None
+    if words[:1] == ["--shots"]:
+        shots, words = Path(words[1]), words[2:]
+        shots.mkdir(parents=True, exist_ok=True)
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if not program:
+        sys.exit("pages: chromium is missing")
+    failed = False
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        browser = Browser(program, profile)
+        try:
+            browser.open_tab()
+            for page in map(Path, words):
+                size, figures, problems = look(browser, page.resolve(), shots)
+                print(f"{page.name}: {size:,} bytes, {len(figures)} charts: {', '.join(figures)}")
+                for problem in dict.fromkeys(problems):
+                    print(f"{page.name}: {problem}")
+                failed |= bool(problems)
+        finally:
+            browser.process.kill()
+            browser.process.wait(TIMEOUT_S)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
