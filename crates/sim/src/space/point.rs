@@ -126,6 +126,7 @@ impl Point {
             warm_up_requests: self.warm_up_requests,
             limit: self.limit,
             interval: None,
+            picture: false,
         })
     }
 
