@@ -200,6 +200,8 @@ def main():
         if arguments.verb == "test":
             test(arguments)
         elif arguments.verb == "cluster":
+            # Other files import packages that these tests do not need.
+            arguments.pytest = arguments.pytest or ["tests/test_cluster.py"]
             test(arguments, "sweeping", "cluster")
         elif arguments.verb == "wheel":
             built = wheel(arguments.profile)
