@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test test-python wheel deb dist dist-try publish-try docs test-kernel torture mutants bench findings fuzz libfuzzer setup clean
+.PHONY: demo test test-python test-ray wheel deb dist dist-try publish-try docs test-kernel torture mutants bench findings fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
@@ -36,6 +36,9 @@ test: setup
 # Tests the package for Python alone, or builds its wheel and tries it (target/wheels).
 test-python: setup
 	@python3 scripts/python.py test
+# Tests sweeps of the package on a cluster of Ray that it starts on this machine, with a node killed in the middle, and by Optuna.
+test-ray: setup
+	@python3 scripts/python.py cluster
 wheel: setup
 	@python3 scripts/python.py wheel
 

@@ -3,13 +3,14 @@
 
     scripts/python.py test            builds it for testing, tries it in a fresh environment, and runs pytest in one with the
                                       packages of crates/python/requirements.txt; with --built, what cargo test has built
+    scripts/python.py cluster         the same for sweeps on a cluster of Ray and by an optimiser (crates/python/sweeping.txt)
     scripts/python.py wheel           builds an optimised wheel in target/wheels, checks which systems can load it, and tries
                                       it in a fresh environment
     scripts/python.py sdist           packs the source distribution in target/wheels
-    scripts/python.py lock            resolves requirements.in and packaging.in again into requirements.txt and packaging.txt
-                                      (needs uv)
+    scripts/python.py lock            resolves requirements.in, sweeping.in and packaging.in again into requirements.txt,
+                                      sweeping.txt and packaging.txt (needs uv)
 
-`test` says what it skips if Python, venv, pip or the network is missing. Everything is kept below target/python.
+`test` and `cluster` say what it skips if Python, venv, pip or the network is missing. Everything is kept below target/python.
 """
 
 import argparse
@@ -171,14 +172,14 @@ def tried(built):
         run(python(fresh), "-I", "-c", program, design, trace, cwd=folder)
 
 
-def test(arguments):
-    tools = environment("requirements")
+def test(arguments, packages="requirements", marked="not cluster"):
+    tools = environment(packages)
     module, policies, peryton = modules_and_command(arguments.built)
     built = packed(module, TARGET / "python" / "wheels")
     tried(built)
     run(python(tools), *PIP, "install", "--no-index", "--no-deps", "--force-reinstall", built)
     about = {**os.environ, "PERYTON": str(peryton), "PERYTON_REPOSITORY": str(ROOT), "MY_POLICIES": str(policies)}
-    run(python(tools), "-m", "pytest", "-p", "no:cacheprovider", *arguments.pytest, cwd=CRATE, env=about)
+    run(python(tools), "-m", "pytest", "-p", "no:cacheprovider", "-m", marked, *arguments.pytest, cwd=CRATE, env=about)
 
 
 def main():
@@ -187,6 +188,9 @@ def main():
     tests = verbs.add_parser("test")
     tests.add_argument("--built", action="store_true", help="test what cargo test --workspace has just built")
     tests.add_argument("pytest", nargs="*", help="arguments for pytest")
+    clusters = verbs.add_parser("cluster")
+    clusters.add_argument("--built", action="store_true", help="test what cargo test --workspace has just built")
+    clusters.add_argument("pytest", nargs="*", help="arguments for pytest")
     wheels = verbs.add_parser("wheel")
     wheels.add_argument("--profile", default="release", help="Cargo's profile (default: release)")
     verbs.add_parser("sdist")
@@ -195,6 +199,10 @@ def main():
     try:
         if arguments.verb == "test":
             test(arguments)
+        elif arguments.verb == "cluster":
+            # Other files import packages that these tests do not need.
+            arguments.pytest = arguments.pytest or ["tests/test_cluster.py"]
+            test(arguments, "sweeping", "cluster")
         elif arguments.verb == "wheel":
             built = wheel(arguments.profile)
             tried(built)
@@ -204,11 +212,11 @@ def main():
         else:
             words = ["uv", "pip", "compile", "--universal", "--python-version", "3.11", "--generate-hashes", "--upgrade"]
             words += ["--custom-compile-command", "scripts/python.py lock"]
-            for name in ("requirements", "packaging"):
+            for name in ("requirements", "sweeping", "packaging"):
                 run(*words, f"{name}.in", "-o", f"{name}.txt", cwd=CRATE)
     except Missing as missing:
-        print(f"python: missing: {missing}: the package for Python is not {'tested' if arguments.verb == 'test' else 'built'}")
-        sys.exit(0 if arguments.verb == "test" else 1)
+        print(f"python: missing: {missing}: the package for Python is not {'tested' if arguments.verb in ('test', 'cluster') else 'built'}")
+        sys.exit(0 if arguments.verb in ("test", "cluster") else 1)
     except Wrong as wrong:
         sys.exit(f"python: {wrong}")
     except subprocess.CalledProcessError as error:

@@ -91,10 +91,7 @@ pub(crate) fn one_of<T: Copy>(argument: &str, text: &str, known: &[(&str, T)]) -
 
 /// A value in an override, `KEY=VALUE`: a text as it is, unless TOML would read it as something else.
 pub(crate) fn override_text(value: &Bound<'_, PyAny>) -> PyResult<String> {
-    let value = toml_value(value, 0)?;
-    let bare =
-        value.as_str().filter(|text| !text.is_empty() && text.trim() == *text && text.parse::<toml::Value>().is_err());
-    Ok(bare.map_or_else(|| value.to_string(), str::to_owned))
+    Ok(peryton_sim::override_text(&toml_value(value, 0)?))
 }
 
 /// The deepest nesting of a dictionary, as of TOML.

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use peryton_plan::{capacity::PlanError, energy::QuestionError, lifetime::LifetimeError, size::SizeError};
-use peryton_sim::{DesignError, MiniatureError, SimError, SweepError};
+use peryton_sim::{DesignError, MiniatureError, SimError, SpaceError, SweepError};
 use peryton_trace::{SaveError, SourceError, TraceError};
 use pyo3::{
     PyErr, create_exception,
@@ -82,6 +82,12 @@ macro_rules! input_errors {
 input_errors!(DesignError, MiniatureError, SweepError, TraceError, SourceError, LifetimeError, QuestionError, String);
 
 impl<T> InPython<T> for Result<T, SimError> {
+    fn in_python(self) -> Result<T, PyErr> {
+        self.map_err(|error| if error.is_bad_input() { input(error) } else { failed(error) })
+    }
+}
+
+impl<T> InPython<T> for Result<T, SpaceError> {
     fn in_python(self) -> Result<T, PyErr> {
         self.map_err(|error| if error.is_bad_input() { input(error) } else { failed(error) })
     }

@@ -17,6 +17,7 @@ mod reference;
 mod running;
 mod simulate;
 mod size;
+mod sweep;
 mod trace;
 
 use pyo3::prelude::*;
@@ -30,10 +31,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("SimulationError", py.get_type::<error::SimulationError>())?;
     module.add_class::<trace::Trace>()?;
     module.add_class::<design::Design>()?;
+    module.add_class::<sweep::Space>()?;
+    module.add_class::<sweep::Rows>()?;
     module.add_class::<policy::Capacity>()?;
     module.add_class::<policy::PyCandidates>()?;
     module.add_function(wrap_pyfunction!(simulate::simulate, module)?)?;
     module.add_function(wrap_pyfunction!(size::size, module)?)?;
+    module.add_function(wrap_pyfunction!(sweep::point_row, module)?)?;
+    module.add_function(wrap_pyfunction!(sweep::file_hash, module)?)?;
     module.add_function(wrap_pyfunction!(curves::mrc, module)?)?;
     module.add_function(wrap_pyfunction!(lifetime::lifetime, module)?)?;
     module.add_function(wrap_pyfunction!(purchase::plan, module)?)?;

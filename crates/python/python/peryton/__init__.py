@@ -15,6 +15,7 @@ from ._keys import DesignKeys
 from ._native import Candidates, Capacity, InputError, SimulationError, __version__, devices, formats
 from ._policy import DISCARD, FLUSH, READ, WRITE, AdmissionRule, ReplacementPolicy, admission_rules, replacement_policies
 from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports, SizeCurve, report_schema
+from ._sweep import Sweep, rows, sweep
 from ._trace import Trace
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Reports",
     "SimulationError",
     "SizeCurve",
+    "Sweep",
     "Trace",
     "__version__",
     "admission_rules",
@@ -49,6 +51,8 @@ __all__ = [
     "plan",
     "replacement_policies",
     "report_schema",
+    "rows",
     "simulate",
     "size",
+    "sweep",
 ]

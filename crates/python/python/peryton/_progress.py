@@ -88,7 +88,7 @@ def _bar(wanted: bool | None) -> _Bar | None:
     if wanted is False:
         return None
     if _in_notebook():
-        from IPython.display import HTML, display  # type: ignore[import-not-found]
+        from IPython.display import HTML, display  # type: ignore[import-not-found, unused-ignore]
 
         return _NotebookBar(display, HTML)
     if wanted or sys.stderr.isatty():
