@@ -71,7 +71,7 @@ pub(crate) fn simulate(
     if interval == Some(Nanos::ZERO) {
         return Err(input("interval: give a time above 0, such as '1s'"));
     }
-    let options = Options { replay, fit: self::fit(fit)?, warm_up, warm_up_requests, limit, interval };
+    let options = Options { replay, fit: self::fit(fit)?, warm_up, warm_up_requests, limit, interval, picture: false };
     if designs.is_empty() {
         return Err(input("there is no design to simulate: give one"));
     }

@@ -45,6 +45,7 @@ pub(crate) fn size(
         warm_up_requests: warm_up_requests.unwrap_or(0),
         limit: given(arguments, "limit")?,
         interval: None,
+        picture: false,
     };
     let run_for: Nanos =
         given::<Time>(arguments, "run_for")?.map_or_else(|| word("run_for", "5y"), |time| Ok(time.0))?;
