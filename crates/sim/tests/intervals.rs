@@ -28,7 +28,7 @@ fn same(what: &str, observed: &Report, other: &Report) {
 
 /// The course over time adds up to the exact intervals, and the map to the requests and the moves.
 fn the_picture_is_that_of(pictured: &Report, report: &Report, name: &str) {
-    let picture = pictured.picture.as_ref().unwrap();
+    let picture = pictured.picture.as_ref().expect("it was asked for");
     let course = &picture.course;
     assert!((2..256).contains(&course.len()), "{name}: {} intervals", course.len());
     let of = |rows: &[IntervalReport], figure: fn(&IntervalReport) -> u64| rows.iter().map(figure).sum::<u64>();

@@ -515,13 +515,15 @@
                     const wide = context.measureText(text).width;
                     const right = left + 14 * pixel + wide > u.bbox.left + u.bbox.width;
                     const from = right ? left - 14 * pixel - wide : left + 14 * pixel;
-                    const box = [from, top - 8 * pixel, from + wide, top + 8 * pixel];
+                    /* Above the line that joins the front. */
+                    const middle = top - 10 * pixel;
+                    const box = [from, middle - 8 * pixel, from + wide, middle + 8 * pixel];
                     const clashes = from < u.bbox.left || taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1]);
                     if (clashes) continue;
                     taken.push(box);
                     context.fillStyle = colour(point === winner ? "--ink" : "--faint");
                     context.textBaseline = "middle";
-                    context.fillText(text, from, top);
+                    context.fillText(text, from, middle);
                   }
                   context.restore();
                 },

@@ -96,7 +96,10 @@ fn verdict(plan: &Plan, warnings: usize) -> [String; 2] {
         Some(usd) => Metric::Dollars.show(usd),
         None => "no price known".to_owned(),
     };
-    let budgets = counted(plan.constraints.len(), "budget", "budgets");
+    let budgets = match plan.constraints.len() {
+        1 => "budget".to_owned(),
+        count => format!("{count} budgets"),
+    };
     let answer = match (&plan.best, &plan.infeasible) {
         (Some(best), _) => {
             let why = match plan.constraints.is_empty() {

@@ -61,6 +61,7 @@ pub const EXPLAINED: &str = "For each figure: how many times worse than the best
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

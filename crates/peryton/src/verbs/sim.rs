@@ -175,7 +175,7 @@ fn trace_curve(
     skipped: &Counted,
 ) -> Result<Option<page::TraceCurve>, Failure> {
     let pair = |design: &Design| match &design.placement {
-        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.clone()),
+        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(*pair),
         _ => None,
     };
     let Some((first, extent)) = designs.iter().find_map(|design| Some((design, pair(design)?.extent))) else {
