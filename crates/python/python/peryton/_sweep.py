@@ -521,8 +521,7 @@ def _optimised(
     axes = json.loads(space._keys())
     if not axes:
         raise InputError("keys: there are none whose values an optimiser could choose: give some")
-    # A new folder has no columns yet.
-    known = json.loads(work.data._figures(names)) if any(path.glob("part-*.parquet")) else []
+    known = json.loads(work.data._figures(names))
     rows = {row["point"]: row for row in known}
     said = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)

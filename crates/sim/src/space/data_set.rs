@@ -34,6 +34,7 @@ const LOCK: &str = "_lock";
 /// # let parent = tempfile::tempdir()?;
 /// let path = parent.path().join("rows");
 /// let mut rows = peryton_sim::DataSet::open(&path)?;
+/// assert!(rows.figures(&["iops".to_owned()])?.is_empty());
 /// let row = serde_json::json!({ "point": "a1", "status": "ok", "iops": 12.5 });
 /// rows.add(vec![row.as_object().cloned().expect("it is a row")])?;
 /// drop(rows);
@@ -131,6 +132,9 @@ impl DataSet {
     /// # Errors
     /// The parts cannot be read.
     pub fn figures(&self, names: &[String]) -> Result<Vec<Row>, SpaceError> {
+        if self.parts.is_empty() {
+            return Ok(Vec::new());
+        }
         let table = self.merged(&self.parts)?;
         let wanted = |name: &String| name == POINT || name == STATUS || name == "error" || names.contains(name);
         let columns: Vec<_> = table.columns().iter().filter(|(name, _)| wanted(name)).collect();
