@@ -256,17 +256,17 @@ def _copy_of(address: str) -> FilePath:
         if about.type != fs.FileType.File:
             raise InputError(f"{address}: there is no such file")
         state = f"{address} {about.size} {about.mtime_ns}"
-        file = _kept() / hashlib.sha256(state.encode()).hexdigest()[:32] / path.rsplit("/", 1)[-1]
-        if not file.is_file():
+        copy: FilePath = _kept() / hashlib.sha256(state.encode()).hexdigest()[:32] / path.rsplit("/", 1)[-1]
+        if not copy.is_file():
             with system.open_input_stream(path) as stream:
-                _put(file, iter(lambda: stream.read(1 << 20), b""))
+                _put(copy, iter(lambda: stream.read(1 << 20), b""))
     except OSError as error:
         raise InputError(f"{address}: {' '.join(str(error).split())}") from None
     except ValueError as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{address}: {' '.join(str(error).split())}") from None
-    return file
+    return copy
 
 
 # Where points are simulated.
