@@ -251,12 +251,7 @@ impl Service {
             name: self.export.name.clone(),
             id: self.opened.volume.0,
             placement: self.placement.kind(),
-            fast: match &self.placement {
-                Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => {
-                    Some(pair.fast.index())
-                }
-                Placement::Single { .. } | Placement::Linear { .. } | Placement::Logging(_) => None,
-            },
+            fast: self.placement.hybrid().map(|pair| pair.fast.index()),
             size: self.export.size,
             openings: self.opened.generation,
             started: SystemTime::now(),

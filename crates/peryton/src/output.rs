@@ -49,6 +49,30 @@ pub fn only_one_to_stdout(outputs: &[impl AsRef<str>]) -> Result<(), Failure> {
     Err(Failure::bad_input(format!("{several}: standard output takes one of them: give the other a file")))
 }
 
+/// Whether the page of `--report` goes to standard output, which the other results then leave alone. It is refused
+/// together with `--json`.
+pub fn report_to_stdout(report: Option<&Path>, json: bool) -> Result<bool, Failure> {
+    let to_stdout = report.is_some_and(is_stdout);
+    if to_stdout && json {
+        only_one_to_stdout(&["--report", "--json"])?;
+    }
+    Ok(to_stdout)
+}
+
+/// Prints a result as JSON or as text, unless standard output has the page of `--report`.
+pub fn print_result<T: Serialize + ?Sized>(
+    value: &T,
+    json: bool,
+    report_to_stdout: bool,
+    shown: impl FnOnce() -> String,
+) -> Result<(), Failure> {
+    match (json, report_to_stdout) {
+        (true, _) => print_json(value),
+        (false, true) => Ok(()),
+        (false, false) => print(&shown()),
+    }
+}
+
 /// Writes text to a file, atomically; `-` is standard output.
 pub fn write(path: &Path, text: String) -> Result<(), Failure> {
     stream(path, |out| out.write_all(text.as_bytes()))

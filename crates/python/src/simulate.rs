@@ -29,7 +29,7 @@ pub(crate) fn replay(replay: &str, speed: Option<f64>) -> PyResult<Replay> {
 
 /// What to do with requests past the end of the volume.
 pub(crate) fn fit(fit: &str) -> PyResult<Fit> {
-    one_of("fit", fit, &[("error", Fit::Strict), ("wrap", Fit::Wrap), ("skip", Fit::Skip)])
+    one_of("fit", fit, &Fit::NAMES)
 }
 
 /// A key of designs with values.

@@ -178,23 +178,10 @@ impl Columns {
         for (name, key) in first {
             self.put(name, key.clone());
         }
-        self.flatten("", value);
+        leaves("", value, &mut |name, leaf| self.put(name, leaf));
         self.rows += 1;
         let rows = self.rows;
         self.columns.iter_mut().for_each(|(_, column)| column.lengthen(rows));
-    }
-
-    fn flatten(&mut self, name: &str, value: Value) {
-        match value {
-            Value::Object(map) => {
-                for (key, value) in map {
-                    let name = if name.is_empty() { key } else { format!("{name}.{key}") };
-                    self.flatten(&name, value);
-                }
-            }
-            Value::Array(_) | Value::Null => {}
-            leaf => self.put(name, leaf),
-        }
     }
 
     fn put(&mut self, name: &str, value: Value) {
@@ -206,6 +193,20 @@ impl Columns {
         let column = &mut self.columns[index].1;
         column.lengthen(self.rows);
         column.push(value);
+    }
+}
+
+/// Calls `put` with each figure and its dotted name; lists have no place in a row.
+pub(crate) fn leaves(name: &str, value: Value, put: &mut impl FnMut(&str, Value)) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let name = if name.is_empty() { key } else { format!("{name}.{key}") };
+                leaves(&name, value, put);
+            }
+        }
+        Value::Array(_) | Value::Null => {}
+        leaf => put(name, leaf),
     }
 }
 

@@ -148,7 +148,7 @@ pub(crate) fn of(design: &Design, intervals: Vec<Interval>) -> Vec<IntervalRepor
     for (device, spins_down) in design.devices.iter().zip(&design.tuning.spin_down_after) {
         members.extend(device.member_names().into_iter().map(|name| (name.into(), device, spins_down.is_some())));
     }
-    let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_) | Placement::Partitioned(_));
+    let hybrid = design.placement.hybrid().is_some();
     let logs = matches!(design.placement, Placement::Logging(_));
     let dirties = match design.placement {
         Placement::Caching(_) => design.tuning.write == WritePolicy::Back,

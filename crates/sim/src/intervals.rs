@@ -56,37 +56,29 @@ impl EngineCounts {
 
     /// Adds what was counted in the next interval.
     fn and(&self, next: &EngineCounts) -> EngineCounts {
-        EngineCounts {
-            fast_hits: self.fast_hits + next.fast_hits,
-            fast_misses: self.fast_misses + next.fast_misses,
-            promotions: self.promotions + next.promotions,
-            demotions: self.demotions + next.demotions,
-            writebacks: self.writebacks + next.writebacks,
-            moved_bytes: self.moved_bytes + next.moved_bytes,
-            cancelled: self.cancelled + next.cancelled,
-            bytes_appended: self.bytes_appended + next.bytes_appended,
-            bytes_direct: self.bytes_direct + next.bytes_direct,
-            bytes_migrated: self.bytes_migrated + next.bytes_migrated,
-            reads: self.reads + next.reads,
-            reads_from_log: self.reads_from_log + next.reads_from_log,
-        }
+        self.with(next, |ours, next| ours + next)
     }
 
     /// What was counted since `before`.
     fn since(&self, before: &EngineCounts) -> EngineCounts {
+        self.with(before, |ours, before| ours - before)
+    }
+
+    /// Combines each count with the other's.
+    fn with(&self, other: &EngineCounts, both: impl Fn(u64, u64) -> u64) -> EngineCounts {
         EngineCounts {
-            fast_hits: self.fast_hits - before.fast_hits,
-            fast_misses: self.fast_misses - before.fast_misses,
-            promotions: self.promotions - before.promotions,
-            demotions: self.demotions - before.demotions,
-            writebacks: self.writebacks - before.writebacks,
-            moved_bytes: self.moved_bytes - before.moved_bytes,
-            cancelled: self.cancelled - before.cancelled,
-            bytes_appended: self.bytes_appended - before.bytes_appended,
-            bytes_direct: self.bytes_direct - before.bytes_direct,
-            bytes_migrated: self.bytes_migrated - before.bytes_migrated,
-            reads: self.reads - before.reads,
-            reads_from_log: self.reads_from_log - before.reads_from_log,
+            fast_hits: both(self.fast_hits, other.fast_hits),
+            fast_misses: both(self.fast_misses, other.fast_misses),
+            promotions: both(self.promotions, other.promotions),
+            demotions: both(self.demotions, other.demotions),
+            writebacks: both(self.writebacks, other.writebacks),
+            moved_bytes: both(self.moved_bytes, other.moved_bytes),
+            cancelled: both(self.cancelled, other.cancelled),
+            bytes_appended: both(self.bytes_appended, other.bytes_appended),
+            bytes_direct: both(self.bytes_direct, other.bytes_direct),
+            bytes_migrated: both(self.bytes_migrated, other.bytes_migrated),
+            reads: both(self.reads, other.reads),
+            reads_from_log: both(self.reads_from_log, other.reads_from_log),
         }
     }
 }

@@ -88,6 +88,11 @@ pub enum Fit {
     Skip,
 }
 
+impl Fit {
+    /// Each of them by its name in commands and files.
+    pub const NAMES: [(&str, Fit); 3] = [("error", Fit::Strict), ("wrap", Fit::Wrap), ("skip", Fit::Skip)];
+}
+
 /// The options of a replay.
 ///
 /// ```

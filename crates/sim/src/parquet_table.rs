@@ -13,7 +13,7 @@ use arrow_array::{
 };
 use arrow_schema::{DataType, Field, Schema};
 use parquet::{
-    arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder},
+    arrow::{ArrowWriter, ProjectionMask, arrow_reader::ParquetRecordBatchReaderBuilder},
     basic::{Compression, ZstdLevel},
     file::{metadata::KeyValue, properties::WriterProperties},
 };
@@ -61,9 +61,14 @@ pub(crate) fn write<W: Write + Send>(table: &Columns, out: W) -> io::Result<W> {
     writer.into_inner().map_err(io::Error::other)
 }
 
-/// Reads a table that [`write`] wrote.
-pub(crate) fn read(file: File) -> io::Result<Columns> {
-    let reader = ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| builder.build());
+/// Reads the columns with the wanted names of a table that [`write`] wrote.
+pub(crate) fn read(file: File, wanted: impl Fn(&str) -> bool) -> io::Result<Columns> {
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| {
+        let fields = builder.schema().fields().iter().enumerate();
+        let roots: Vec<usize> = fields.filter(|(_, field)| wanted(field.name())).map(|(root, _)| root).collect();
+        let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+        builder.with_projection(mask).build()
+    });
     let batches = reader.map_err(io::Error::other)?.map(|batch| batch.map(|batch| Columns::of_arrow(&batch)));
     let batches = batches.collect::<Result<Option<Vec<_>>, _>>().map_err(io::Error::other)?;
     batches.map(Columns::joined).ok_or_else(|| io::Error::other("has columns of a type that no table of reports has"))

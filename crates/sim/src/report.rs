@@ -428,7 +428,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         device.lifetime_years_low = interval.map(|interval| interval.low);
         device.lifetime_years_high = interval.map(|interval| interval.high);
     }
-    let hybrid = matches!(design.placement, Placement::Tiering(_) | Placement::Caching(_) | Placement::Partitioned(_));
+    let hybrid = design.placement.hybrid().is_some();
     let volumes = outcome.volumes.iter().enumerate();
     let volumes =
         volumes.map(|(number, volume)| volume_report(design, &devices, outcome.span, number, volume)).collect();

@@ -352,44 +352,44 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     /// volume may wait for the turn of another.
     #[inline(always)]
     fn admit(&mut self) -> Result<Admitted, SimError> {
-        if SEVERAL || self.in_flight < self.depth {
-            let Some(next) = self.source.peek() else { return Ok(Admitted::NoneBefore(Nanos::MAX)) };
-            let volumes = self.addressed(next.volume);
-            if SEVERAL && self.hosts[volumes.clone()].iter().any(|host| host.in_flight() >= self.depth) {
-                return Ok(Admitted::NoneBefore(Nanos::MAX));
-            }
-            let arrival = match self.speed {
-                None => self.now,
-                Some(1.0) => next.at,
-                Some(speed) => Nanos((next.at.0 as f64 / speed) as u64),
-            };
-            if arrival > self.now {
-                return Ok(Admitted::NoneBefore(arrival));
-            }
-            let request = self.source.take()?.expect("it was just seen");
-            for (distance, near) in [(FAR, false), (NEAR, true)] {
-                if let Some(later) = self.source.ahead(distance) {
-                    let (volumes, offset) = (self.addressed(later.volume), later.offset);
-                    for volume in volumes {
-                        let Volume { engine, touched, .. } = &self.machine.volumes[volume];
-                        engine.prefetch(offset, near);
-                        if near && let Some(touched) = touched {
-                            touched.prefetch(offset);
-                        }
+        if !SEVERAL && self.in_flight >= self.depth {
+            return Ok(Admitted::NoneBefore(Nanos::MAX));
+        }
+        let Some(next) = self.source.peek() else { return Ok(Admitted::NoneBefore(Nanos::MAX)) };
+        let volumes = self.addressed(next.volume);
+        if SEVERAL && self.hosts[volumes.clone()].iter().any(|host| host.in_flight() >= self.depth) {
+            return Ok(Admitted::NoneBefore(Nanos::MAX));
+        }
+        let arrival = match self.speed {
+            None => self.now,
+            Some(1.0) => next.at,
+            Some(speed) => Nanos((next.at.0 as f64 / speed) as u64),
+        };
+        if arrival > self.now {
+            return Ok(Admitted::NoneBefore(arrival));
+        }
+        let request = self.source.take()?.expect("it was just seen");
+        for (distance, near) in [(FAR, false), (NEAR, true)] {
+            if let Some(later) = self.source.ahead(distance) {
+                let (volumes, offset) = (self.addressed(later.volume), later.offset);
+                for volume in volumes {
+                    let Volume { engine, touched, .. } = &self.machine.volumes[volume];
+                    engine.prefetch(offset, near);
+                    if near && let Some(touched) = touched {
+                        touched.prefetch(offset);
                     }
                 }
             }
-            let last = volumes.end - 1;
-            for volume in volumes {
-                let request = Request { op: request.op, offset: request.offset, len: request.len };
-                self.submit(volume, arrival, request);
-                if SEVERAL && volume != last {
-                    self.carry_out_rarely(volume);
-                }
-            }
-            return Ok(Admitted::To { volume: last });
         }
-        Ok(Admitted::NoneBefore(Nanos::MAX))
+        let last = volumes.end - 1;
+        for volume in volumes {
+            let request = Request { op: request.op, offset: request.offset, len: request.len };
+            self.submit(volume, arrival, request);
+            if SEVERAL && volume != last {
+                self.carry_out_rarely(volume);
+            }
+        }
+        Ok(Admitted::To { volume: last })
     }
 
     /// The volumes of the drive that get a request of this volume of the trace.

@@ -181,11 +181,7 @@ impl Run<'_> {
     /// Warns about fast devices that were empty at the start, and fast devices that were never full.
     fn cold(&self, all: &mut Vec<Warning>) {
         let (Some(touched), Some(moves)) = (&self.outcome.touched, &self.report.moves) else { return };
-        let (Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair)) =
-            &self.design.placement
-        else {
-            return;
-        };
+        let Some(pair) = self.design.placement.hybrid() else { return };
         let fast = self.design.devices[pair.fast.index()].data;
         let caching = matches!(self.design.placement, Placement::Caching(_));
         let warmed = self.options.warm_up_requests > 0 || (self.options.warm_up && !caching);

@@ -146,6 +146,15 @@ impl Placement {
         }
     }
 
+    /// The two devices and the extents of a placement that moves extents between two devices: tiering, caching and
+    /// partitioned.
+    pub const fn hybrid(&self) -> Option<&Hybrid> {
+        match self {
+            Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair),
+            Placement::Single { .. } | Placement::Linear { .. } | Placement::Logging(_) => None,
+        }
+    }
+
     /// The size of the blocks by which the fast device may have a part of an extent; zero if it has whole extents.
     pub(crate) fn block(&self, fill: Fill) -> Bytes {
         match self {

@@ -133,10 +133,7 @@ enum By {
 
 /// Ranks and prints.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let report_to_stdout = args.report.as_deref().is_some_and(output::is_stdout);
-    if report_to_stdout && args.json {
-        output::only_one_to_stdout(&["--report", "--json"])?;
-    }
+    let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
     let question = question(&args)?;
     question.check()?;
     let skipped = Counted::default();
@@ -165,11 +162,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let by = if args.by == By::Cost { "cost" } else { "energy" };
         output::write(path, page::ranking(&found, by, &page::command_line()))?;
     }
-    match (args.json, report_to_stdout) {
-        (true, _) => output::print_json(&found),
-        (false, true) => Ok(()),
-        (false, false) => output::print(&shown(&found)),
-    }
+    output::print_result(&found, args.json, report_to_stdout, || shown(&found))
 }
 
 impl From<QuestionError> for Failure {

@@ -120,10 +120,7 @@ pub struct Args {
 
 /// Plans and prints.
 pub fn run(mut args: Args) -> Result<(), Failure> {
-    let report_to_stdout = args.report.as_deref().is_some_and(output::is_stdout);
-    if report_to_stdout && args.json {
-        output::only_one_to_stdout(&["--report", "--json"])?;
-    }
+    let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
     let mut ask = ask(&args)?;
     let mut catalogue = Catalogue::named(&args.devices, &prices(&args.price)?, &args.era)?;
     for (name, count) in owned(&args.own)? {
@@ -166,11 +163,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     if let Some(path) = &args.report {
         output::write(path, page::planning(&plan, &page::command_line()))?;
     }
-    if args.json {
-        output::print_json(&plan)?;
-    } else if !report_to_stdout {
-        output::print(&shown(&plan, args.show_models))?;
-    }
+    output::print_result(&plan, args.json, report_to_stdout, || shown(&plan, args.show_models))?;
     // A script learns from the exit code whether a design meets the budgets.
     if plan.best.is_none() { Err(Failure::quietly(1)) } else { Ok(()) }
 }

@@ -12,7 +12,6 @@ use std::{
 
 use indicatif::ProgressStyle;
 use peryton_device::flash::Images;
-use peryton_engine::Placement;
 use peryton_sim::{
     Columns, Design, DesignText, DeviceReport, FtlReport, KeyValues, LatencySummary, LoggingStats, MainFigures,
     Options, Report, Sensitivity, SimError, Subject, Swing, TableFolder, extent_curve, sweep,
@@ -174,10 +173,7 @@ fn trace_curve(
     options: &Options,
     skipped: &Counted,
 ) -> Result<Option<page::TraceCurve>, Failure> {
-    let pair = |design: &Design| match &design.placement {
-        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(*pair),
-        _ => None,
-    };
+    let pair = |design: &Design| design.placement.hybrid().copied();
     let Some((first, extent)) = designs.iter().find_map(|design| Some((design, pair(design)?.extent))) else {
         return Ok(None);
     };

@@ -103,10 +103,7 @@ struct Printed<'a> {
 
 /// Runs the search and prints the result.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let report_to_stdout = args.report.as_deref().is_some_and(output::is_stdout);
-    if report_to_stdout && args.json {
-        output::only_one_to_stdout(&["--report", "--json"])?;
-    }
+    let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
     let options = args.replay_args.options()?;
     if args.trace.iter().any(|path| path.as_os_str() == "-") {
         return Err(Failure::bad_input("--trace -: standard input can be read only once: save the trace in a file"));
@@ -156,18 +153,15 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         };
         output::write(path, page::tuning(&tuned, &asked, &page::command_line()))?;
     }
-    if args.json {
-        let printed = Printed {
-            command: page::command_line(),
-            trace: trace_names(args),
-            design: &design.name,
-            objective: args.objective,
-            subject_to: &search.constraints,
-            tuned: &tuned,
-        };
-        return output::print_json(&printed);
-    }
-    if report_to_stdout { Ok(()) } else { output::print(&shown(args, &tuned)) }
+    let printed = Printed {
+        command: page::command_line(),
+        trace: trace_names(args),
+        design: &design.name,
+        objective: args.objective,
+        subject_to: &search.constraints,
+        tuned: &tuned,
+    };
+    output::print_result(&printed, args.json, report_to_stdout, || shown(args, &tuned))
 }
 
 fn trace_names(args: &Args) -> String {

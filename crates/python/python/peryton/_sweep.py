@@ -260,11 +260,9 @@ def _copy_of(address: str) -> FilePath:
         if not copy.is_file():
             with system.open_input_stream(path) as stream:
                 _put(copy, iter(lambda: stream.read(1 << 20), b""))
-    except OSError as error:
-        raise InputError(f"{address}: {' '.join(str(error).split())}") from None
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
+    except InputError:
+        raise
+    except (OSError, ValueError) as error:
         raise InputError(f"{address}: {' '.join(str(error).split())}") from None
     return copy
 

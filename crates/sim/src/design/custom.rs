@@ -12,7 +12,7 @@ impl Design {
     /// The placement has no replacement policy.
     pub fn use_replacement(&mut self, policy: Replacement) -> Result<(), DesignError> {
         let key = "placement.replacement";
-        if !matches!(self.placement, Placement::Tiering(_) | Placement::Caching(_) | Placement::Partitioned(_)) {
+        if self.placement.hybrid().is_none() {
             return Err(self.no_such(key, "tiering, caching and partitioned designs"));
         }
         self.tuning.replacement = policy;

@@ -214,12 +214,7 @@ impl Design {
                 price.map_or(ELECTRICITY_USD_PER_KWH, |price| *price)
             }
         };
-        let fast = match &placement {
-            Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => {
-                Some(pair.fast.index())
-            }
-            _ => None,
-        };
+        let fast = placement.hybrid().map(|pair| pair.fast.index());
         let of_all = |index: usize, limit: Option<Bytes>| Some(limit?.saturating_mul(u64::from(devices[index].count)));
         // What the engine may write: mirrors and parity use up the rest. (Small writes with parity use up more.)
         let writable =
@@ -278,10 +273,7 @@ impl Design {
 
     /// The extent size of a hybrid: the unit that moves between its devices.
     pub(crate) fn extent(&self) -> Option<Bytes> {
-        match &self.placement {
-            Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.extent),
-            _ => None,
-        }
+        self.placement.hybrid().map(|pair| pair.extent)
     }
 
     /// The configuration for the engine.

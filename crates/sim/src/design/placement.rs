@@ -171,7 +171,7 @@ pub(super) fn read<'a>(
     let mut asks_for_room = false;
     if HYBRID.contains(&mode) {
         asks_for_room = keys.written("demotion").is_some();
-        if let Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) = &placement {
+        if let Some(pair) = placement.hybrid() {
             usual(pair.extent, tuning);
         }
         moves(&mut keys, tuning)?;

@@ -1,6 +1,6 @@
 //! Computes how much of each device holds data, from the sizes of devices and volume in the design.
 
-use peryton_engine::{Config, ConfigError, Hybrid, Placement, Tuning, TuningError};
+use peryton_engine::{Config, ConfigError, Placement, Tuning, TuningError};
 use peryton_units::Bytes;
 
 use super::{devices::Spec, in_service::Formatted};
@@ -83,7 +83,7 @@ impl Solver<'_> {
             .zip(devices)
             .map(|(size, device)| size.unwrap_or(Bytes(device.capacity.0 - device.capacity.0 % extent.0)))
             .collect();
-        if let (Some(pair), Room::Fitting) = (pair(placement), room) {
+        if let (Some(pair), Room::Fitting) = (placement.hybrid(), room) {
             leave_room(tuning, data[pair.fast.index()].0 / extent.0 / ROOM_SHARE);
         }
         let wanted = match placement {
@@ -131,7 +131,7 @@ impl Solver<'_> {
         extent: Bytes,
         (data, spare): (Vec<Bytes>, u32),
     ) -> Result<Sized, DesignError> {
-        if let (Some(pair), Room::Fitting) = (pair(placement), room) {
+        if let (Some(pair), Room::Fitting) = (placement.hybrid(), room) {
             let most = match placement {
                 // This is what formatting computed: no more can be free than the volume has spare extents.
                 Placement::Tiering(_) => u64::from(spare),
@@ -170,14 +170,6 @@ impl Solver<'_> {
                 Err(DesignError::Config { place: document.shown(&document.place(key)), source })
             }
         }
-    }
-}
-
-/// The devices of a placement with a map.
-fn pair(placement: &Placement) -> Option<&Hybrid> {
-    match placement {
-        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair),
-        _ => None,
     }
 }
 

@@ -33,13 +33,8 @@ struct Extents {
 
 impl Uses {
     pub(super) fn new(design: &Design) -> Uses {
-        let extents = match &design.placement {
-            Placement::Tiering(pair) => Some(Extents { bytes: pair.extent, fast: pair.fast, is_cache: false }),
-            Placement::Caching(pair) | Placement::Partitioned(pair) => {
-                Some(Extents { bytes: pair.extent, fast: pair.fast, is_cache: true })
-            }
-            _ => None,
-        };
+        let is_cache = !matches!(design.placement, Placement::Tiering(_));
+        let extents = design.placement.hybrid().map(|pair| Extents { bytes: pair.extent, fast: pair.fast, is_cache });
         let counts = UseCounts::new(design.volume, design.volumes as usize, extents.map(|extents| extents.bytes));
         Uses { counts, extents, changed: Vec::new() }
     }

@@ -105,7 +105,7 @@ impl DataSet {
         numbered.sort_unstable_by(|a, b| b.cmp(a));
         for (number, name) in numbered {
             let file = set.path.join(name);
-            let table = read(&file)?;
+            let table = read(&file, is_key)?;
             let points = points(&table, &file)?;
             set.next = set.next.max(number + 1);
             if points.iter().all(|(point, _)| set.known.contains_key(point)) {
@@ -135,11 +135,10 @@ impl DataSet {
         if self.parts.is_empty() {
             return Ok(Vec::new());
         }
-        let table = self.merged(&self.parts)?;
-        let wanted = |name: &String| name == POINT || name == STATUS || name == "error" || names.contains(name);
-        let columns: Vec<_> = table.columns().iter().filter(|(name, _)| wanted(name)).collect();
+        let wanted = |name: &str| is_key(name) || name == "error" || names.iter().any(|known| known == name);
+        let table = self.merged(&self.parts, wanted)?;
         let row = |row: usize| {
-            let pairs = columns.iter().filter_map(|(name, column)| Some((name.clone(), column.value(row)?)));
+            let pairs = table.columns().iter().filter_map(|(name, column)| Some((name.clone(), column.value(row)?)));
             pairs.collect::<Row>()
         };
         Ok((0..table.rows()).map(row).collect())
@@ -162,7 +161,7 @@ impl DataSet {
         if self.parts.iter().filter(small).count() >= MOST_SMALL {
             let (small, large) = std::mem::take(&mut self.parts).into_iter().partition(|part| part.rows < SMALL);
             self.parts = large;
-            let table = self.merged(&small)?;
+            let table = self.merged(&small, |_| true)?;
             self.write(&table.arranged())?;
             small.iter().try_for_each(|part| self.removed(&part.file))?;
         }
@@ -179,7 +178,7 @@ impl DataSet {
             return Ok(());
         }
         let parts = std::mem::take(&mut self.parts);
-        let table = self.merged(&parts)?;
+        let table = self.merged(&parts, |_| true)?;
         let points = points(&table, &self.path)?;
         let place = |row: &usize| order.get(&points[*row].0).copied().unwrap_or(usize::MAX);
         let mut rows: Vec<usize> = (0..points.len()).collect();
@@ -199,9 +198,9 @@ impl DataSet {
         Ok(())
     }
 
-    /// The rows of parts, each point once: its newest row.
-    fn merged(&self, parts: &[Part]) -> Result<Columns, SpaceError> {
-        let tables = parts.iter().map(|part| read(&part.file)).collect::<Result<Vec<_>, _>>()?;
+    /// The rows of parts with the wanted columns, each point once: its newest row.
+    fn merged(&self, parts: &[Part], wanted: impl Fn(&str) -> bool) -> Result<Columns, SpaceError> {
+        let tables = parts.iter().map(|part| read(&part.file, &wanted)).collect::<Result<Vec<_>, _>>()?;
         let table = Columns::joined(tables);
         let (points, mut seen) = (points(&table, &self.path)?, HashSet::new());
         let newest = |row: &usize| seen.insert(points[*row].0.as_str());
@@ -238,9 +237,14 @@ fn number(name: &str) -> Option<u32> {
     digits.bytes().all(|digit| digit.is_ascii_digit()).then(|| digits.parse().ok()).flatten()
 }
 
-fn read(file: &Path) -> Result<Columns, SpaceError> {
-    let open = File::open(file).and_then(parquet_table::read);
+fn read(file: &Path, wanted: impl Fn(&str) -> bool) -> Result<Columns, SpaceError> {
+    let open = File::open(file).and_then(|file| parquet_table::read(file, wanted));
     open.map_err(|source| SpaceError::Io { path: file.to_owned(), source })
+}
+
+/// Whether this is a column that [`points`] needs.
+fn is_key(column: &str) -> bool {
+    column == POINT || column == STATUS
 }
 
 /// The points of a table, and whether each was simulated without an error.
@@ -349,7 +353,7 @@ mod tests {
         let mut set = DataSet::open(parent.path()).unwrap();
         assert_eq!(set.known("0001"), Some(true));
         set.finish(&HashMap::new()).unwrap();
-        let table = read(&parent.path().join(name(1))).unwrap();
+        let table = read(&parent.path().join(name(1)), |_| true).unwrap();
         assert_eq!(points(&table, Path::new("")).unwrap(), [("0001".to_owned(), true), ("0002".to_owned(), true)]);
     }
 

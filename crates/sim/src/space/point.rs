@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::content;
-use crate::{Design, DesignError, DesignText, Fit, Options, Replay, Report, document::one_line, run_one};
+use crate::{
+    Design, DesignError, DesignText, Fit, Options, Replay, Report, columns::leaves, document::one_line, run_one,
+};
 
 /// A row of a data set: figures by their dotted names.
 pub type Row = Map<String, Value>;
@@ -104,12 +106,8 @@ impl PointTrace {
 
 /// What to do with requests past the end of the volume.
 pub(super) fn fit(word: &str) -> Result<Fit, String> {
-    match word {
-        "error" => Ok(Fit::Strict),
-        "wrap" => Ok(Fit::Wrap),
-        "skip" => Ok(Fit::Skip),
-        other => Err(format!("'{}': use error, wrap or skip", one_line(other))),
-    }
+    let named = Fit::NAMES.iter().find(|(name, _)| *name == word).map(|(_, fit)| *fit);
+    named.ok_or_else(|| format!("'{}': use error, wrap or skip", one_line(word)))
 }
 
 impl Point {
@@ -184,7 +182,9 @@ impl Prepared<'_> {
                 let warned: Vec<&str> = report.warnings.iter().map(|warning| warning.code).collect();
                 row.insert("warning_codes".to_owned(), warned.join(" ").into());
                 let figures = serde_json::to_value(&report).expect("a report has names and finite numbers");
-                flatten(&mut row, "", figures);
+                leaves("", figures, &mut |name, figure| {
+                    row.insert(name.to_owned(), figure);
+                });
             }
             Err(error) => {
                 row.insert("status".to_owned(), "error".into());
@@ -228,21 +228,5 @@ impl Prepared<'_> {
         let report = report.map_err(|error| error.to_string())?;
         // Neither fits a row.
         Ok(Report { intervals: Vec::new(), latency_histogram_us: Default::default(), ..report })
-    }
-}
-
-/// The figures by their dotted names; lists have no place in a row.
-fn flatten(row: &mut Row, name: &str, value: Value) {
-    match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                let name = if name.is_empty() { key } else { format!("{name}.{key}") };
-                flatten(row, &name, value);
-            }
-        }
-        Value::Array(_) | Value::Null => {}
-        leaf => {
-            row.insert(name.to_owned(), leaf);
-        }
     }
 }

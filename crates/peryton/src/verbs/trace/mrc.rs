@@ -61,10 +61,7 @@ fn policy() -> impl TypedValueParser<Value = CurvePolicy> {
 
 /// Prints the curves.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let report_to_stdout = args.report.as_deref().is_some_and(output::is_stdout);
-    if report_to_stdout && args.json {
-        output::only_one_to_stdout(&["--report", "--json"])?;
-    }
+    let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
     let sizes = match args.points {
         Some(points) => CurveSizes::Points(points),
         None if args.sizes.is_empty() => CurveSizes::Doubling,
@@ -90,11 +87,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let name = trace_args::name(&args.files);
         output::write(path, page::miss_ratios(&rows, curves.block, &name, &page::command_line()))?;
     }
-    match (args.json, report_to_stdout) {
-        (true, _) => output::print_json(&rows),
-        (false, true) => Ok(()),
-        (false, false) => output::print(&shown(&rows)),
-    }
+    output::print_result(&rows, args.json, report_to_stdout, || shown(&rows))
 }
 
 fn shown(rows: &[CurveRow]) -> String {
