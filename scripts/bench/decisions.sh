@@ -6,7 +6,7 @@
 #   scripts/vm --disk fast.img --disk slow.img -- scripts/bench/decisions.sh PERYTON [REQUESTS [NAME...]]
 #
 # NAME: dm-cache, dm-writecache, bcache, or a design below; all of them without. Needs fio, dmsetup, bcache-tools, nbd-client.
-P=$1 N=${2:-30000}
+P=$(realpath "$1") N=${2:-30000}
 shift 2
 export DM_DISABLE_UDEV=1
 modprobe -a dm-cache dm-cache-smq dm-cache-cleaner dm-delay dm-writecache bcache nbd 2>/dev/null
@@ -119,5 +119,8 @@ design caching-64k-pt1 caching 64KiB 1
 design caching-4k-pt0 caching 4KiB 0 'replacement = "lru"'
 design caching-64k-part caching 64KiB '' 'fill = "part"'
 design caching-64k-part-pt0 caching 64KiB 0 'fill = "part"'
+design caching-64k-auto caching 64KiB '' 'fill = "auto"'
+design caching-64k-auto-lirs caching 64KiB '' 'fill = "auto"
+replacement = "lirs"'
 design caching-64k-auto-pt0 caching 64KiB 0 'fill = "auto"'
 design tiering-64k-pt1 tiering 64KiB 1

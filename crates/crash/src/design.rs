@@ -126,6 +126,7 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
     Tuning {
         patience: Tuning::default().patience,
         promotion_threshold: rng.random_range(0..3),
+        room_threshold: (high % 2 == 0).then_some(0),
         promotion_window: Nanos::from_ms(rng.random_range(0..10_000)),
         demotion_low: rng.random_range(0..=high),
         demotion_high: high,

@@ -30,6 +30,10 @@ fn config(kind: Kind, extent: Bytes, fill: Fill) -> Config {
     Config { devices: vec![extent * 4, extent * 32], placement, tuning: tuning(fill) }
 }
 
+fn sized(fast: u64, slow: u64, fill: Fill, tuning: Tuning) -> Config {
+    Config { devices: vec![EXTENT * fast, EXTENT * slow], tuning, ..config(Kind::Caching, EXTENT, fill) }
+}
+
 fn world(fill: Fill) -> World {
     World::new(config(Kind::Caching, EXTENT, fill), EXTENT, 1)
 }
@@ -68,7 +72,7 @@ fn a_write_that_misses_reads_nothing_and_only_it_goes_home() {
 
 #[test]
 fn a_read_brings_in_what_it_asks_for() {
-    for (fill, bytes) in [(Fill::Part, 8192), (Fill::Auto, 65536 - 16384), (Fill::Extent, 65536)] {
+    for (fill, bytes) in [(Fill::Part, 8192), (Fill::Auto, 8192), (Fill::Extent, 65536)] {
         let mut world = world(fill);
         world.access(Op::Read, EXTENT * 3 + Bytes::kib(16), Bytes::kib(8));
         assert_eq!(moved(&world), [bytes, 0], "{fill:?}");
@@ -76,6 +80,95 @@ fn a_read_brings_in_what_it_asks_for() {
         assert_eq!(moved(&world), [bytes, 0], "{fill:?}: it is there");
         assert_eq!(world.engine.stats().fast_hits, 1, "{fill:?}");
     }
+}
+
+#[test]
+fn reads_bring_in_what_surrounds_them_where_that_saves_other_reads() {
+    let mut world = World::new(sized(256, 512, Fill::Auto, tuning(Fill::Auto)), EXTENT, 1);
+    let read = |world: &mut World, extent, block| {
+        let before = moved(world)[0];
+        world.access(Op::Read, EXTENT * extent + Bytes::kib(4) * block, Bytes::kib(4));
+        moved(world)[0] - before
+    };
+    // What is read once is brought in alone, however often that happens.
+    for extent in 0..10 {
+        assert_eq!(read(&mut world, extent, 5), 4096);
+    }
+    // Reads come to the same extents again, for other blocks.
+    for extent in 40..80 {
+        read(&mut world, extent, 5);
+        read(&mut world, extent, 9);
+    }
+    let whole = (80..144).filter(|extent| read(&mut world, *extent, 5) == EXTENT.0).count();
+    assert!((60..64).contains(&whole), "of 64 extents {whole} came in as a whole");
+    // What is there, and may be newer, is not read again.
+    world.access(Op::Write, EXTENT * 200 + Bytes::kib(8), Bytes::kib(4));
+    assert_eq!(read(&mut world, 200, 5), (16 - 3) * 4096);
+    world.read_all();
+}
+
+#[test]
+fn what_is_dirty_without_a_gap_goes_home_in_one_command() {
+    let mut world = World::new(sized(16, 64, Fill::Part, tuning(Fill::Part)), EXTENT, 1);
+    let cleaning = peryton_engine::Cause::WriteBack as usize;
+    let written = |world: &World| world.engine.stats().devices[SLOW.index()].writes[cleaning];
+    // The end of one extent, all of the next, and the beginning of the third; and a block behind that.
+    world.access(Op::Write, EXTENT + Bytes::kib(56), Bytes::kib(8));
+    world.access(Op::Write, EXTENT * 2, EXTENT);
+    world.access(Op::Write, EXTENT * 3, Bytes::kib(12));
+    world.access(Op::Write, EXTENT * 3 + Bytes::kib(40), Bytes::kib(4));
+    let before = (written(&world), moved(&world)[1]);
+    world.clean();
+    assert_eq!(moved(&world)[1] - before.1, (8 + 64 + 12 + 4) * 1024);
+    assert_eq!(written(&world) - before.0, 2);
+    // A clean block between two dirty ones goes with them.
+    world.access(Op::Write, EXTENT * 2, Bytes::kib(4));
+    world.access(Op::Write, EXTENT * 2 + Bytes::kib(8), Bytes::kib(4));
+    let before = moved(&world)[1];
+    world.tick(Nanos::from_s(1));
+    world.clean();
+    assert_eq!(moved(&world)[1] - before, 12 * 1024);
+    world.read_all();
+}
+
+#[test]
+fn while_there_is_room_extents_come_in_at_their_first_miss() {
+    let rare = Tuning { promotion_threshold: 2, room_threshold: Some(0), ..tuning(Fill::Part) };
+    let tuning = Tuning { demotion_low: 2, demotion_high: 4, ..rare.clone() };
+    let mut world = World::new(sized(16, 64, Fill::Part, tuning), EXTENT, 1);
+    for extent in 0..12 {
+        world.access(Op::Write, EXTENT * extent, Bytes::kib(4));
+    }
+    assert_eq!(moved(&world), [0, 0], "there was room for 12 and 4 more");
+    world.access(Op::Write, EXTENT * 12, Bytes::kib(4));
+    assert_eq!(moved(&world), [0, 4096], "from now on an extent has to miss more often");
+    // So has one of which a block would have to be read first, from the beginning.
+    let mut world = World::new(sized(16, 64, Fill::Part, rare), EXTENT, 1);
+    for miss in 0..3 {
+        world.access(Op::Write, EXTENT * 20 + Bytes(512), Bytes(512));
+        assert_eq!(moved(&world), if miss < 2 { [0, 512 * (miss + 1)] } else { [4096, 1024] });
+    }
+    world.read_all();
+}
+
+#[test]
+fn what_is_dirty_counts_against_the_target_and_not_its_extents() {
+    let cleaning = Cleaning { dirty_target_ppm: 400_000, ..Cleaning::UNBOUNDED };
+    let tuning = Tuning { cleaning, writeback_delay: Nanos::from_s(1_000), ..tuning(Fill::Part) };
+    let mut world = World::new(sized(100, 200, Fill::Part, tuning), EXTENT, 1);
+    // A block each of 70 extents: more extents than the target, and much less than it.
+    for extent in 0..70 {
+        world.access(Op::Write, EXTENT * extent, Bytes::kib(4));
+    }
+    assert_eq!(moved(&world), [0, 0]);
+    // Whatever is written then, no more is dirty than the target allows.
+    let mut most = Bytes::ZERO;
+    for extent in 0..100 {
+        world.access(Op::Write, EXTENT * extent, EXTENT);
+        most = most.max(world.engine.dirty_bytes());
+    }
+    assert!(most <= EXTENT * 40 && most >= EXTENT * 30, "{most} of {} were dirty", EXTENT * 100);
+    world.read_all();
 }
 
 #[test]

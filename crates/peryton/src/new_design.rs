@@ -181,7 +181,7 @@ mod tests {
         let (fast, slow) = (folder.path().join("a \"fast\"\n# one"), folder.path().join("slow"));
         fs::write(&fast, "x").and_then(|()| fs::write(&slow, "x")).unwrap();
         let sizes = [("fast".to_owned(), Bytes::gib(2)), ("slow".to_owned(), Bytes::gib(9))].into();
-        let known = InService { sizes, formatted: None };
+        let known = InService { sizes, ..InService::default() };
         for (mode, write) in [
             (Mode::Caching, None),
             (Mode::Caching, Some(Write::Through)),

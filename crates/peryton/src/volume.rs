@@ -6,7 +6,7 @@ use std::{
 };
 
 use peryton_device::Class;
-use peryton_drive::{DevicePath, Linux, ProcessDeath, Tuner, VolumeSpec};
+use peryton_drive::{DevicePath, Linux, OwnSizes, ProcessDeath, Tuner, VolumeSpec};
 use peryton_engine::{Config, Tuning};
 use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, design_keys};
 use peryton_units::Bytes;
@@ -168,11 +168,8 @@ impl InPlace {
     }
 }
 
-/// What the devices say, if the design does not say it all.
+/// What the devices say of what the design does not say.
 fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InService, Failure> {
-    if places.iter().all(|place| place.has_size) {
-        return Ok(InService::default());
-    }
     let at = |place: &DevicePlace| {
         let path = near.join(place.path.as_ref()?);
         Some(DevicePath { name: place.name.clone(), path })
@@ -182,11 +179,22 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
         Purpose::Format => &[],
         Purpose::Use { without } => without,
     };
-    let own = peryton_drive::own_sizes(&devices, without).map_err(Failure::bad_input)?;
-    let formatted = own.formatted.filter(|_| matches!(purpose, Purpose::Use { .. }));
+    let own = peryton_drive::own_sizes(&devices, without);
+    let is_used = matches!(purpose, Purpose::Use { .. });
+    let has_whole_extents =
+        |own: &OwnSizes| is_used && own.formatted.as_ref().is_some_and(|geometry| geometry.block == Bytes::ZERO);
+    if places.iter().all(|place| place.has_size) {
+        // What is wrong with a device is said when it is opened.
+        let has_whole_extents = own.is_ok_and(|own| has_whole_extents(&own));
+        return Ok(InService { has_whole_extents, ..InService::default() });
+    }
+    let own = own.map_err(Failure::bad_input)?;
+    let has_whole_extents = has_whole_extents(&own);
+    let formatted = own.formatted.filter(|_| is_used);
     let sizes = devices.into_iter().zip(own.devices).filter_map(|(at, size)| Some((at.name, size?)));
     Ok(InService {
         sizes: sizes.collect(),
+        has_whole_extents,
         formatted: formatted.map(|fixed| Formatted { data: fixed.devices, spare: fixed.spare }),
     })
 }

@@ -223,3 +223,30 @@ fn what_cannot_be_known_is_asked_for() {
     device.set_len(4096).unwrap();
     format(small, large, &caching).fails(2, &["devices.small", "give it more"]);
 }
+
+/// The fear: a volume of an earlier version, whose design is silent about `fill`, is refused or read with another map.
+#[test]
+fn a_volume_stays_with_whole_extents_if_its_design_does_not_say_otherwise() {
+    for mode in ["caching", "partitioned"] {
+        for (small, large) in [
+            ("path = 'small.img'", "path = 'large.img'"),
+            ("path = 'small.img'\nsize = '6MiB'", "path = 'large.img'\nsize = '24MiB'"),
+        ] {
+            let folder = folder(&pair(mode));
+            design(folder.path(), small, large, &pair(mode));
+            peryton(folder.path(), &["format", "v.toml", "--set", "placement.fill=extent"]).ok();
+            peryton(folder.path(), &["check", "v.toml"]).ok();
+            let (serving, mut client) = Serving::start(folder.path(), &[]);
+            client.write(MIB, &[5; 4096], true).unwrap();
+            drop((client, serving));
+            let (serving, mut client) = Serving::start(folder.path(), &[]);
+            assert_eq!(client.read(MIB, 4096), Ok(vec![5; 4096]), "{mode}");
+            drop((client, serving));
+            let refused = peryton(folder.path(), &["check", "v.toml", "--set", "placement.fill=auto"]);
+            assert!(refused.out.contains("placement.fill is part or auto in the design and extent on the device"));
+            // Formatting it again makes it for parts.
+            peryton(folder.path(), &["format", "v.toml", "--force"]).ok();
+            peryton(folder.path(), &["check", "v.toml", "--set", "placement.fill=part"]).ok();
+        }
+    }
+}

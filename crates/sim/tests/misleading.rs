@@ -124,7 +124,7 @@ fn cold_caches_and_those_that_never_fill_are_called_so() {
     assert!(report.first_touch_ratio.unwrap() > 0.0);
     // After a warm-up that touches everything, there are no such warnings.
     let warm = Options { warm_up_requests: 3_000, ..Options::default() };
-    let report = simulate(&hybrid("caching", ""), &small, &warm).unwrap();
+    let report = simulate(&hybrid("caching", "fill = 'extent'"), &small, &warm).unwrap();
     has_not(&report, "cold_start");
     has_not(&report, "first_touches");
     assert_eq!(report.first_touch_ratio, Some(0.0));

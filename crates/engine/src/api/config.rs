@@ -209,7 +209,7 @@ pub enum Fill {
     Extent,
     /// The blocks that a read asks for. A write brings in nothing.
     Part,
-    /// The same, and what follows them in the extent while the slow device has nothing else to do for the host.
+    /// The same, and what surrounds them in the extent where that has lately saved other reads of the slow device.
     Auto,
 }
 
@@ -251,6 +251,9 @@ impl Default for Bypass {
 pub struct Tuning {
     /// PT: an extent is promoted once its misses within the time window exceed this. With 0 the first miss promotes it.
     pub promotion_threshold: u32,
+    /// The same while more than HT extents are free, where the fast device may have parts of extents; `None`: no other. What comes
+    /// in then displaces nothing. (A write that covers no whole blocks has to reach PT in any case.)
+    pub room_threshold: Option<u32>,
     /// TW: the count of misses starts again after a gap longer than this.
     pub promotion_window: Nanos,
     /// LT: demotion starts when at most this many fast extents are free. With 0, only when an extent is needed.
@@ -301,6 +304,7 @@ impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
             promotion_threshold: 4,
+            room_threshold: None,
             promotion_window: Nanos::from_s(60),
             demotion_low: 64,
             demotion_high: 128,

@@ -74,6 +74,11 @@ pub(in crate::cache) fn first_run(blocks: u16) -> u16 {
     range(start, (blocks >> start).trailing_ones())
 }
 
+/// The blocks from the first to the last of some; none if there are none.
+pub(in crate::cache) fn between(blocks: u16) -> u16 {
+    if blocks == 0 { 0 } else { range(blocks.trailing_zeros(), 16 - blocks.leading_zeros() - blocks.trailing_zeros()) }
+}
+
 /// The blocks in runs of neighbours.
 pub(in crate::cache) fn runs(blocks: u16) -> impl Iterator<Item = u16> {
     let mut left = blocks;

@@ -21,6 +21,7 @@ use crate::{
     cache::layout::CacheLayout,
     cache::map::extent_map::ExtentMap,
     cache::movers::table::{InRun, Move},
+    cache::routes::read_on::ReadOn,
     cache::step::CacheIo,
     cache::streams::Streams,
     cache::tuner::Tuner,
@@ -75,6 +76,8 @@ pub(crate) struct CacheDrive {
     /// The most extents that may be dirty, and from how many on the drive hurries to clean.
     pub(in crate::cache) most_dirty: u32,
     pub(in crate::cache) crowded_from: u32,
+    /// Where slots have parts of extents, the most extents of which a part is dirty.
+    pub(in crate::cache) most_dirty_in_part: u32,
     /// Caching without write-back: no copy was newer than its home since the volume was opened, and none will be by a write.
     /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
     pub(in crate::cache) only_copies: bool,
@@ -86,6 +89,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) journal: MapJournal,
     /// The rule that decides where writes go (partitioned).
     pub(in crate::cache) controller: Option<Controller>,
+    /// Whether reads that miss read on.
+    pub(in crate::cache) read_on: ReadOn,
     /// Extents to be copied to the fast device because they are read often (partitioned).
     /// With the blocks that were read, where slots have parts of extents.
     pub(in crate::cache) candidates: VecDeque<(u32, u16)>,
@@ -138,6 +143,7 @@ impl CacheDrive {
             writing_back: 0,
             most_dirty: u32::MAX,
             crowded_from: u32::MAX,
+            most_dirty_in_part: u32::MAX,
             only_copies: false,
             fills: 0,
             first_writes: 0,
@@ -145,6 +151,7 @@ impl CacheDrive {
             through_in_flight: Vec::new(),
             journal: MapJournal::new(layout.metadata, [layout.fast, layout.slow], layout.extents),
             controller: partitioned.then(|| Controller::new(&tuning.partition)),
+            read_on: ReadOn::default(),
             candidates: VecDeque::new(),
             flushes: Vec::new(),
             sequence: 0,
@@ -212,7 +219,13 @@ impl CacheDrive {
     }
 
     pub(in crate::cache) fn victim(&mut self, io: &CacheIo, now: Nanos, clean_only: bool) -> Option<u32> {
-        let slot = self.policy.victim(&mut self.map.candidates(now, io.tuning.promotion_window, clean_only))?;
+        let window = io.tuning.promotion_window;
+        // A dirty extent of which little is there costs the slow device a write for little room: others go first.
+        let slot = match self.layout.blocks.is_some() && !clean_only {
+            true => self.policy.victim(&mut self.map.candidates(now, window, true)),
+            false => None,
+        };
+        let slot = slot.or_else(|| self.policy.victim(&mut self.map.candidates(now, window, clean_only)))?;
         self.map.tenant(slot)
     }
 

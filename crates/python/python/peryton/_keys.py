@@ -156,6 +156,11 @@ class PlacementKeys(TypedDict, total=False):
     """The unit that moves between the devices: a multiple of 4KiB, up to 1GiB. Default: 1MiB; partitioned: 4KiB.
     Placements: tiering, caching, partitioned."""
     promotion: PlacementPromotionKeys
+    room_threshold: int
+    """The same while the fast device has room (more than `demotion.high` extents are free) and may have parts of
+    extents: what comes in then displaces nothing. A write that does not cover whole blocks has to reach
+    `promotion.threshold` in any case. Unit: misses. Default: 0 where neither promotion.threshold nor fill =
+    'extent' is named; otherwise promotion.threshold. Placements: caching."""
     demotion: PlacementDemotionKeys
     max_moves: int
     """MCML: the most moves between the devices at a time. Unit: moves. Default: 16, or as many as have 4MiB.
@@ -171,8 +176,9 @@ class PlacementKeys(TypedDict, total=False):
     sleep. Default: "mirrored". Placements: tiering, caching, partitioned."""
     fill: Literal["extent", "part", "auto"]
     """What of an extent comes to the fast device: all of it (`extent`), the blocks that are read or written
-    (`part`), or also what follows a read while the slow device is idle (`auto`). Formatting fixes whether it
-    is `extent` or one of the others. Default: "extent". Placements: caching, partitioned."""
+    (`part`), or also what surrounds a read where that has lately saved others (`auto`). Formatting fixes
+    whether it is `extent` or one of the others. Default: 'auto'; 'extent' for a volume that was made for it.
+    Placements: caching, partitioned."""
     write: Literal["back", "through", "around"]
     """Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache
     (`around`). Default: "back". Placements: caching."""
@@ -409,6 +415,7 @@ Key = Literal[
     "placement.slow",
     "placement.extent",
     "placement.promotion.threshold",
+    "placement.room_threshold",
     "placement.promotion.window",
     "placement.demotion.low",
     "placement.demotion.high",

@@ -17,7 +17,7 @@ use crate::{DesignError, document::Document};
 /// let text = "[devices.ssd]\npath = '/dev/nvme0n1'\n[placement]\nmode = 'single'\n";
 /// let design = DesignText::new(text, "my design");
 /// let sizes = [("ssd".to_owned(), Bytes::gib(4))].into();
-/// let in_service = design.in_service(&[], &InService { sizes, formatted: None })?;
+/// let in_service = design.in_service(&[], &InService { sizes, ..InService::default() })?;
 /// assert!(in_service.devices[0].used <= Bytes::gib(4) && in_service.devices[0].used > Bytes::mib(4_095));
 /// # Ok::<(), peryton_sim::DesignError>(())
 /// ```
@@ -27,6 +27,9 @@ pub struct InService {
     pub sizes: BTreeMap<String, Bytes>,
     /// What formatting has fixed, if there is a volume on the devices.
     pub formatted: Option<Formatted>,
+    /// Whether there is a volume on the devices that was made for whole extents (`placement.fill` is `extent`). It stays so if the
+    /// design does not name `fill`.
+    pub has_whole_extents: bool,
 }
 
 /// The sizes that a volume was formatted with.

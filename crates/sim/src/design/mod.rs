@@ -24,7 +24,7 @@ use std::{
 };
 
 use peryton_device::{Class, flash::Images};
-use peryton_engine::{Config, Placement, Tuning};
+use peryton_engine::{Config, Fill, Placement, Tuning};
 use peryton_units::Bytes;
 
 pub use device::DeviceDesign;
@@ -188,7 +188,11 @@ impl Design {
         let several = keys.as_mut().map(volumes::read).transpose()?.unwrap_or_default();
         keys.map_or(Ok(()), |keys| keys.finish())?;
         let mut devices = devices::read(&mut root, in_service, &mut ignored)?;
-        let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], ..Tuning::default() };
+        let fill = match in_service {
+            Some(known) if known.has_whole_extents => Fill::Extent,
+            _ => Fill::Auto,
+        };
+        let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], fill, ..Tuning::default() };
         let (placement, asks_for_room) = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
         let logs = matches!(placement, Placement::Logging(_));
         logging::triggers(&mut root, logs, &mut tuning.logging)?;

@@ -49,6 +49,12 @@ keys! {
     PROMOTION_THRESHOLD: u32 = "placement.promotion.threshold" {
         default: Value("4"), unit: "misses", placements: PROMOTING, live: true, example: "1",
     }
+    /// The same while the fast device has room (more than `demotion.high` extents are free) and may have parts of extents: what
+    /// comes in then displaces nothing. A write that does not cover whole blocks has to reach `promotion.threshold` in any case.
+    ROOM_THRESHOLD: u32 = "placement.room_threshold" {
+        default: Else("0 where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"), unit: "misses",
+        placements: CACHING, live: true, example: "0",
+    }
     /// TW: the misses of an extent are counted from the beginning after a gap longer than this.
     PROMOTION_WINDOW: Nanos = "placement.promotion.window" {
         default: Value("'60s'"), placements: PROMOTING, live: true, example: "'10s'",
@@ -78,9 +84,9 @@ keys! {
         default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'fast'",
     }
     /// What of an extent comes to the fast device: all of it (`extent`), the blocks that are read or written (`part`), or also what
-    /// follows a read while the slow device is idle (`auto`). Formatting fixes whether it is `extent` or one of the others.
+    /// surrounds a read where that has lately saved others (`auto`). Formatting fixes whether it is `extent` or one of the others.
     FILL: String = "placement.fill" {
-        default: Value("'extent'"), words: || names(&Fill::ALL), placements: HOMES, live: true, example: "'part'",
+        default: Else("'auto'; 'extent' for a volume that was made for it"), words: || names(&Fill::ALL), placements: HOMES, live: true, example: "'part'",
     }
     /// Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache (`around`).
     WRITE: String = "placement.write" {
@@ -174,12 +180,12 @@ pub(super) fn read<'a>(
         if let Some(pair) = placement.hybrid() {
             usual(pair.extent, tuning);
         }
+        if !HOMES.contains(&mode) {
+            tuning.fill = Fill::Extent;
+        } else if let Some(fill) = keys.get(&FILL)? {
+            tuning.fill = word(&fill, &Fill::ALL)?;
+        }
         moves(&mut keys, tuning)?;
-    }
-    if HOMES.contains(&mode)
-        && let Some(fill) = keys.get(&FILL)?
-    {
-        tuning.fill = word(&fill, &Fill::ALL)?;
     }
     if mode == PlacementKind::Caching {
         writes(&mut keys, tuning)?;
@@ -263,10 +269,20 @@ fn usual(extent: Bytes, tuning: &mut Tuning) {
 }
 
 fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
+    let mut names_threshold = false;
     if let Some(mut promotion) = keys.table("promotion")? {
+        names_threshold = promotion.written("threshold").is_some();
         set(&mut tuning.promotion_threshold, &mut promotion, &PROMOTION_THRESHOLD)?;
         set(&mut tuning.promotion_window, &mut promotion, &PROMOTION_WINDOW)?;
         promotion.finish()?;
+    }
+    match keys.get(&ROOM_THRESHOLD)? {
+        Some(named) if tuning.fill == Fill::Extent => {
+            return Err(named.wrong("has no effect with fill = \"extent\": remove it, or use fill = \"auto\""));
+        }
+        Some(named) => tuning.room_threshold = Some(*named),
+        // A threshold that is named counts at any time.
+        None => tuning.room_threshold = (tuning.fill != Fill::Extent && !names_threshold).then_some(0),
     }
     if let Some(mut demotion) = keys.table("demotion")? {
         let defaults = (tuning.demotion_low, tuning.demotion_high);

@@ -7,6 +7,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::{Buffer, Commands},
+    cache::blocks::runs,
     cache::cleaning::urgency::{LONGEST_RUN, RUN_BUFFERS, Run},
     cache::drive::CacheDrive,
     cache::movers::table::{InRun, Kind, Phase},
@@ -16,9 +17,6 @@ use crate::{
 impl CacheDrive {
     /// The most extents in a run. Extents that are longer than that are written home one by one, without a buffer for runs.
     fn longest_run(&self) -> u32 {
-        if self.layout.blocks.is_some() {
-            return 1;
-        }
         (LONGEST_RUN.0 / self.layout.extent_bytes) as u32
     }
 
@@ -28,6 +26,15 @@ impl CacheDrive {
             0 | 1 => (0, Bytes::ZERO),
             extents => (RUN_BUFFERS, Bytes(u64::from(extents) * self.layout.extent_bytes)),
         }
+    }
+
+    /// Whether what is to be written home of an extent and of the one behind it has no gap between them.
+    fn adjoins(&self, extent: u32) -> bool {
+        self.layout.blocks.is_none_or(|blocks| {
+            let last = blocks.all & !(blocks.all >> 1);
+            self.blocks_to_write_home(Kind::WriteBack, extent) & last != 0
+                && self.blocks_to_write_home(Kind::WriteBack, extent + 1) & 1 != 0
+        })
     }
 
     /// Starts to write a dirty extent home, with those behind it that are dirty, `room` of them at most. Returns false if all
@@ -41,7 +48,8 @@ impl CacheDrive {
         out: &mut Commands,
     ) -> bool {
         let most = self.longest_run().min(room).max(1);
-        let count = (1..most).take_while(|more| self.joins(first + more)).count() as u32 + 1;
+        let joins = |extent| self.joins(extent) && self.adjoins(extent - 1);
+        let count = (1..most).take_while(|more| joins(first + more)).count() as u32 + 1;
         if count == 1 {
             self.cleaner.begins(now);
             self.start_writeback(io, first, false, out);
@@ -71,9 +79,10 @@ impl CacheDrive {
             Some(_) => 1,
             None => self.longest_run().min(io.tuning.max_moves.saturating_sub(self.copying)).max(1),
         };
-        let before =
-            (1..room).take_while(|less| victim.checked_sub(*less).is_some_and(|at| self.joins(at))).count() as u32;
-        let after = (1..room - before).take_while(|more| self.joins(victim + more)).count() as u32;
+        let is_before = |extent| self.joins(extent) && self.adjoins(extent);
+        let is_after = |extent| self.joins(extent) && self.adjoins(extent - 1);
+        let before = (1..room).take_while(|less| victim.checked_sub(*less).is_some_and(is_before)).count() as u32;
+        let after = (1..room - before).take_while(|more| is_after(victim + more)).count() as u32;
         let buffer = if before + after > 0 { self.cleaner.free_buffers.pop() } else { None };
         match buffer {
             Some(buffer) => {
@@ -99,6 +108,7 @@ impl CacheDrive {
             let extent = first + place;
             let kind = if victim == Some(extent) { Kind::Eviction } else { Kind::WriteBack };
             let index = self.start_in_run(kind, extent, self.home(extent), InRun { run, place });
+            self.moves[index].blocks = self.blocks_to_write_home(kind, extent);
             moves.push(index);
             self.move_read(io, index, self.current_place(extent), kind.cause(), out);
         }
@@ -119,15 +129,22 @@ impl CacheDrive {
             return;
         }
         let moves = std::mem::take(&mut row.moves);
+        for index in &moves {
+            let row = &mut self.moves[*index];
+            row.blocks &= !row.rewritten_blocks;
+        }
+        let in_part = self.layout.blocks.is_some();
         let to_write = |drive: &CacheDrive, place: usize| {
             let row = &drive.moves[moves[place]];
-            !row.failed && !row.rewritten
+            !row.failed && !row.rewritten && (!in_part || row.blocks != 0)
         };
         let mut first = 0;
         while first < moves.len() {
             let count = (first..moves.len()).take_while(|place| to_write(self, *place)).count();
-            if count > 0 {
-                self.write_run(io, (run, first as u32), &moves[first..first + count], out);
+            match count {
+                0 => {}
+                _ if in_part => self.write_blocks(io, (run, first as u32), &moves[first..first + count], out),
+                _ => self.write_run(io, (run, first as u32), &moves[first..first + count], out),
             }
             first += count.max(1);
         }
@@ -147,22 +164,66 @@ impl CacheDrive {
             self.moves[*index].phase = Phase::Writing;
         }
         let (index, count) = (moves[0], moves.len() as u32);
-        let (to, cause) = (self.moves[index].to.expect("a write-back has a home"), Kind::WriteBack.cause());
         if count == 1 {
+            let to = self.moves[index].to.expect("a write-back has a home");
             return self.move_write(io, index, to, self.moves[index].kind.cause(), out);
         }
+        let len = Bytes(u64::from(count) * self.layout.extent_bytes);
+        self.write_span(io, (run, first, count), moves, (Bytes::ZERO, len), out);
+    }
+
+    /// Writes the blocks of some of a run home, whose extents are neighbours: one command for blocks without a gap, also from one
+    /// extent to the next.
+    fn write_blocks(&mut self, io: &mut CacheIo, (run, first): (u32, u32), moves: &[u32], out: &mut Commands) {
+        let blocks = self.layout.blocks.expect("only extents in part have blocks");
+        let extent = self.layout.extent_bytes;
+        let spans = moves.iter().enumerate().flat_map(|(place, index)| {
+            runs(self.moves[*index].blocks).map(move |run| {
+                let (within, len) = blocks.span(run);
+                let from = place as u64 * extent + u64::from(within);
+                (from, from + u64::from(len))
+            })
+        });
+        let mut joined: Vec<(u64, u64)> = Vec::new();
+        for (from, to) in spans {
+            match joined.last_mut() {
+                Some((_, end)) if *end == from => *end = to,
+                _ => joined.push((from, to)),
+            }
+        }
+        for index in moves {
+            self.moves[*index].phase = Phase::Writing;
+        }
+        for (from, to) in joined {
+            let (begin, end) = ((from / extent) as usize, to.div_ceil(extent) as usize);
+            let which = (run, first + begin as u32, (end - begin) as u32);
+            let within = Bytes(from - begin as u64 * extent);
+            self.write_span(io, which, &moves[begin..end], (within, Bytes(to - from)), out);
+        }
+    }
+
+    /// Writes a range of neighbours home: it begins `within` the first of them.
+    fn write_span(
+        &mut self,
+        io: &mut CacheIo,
+        (run, first, count): (u32, u32, u32),
+        moves: &[u32],
+        (within, len): (Bytes, Bytes),
+        out: &mut Commands,
+    ) {
         for index in moves {
             self.moves[*index].pending += 1;
         }
-        let len = Bytes(u64::from(count) * self.layout.extent_bytes);
         io.stats.moves.bytes += len;
-        let mut buffer = self.move_buffer(index);
+        let mut buffer = self.move_buffer(moves[0]).plus(within);
         if mutation::is(Mutation::SweepFromStart)
             && let Buffer::Run { offset, .. } = &mut buffer
         {
             *offset = Bytes::ZERO;
         }
-        io.write(self.layout.at(to), len, buffer, CacheStep::Run { run, first, count }, cause, out);
+        let (device, at) = self.layout.at(self.moves[moves[0]].to.expect("a write-back has a home"));
+        let step = CacheStep::Run { run, first, count };
+        io.write((device, at + within), len, buffer, step, Kind::WriteBack.cause(), out);
     }
 
     /// Some of a run were written home, or could not be: then each is tried alone, because one of them may be unwritable.
@@ -175,14 +236,20 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         let moves = &self.cleaner.runs[run].moves[first as usize..(first + count) as usize];
-        let moves: Vec<u32> = moves.to_vec();
-        for index in &moves {
-            self.moves[*index].pending -= 1;
-        }
+        let mut moves: Vec<u32> = moves.to_vec();
         io.stats.moves.cancelled.device_error += u64::from(failed);
+        // An extent of which only a part is written may have several commands.
+        moves.retain(|index| {
+            let row = &mut self.moves[*index];
+            row.pending -= 1;
+            row.failed |= failed;
+            row.pending == 0
+        });
         for index in moves {
-            let row = &self.moves[index];
-            if failed && !row.rewritten {
+            let row = &mut self.moves[index];
+            let failed = std::mem::take(&mut row.failed);
+            row.blocks &= !row.rewritten_blocks;
+            if failed && !row.rewritten && (self.layout.blocks.is_none() || row.blocks != 0) {
                 let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
                 self.move_write(io, index, to, cause, out);
             } else {

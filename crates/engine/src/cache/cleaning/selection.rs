@@ -60,7 +60,8 @@ impl CacheDrive {
         if self.gone.any() || self.controller.is_some() && self.cleaner.asked.is_none() {
             return;
         }
-        if dirty < self.crowded_from
+        let share = self.dirty_share();
+        if share < self.crowded_from
             && let Some(again) = self.cleaner.goes_on_resting(now)
         {
             return io.due(again);
@@ -70,7 +71,7 @@ impl CacheDrive {
         let slow = self.layout.slow;
         let figures = Figures {
             now,
-            dirty,
+            dirty: share,
             oldest,
             most: Some(self.most_dirty).filter(|most| *most < u32::MAX),
             slow_is_busy: io.is_busy_for_host(slow),

@@ -340,6 +340,12 @@ impl ExtentMap {
         self.resident >= self.layout.fast_usable
     }
 
+    /// How many more extents the fast device may hold.
+    #[inline]
+    pub(in crate::cache) fn room(&self) -> u32 {
+        self.layout.fast_usable.saturating_sub(self.resident)
+    }
+
     pub(in crate::cache) fn free_slots(&self) -> u32 {
         self.fast_free.count()
     }

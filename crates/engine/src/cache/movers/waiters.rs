@@ -38,6 +38,7 @@ impl CacheDrive {
             _ => 0,
         };
         let passes_fill = filling != 0 && self.passes_fill(io, fragment, filling);
+        let full = self.is_full_of_dirty();
         let row = &mut self.moves[index];
         let waits = match (row.kind, row.phase) {
             // What the buffer has may be gone when the promotion ends, if a flush has failed meanwhile.
@@ -76,8 +77,9 @@ impl CacheDrive {
                     touched if fragment.op == Op::Write => row.rewritten_blocks |= touched,
                     _ => {}
                 }
-                // Two writes to the home must not race.
-                let through = fragment.op == Op::Write && io.tuning.write == WritePolicy::Through;
+                // Two writes to the home must not race. (What is clean of an extent of which a part is dirty may go home too.)
+                let through =
+                    fragment.op == Op::Write && (io.tuning.write == WritePolicy::Through || touched != 0 && full);
                 (through && phase == Phase::Writing) || (fragment.op == Op::Discard && covers)
             }
         };

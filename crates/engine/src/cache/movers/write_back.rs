@@ -9,7 +9,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::Commands,
     cache::access::Release,
-    cache::blocks::first_run,
+    cache::blocks::{between, first_run, runs},
     cache::drive::CacheDrive,
     cache::movers::table::{Kind, Phase},
     cache::step::CacheIo,
@@ -63,10 +63,13 @@ impl CacheDrive {
     }
 
     /// The blocks that are dirty, where slots have parts of extents.
-    fn blocks_to_write_home(&self, kind: Kind, extent: u32) -> u16 {
-        let dirty = self.map.masks_of(extent).dirty();
-        let first = kind == Kind::Eviction && mutation::is(Mutation::EvictFirstRun);
-        if first { first_run(dirty) } else { dirty }
+    pub(in crate::cache) fn blocks_to_write_home(&self, kind: Kind, extent: u32) -> u16 {
+        let masks = self.map.masks_of(extent);
+        if kind == Kind::Eviction && mutation::is(Mutation::EvictFirstRun) {
+            return first_run(masks.dirty());
+        }
+        // What is clean between two dirty blocks goes with them, in one command.
+        runs(masks.valid()).map(|run| between(run & masks.dirty())).fold(0, |all, run| all | run)
     }
 
     /// Blocks were written home. Returns whether nothing of the extent is dirty any more.

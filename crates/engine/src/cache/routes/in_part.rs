@@ -36,9 +36,11 @@ impl CacheDrive {
         if self.may_come_in(io, now, fragment) && fragment.first {
             io.stats.fast_misses += 1;
             let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
-            if misses > io.tuning.promotion_threshold
+            if misses > self.threshold(io, fragment)
                 && let Some(slot) = self.take_slot_for(io, now, fragment.extent, out)
             {
+                // It has missed often enough to read first what it does not cover.
+                self.map.entry_mut(fragment.extent).misses = misses - 1;
                 let route = match fragment.op {
                     Op::Write => self.write_to_part(io, now, fragment, slot, out),
                     _ => self.read_in_part(io, now, fragment, slot, true, out),
@@ -49,6 +51,15 @@ impl CacheDrive {
             }
         }
         self.direct(now, fragment, home)
+    }
+
+    /// How often an extent that has no slot must have missed to be given one.
+    fn threshold(&self, io: &CacheIo, fragment: Fragment) -> u32 {
+        let reads_first = || fragment.op == Op::Write && self.covered(fragment) != self.touched(fragment);
+        match io.tuning.room_threshold {
+            Some(threshold) if self.map.room() > io.tuning.demotion_high && !reads_first() => threshold,
+            _ => io.tuning.promotion_threshold,
+        }
     }
 
     /// Gives an extent a slot, which has nothing of it yet. Returns `None` if a condition forbids it; each refusal is counted.
@@ -122,7 +133,10 @@ impl CacheDrive {
                 self.start_drain(io, now, fragment, then, out);
                 return Route::Taken;
             }
-            Op::Write if io.tuning.write == WritePolicy::Through || !entry.is_dirty() && self.is_full_of_dirty() => {
+            Op::Write
+                if io.tuning.write == WritePolicy::Through
+                    || touched & !masks.dirty() != 0 && self.is_full_of_dirty() =>
+            {
                 if io.tuning.write != WritePolicy::Through {
                     self.throttle(io, now, fragment);
                 }
@@ -262,6 +276,14 @@ impl CacheDrive {
             return Route::Taken;
         }
         if edges != 0 {
+            // A write that first has to read waits for the slow device; one that goes there does not.
+            let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+            if misses <= io.tuning.promotion_threshold {
+                if touched & (masks.valid() | masks.lost()) == 0 {
+                    return self.direct(now, fragment, self.home(fragment.extent));
+                }
+                return self.write_around_edges(io, now, fragment, (slot, edges), out);
+            }
             let run = runs(missing).find(|run| run & edges != 0).expect("edges are missing");
             if fragment.first && !self.gone.any() && self.start_part_fill(io, fragment.extent, run, out) {
                 let index = self.map.entry(fragment.extent).moving().expect("it has just begun");
@@ -361,7 +383,9 @@ impl CacheDrive {
         }
         let mut filling = 0;
         if fills {
-            let run = self.blocks_to_bring(io, touched, valid);
+            let run = self.blocks_to_bring(io, extent, touched, valid);
+            let opens = valid & !self.map.masks(slot).not_at_home() == 0;
+            self.read_on.saw(extent, opens);
             let misses = self.map.entry_mut(extent).miss(now, io.tuning.promotion_window);
             // As for a promotion: then accesses wait until those in flight have ended.
             let waits = misses > PATIENCE;
@@ -396,18 +420,16 @@ impl CacheDrive {
     }
 
     /// The neighbouring blocks to bring in for a read of `touched`, of which the fast device has the `valid` ones.
-    fn blocks_to_bring(&self, io: &CacheIo, touched: u16, valid: u16) -> u16 {
+    fn blocks_to_bring(&self, io: &CacheIo, extent: u32, touched: u16, valid: u16) -> u16 {
         let asked = first_run(touched & !valid);
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         if mutation::is(Mutation::FillOverDirty) {
             return all;
         }
-        if io.tuning.fill != Fill::Auto || io.is_busy_for_host(self.layout.slow) {
+        if io.tuning.fill != Fill::Auto || !self.read_on.reads_on(extent, io.is_busy_for_host(self.layout.slow)) {
             return asked;
         }
-        // The arm is there, and nothing waits for it.
-        let gap = runs(all & !valid).find(|run| run & asked != 0).unwrap_or(asked);
-        gap & !(asked & asked.wrapping_neg()).wrapping_sub(1)
+        runs(all & !valid).find(|run| run & asked != 0).unwrap_or(asked)
     }
 
     /// Whether an access goes on while something else of its extent is brought in: it needs no other move.
@@ -422,8 +444,8 @@ impl CacheDrive {
             Op::Write => {
                 let is_plain =
                     self.controller.is_some() || io.tuning.write == WritePolicy::Back && !self.gate.judges_write_hits();
-                let dirties = self.map.entry(fragment.extent).is_dirty() || !self.is_full_of_dirty();
-                is_plain && dirties && touched & !self.covered(fragment) & !masks.valid() == 0
+                let may_dirty = touched & !masks.dirty() == 0 || !self.is_full_of_dirty();
+                is_plain && may_dirty && touched & !self.covered(fragment) & !masks.valid() == 0
             }
             Op::Discard | Op::Flush => false,
         }

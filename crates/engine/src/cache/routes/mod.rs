@@ -4,4 +4,5 @@ mod caching;
 mod degraded;
 mod in_part;
 mod partitioned;
+pub(in crate::cache) mod read_on;
 mod tiering;
