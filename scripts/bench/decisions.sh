@@ -115,12 +115,10 @@ design() {
   wait $pid 2>/dev/null
 }
 design caching-64k caching 64KiB ''
-design caching-64k-pt1 caching 64KiB 1
-design caching-4k-pt0 caching 4KiB 0 'replacement = "lru"'
+design caching-64k-lirs caching 64KiB '' 'replacement = "lirs"'
+design caching-64k-pt0 caching 64KiB 0
 design caching-64k-part caching 64KiB '' 'fill = "part"'
-design caching-64k-part-pt0 caching 64KiB 0 'fill = "part"'
-design caching-64k-auto caching 64KiB '' 'fill = "auto"'
-design caching-64k-auto-lirs caching 64KiB '' 'fill = "auto"
-replacement = "lirs"'
-design caching-64k-auto-pt0 caching 64KiB 0 'fill = "auto"'
+design caching-64k-extent caching 64KiB '' 'fill = "extent"'
+design caching-64k-extent-pt1 caching 64KiB 1 'fill = "extent"'
+design caching-4k-pt0 caching 4KiB 0 'replacement = "lru"'
 design tiering-64k-pt1 tiering 64KiB 1

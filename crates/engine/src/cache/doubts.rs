@@ -23,7 +23,7 @@
 //! ```text
 //! the slow device failed:    what the fast device has of an extent is as new as its home, so all of it is dirty from now on;
 //!                            without write-back only blocks stay that are dirty, or were in the durable map
-//! the fast device failed:    blocks stay that are dirty, and that the durable map has in the same place
+//! the fast device failed:    blocks stay that are dirty, or are so in the durable map, and that it has in the same place
 //! both devices failed:       blocks stay that the durable map calls dirty
 //! ```
 //!
@@ -255,7 +255,9 @@ impl CacheDrive {
             (false, true) => (now, masks),
             (true, false) if now.place().is_none() => (now, masks),
             (true, false) => {
-                let stay = if same_place { masks.dirty() & durable.valid() } else { 0 };
+                // What was written home since the last commit may be lost there next, and has a durable copy here.
+                let written_home = masks.valid() & durable.dirty();
+                let stay = if same_place { masks.dirty() & durable.valid() | written_home } else { 0 };
                 let stay = if mutation::is(Mutation::RevertNewCopies) { masks.dirty() } else { stay };
                 entry(now.place(), Masks::new(stay, stay | masks.lost()), now.is_lost())
             }

@@ -151,6 +151,10 @@ impl CacheDrive {
             self.map.set_clean(extent);
             self.map.set_lost(extent, false);
             self.drop_copy(io, now, extent, Release::Detached, false);
+        } else if self.map.has_parts() {
+            // Blocks that are not dirty may differ from their home now, and go.
+            self.drop_blocks(io, now, extent, u16::MAX);
+            self.journal.takes_all_next();
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
         io.part_done(fragment.request, result, out);
