@@ -1,8 +1,10 @@
 //! The figures that the volume's thread hands to other threads: copies of counts, in tables whose length is bounded by the number
 //! of devices. Whatever is made of them, texts and quantiles, is made on the thread that asks.
 
+use std::sync::Arc;
+
 use hdrhistogram::Histogram;
-use peryton_engine::{CleaningReport, Stats};
+use peryton_engine::{CleaningReport, CleaningState, Stats};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{heat::Heat, status::Counts};
@@ -59,6 +61,19 @@ impl DeviceState {
     }
 }
 
+/// The name of a state of cleaning, in metrics and on the page.
+pub(crate) const fn cleaning_name(state: CleaningState) -> &'static str {
+    match state {
+        CleaningState::Resting => "resting",
+        CleaningState::Idle => "idle",
+        CleaningState::Aging => "aging",
+        CleaningState::Filling => "filling",
+        CleaningState::Overdue => "overdue",
+        CleaningState::Full => "full",
+        CleaningState::Asked => "asked",
+    }
+}
+
 /// The figures of a volume at a time.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
@@ -112,5 +127,20 @@ pub(crate) struct OutageSnapshot {
 pub(crate) struct Activity {
     pub(crate) heat: Heat,
     /// Response times in ns, in the order of [`Asked::ALL`](crate::status::Asked::ALL).
-    pub(crate) latencies: [Histogram<u64>; 5],
+    pub(crate) latencies: Arc<[Histogram<u64>; 5]>,
+}
+
+/// What the page of the volume shows of a time.
+#[derive(Clone, Debug)]
+pub(crate) struct Sample {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) activity: Activity,
+    /// How long the volume has been served.
+    pub(crate) uptime: Nanos,
+    /// How often it was opened.
+    pub(crate) openings: u64,
+    /// The settings in force in addition to the design.
+    pub(crate) settings: Vec<String>,
+    /// Faults on demand that are in force.
+    pub(crate) drills: usize,
 }

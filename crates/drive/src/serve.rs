@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::mpsc,
+    sync::{Arc, Mutex, mpsc},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -14,10 +14,12 @@ use crate::{
     cpu_latency::CpuLatency,
     disks::Disks,
     events::{Events, What},
+    http::{Address, Http, Listening as HttpListening, Refused},
     kernel::{Kernel, Waker},
     line_log::LineLog,
     listen::{Endpoint, Listener},
-    metrics::{Address, Described, DescribedDevice, Listening as MetricsListening, Metrics},
+    live::Live,
+    metrics::{Described, DescribedDevice, Source},
     nbd::{Export, TlsServer},
     notify::Notifier,
     open::{Device, DevicePath, Opening, named},
@@ -25,6 +27,7 @@ use crate::{
     serve_error::{SMALLEST_POOL, ServeError},
     server::{About, Announce, BlockDevice, Call, Handle, Parts, Reopening, Server},
     shared_memory::{NoMemory, ProcessDeath, SharedMemory},
+    site::{LivePage, PageSite, Site},
     spec::{Tuner, VolumeSpec},
     status::Traffic,
     storage::Files,
@@ -104,7 +107,9 @@ pub struct Service {
     calls: mpsc::Receiver<Call>,
     events: Events,
     controls: Vec<Listening>,
-    metrics: Vec<MetricsListening>,
+    sites: Vec<HttpListening>,
+    /// Connections to any of them that got nothing.
+    refused: Arc<Refused>,
     log: Option<LineLog>,
     memory: Result<SharedMemory, NoMemory>,
     process_death: ProcessDeath,
@@ -182,7 +187,8 @@ impl Service {
             calls,
             events,
             controls: Vec::new(),
-            metrics: Vec::new(),
+            sites: Vec::new(),
+            refused: Arc::default(),
             log: None,
             memory,
             process_death: spec.process_death.clone(),
@@ -236,7 +242,41 @@ impl Service {
     ///
     /// # Errors
     /// The address cannot be listened on.
-    pub fn metrics(&mut self, address: &Address, rated_writes: &[Option<Bytes>]) -> Result<Metrics, ServeError> {
+    pub fn metrics(&mut self, address: &Address, rated_writes: &[Option<Bytes>]) -> Result<Http, ServeError> {
+        let metrics = self.source(rated_writes).0;
+        self.listen(address, Site { metrics, page: None })
+    }
+
+    /// The same, and shows the page of the volume at the same address.
+    ///
+    /// # Errors
+    /// The address cannot be listened on, or the system has no thread that follows the volume.
+    pub fn http(
+        &mut self,
+        address: &Address,
+        page: LivePage,
+        rated_writes: &[Option<Bytes>],
+    ) -> Result<Http, ServeError> {
+        let (metrics, described) = self.source(rated_writes);
+        let live = Live::start(self.handle.clone(), described, self.events.clone())
+            .map_err(|source| ServeError::System { what: "a thread that follows the volume", source })?;
+        let (handle, is_tcp) = (self.handle.clone(), matches!(address, Address::Loopback(_)));
+        let page = PageSite { page, live, handle, changing: Mutex::default(), is_tcp };
+        self.listen(address, Site { metrics, page: Some(page) })
+    }
+
+    fn listen(&mut self, address: &Address, site: Site) -> Result<Http, ServeError> {
+        let http = Http::listen(address, Arc::new(site))?;
+        self.sites.push(http.listening());
+        Ok(http)
+    }
+
+    fn source(&self, rated_writes: &[Option<Bytes>]) -> (Source, Arc<Described>) {
+        let described = Arc::new(self.described(rated_writes));
+        (Source::new(self.handle.clone(), Arc::clone(&described), Arc::clone(&self.refused)), described)
+    }
+
+    fn described(&self, rated_writes: &[Option<Bytes>]) -> Described {
         let device = |((index, name), used): ((usize, &String), &Bytes)| {
             let device = self.devices[index].as_ref();
             DescribedDevice {
@@ -247,7 +287,7 @@ impl Service {
                 number: device.filter(|device| device.is_block).map(|device| device.identity().1),
             }
         };
-        let described = Described {
+        Described {
             name: self.export.name.clone(),
             id: self.opened.volume.0,
             placement: self.placement.kind(),
@@ -257,10 +297,7 @@ impl Service {
             started: SystemTime::now(),
             log: self.log.clone(),
             devices: self.names.iter().enumerate().zip(self.engine.device_bytes()).map(device).collect(),
-        };
-        let metrics = Metrics::listen(address, &self.handle, described)?;
-        self.metrics.push(metrics.listening());
-        Ok(metrics)
+        }
     }
 
     /// The state in which the volume was found.
@@ -281,7 +318,7 @@ impl Service {
             }
         };
         let system = |what| move |source| ServeError::System { what, source };
-        let sockets = Sockets { controls: self.controls, metrics: self.metrics };
+        let sockets = Sockets { controls: self.controls, sites: self.sites };
         let devices = self.devices;
         let abilities = devices.iter().map(|device| device.as_ref().map_or(ABSENT, |device| device.ability));
         let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
@@ -395,7 +432,7 @@ impl Service {
         let files = Files::new(&self.devices).map(|files| files.notifying(&self.settings.notifier));
         let closed = files.map(|mut files| self.engine.close(&mut files));
         self.controls.iter().for_each(Listening::end);
-        self.metrics.iter().for_each(MetricsListening::end);
+        self.sites.iter().for_each(HttpListening::end);
         self.devices.iter().flatten().for_each(Device::unlock);
         match (closed, self.memory) {
             (Ok(Ok(())), Ok(memory)) => memory.remove(),
@@ -409,13 +446,13 @@ impl Service {
 /// The addresses that the next server of the volume may need.
 struct Sockets {
     controls: Vec<Listening>,
-    metrics: Vec<MetricsListening>,
+    sites: Vec<HttpListening>,
 }
 
 impl Sockets {
     fn end(&self) {
         self.controls.iter().for_each(Listening::end);
-        self.metrics.iter().for_each(MetricsListening::end);
+        self.sites.iter().for_each(HttpListening::end);
     }
 }
 

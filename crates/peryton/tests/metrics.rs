@@ -6,6 +6,8 @@ mod common;
 mod openmetrics;
 #[path = "../../drive/tests/served/mod.rs"]
 mod served;
+#[path = "serving/web.rs"]
+mod web;
 
 use std::{
     fs,
@@ -13,7 +15,7 @@ use std::{
     net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -23,6 +25,7 @@ use openmetrics::{Page, parse};
 use peryton_drive::metrics::{FAMILIES, Type};
 use serde_json::Value;
 use served::Client;
+use web::{Web, answer};
 
 const DEVICES: &str = "[devices.small]\nprofile = 'fixed'\nsize = '8MiB'\npath = 'small.img'\n\
                        [devices.large]\nprofile = 'fixed'\nsize = '16MiB'\npath = 'large.img'\n\
@@ -47,64 +50,19 @@ fn placements() -> [(&'static str, String); 6] {
     ]
 }
 
-/// A server with metrics, which is killed with the test.
-struct Serving {
-    child: Child,
-    port: u16,
+/// Serves the design in the folder; `metrics` is the option's value.
+fn serve(folder: &Path, metrics: &str) -> Web {
+    Web::start(folder, &["--metrics", metrics])
 }
 
-impl Serving {
-    /// Serves the design in the folder; `metrics` is the option's value.
-    fn start(folder: &Path, metrics: &str) -> Serving {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_peryton"));
-        command.args(["serve", "v.toml", "--json", "--metrics", metrics]).current_dir(folder);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let start: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("it does not start: {line}"));
-        let address = start["metrics"].as_str().unwrap();
-        let port = address.split(':').nth(2).and_then(|rest| rest.split('/').next());
-        Serving { port: port.map_or(0, |port| port.parse().unwrap()), child }
-    }
-
-    fn connect(&self) -> TcpStream {
-        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream
-    }
-
-    /// The head and the body of an answer.
-    fn ask(&self, request: &str) -> (String, String) {
-        let mut stream = self.connect();
-        // A server that refuses early may have closed the connection already.
-        let _ = stream.write_all(request.as_bytes());
-        answer(stream)
-    }
-
-    fn scrape(&self) -> Page {
-        let (head, body) = self.ask(&format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{OPENMETRICS}\r\n"));
-        assert!(
-            head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("application/openmetrics-text; version=1.0.0"),
-            "{head}"
-        );
-        assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
-        parse(&body).unwrap_or_else(|why| panic!("{why}\n{body}"))
-    }
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        self.child.kill().and_then(|()| self.child.wait()).unwrap();
-    }
-}
-
-fn answer(mut stream: impl Read) -> (String, String) {
-    let mut text = Vec::new();
-    // A reset after the answer means that not all of the request was read.
-    let _ = stream.read_to_end(&mut text);
-    let text = String::from_utf8(text).unwrap();
-    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
-    (format!("{head}\r\n"), body.to_owned())
+fn scrape(serving: &Web) -> Page {
+    let (head, body) = serving.ask(&format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{OPENMETRICS}\r\n"));
+    assert!(
+        head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("application/openmetrics-text; version=1.0.0"),
+        "{head}"
+    );
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    parse(&body).unwrap_or_else(|why| panic!("{why}\n{body}"))
 }
 
 fn volume(placement: &str) -> tempfile::TempDir {
@@ -127,7 +85,7 @@ fn a_scrape_is_strictly_valid_and_agrees_with_the_status() {
     let mut seen = std::collections::BTreeSet::new();
     for (placement, text) in placements() {
         let folder = volume(&text);
-        let serving = Serving::start(folder.path(), "127.0.0.1:0");
+        let serving = serve(folder.path(), "127.0.0.1:0");
         let mut client = Client::connect(&folder.path().join("v.nbd"));
         for n in 0..40_u64 {
             client.write(n * 7919 % 900 * 4096, &[n as u8; 8192], n % 8 == 0).unwrap();
@@ -184,12 +142,12 @@ fn dirty_one_extent(client: &mut Client, folder: &Path) {
 }
 
 /// A scrape and a status of the same state.
-fn settled(serving: &Serving, folder: &Path) -> (Page, Value) {
+fn settled(serving: &Web, folder: &Path) -> (Page, Value) {
     let began = Instant::now();
     loop {
         let before = status(folder);
         thread::sleep(Duration::from_millis(150));
-        let page = serving.scrape();
+        let page = scrape(serving);
         let after = status(folder);
         if before["ledger"] == after["ledger"] && before["device_commands_in_flight"] == 0 {
             return (page, after);
@@ -284,7 +242,7 @@ fn described(page: &Page) {
 #[test]
 fn an_outage_is_seen_while_it_lasts_and_counted_after_it() {
     let folder = volume(&placements()[0].1);
-    let serving = Serving::start(folder.path(), "127.0.0.1:0");
+    let serving = serve(folder.path(), "127.0.0.1:0");
     let control = |line: &str| {
         let mut stream = UnixStream::connect(folder.path().join("v.control")).unwrap();
         writeln!(stream, "{line}").unwrap();
@@ -298,7 +256,7 @@ fn an_outage_is_seen_while_it_lasts_and_counted_after_it() {
     let large = [("device", "large")];
     let began = Instant::now();
     let page = loop {
-        let page = serving.scrape();
+        let page = scrape(&serving);
         if page.value("peryton_device_outage_seconds", &large).is_some_and(|lasts| lasts > 0.5) {
             break page;
         }
@@ -314,7 +272,7 @@ fn an_outage_is_seen_while_it_lasts_and_counted_after_it() {
     control("{\"verb\":\"heal\"}");
     assert!(reader.join().unwrap().is_ok());
     thread::sleep(Duration::from_millis(150));
-    let page = serving.scrape();
+    let page = scrape(&serving);
     assert_eq!(page.value("peryton_device_outage_seconds", &large), None);
     assert_eq!(page.value("peryton_device_outages_total", &large), Some(1.0));
 }
@@ -330,7 +288,7 @@ fn only_this_machine_and_this_user_can_scrape() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     peryton(folder.path(), &["serve", "v.toml", "--metrics", &address]).fails(2, &[&address, "a free port"]);
-    let _serving = Serving::start(folder.path(), "unix:m.sock");
+    let _serving = serve(folder.path(), "unix:m.sock");
     let socket = folder.path().join("m.sock");
     assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
     let mut stream = UnixStream::connect(&socket).unwrap();
@@ -341,7 +299,7 @@ fn only_this_machine_and_this_user_can_scrape() {
 #[test]
 fn slow_and_hostile_clients_are_dropped_and_keep_no_scraper_away() {
     let folder = volume(&placements()[5].1);
-    let serving = Serving::start(folder.path(), "127.0.0.1:0");
+    let serving = serve(folder.path(), "127.0.0.1:0");
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n".to_owned(), "404"),
         ("POST /metrics HTTP/1.1\r\n\r\n".to_owned(), "405"),
@@ -367,17 +325,18 @@ fn slow_and_hostile_clients_are_dropped_and_keep_no_scraper_away() {
         stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
     }
     let began = Instant::now();
-    let page = serving.scrape();
+    let page = scrape(&serving);
     assert!(began.elapsed() < Duration::from_secs(10), "a scraper waited {:?}", began.elapsed());
     let refused = |reason| page.value("peryton_scrapes_refused_total", &[("reason", reason)]).unwrap();
     assert_eq!((refused("bad_request"), refused("timeout"), refused("unavailable")), (4.0, 1.0, 0.0));
+    assert_eq!(refused("forbidden"), 0.0);
     assert!(refused("displaced") >= 4.0, "{}", refused("displaced"));
     let threads = fs::read_dir(format!("/proc/{}/task", serving.child.id())).unwrap();
     let scrapers = threads.filter(|task| {
         let name = fs::read_to_string(task.as_ref().unwrap().path().join("comm")).unwrap_or_default();
-        name.trim() == "metrics"
+        name.trim() == "http"
     });
-    assert!(scrapers.count() <= 4);
+    assert!(scrapers.count() <= 8);
     drop(silent);
 }
 
@@ -398,7 +357,7 @@ fn promtool_finds_nothing_wrong_with_metrics_and_rules() {
     let Some(promtool) = program("promtool") else { return };
     for (placement, text) in placements() {
         let folder = volume(&text);
-        let serving = Serving::start(folder.path(), "127.0.0.1:0");
+        let serving = serve(folder.path(), "127.0.0.1:0");
         let (head, body) = serving.ask("GET /metrics HTTP/1.1\r\nAccept: */*\r\n\r\n");
         assert!(head.contains("text/plain; version=0.0.4"), "{head}");
         let mut check = Command::new(&promtool);
@@ -422,7 +381,7 @@ fn promtool_finds_nothing_wrong_with_metrics_and_rules() {
 fn a_real_prometheus_scrapes_every_sample() {
     let Some(prometheus) = program("prometheus") else { return };
     let folder = volume(&placements()[0].1);
-    let serving = Serving::start(folder.path(), "127.0.0.1:0");
+    let serving = serve(folder.path(), "127.0.0.1:0");
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = format!(
         "global: {{ scrape_interval: 200ms, scrape_timeout: 200ms }}\nscrape_configs:\n  - job_name: peryton\n    \
@@ -443,7 +402,7 @@ fn a_real_prometheus_scrapes_every_sample() {
         .stderr(log)
         .spawn()
         .unwrap();
-    let prometheus = Serving { child, port: free };
+    let prometheus = Web { child, start: Value::Null, port: free };
     let query = |query: &str| -> Value {
         let Ok(mut stream) = TcpStream::connect(("127.0.0.1", free)) else { return Value::Null };
         let request = format!("GET /api/v1/query?query={query} HTTP/1.0\r\n\r\n");
@@ -459,7 +418,7 @@ fn a_real_prometheus_scrapes_every_sample() {
         assert!(began.elapsed() < Duration::from_secs(60), "it scrapes nothing: {}", log());
         thread::sleep(Duration::from_millis(100));
     }
-    let samples: usize = serving.scrape().0.values().map(|family| family.samples.len()).sum();
+    let samples: usize = scrape(&serving).0.values().map(|family| family.samples.len()).sum();
     let scraped: usize = query("scrape_samples_scraped").as_str().unwrap().parse().unwrap();
     assert_eq!(scraped, samples, "{}", log());
     assert_eq!(query("peryton_volume_size_bytes"), status(folder.path())["size"].to_string().as_str());

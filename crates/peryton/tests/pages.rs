@@ -163,10 +163,13 @@ fn the_policy_names_the_scripts_and_the_library_is_the_one_of_npm() {
     let check = "import base64, hashlib, pathlib, sys\n\
         page = pathlib.Path(sys.argv[1])\n\
         digest = lambda name: hashlib.sha256((page / name).read_bytes())\n\
-        policy = (page / 'policy.txt').read_text()\n\
-        for name in ['uplot/uPlot.iife.min.js', 'page.js']:\n\
-        \x20   wanted = \"'sha256-\" + base64.b64encode(digest(name).digest()).decode() + \"'\"\n\
-        \x20   if wanted not in policy: sys.exit(f'policy.txt does not have {name}: {wanted}')\n\
+        for file, names in [('policy.txt', ['uplot/uPlot.iife.min.js', 'page.js']),\n\
+        \x20                   ('live-policy.txt', ['uplot/uPlot.iife.min.js', 'page.js', 'live.js'])]:\n\
+        \x20   policy = (page / file).read_text()\n\
+        \x20   if policy.count('sha256-') != len(names): sys.exit(f'{file} does not have {len(names)} hashes')\n\
+        \x20   for name in names:\n\
+        \x20       wanted = \"'sha256-\" + base64.b64encode(digest(name).digest()).decode() + \"'\"\n\
+        \x20       if wanted not in policy: sys.exit(f'{file} does not have {name}: {wanted}')\n\
         for name, wanted in [('uplot/uPlot.iife.min.js', '19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f'),\n\
         \x20                    ('uplot/uPlot.min.css', 'df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04')]:\n\
         \x20   if digest(name).hexdigest() != wanted: sys.exit(f'{name} is not that of uPlot 1.6.32')\n";

@@ -118,6 +118,8 @@ fn the_schema_that_is_shipped_is_that_of_the_types() {
     );
     let one: Value = serde_json::from_str(&peryton(folder.path(), &["schema", "--one"]).ok().out).unwrap();
     assert_eq!(one["properties"], schema()["$defs"]["Report"]["properties"]);
+    let live: Value = serde_json::from_str(&peryton(folder.path(), &["schema", "--live"]).ok().out).unwrap();
+    assert_eq!(live["properties"], schema()["$defs"]["LiveReport"]["properties"]);
 }
 
 /// The fear: the schema and what is written differ.
@@ -221,7 +223,9 @@ fn every_figure_of_the_schema_occurs(schema: &Value, reports: &[Value]) {
     }
     let mut seen = BTreeSet::new();
     visit(schema, schema, &json!(reports), &mut seen);
-    let defined = schema["$defs"].as_object().unwrap().iter().flat_map(|(name, definition)| {
+    // What a served volume answers is in a test of its own (`live_page.rs`).
+    let simulated = schema["$defs"].as_object().unwrap().iter().filter(|(name, _)| !name.starts_with("Live"));
+    let defined = simulated.flat_map(|(name, definition)| {
         let keys = definition["properties"].as_object().into_iter().flatten();
         keys.map(move |(key, _)| format!("#/$defs/{name}/{key}"))
     });

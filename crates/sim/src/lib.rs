@@ -109,7 +109,7 @@ pub use peryton_engine::LoggingStats;
 pub use picture::Picture;
 pub use redundancy::{ParseRedundancyError, Redundancy};
 pub use report::{AdmissionReport, Cost, DeviceReport, MoveReport, PartitionReport, Report};
-pub use report_schema::{report_schema, reports_schema};
+pub use report_schema::{report_schema, reports_schema, schema_of};
 pub use run::{Progress, TraceFactory, run, run_observed, run_one};
 pub use sensitivity::{Sensitivity, SimulationsDone, Subject, Swing, sensitivity};
 pub use space::{

@@ -23,7 +23,8 @@ pub fn reports_schema() -> Value {
     schema_of::<Vec<Report>>("The reports that peryton sim --json writes, one for each design")
 }
 
-fn schema_of<T: JsonSchema>(title: &str) -> Value {
+/// The schema of another type that is reported as JSON, in the same manner.
+pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema: Schema = generator.into_root_schema_for::<T>();
     schema.insert("title".to_owned(), title.into());

@@ -12,7 +12,7 @@ pub(super) fn shown(activity: &Activity) -> Value {
         let buckets = buckets.map(|bucket| json!([bucket.value_iterated_to(), bucket.count_since_last_iteration()]));
         (asked.name().to_owned(), Value::Array(buckets.collect()))
     };
-    let latencies: Map<String, Value> = Asked::ALL.into_iter().zip(latencies).map(histogram).collect();
+    let latencies: Map<String, Value> = Asked::ALL.into_iter().zip(latencies.iter()).map(histogram).collect();
     json!({
         "heat": { "part_bytes": heat.part_bytes(), "reads": heat.reads(), "writes": heat.writes() },
         "latency_ns": latencies,

@@ -25,7 +25,7 @@ use super::{
     machine::{Machine, POWER_STATES},
 };
 use crate::{
-    figures::{DeviceState, Snapshot, VolumeState},
+    figures::{DeviceState, Snapshot, VolumeState, cleaning_name},
     status::{Asked, BOUNDS_NS},
 };
 
@@ -273,7 +273,7 @@ impl Figures {
         page.gauge(&all::DIRTY_MAX_AGE, self.snapshot.dirty_max_age.filter(|_| ages).map(Nanos::as_s_f64))?;
         page.gauge(&all::CLEANING_RATE, cleaning.bytes_per_s.map(|rate| rate as f64))?;
         page.gauge(&all::CLEAN_IN, cleaning.clean_in.map(Nanos::as_s_f64))?;
-        let states = CLEANING.map(|state| (vec![name_of(state)], one_if(state == cleaning.state)));
+        let states = CLEANING.map(|state| (vec![cleaning_name(state)], one_if(state == cleaning.state)));
         page.gauges(&all::CLEANING_STATE, states)?;
         page.gauge(&all::THROTTLED, one_if(cleaning.throttles))
     }
@@ -382,18 +382,6 @@ fn moves(page: &mut Page<'_>, stats: &Stats) -> fmt::Result {
     ];
     page.counters(&all::MOVES_CANCELLED, reasons.map(|(reason, count)| (vec![reason], count)))?;
     page.counter(&all::MOVE_BYTES, moves.bytes)
-}
-
-fn name_of(state: CleaningState) -> &'static str {
-    match state {
-        CleaningState::Resting => "resting",
-        CleaningState::Idle => "idle",
-        CleaningState::Aging => "aging",
-        CleaningState::Filling => "filling",
-        CleaningState::Overdue => "overdue",
-        CleaningState::Full => "full",
-        CleaningState::Asked => "asked",
-    }
 }
 
 /// The same page in the older text format, in which the description of a counter has the name of its samples.

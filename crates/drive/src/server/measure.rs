@@ -1,13 +1,16 @@
 //! Takes the figures of the volume on its thread, for others that ask.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, mpsc},
+    time::Duration,
+};
 
 use peryton_engine::{DeviceId, Regulation, Tuning};
 use peryton_units::{Bytes, Nanos};
 
 use super::{BlockDevice, Handle, Server};
 use crate::{
-    figures::{Activity, DeviceSnapshot, DeviceState, OutageSnapshot, Snapshot, VolumeState},
+    figures::{Activity, DeviceSnapshot, DeviceState, OutageSnapshot, Sample, Snapshot, VolumeState},
     status::Asked,
 };
 
@@ -67,6 +70,21 @@ impl Server {
         }
     }
 
+    fn activity(&self) -> Activity {
+        Activity { heat: self.heat.clone(), latencies: Arc::new(self.latencies.histograms()) }
+    }
+
+    fn sample(&mut self) -> Sample {
+        Sample {
+            snapshot: self.snapshot(),
+            activity: self.activity(),
+            uptime: self.now,
+            openings: self.about.opened.generation,
+            settings: self.about.settings.clone(),
+            drills: self.volume.backend.faults().rules().len(),
+        }
+    }
+
     fn device_snapshot(&self, index: usize) -> DeviceSnapshot {
         let (disks, state) = (&self.volume.backend, self.device_state(index));
         let health = &disks.health()[index];
@@ -114,6 +132,16 @@ impl Handle {
 
     /// How long answers take, and what is asked for where; `None` if the volume is closed.
     pub(crate) fn activity(&self) -> Option<Activity> {
-        self.ask(|server| Activity { heat: server.heat.clone(), latencies: server.latencies.histograms() })
+        self.ask(|server| server.activity())
+    }
+
+    /// Asks for what the page shows, without waiting for it. The receiver fails if the volume is closed.
+    pub(crate) fn sample(&self) -> mpsc::Receiver<Sample> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.send(Box::new(move |server| {
+            // A failure means that the asking thread has ended.
+            let _ = sender.send(server.sample());
+        }));
+        receiver
     }
 }

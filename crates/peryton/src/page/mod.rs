@@ -1,9 +1,11 @@
 //! Reports as pages: self-contained HTML files whose charts a script draws, which is in the file as well. They ask for nothing from
-//! the network, and their policy (`Content-Security-Policy`) lets them run those scripts only.
+//! the network, and their policy (`Content-Security-Policy`) lets them run those scripts only. The page of a volume that is being
+//! served (`live`) is drawn by the same scripts, and asks its server.
 
 mod chart;
 mod figure;
 mod frame;
+mod live;
 mod miss_ratios;
 mod over_time;
 #[cfg(feature = "plan")]
@@ -18,6 +20,7 @@ mod sorted;
 mod tuning;
 mod weights;
 
+pub use live::live;
 pub use miss_ratios::miss_ratios;
 #[cfg(feature = "plan")]
 pub use planning::planning;

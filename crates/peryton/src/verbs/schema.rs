@@ -1,19 +1,52 @@
 //! `peryton schema`: prints the JSON Schema of reports.
 
+use peryton_drive::LiveReport;
+use serde_json::Value;
+
 use crate::{failure::Failure, output};
 
 /// Options of `peryton schema`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The schema (draft 2020-12) describes what `peryton sim --json` writes: a list with an object for each design. A figure that does
-not apply is absent, never null. Later versions may add figures.")]
+not apply is absent, never null. Later versions may add figures. Its definition LiveReport is what a volume that is being served
+answers at /live.json.")]
 pub struct Args {
     /// Describe a single report, as the library and the package for Python give it, in place of the list
     #[arg(long)]
     one: bool,
+    /// Describe what `peryton serve --http` answers at /live.json
+    #[arg(long, conflicts_with = "one")]
+    live: bool,
+}
+
+/// The name of the definition of what a served volume answers.
+const LIVE: &str = "LiveReport";
+
+fn live() -> Value {
+    peryton_sim::schema_of::<LiveReport>("What peryton serve --http answers at /live.json")
+}
+
+/// The schema of reports, with what a served volume answers among its definitions.
+fn all() -> Value {
+    let (mut all, mut live) = (peryton_sim::reports_schema(), live());
+    let Some(own) = live.as_object_mut() else { return all };
+    own.remove("$schema");
+    let more = own.remove("$defs");
+    if let Some(definitions) = all["$defs"].as_object_mut() {
+        definitions.insert(LIVE.to_owned(), live);
+        if let Some(Value::Object(more)) = more {
+            definitions.extend(more);
+        }
+    }
+    all
 }
 
 /// Prints the schema.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    output::print_json(&if args.one { peryton_sim::report_schema() } else { peryton_sim::reports_schema() })
+    output::print_json(&match args {
+        Args { one: true, .. } => peryton_sim::report_schema(),
+        Args { live: true, .. } => live(),
+        Args { .. } => all(),
+    })
 }

@@ -1,9 +1,9 @@
 //! `peryton serve`: serves a volume as a block device, over NBD or of this machine.
 
-use std::{path::PathBuf, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use peryton_drive::{
-    CpuLatency, Endpoint, LineLog, Notifier, Service, Settings, Summary, TlsFiles, UblkSettings, metrics,
+    Address, CpuLatency, Endpoint, Http, LineLog, Notifier, Service, Settings, Summary, TlsFiles, Token, UblkSettings,
 };
 use peryton_engine::Opened;
 use peryton_units::{Bytes, Nanos};
@@ -13,7 +13,7 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::{failure::Failure, output, volume};
+use crate::{failure::Failure, output, page, volume};
 
 /// Options of `peryton serve`.
 #[derive(Debug, clap::Args)]
@@ -27,10 +27,16 @@ pub struct Args {
     /// Where status, set and events connect [default: the design's path with .control]
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Where Prometheus and other scrapers get metrics: unix:PATH, or an address of this machine's own such as 127.0.0.1:9469
-    /// [default: nowhere]
+    /// Where browsers see what the volume does, and scrapers get metrics (at /metrics): unix:PATH, or an address of this machine's
+    /// own such as 127.0.0.1:9469 [default: nowhere]
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
-    metrics: Option<metrics::Address>,
+    http: Option<Address>,
+    /// Let the page change settings, with the token in this file, which only its owner may read (mode 0600)
+    #[arg(long, value_name = "FILE", requires = "http")]
+    http_token: Option<PathBuf>,
+    /// Where scrapers get metrics, without the page: unix:PATH, or an address of this machine's own [default: that of --http]
+    #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
+    metrics: Option<Address>,
     /// The server's certificate (PEM)
     #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
     tls_cert: Option<PathBuf>,
@@ -98,6 +104,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
 
 fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     let spec = args.design.spec_to_serve(&args.without)?;
+    let token = args.http_token.as_deref().map(Token::from_file).transpose().map_err(Failure::bad_input)?;
     let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(args.design.beside("nbd")));
     let control = args.control.clone().unwrap_or_else(|| args.design.beside("control"));
     let notifier = Notifier::from_environment().unwrap_or_else(|error| {
@@ -108,17 +115,17 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     service.set_log(log.clone());
     let opened = service.opened().clone();
     let control = service.control(&control)?;
-    let metrics = match &args.metrics {
-        Some(address) => Some(service.metrics(address, &args.design.rated_writes(&args.without)?)?),
-        None => None,
-    };
+    let mut page = page::live(&spec.name, spec.config.placement.kind());
+    page.token = token.map(Arc::new);
+    let (http, metrics) = listen(args, &mut service, page)?;
     let shown = service.endpoint().to_string();
     let start = Start {
         name: spec.name.clone(),
         size: service.size(),
         nbd: shown,
         control: control.path().to_owned(),
-        metrics: metrics.as_ref().map(|metrics| metrics.address().to_string()),
+        http: http.as_ref().map(|http| http.address().url("/")),
+        metrics: metrics.as_ref().or(http.as_ref()).map(|metrics| metrics.address().url("/metrics")),
         opened,
         without: args.without.clone(),
         lost: service.lost(),
@@ -137,8 +144,24 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         start.print(None)?;
     }
     let summary = service.run()?;
-    drop((control, metrics));
+    drop((control, http, metrics));
     if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
+}
+
+/// Listens for browsers and scrapers. Both are at one address unless `--metrics` names another one.
+fn listen(
+    args: &Args,
+    service: &mut Service,
+    page: peryton_drive::LivePage,
+) -> Result<(Option<Http>, Option<Http>), Failure> {
+    let rated = match (&args.http, &args.metrics) {
+        (None, None) => return Ok((None, None)),
+        _ => args.design.rated_writes(&args.without)?,
+    };
+    let http = args.http.as_ref().map(|address| service.http(address, page, &rated)).transpose()?;
+    let metrics = args.metrics.as_ref().filter(|address| args.http.as_ref() != Some(*address));
+    let metrics = metrics.map(|address| service.metrics(address, &rated)).transpose()?;
+    Ok((http, metrics))
 }
 
 /// The status of a server that serves clients at this place.
@@ -152,6 +175,7 @@ struct Start {
     size: Bytes,
     nbd: String,
     control: PathBuf,
+    http: Option<String>,
     metrics: Option<String>,
     opened: Opened,
     without: Vec<String>,
@@ -162,7 +186,7 @@ struct Start {
 impl Start {
     /// `device`: the path of the block device, if there is one.
     fn print(&self, device: Option<&str>) -> Result<(), Failure> {
-        let Start { name, size, nbd, control, metrics, opened, without, lost, json } = self;
+        let Start { name, size, nbd, control, http, metrics, opened, without, lost, json } = self;
         if *json {
             let mut line = json!({
                 "name": name,
@@ -178,6 +202,9 @@ impl Start {
             if let Some(device) = device {
                 line["ublk"] = device.into();
             }
+            if let Some(http) = http {
+                line["http"] = http.as_str().into();
+            }
             if let Some(metrics) = metrics {
                 line["metrics"] = metrics.as_str().into();
             }
@@ -186,7 +213,9 @@ impl Start {
         let how = if opened.clean { "closed in good order" } else { "recovered" };
         let device = device.map(|device| format!("{device} and ")).unwrap_or_default();
         let metrics = metrics.as_ref().map(|at| format!(", metrics {at}")).unwrap_or_default();
-        output::print(&format!("{name}: {size} ({how}) at {device}{nbd}, control {}{metrics}\n", control.display()))?;
+        let http = http.as_ref().map(|at| format!(", page {at}")).unwrap_or_default();
+        let control = control.display();
+        output::print(&format!("{name}: {size} ({how}) at {device}{nbd}, control {control}{http}{metrics}\n"))?;
         if without.is_empty() {
             return Ok(());
         }

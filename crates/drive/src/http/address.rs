@@ -1,13 +1,12 @@
-//! Where metrics are served: for programs of this machine only, because they are served without authentication.
+//! Where pages and metrics are served: for programs of this machine only, because they are served without authentication.
 
 use std::{
-    fmt,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::PathBuf,
     str::FromStr,
 };
 
-/// Where metrics are served.
+/// Where pages and metrics are served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A unix socket, which its owner alone may use.
@@ -35,7 +34,7 @@ impl FromStr for Address {
         match address {
             None => Err(format!("'{text}': {EXPECTED}")),
             Some(address) if !address.ip().is_loopback() => Err(format!(
-                "{text} can be reached from other machines, and metrics are served without authentication: {EXPECTED}, and \
+                "{text} can be reached from other machines, and figures are served without authentication: {EXPECTED}, and \
                  a proxy in front of it"
             )),
             Some(address) => Ok(Address::Loopback(address)),
@@ -43,11 +42,12 @@ impl FromStr for Address {
     }
 }
 
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Address {
+    /// What a client is given to get what is at this path; of a unix socket it is the socket.
+    pub fn url(&self, path: &str) -> String {
         match self {
-            Address::Unix(path) => write!(f, "unix:{}", path.display()),
-            Address::Loopback(address) => write!(f, "http://{address}/metrics"),
+            Address::Unix(socket) => format!("unix:{}", socket.display()),
+            Address::Loopback(address) => format!("http://{address}{path}"),
         }
     }
 }
@@ -66,7 +66,7 @@ mod tests {
             ("[::1]:9469", "http://[::1]:9469/metrics"),
             ("localhost:9469", "http://127.0.0.1:9469/metrics"),
         ] {
-            assert_eq!(text.parse::<Address>().map(|address| address.to_string()), Ok(shown.to_owned()));
+            assert_eq!(text.parse::<Address>().map(|address| address.url("/metrics")), Ok(shown.to_owned()));
         }
         for (text, why) in [
             ("0.0.0.0:9469", "other machines"),

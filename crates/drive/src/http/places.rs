@@ -1,4 +1,4 @@
-//! The scrapers that are served at a time: how many, and which one gives its place to another.
+//! The connections that are served at a time: how many, and which one gives its place to another.
 
 use std::{
     io::{self, ErrorKind},
@@ -9,31 +9,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::stream::Stream;
+use super::{answer::Status, stream::Stream};
 
-/// The most connections, and threads, at once. A further one waits in the kernel's queue, and displaces the oldest.
-const MOST_SCRAPERS: usize = 4;
-/// No connection is displaced earlier than this. A scrape takes some milliseconds, so only those that are slow are displaced.
+/// The most connections, and threads, at once. A further one waits in the kernel's queue, and displaces the oldest. Browsers open
+/// some in advance, which ask nothing.
+const MOST_CONNECTIONS: usize = 8;
+/// No connection is displaced earlier than this. An answer takes some milliseconds, so only those that are slow are displaced.
 const GRACE: Duration = Duration::from_millis(250);
 
-/// Connections that got no metrics, by the reason.
+/// Connections that got nothing that they asked for, by the reason.
 #[derive(Debug, Default)]
-pub(super) struct Refused {
+pub(crate) struct Refused {
+    /// They asked for what is not there, or not in HTTP.
     misunderstood: AtomicU64,
+    /// They have no token, or come from a page of another origin.
+    forbidden: AtomicU64,
     timeout: AtomicU64,
     displaced: AtomicU64,
+    /// The volume's thread did not answer.
     unavailable: AtomicU64,
 }
 
 impl Refused {
-    /// It asked for something else.
-    pub(super) fn misunderstood(&self) {
-        self.misunderstood.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// The volume's thread did not answer.
-    pub(super) fn unavailable(&self) {
-        self.unavailable.fetch_add(1, Ordering::Relaxed);
+    pub(super) fn answered(&self, status: Status) {
+        match status {
+            Status::Ok => return,
+            Status::Unauthorized | Status::Forbidden => &self.forbidden,
+            Status::Unavailable => &self.unavailable,
+            _ => &self.misunderstood,
+        }
+        .fetch_add(1, Ordering::Relaxed);
     }
 
     /// The connection ended without a request, which counts only if this end did it.
@@ -51,9 +56,10 @@ impl Refused {
         .fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn counts(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn counts(&self) -> Vec<(&'static str, u64)> {
         [
             ("bad_request", &self.misunderstood),
+            ("forbidden", &self.forbidden),
             ("timeout", &self.timeout),
             ("displaced", &self.displaced),
             ("unavailable", &self.unavailable),
@@ -121,7 +127,7 @@ impl Places {
     pub(super) fn enter(&self, stream: &Stream, stopping: &AtomicBool) -> Option<Place> {
         let stream = stream.try_clone().ok()?;
         let mut rows = self.0.lock();
-        while rows.rows.len() >= MOST_SCRAPERS {
+        while rows.rows.len() >= MOST_CONNECTIONS {
             if stopping.load(Ordering::Relaxed) {
                 return None;
             }

@@ -1,4 +1,4 @@
-//! A connection of a scraper, and where it arrives: a unix socket or a loopback address.
+//! A connection of a browser or scraper, and where it arrives: a unix socket or a loopback address.
 
 use std::{
     io::{self, ErrorKind, Read, Write},
@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{address::Address, http::Deadline};
+use super::{address::Address, request::Deadline};
 use crate::listen::{ListenError, OwnPath, bind_tcp, bind_unix};
 
 /// An open address.

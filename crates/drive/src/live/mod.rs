@@ -1,0 +1,231 @@
+//! What the page of a served volume shows: the last hour, in tables of bounded length.
+//!
+//! A thread of its own asks the thread that owns the volume for a copy of its counts once a second, whether a page is open or not,
+//! and makes everything else of it. Pages read the tables only, so they cost the volume nothing, however many there are.
+
+mod distribution;
+mod heat_map;
+mod report;
+mod ring;
+
+use std::{
+    io,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use serde_json::{Map, Value};
+
+pub use self::report::LiveReport;
+use self::{
+    report::{LiveCleaning, LiveDevice, LiveEvent, LiveOutage, LiveSettings, LiveVolume},
+    ring::{Ring, Taken, ms},
+};
+use crate::{
+    events::{Event, Events},
+    figures::{Sample, cleaning_name},
+    metrics::{Described, Machine},
+    server::Handle,
+};
+
+/// How often the volume's thread is asked.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// The most events of an answer.
+const MOST_EVENTS: usize = 200;
+
+#[derive(Debug, Default)]
+struct State {
+    ring: Ring,
+    stopping: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a time. `false`: there is nothing more to do.
+    fn wait_until(&self, due: Instant) -> bool {
+        let mut state = self.lock();
+        loop {
+            let left = due.saturating_duration_since(Instant::now());
+            if state.stopping || left.is_zero() {
+                return !state.stopping;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+/// The last hour of a volume that is being served. Its thread ends when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Live {
+    shared: Arc<Shared>,
+    described: Arc<Described>,
+    events: Events,
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        self.shared.lock().stopping = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+fn unix_ms(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+/// Takes a sample each second. While one is awaited, no other is asked for.
+fn follow(shared: &Shared, handle: &Handle, described: &Described) {
+    let mut due = Instant::now();
+    while shared.wait_until(due) {
+        let mut awaited = handle.sample();
+        let sample = loop {
+            match awaited.recv_timeout(INTERVAL) {
+                Ok(sample) => break sample,
+                // The volume's thread is busy, or has not begun.
+                Err(mpsc::RecvTimeoutError::Timeout) if shared.wait_until(Instant::now()) => {}
+                Err(mpsc::RecvTimeoutError::Timeout) => return,
+                // The volume is closed.
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    if !shared.wait_until(Instant::now() + INTERVAL) {
+                        return;
+                    }
+                    awaited = handle.sample();
+                }
+            }
+        };
+        let now = Instant::now();
+        shared.lock().ring.push(described, now, unix_ms(SystemTime::now()), sample);
+        // Without catching up on seconds that were missed.
+        due = (due + INTERVAL).max(now);
+    }
+}
+
+impl Live {
+    /// Begins to follow the volume.
+    ///
+    /// # Errors
+    /// The system has no thread for it.
+    pub(crate) fn start(handle: Handle, described: Arc<Described>, events: Events) -> io::Result<Live> {
+        let shared = Arc::new(Shared::default());
+        let (own, about) = (Arc::clone(&shared), Arc::clone(&described));
+        thread::Builder::new().name("live".to_owned()).spawn(move || follow(&own, &handle, &about))?;
+        Ok(Live { shared, described, events })
+    }
+
+    /// What has happened since a row and an event; `None` before the first sample. `can_change`: whether the page may change
+    /// settings.
+    pub(crate) fn report(&self, row: u64, event: u64, can_change: bool) -> Option<LiveReport> {
+        let power = Machine::look(self.described.devices.iter().map(|device| device.number)).power;
+        let all = self.events.since(event, Duration::ZERO).unwrap_or_default();
+        let last_event = all.last().map_or(event, |event| event.number);
+        let events = all.iter().skip(all.len().saturating_sub(MOST_EVENTS)).map(shown).collect();
+        let state = self.shared.lock();
+        let ring = &state.ring;
+        let taken = ring.last()?;
+        let sample = &taken.sample;
+        Some(LiveReport {
+            version: env!("CARGO_PKG_VERSION"),
+            started_unix_ms: unix_ms(self.described.started),
+            volume: self.volume(taken),
+            devices: self.devices(sample, &power),
+            cleaning: cleaning(sample),
+            settings: LiveSettings { can_change, in_force: sample.settings.clone() },
+            rows: ring.since(row),
+            last_row: ring.last_row(),
+            maps: ring.maps_since(row),
+            distributions: ring.distributions(),
+            events,
+            last_event,
+        })
+    }
+
+    fn volume(&self, taken: &Taken) -> LiveVolume {
+        let (about, sample) = (&*self.described, &taken.sample);
+        let now = &sample.snapshot;
+        LiveVolume {
+            name: about.name.clone(),
+            id: format!("{:032x}", about.id),
+            placement: about.placement.name(),
+            size_bytes: about.size.0,
+            state: now.state.name(),
+            in_doubt: now.is_in_doubt,
+            silent_ms: taken.at.elapsed().as_millis() as u64,
+            uptime_ms: ms(sample.uptime),
+            openings: sample.openings,
+            clients: now.clients as u64,
+            requests_in_flight: now.requests_in_flight as u64,
+            device_commands_in_flight: u64::from(now.device_commands_in_flight),
+            pool_bytes: now.pool.0,
+            pool_free_bytes: now.pool_free.0,
+            clients_waiting: now.clients_waiting as u64,
+            lost_extents: about.has_extents().then_some(u64::from(now.lost_extents)),
+            drills: sample.drills as u64,
+            block_device_is_live: now.block_device_is_live,
+        }
+    }
+
+    fn devices(&self, sample: &Sample, power: &[Option<&'static str>]) -> Vec<LiveDevice> {
+        let now = &sample.snapshot;
+        let devices = self.described.devices.iter().zip(&now.devices).zip(&now.stats.devices).enumerate();
+        let device = |(index, ((about, now), traffic)): (usize, ((&crate::metrics::DescribedDevice, _), _))| {
+            let now: &crate::figures::DeviceSnapshot = now;
+            let traffic: &peryton_engine::DeviceTraffic = traffic;
+            let budget = sample.snapshot.wear_budget_bytes_per_s;
+            LiveDevice {
+                name: about.name.clone(),
+                state: now.state.name(),
+                size_bytes: about.size.map(|size| size.0),
+                used_bytes: about.used.0,
+                errors: now.errors,
+                retries: now.retries,
+                failed_flushes: now.failed_flushes,
+                outages: now.outages,
+                outage: now.outage.map(|outage| LiveOutage {
+                    lasts_ms: ms(outage.lasts),
+                    patience_left_ms: ms(outage.patience_left),
+                    commands_waiting: outage.commands_waiting as u64,
+                }),
+                power_state: power.get(index).copied().flatten(),
+                written_bytes: traffic.bytes_written.iter().sum(),
+                rated_writes_bytes: about.rated_writes.map(|bytes| bytes.0),
+                wear_budget_bytes_per_s: budget.filter(|_| self.described.fast == Some(index)),
+            }
+        };
+        devices.map(device).collect()
+    }
+}
+
+fn cleaning(sample: &Sample) -> Option<LiveCleaning> {
+    let now = &sample.snapshot;
+    let cleaning = now.cleaning?;
+    Some(LiveCleaning {
+        state: cleaning_name(cleaning.state),
+        dirty_bytes: cleaning.dirty.0,
+        limit_bytes: cleaning.most_dirty.map(|bytes| bytes.0),
+        oldest_ms: cleaning.oldest.map(ms),
+        max_age_ms: now.dirty_max_age.map(ms),
+        bytes_per_s: cleaning.bytes_per_s,
+        clean_in_ms: cleaning.clean_in.map(ms),
+        throttles_writes: cleaning.throttles,
+    })
+}
+
+/// An event with its name and what belongs to it apart.
+fn shown(event: &Event) -> LiveEvent {
+    let mut about = match serde_json::to_value(&event.what) {
+        Ok(Value::Object(about)) => about,
+        _ => Map::new(),
+    };
+    let name = about.remove("event").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
+    LiveEvent { number: event.number, unix_ms: event.unix_ms, event: name, about }
+}
