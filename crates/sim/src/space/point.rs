@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::content;
-use crate::{Design, DesignError, DesignText, Fit, Options, Replay, Report, document::one_line, run_one};
+use crate::{Design, DesignError, DesignText, Fit, Options, Replay, Report, Sampling, document::one_line, run_one};
 
 /// A row of a data set: figures by their dotted names.
 pub type Row = Map<String, Value>;
@@ -63,6 +63,9 @@ pub struct Point {
     pub warm_up_requests: u64,
     /// The most requests.
     pub limit: Option<u64>,
+    /// The share of the trace to simulate, if not the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<f64>,
     /// Requests past the end of the volume: `error`, `wrap` or `skip`.
     pub fit: String,
 }
@@ -112,6 +115,11 @@ pub(super) fn fit(word: &str) -> Result<Fit, String> {
     }
 }
 
+/// The sample of a share of the trace.
+pub(super) fn sample(share: Option<f64>) -> Result<Option<Sampling>, String> {
+    share.map(|share| Sampling::new(share, 0)).transpose().map_err(|error| error.to_string())
+}
+
 impl Point {
     /// The options of the replay.
     ///
@@ -127,6 +135,7 @@ impl Point {
             limit: self.limit,
             interval: None,
             picture: false,
+            sample: sample(self.sample)?,
         })
     }
 
@@ -145,7 +154,10 @@ impl Point {
         };
         let design_hash = content::of_parts(&[&content]);
         let (speed, fit) = (format!("{:?}", self.speed), self.fit.as_str());
-        let amount = format!("{} {} {:?}", self.warm_up, self.warm_up_requests, self.limit);
+        let mut amount = format!("{} {} {:?}", self.warm_up, self.warm_up_requests, self.limit);
+        if let Some(sample) = self.sample {
+            amount += &format!(" {sample:?}");
+        }
         let version = env!("CARGO_PKG_VERSION");
         let parts = [version, &self.design_name, &content, &self.trace.identity(), &self.replay, &speed, &amount, fit];
         Prepared { point: self, hash: content::of_parts(&parts), design_hash, design }
