@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test test-python test-ray wheel deb dist dist-try publish-try docs test-kernel torture mutants bench findings fuzz libfuzzer setup clean
+.PHONY: demo test test-python test-ray wheel deb dist dist-try publish-try docs figures test-kernel torture mutants bench findings fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
@@ -95,6 +95,11 @@ findings: setup
 	python3 scripts/findings/greenest.py
 	python3 scripts/findings/mixcp.py
 	python3 scripts/findings/tuning.py
+	@python3 scripts/python.py figures
+
+# Draws the figures of docs/findings/ again from the rows that are beside the pages as CSV.
+figures: setup
+	@python3 scripts/python.py figures
 
 # Runs every parser that reads bytes from outside on hostile bytes made from seeds; it needs no nightly compiler.
 fuzz: setup

@@ -4,6 +4,7 @@
     scripts/python.py test            builds it for testing, tries it in a fresh environment, and runs pytest in one with the
                                       packages of crates/python/requirements.txt; with --built, what cargo test has built
     scripts/python.py cluster         the same for sweeps on a cluster of Ray and by an optimiser (crates/python/sweeping.txt)
+    scripts/python.py figures         draws the figures of docs/findings (scripts/findings/figures.py) with the locked Matplotlib
     scripts/python.py wheel           builds an optimised wheel in target/wheels, checks which systems can load it, and tries
                                       it in a fresh environment
     scripts/python.py sdist           packs the source distribution in target/wheels
@@ -193,6 +194,7 @@ def main():
     clusters.add_argument("pytest", nargs="*", help="arguments for pytest")
     wheels = verbs.add_parser("wheel")
     wheels.add_argument("--profile", default="release", help="Cargo's profile (default: release)")
+    verbs.add_parser("figures")
     verbs.add_parser("sdist")
     verbs.add_parser("lock")
     arguments = parser.parse_args()
@@ -203,6 +205,8 @@ def main():
             # Other files import packages that these tests do not need.
             arguments.pytest = arguments.pytest or ["tests/test_cluster.py"]
             test(arguments, "sweeping", "cluster")
+        elif arguments.verb == "figures":
+            run(python(environment("requirements")), ROOT / "scripts" / "findings" / "figures.py")
         elif arguments.verb == "wheel":
             built = wheel(arguments.profile)
             tried(built)

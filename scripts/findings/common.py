@@ -10,6 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import figures
+
 ROOT = Path(__file__).resolve().parents[2]
 SHARED = "../shared/traces"
 MIB = 1 << 20
@@ -148,7 +150,8 @@ def geometric(values):
 
 
 def fill(document, tables, runner, only, reports=None):
-    """Puts each table between its comments in the document, and all reports into a file."""
+    """Puts each table between its comments in the document with its figure (figures.py, which draws it), its rows beside the document
+    as CSV, and all reports into a file."""
     known = [name for name, _ in tables]
     if only and not set(only) <= set(known):
         sys.exit(f"--only {','.join(only)}: use some of {', '.join(known)}")
@@ -156,7 +159,7 @@ def fill(document, tables, runner, only, reports=None):
         if only and name not in only:
             continue
         print(f"{time.monotonic() - runner.began:5.0f} s  {name}", file=sys.stderr)
-        body = "\n".join(make()).rstrip()
+        body = figures.placed(document.stem, name, "\n".join(make()).rstrip())
         text = document.read_text()
         begin, end = f"<!-- table {name} -->\n", "<!-- end -->"
         if begin not in text:

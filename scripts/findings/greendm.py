@@ -15,6 +15,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import figures
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/findings/greendm.md"
 DESIGNS = "examples/designs/findings/greendm"
@@ -289,7 +291,7 @@ def main():
             sys.exit(f"{DOCUMENT}: no line '{begin.strip()}': put it where the table belongs, with '{end}' below")
         before, rest = text.split(begin, 1)
         after = rest.split(end, 1)[1]
-        body = "\n".join(make(runner.run, name)).rstrip()
+        body = figures.placed(DOCUMENT.stem, name, "\n".join(make(runner.run, name)).rstrip())
         text = f"{before}{begin}\n{body}\n\n{end}{after}"
         # Write after each table, so that a run that is stopped keeps the tables that it has made.
         DOCUMENT.write_text(text)

@@ -14,6 +14,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import figures
+
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/findings/greenest.md"
 HD1, HD2, SSD1 = "seagate-st4000dm000", "samsung-m9t-2tb", "greenest-ssd1"
@@ -236,7 +238,7 @@ def main():
             sys.exit(f"{DOCUMENT}: no line '{begin.strip()}': put it where the table belongs, with '{end}' below")
         print(f"  {name}", file=sys.stderr)
         before, rest = text.split(begin, 1)
-        text = f"{before}{begin}\n" + "\n".join(TABLES[name](run)) + f"\n\n{end}{rest.split(end, 1)[1]}"
+        text = f"{before}{begin}\n" + figures.placed(DOCUMENT.stem, name, "\n".join(TABLES[name](run))) + f"\n\n{end}{rest.split(end, 1)[1]}"
         DOCUMENT.write_text(text)
     out = ROOT / "report/findings/greenest.json"
     out.parent.mkdir(parents=True, exist_ok=True)

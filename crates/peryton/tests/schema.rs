@@ -104,6 +104,7 @@ fn reports() -> Vec<Value> {
         "--sweep",
         "seed.value=1,2",
     ]);
+    run(&["sim", "single.toml", "--trace", "trace.csv", "--sample", "0.5"]);
     all
 }
 

@@ -41,6 +41,27 @@ fn json_on_standard_output_is_only_json_and_the_same_twice() {
     assert_eq!(json[0]["warm_up"], true);
 }
 
+/// The fears: a share that is taken for another one, and a sample of everything that is not the whole.
+#[test]
+fn a_share_that_is_none_is_one_line_and_a_sample_of_all_is_the_whole() {
+    let folder = folder();
+    let args = ["sim", "caching.toml", "--trace", "trace.csv"];
+    for share in ["0", "2", "nan", "-1", "1%", ""] {
+        peryton(folder.path(), &[&args[..], &["--sample", share]].concat())
+            .fails(2, &["--sample", "a number above 0 and up to 1"]);
+    }
+    let run = |more: &[&str]| peryton(folder.path(), &[&args[..], more].concat()).ok().out;
+    assert_eq!(run(&["--sample", "1"]), run(&[]));
+    let of_all: Value = serde_json::from_str(&run(&["--sample", "1", "--json", "-"])).unwrap();
+    let mut whole: Value = serde_json::from_str(&run(&["--json", "-"])).unwrap();
+    // The command differs, and nothing else.
+    whole[0]["command"] = of_all[0]["command"].clone();
+    assert_eq!(of_all, whole);
+    for other in [["--sensitivity", "--sample"], ["--interval=1s", "--sample"]] {
+        peryton(folder.path(), &[&args[..], &other, &["0.5", "--json", "-"]].concat()).fails(2, &["--sample", "leave"]);
+    }
+}
+
 /// The fear: "7.03 years" from fourteen minutes of trace.
 #[test]
 fn a_lifetime_says_how_sure_it_is_and_what_it_rests_on() {

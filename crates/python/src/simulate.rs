@@ -6,7 +6,7 @@ use std::sync::{
 };
 
 use peryton_device::flash::Images;
-use peryton_sim::{Design as Parsed, Fit, KeyValues, Options, Replay, SimError, Swept, sweep};
+use peryton_sim::{Design as Parsed, Fit, KeyValues, Options, Replay, Sampling, SimError, Swept, sweep};
 use peryton_units::{Bytes, Nanos};
 use pyo3::prelude::*;
 
@@ -47,7 +47,7 @@ fn swept(designs: &[PyRef<'_, Design>], keys: &[Key<'_>]) -> PyResult<Vec<Swept>
 
 /// Simulates the designs; returns their reports as JSON.
 #[pyfunction]
-#[pyo3(signature = (designs, trace, *, sweep, replay, speed, warm_up, warm_up_requests, limit, fit, interval, replacement, admission, jobs, progress))]
+#[pyo3(signature = (designs, trace, *, sweep, replay, speed, warm_up, warm_up_requests, limit, fit, interval, sample, sample_seed, replacement, admission, jobs, progress))]
 #[allow(clippy::too_many_arguments)]
 pub(crate) fn simulate(
     py: Python<'_>,
@@ -61,6 +61,8 @@ pub(crate) fn simulate(
     limit: Option<u64>,
     fit: &str,
     interval: Option<Time>,
+    sample: Option<f64>,
+    sample_seed: u64,
     replacement: Option<&Bound<'_, PyAny>>,
     admission: Option<&Bound<'_, PyAny>>,
     jobs: Option<usize>,
@@ -71,7 +73,10 @@ pub(crate) fn simulate(
     if interval == Some(Nanos::ZERO) {
         return Err(input("interval: give a time above 0, such as '1s'"));
     }
-    let options = Options { replay, fit: self::fit(fit)?, warm_up, warm_up_requests, limit, interval, picture: false };
+    let sample = sample.map(|share| Sampling::new(share, sample_seed)).transpose();
+    let sample = sample.map_err(|error| input(format!("sample: {error}")))?;
+    let fit = self::fit(fit)?;
+    let options = Options { replay, fit, warm_up, warm_up_requests, limit, interval, picture: false, sample };
     if designs.is_empty() {
         return Err(input("there is no design to simulate: give one"));
     }

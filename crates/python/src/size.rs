@@ -46,6 +46,7 @@ pub(crate) fn size(
         limit: given(arguments, "limit")?,
         interval: None,
         picture: false,
+        sample: None,
     };
     let run_for: Nanos =
         given::<Time>(arguments, "run_for")?.map_or_else(|| word("run_for", "5y"), |time| Ok(time.0))?;

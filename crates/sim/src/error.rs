@@ -164,6 +164,14 @@ pub enum SimError {
     /// An interval of no length.
     #[error("--interval 0s: give a time above 0, such as 1s")]
     NoInterval,
+    /// A sample that says nothing about the design, or too little.
+    #[error("--sample {sample}: {problem}")]
+    Sample {
+        /// The share that was asked for.
+        sample: String,
+        /// The problem, and the remedy.
+        problem: String,
+    },
     /// The engine waits for an event that never comes: a defect of Peryton.
     #[error(
         "the simulation stalled at {at} with {in_flight} requests unanswered: this is a defect of Peryton, please \

@@ -71,6 +71,7 @@ mod report;
 mod report_schema;
 mod request_source;
 mod run;
+pub mod sampling;
 mod sensitivity;
 mod simulator;
 mod space;
@@ -111,6 +112,7 @@ pub use redundancy::{ParseRedundancyError, Redundancy};
 pub use report::{AdmissionReport, Cost, DeviceReport, MoveReport, PartitionReport, Report};
 pub use report_schema::{report_schema, reports_schema, schema_of};
 pub use run::{Progress, TraceFactory, run, run_observed, run_one};
+pub use sampling::{ParseSamplingError, SampleFigure, SampleReport, Sampling};
 pub use sensitivity::{Sensitivity, SimulationsDone, Subject, Swing, sensitivity};
 pub use space::{
     Axis, DataSet, MOST_POINTS as MOST_SWEEP_POINTS, Point, PointTrace, Prepared, Row, Scale as AxisScale, Space,

@@ -5,6 +5,8 @@ use std::{fmt, str::FromStr};
 use peryton_units::Nanos;
 use thiserror::Error;
 
+use crate::sampling::share::Sampling;
+
 /// The rule by which requests arrive.
 ///
 /// ```
@@ -123,6 +125,9 @@ pub struct Options {
     /// Also keep what a page draws of the run: its course over time, and which parts of the volume were used and moved
     /// ([`Report::picture`](crate::Report::picture)). It takes a few megabytes, however long the run.
     pub picture: bool,
+    /// Simulate a sample of the trace, on a design that is smaller by as much, and report how far its figures may be from those of
+    /// the whole ([`Report::sample`](crate::Report::sample)).
+    pub sample: Option<Sampling>,
 }
 
 impl Default for Options {
@@ -136,6 +141,7 @@ impl Default for Options {
             limit: None,
             interval: None,
             picture: false,
+            sample: None,
         }
     }
 }

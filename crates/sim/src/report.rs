@@ -20,6 +20,7 @@ use crate::{
     lifetime_interval::{self, LifetimeInterval},
     off_estimate::OffEstimate,
     outcome::Outcome,
+    sampling::estimates::SampleReport,
     volume_report::{VolumeReport, volume_report},
     warnings::{self, Warning},
 };
@@ -63,6 +64,10 @@ pub struct Report {
     pub trace_requests: u64,
     /// Circumstances that make the figures misleading, each with a remedy.
     pub warnings: Vec<Warning>,
+    /// The sample of the trace from which the figures are, if not the whole was simulated, and what they say about the whole.
+    /// Counts, bytes, energy and times of this report are the sample's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample: Option<SampleReport>,
     /// Requests answered within the measured span.
     pub requests: u64,
     /// The measured span.
@@ -442,6 +447,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         trace_hash: outcome.hash,
         trace_requests: outcome.hash.requests(),
         warnings: Vec::new(),
+        sample: None,
         first_touch_ratio: touched.filter(|t| t.accesses > 0).map(|t| t.first as f64 / t.accesses as f64),
         design_toml: design.toml.clone(),
         estimated_values: estimated_values(design),

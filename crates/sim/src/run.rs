@@ -10,6 +10,7 @@ use crate::{
     outcome::Outcome,
     report,
     request_source::RequestSource,
+    sampling,
     simulator::simulate,
     warnings,
 };
@@ -60,7 +61,7 @@ pub fn run(
     Ok(reports)
 }
 
-/// Replays the trace on one design, on this thread.
+/// Replays the trace on one design, on this thread. (With [`Options::sample`], other threads may simulate parts of the sample.)
 ///
 /// ```
 /// use peryton_sim::{Design, Options, run_one};
@@ -79,6 +80,20 @@ pub fn run(
 /// # Errors
 /// The design cannot be built, the trace cannot be read, or it does not fit the volume.
 pub fn run_one(
+    design: &Design,
+    trace_name: &str,
+    trace: Box<dyn Source>,
+    options: &Options,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Report, SimError> {
+    match options.sample.filter(|sample| !sample.is_whole()) {
+        Some(sample) => sampling::run(design, trace_name, trace, options, sample, progress),
+        None => run_whole(design, trace_name, trace, options, progress),
+    }
+}
+
+/// The same, without a sample.
+pub(crate) fn run_whole(
     design: &Design,
     trace_name: &str,
     trace: Box<dyn Source>,
@@ -107,7 +122,8 @@ pub(crate) fn replay(
     simulate(design, machine, source, options)
 }
 
-/// Replays the trace on one design, as [`run_one`](crate::run_one) does, and calls `observer` with each event.
+/// Replays the trace on one design, as [`run_one`](crate::run_one) does, and calls `observer` with each event. It replays the whole,
+/// whatever [`Options::sample`] is.
 ///
 /// ```
 /// use std::{cell::Cell, rc::Rc};

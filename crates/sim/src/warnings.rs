@@ -27,10 +27,12 @@ impl fmt::Display for Warning {
     }
 }
 
-fn warning(code: &'static str, message: String, remedy: impl Into<String>) -> Warning {
+pub(crate) fn warning(code: &'static str, message: String, remedy: impl Into<String>) -> Warning {
     Warning { code, message, remedy: remedy.into() }
 }
 
+/// The code of the warning that a sample was simulated.
+pub(crate) const SAMPLED: &str = "sample";
 /// The limit of overload: a timed replay with more requests in flight on average than this for each device does not
 /// keep up. SATA disks queue fewer.
 const OVERLOAD_PER_DEVICE: f64 = 32.0;
@@ -430,7 +432,9 @@ pub fn warned(reports: &[Report]) -> Vec<Warned<'_>> {
     let mut all: Vec<Warned<'_>> = Vec::new();
     for report in reports {
         for warning in &report.warnings {
-            match all.iter_mut().find(|known| known.warning.code == warning.code) {
+            // Every design has its own figures in it.
+            let apart = |known: &Warned<'_>| warning.code == SAMPLED && known.warning != warning;
+            match all.iter_mut().find(|known| known.warning.code == warning.code && !apart(known)) {
                 Some(known) => {
                     known.differs |= known.warning != warning;
                     if known.designs.last() != Some(&report.design.as_str()) {
@@ -457,7 +461,7 @@ impl fmt::Display for Warned<'_> {
     }
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{} %", figure(share * 100.0))
 }
 

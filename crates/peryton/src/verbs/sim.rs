@@ -14,7 +14,7 @@ use indicatif::ProgressStyle;
 use peryton_device::flash::Images;
 use peryton_sim::{
     Columns, Design, DesignText, DeviceReport, FtlReport, KeyValues, LatencySummary, LoggingStats, MainFigures,
-    Options, Report, Sensitivity, SimError, Subject, Swing, TableFolder, extent_curve, sweep,
+    Options, Report, SampleReport, Sampling, Sensitivity, SimError, Subject, Swing, TableFolder, extent_curve, sweep,
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -64,6 +64,13 @@ pub struct Args {
     /// histograms, warnings
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Simulate this share of the trace in place of the whole, chosen by address, on designs that are smaller by as much, and show
+    /// how far the figures may be from those of the whole
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    sample: Option<Sampling>,
+    /// Which sample of this share: another seed gives another one
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
+    sample_seed: u64,
     /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes
     #[arg(long)]
     sensitivity: bool,
@@ -91,6 +98,18 @@ fn check_output(args: &Args) -> Result<(), Failure> {
             "--interval: the table has no intervals, and the page has its own: add --json, --csv or --out",
         ));
     }
+    if args.sample.is_some_and(|sample| !sample.is_whole()) {
+        if args.sensitivity {
+            return Err(Failure::bad_input(
+                "--sample: the error of a sample may hide what an estimate changes: leave --sample or --sensitivity out",
+            ));
+        }
+        if args.interval.is_some() {
+            return Err(Failure::bad_input(
+                "--sample: the time of a sample is denser than the trace's: leave --sample or --interval out",
+            ));
+        }
+    }
     Ok(())
 }
 
@@ -99,7 +118,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     check_output(&args)?;
     let (designs, swept) = designs(&args)?;
     let picture = args.report.is_some() && page::is_pictured(designs.len());
-    let options = Options { interval: args.interval, picture, ..args.replay_args.options()? };
+    let sample = args.sample.map(|sample| sample.with_seed(args.sample_seed));
+    let options = Options { interval: args.interval, picture, sample, ..args.replay_args.options()? };
     let from_stdin = args.trace.iter().any(|path| path.as_os_str() == "-");
     if from_stdin && designs.len() > 1 {
         return Err(Failure::bad_input(
@@ -156,7 +176,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if [&args.json, &args.csv].into_iter().flatten().any(|path| output::is_stdout(path)) {
         return Ok(());
     }
-    let mut text = shown(&reports) + &shown_logs(&reports);
+    let mut text = shown(&reports) + &sampled(&reports) + &shown_logs(&reports);
     let estimated = reports.iter().flat_map(|report| report.estimated_values.clone()).collect();
     text += &sensitivity::estimates(&estimated, args.sensitivity);
     text += &rests.map_or_else(String::new, |rests| rests.shown());
@@ -394,6 +414,64 @@ fn notes(reports: &[Report], flushes: bool) -> String {
         text += &format!("! {warned}\n");
     }
     text
+}
+
+/// The figures of the whole trace as samples have them, each with its interval; empty without a sample.
+fn sampled(reports: &[Report]) -> String {
+    let Some(first) = reports.iter().find_map(|report| report.sample.as_ref()) else { return String::new() };
+    let header = [
+        "the whole trace",
+        "fast\nhit %",
+        "mean\nms",
+        "read\nms",
+        "write\nms",
+        "device",
+        "read\nGB",
+        "written\nGB",
+        "wear\neu",
+    ];
+    let mut table = table::figures(&header);
+    for report in reports {
+        let Some(sample) = &report.sample else { continue };
+        let cell = |name: &str, unit: f64| interval_cell(sample, name, unit);
+        for (number, (device, _)) in report.devices.iter().enumerate() {
+            let mut row = vec![String::new(); 5];
+            if number == 0 {
+                row = vec![
+                    report.design.clone(),
+                    cell("fast_hit_ratio", 1e-2),
+                    cell("latency_us.all.mean", 1e3),
+                    cell("latency_us.read.mean", 1e3),
+                    cell("latency_us.write.mean", 1e3),
+                ];
+            }
+            row.push(device.clone());
+            row.push(cell(&format!("devices.{device}.bytes_read"), 1e9));
+            row.push(cell(&format!("devices.{device}.bytes_written"), 1e9));
+            row.push(cell(&format!("devices.{device}.wear_eu"), 1.0));
+            table.add_row(row);
+        }
+    }
+    let percent = |share: f64| table::number(share * 100.0);
+    format!(
+        "\n{}\nby a sample of {} % of the regions of {} ({} % of the requests); {:.0} % of such intervals contain the figure of the whole\n",
+        table::shown(&table),
+        percent(first.share),
+        Bytes(first.region_bytes),
+        percent(first.requests_share),
+        first.confidence * 100.0,
+    )
+}
+
+/// A figure with its interval, in a unit.
+fn interval_cell(sample: &SampleReport, name: &str, unit: f64) -> String {
+    sample.figures.get(name).map_or_else(
+        || table::NONE.to_owned(),
+        |figure| {
+            let number = |value: f64| table::number(value / unit);
+            format!("{}\n{}..{}", number(figure.estimate), number(figure.low), number(figure.high))
+        },
+    )
 }
 
 const LOG_HEADER: &[&str] = &[

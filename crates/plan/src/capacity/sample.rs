@@ -9,15 +9,12 @@
 
 use std::sync::Arc;
 
+use peryton_sim::sampling::{Held, REGION, compress_times, pack_regions};
 use peryton_trace::{Request, Source, TraceError, block_hash};
-use peryton_units::{Bytes, Nanos, Op};
-use rustc_hash::FxHashMap;
+use peryton_units::Bytes;
 
-use super::workload::{Held, Workload};
+use super::workload::Workload;
 
-/// The size of a region: large enough for most of a run of sequential requests to stay together, and a whole number of
-/// the extents of any candidate.
-const REGION: u64 = 1 << 20;
 /// The fewest regions of a sample. With fewer, a single region would change the result.
 const LEAST_REGIONS: f64 = 48.0;
 /// Samples with a larger share of the requests than this are not worth their error.
@@ -77,7 +74,7 @@ pub(super) struct Sample {
 impl Sample {
     /// Draws about this many requests of a trace, which has more than that.
     pub(super) fn draw(workload: &Workload<'_>, requests: u64) -> Result<Option<Sample>, TraceError> {
-        let regions = (workload.like.footprint_bytes / REGION).max(1) as f64;
+        let regions = (workload.like.footprint_bytes / REGION.0).max(1) as f64;
         let wanted = requests as f64 / workload.like.requests as f64;
         if wanted >= WHOLE {
             return Ok(None);
@@ -95,18 +92,15 @@ impl Sample {
                 break;
             }
             read += batch.len() as u64;
-            let chosen = |request: &&Request| block_hash(request.volume, request.offset.0 / REGION) < below;
+            let chosen = |request: &&Request| block_hash(request.volume, request.offset.0 / REGION.0) < below;
             kept.extend(batch.iter().filter(chosen));
         }
         if kept.len() < 2 {
             return Ok(None);
         }
         let rate = kept.len() as f64 / read as f64;
-        let first = kept[0].at;
-        for request in &mut kept {
-            request.at = Nanos((request.at.saturating_sub(first).0 as f64 * rate) as u64);
-        }
-        let (packed, packed_reach) = packed(&kept);
+        compress_times(&mut kept, rate);
+        let (packed, packed_reach) = pack_regions(&kept, REGION);
         Ok(Some(Sample {
             share: wanted,
             spread: Arc::new(kept),
@@ -144,7 +138,7 @@ impl Sample {
 
     /// The requests, for a design whose data is stored on flash or on disks.
     pub(super) fn source(&self, flash: bool) -> Box<dyn Source> {
-        Box::new(Held::new(if flash { &self.packed } else { &self.spread }))
+        Box::new(Held::new(Arc::clone(if flash { &self.packed } else { &self.spread })))
     }
 
     /// The scale of a design under this sample, given that of the whole trace.
@@ -156,26 +150,7 @@ impl Sample {
         }
         // If the volume is larger than the trace's address space, the sample's volume is larger by the same factor.
         let larger = whole.volume.0 as f64 / self.spread_reach.0 as f64;
-        let volume = Bytes(share(self.packed_reach, larger).0.next_multiple_of(REGION)).max(self.packed_reach);
+        let volume = Bytes(share(self.packed_reach, larger).0.next_multiple_of(REGION.0)).max(self.packed_reach);
         Scale { space, volume, most: volume }
     }
-}
-
-/// Moves the regions next to each other, in the order of their addresses.
-fn packed(requests: &[Request]) -> (Vec<Request>, Bytes) {
-    let mut regions: Vec<u64> = requests.iter().map(|request| request.offset.0 / REGION).collect();
-    regions.sort_unstable();
-    regions.dedup();
-    let place: FxHashMap<u64, u64> = regions.iter().zip(0u64..).map(|(region, place)| (*region, place)).collect();
-    let mut reach = 64 * REGION;
-    let moved = |request: &Request| {
-        if request.op == Op::Flush {
-            return *request;
-        }
-        let offset = Bytes(place[&(request.offset.0 / REGION)] * REGION + request.offset.0 % REGION);
-        reach = reach.max(offset.0 + request.len.0);
-        Request { offset, ..*request }
-    };
-    let requests = requests.iter().map(moved).collect();
-    (requests, Bytes(reach.next_multiple_of(REGION)))
 }

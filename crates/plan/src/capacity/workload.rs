@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use peryton_sim::TraceFactory;
-use peryton_trace::{BATCH, Characteristics, Hashed, Request, RequestHash, Source, TraceError};
+use peryton_sim::{TraceFactory, sampling::Held};
+use peryton_trace::{Characteristics, Hashed, Request, RequestHash, Source, TraceError};
 use peryton_units::Bytes;
 use serde::Serialize;
 
@@ -99,7 +99,7 @@ impl<'a> Workload<'a> {
     /// A trace that cannot be opened again.
     pub fn source(&self) -> Result<Box<dyn Source>, TraceError> {
         match &self.held {
-            Some(held) => Ok(Box::new(Held::new(held))),
+            Some(held) => Ok(Box::new(Held::new(Arc::clone(held)))),
             None => (self.trace)(),
         }
     }
@@ -121,28 +121,6 @@ impl Source for Tee {
             Some(held) if held.len() + batch.len() <= MOST_HELD => held.extend_from_slice(batch),
             held => *held = None,
         }
-        Ok(())
-    }
-}
-
-/// Requests in memory.
-pub(super) struct Held {
-    requests: Arc<Vec<Request>>,
-    at: usize,
-}
-
-impl Held {
-    pub(super) fn new(requests: &Arc<Vec<Request>>) -> Held {
-        Held { requests: requests.clone(), at: 0 }
-    }
-}
-
-impl Source for Held {
-    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
-        let end = (self.at + BATCH).min(self.requests.len());
-        batch.clear();
-        batch.extend_from_slice(&self.requests[self.at..end]);
-        self.at = end;
         Ok(())
     }
 }

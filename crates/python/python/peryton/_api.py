@@ -27,6 +27,8 @@ class Options(TypedDict, total=False):
     limit: int | None
     fit: Literal["error", "wrap", "skip"]
     interval: Time | None
+    sample: float | None
+    sample_seed: int
     replacement: type[ReplacementPolicy] | PolicyCapsule | None
     admission: type[AdmissionRule] | None
     jobs: int | None
@@ -65,6 +67,8 @@ def simulate(
     limit: int | None = None,
     fit: str = "error",
     interval: Time | None = None,
+    sample: float | None = None,
+    sample_seed: int = 0,
     replacement: type[ReplacementPolicy] | PolicyCapsule | None = None,
     admission: type[AdmissionRule] | None = None,
     jobs: int | None = None,
@@ -93,6 +97,10 @@ def simulate(
             ``"skip"``.
         interval: also report what is counted in each interval of this length, in seconds or as a text (``"1s"``):
             :attr:`Report.intervals`.
+        sample: simulate this share of the trace (above 0, up to 1), chosen by address, on designs that are smaller by as much.
+            ``report["sample"]["figures"]`` has the figures of the whole trace as estimated, each with its interval (``estimate``,
+            ``low``, ``high``): hit ratio, mean response times in µs, bytes and wear of each device, lifetime, power.
+        sample_seed: which sample of this share; 0 or more.
         replacement: a class with the methods of :class:`ReplacementPolicy`, or the capsule of a policy in Rust, in place of
             the design's policy (tiering, caching, partitioned).
         admission: a class with the methods of :class:`AdmissionRule`, in place of the design's rule (caching).
@@ -121,6 +129,8 @@ def simulate(
             limit=limit,
             fit=fit,
             interval=interval,
+            sample=sample,
+            sample_seed=sample_seed,
             replacement=replacement,
             admission=admission,
             jobs=jobs,

@@ -152,6 +152,8 @@ def simulate(
     limit: int | None,
     fit: str,
     interval: float | str | None,
+    sample: float | None,
+    sample_seed: int,
     replacement: object,
     admission: object,
     jobs: int | None,

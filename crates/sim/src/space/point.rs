@@ -14,7 +14,8 @@ use serde_json::{Map, Value};
 
 use super::content;
 use crate::{
-    Design, DesignError, DesignText, Fit, Options, Replay, Report, columns::leaves, document::one_line, run_one,
+    Design, DesignError, DesignText, Fit, Options, Replay, Report, Sampling, columns::leaves, document::one_line,
+    run_one,
 };
 
 /// A row of a data set: figures by their dotted names.
@@ -65,6 +66,9 @@ pub struct Point {
     pub warm_up_requests: u64,
     /// The most requests.
     pub limit: Option<u64>,
+    /// The share of the trace to simulate, if not the whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sample: Option<f64>,
     /// Requests past the end of the volume: `error`, `wrap` or `skip`.
     pub fit: String,
 }
@@ -110,6 +114,11 @@ pub(super) fn fit(word: &str) -> Result<Fit, String> {
     named.ok_or_else(|| format!("'{}': use error, wrap or skip", one_line(word)))
 }
 
+/// The sample of a share of the trace.
+pub(super) fn sample(share: Option<f64>) -> Result<Option<Sampling>, String> {
+    share.map(|share| Sampling::new(share, 0)).transpose().map_err(|error| error.to_string())
+}
+
 impl Point {
     /// The options of the replay.
     ///
@@ -125,6 +134,7 @@ impl Point {
             limit: self.limit,
             interval: None,
             picture: false,
+            sample: sample(self.sample)?,
         })
     }
 
@@ -143,7 +153,10 @@ impl Point {
         };
         let design_hash = content::of_parts(&[&content]);
         let (speed, fit) = (format!("{:?}", self.speed), self.fit.as_str());
-        let amount = format!("{} {} {:?}", self.warm_up, self.warm_up_requests, self.limit);
+        let mut amount = format!("{} {} {:?}", self.warm_up, self.warm_up_requests, self.limit);
+        if let Some(sample) = self.sample {
+            amount += &format!(" {sample:?}");
+        }
         let version = env!("CARGO_PKG_VERSION");
         let parts = [version, &self.design_name, &content, &self.trace.identity(), &self.replay, &speed, &amount, fit];
         Prepared { point: self, hash: content::of_parts(&parts), design_hash, design }

@@ -56,6 +56,7 @@ struct Replayed {
     warm_up: bool,
     warm_up_requests: u64,
     limit: Option<u64>,
+    sample: Option<f64>,
     fit: String,
 }
 
@@ -95,6 +96,7 @@ struct Written {
     warm_up: Option<Several<bool>>,
     warm_up_requests: Option<Several<u64>>,
     limit: Option<Several<u64>>,
+    sample: Option<Several<f64>>,
     fit: Option<String>,
     #[serde(default)]
     set: toml::Table,
@@ -217,6 +219,7 @@ impl Space {
                 &written.warm_up.map_or_else(|| vec![false], Several::list),
                 &written.warm_up_requests.map_or_else(|| vec![0], Several::list),
                 &written.limit.map_or_else(|| vec![None], |limits| limits.list().into_iter().map(Some).collect()),
+                &written.sample.map_or_else(|| vec![None], |samples| samples.list().into_iter().map(Some).collect()),
                 &written.fit.unwrap_or_else(|| "error".to_owned()),
             )?,
             set: reading.set(&written.set)?,
@@ -291,6 +294,7 @@ impl Space {
             warm_up: replay.warm_up,
             warm_up_requests: replay.warm_up_requests,
             limit: replay.limit,
+            sample: replay.sample,
             fit: replay.fit.clone(),
         }
     }
@@ -430,6 +434,7 @@ impl Reading<'_> {
         Ok(found)
     }
 
+    #[allow(clippy::too_many_arguments)]
     fn replays(
         &self,
         replays: Vec<String>,
@@ -437,9 +442,13 @@ impl Reading<'_> {
         warm_ups: &[bool],
         warm_up_requests: &[u64],
         limits: &[Option<u64>],
+        samples: &[Option<f64>],
         fit: &str,
     ) -> Result<Vec<Replayed>, SpaceError> {
         point::fit(fit).map_err(|problem| self.wrong("fit", problem))?;
+        for sample in samples {
+            point::sample(*sample).map_err(|problem| self.wrong("sample", problem))?;
+        }
         let mut found = Vec::new();
         for replay in replays {
             let parsed: Replay = replay.parse().map_err(|error| self.wrong("replay", format!("{error}")))?;
@@ -448,13 +457,15 @@ impl Reading<'_> {
             for speed in own {
                 let problem = |text: String| self.wrong("speed", text.replace("--speed ", "").replace("--replay ", ""));
                 parsed.at_speed(*speed).map_err(problem)?;
-                for (warm_up, (requests, limit)) in pairs(warm_ups, &pairs(warm_up_requests, limits)) {
+                let amounts = pairs(warm_up_requests, &pairs(limits, samples));
+                for (warm_up, (requests, (limit, sample))) in pairs(warm_ups, &amounts) {
                     found.push(Replayed {
                         replay: replay.clone(),
                         speed: *speed,
                         warm_up,
                         warm_up_requests: requests,
                         limit,
+                        sample,
                         fit: fit.to_owned(),
                     });
                 }

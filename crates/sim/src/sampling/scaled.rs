@@ -1,0 +1,140 @@
+//! A design as small as a sample of its trace.
+//!
+//! What is stored shrinks with the sample: caches, tiers, volumes on flash, and times that are compared with how long data
+//! stays there. What is done for a request does not: devices are as fast as before and get requests as often. A volume whose
+//! home is a disk keeps its size, so that seeks stay as long.
+
+use peryton_device::Model;
+use peryton_engine::{AdmitBy, Placement, Threshold};
+use peryton_units::{Bytes, Nanos};
+
+use super::share::Sampling;
+use crate::{Design, DeviceDesign, SimError};
+
+/// The fewest extents of a cache or tier in a slice: with fewer, each of them would change the hit ratio.
+const LEAST_EXTENTS: u64 = 64;
+
+/// Where the requests of a sample are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// At their addresses: for disks, whose seeks stay as long.
+    Spread,
+    /// In regions next to each other: for flash, which has to be as full as before.
+    Packed,
+}
+
+/// Fails if a sample of a trace says nothing about the design.
+pub(super) fn check(design: &Design, sampling: Sampling) -> Result<(), SimError> {
+    let why = match &design.placement {
+        Placement::Logging(_) => "a log is filled and emptied by all requests together, at the times of the trace",
+        Placement::Linear { devices } if devices.len() > 1 => {
+            "each device has its own part of the addresses, and a sample would change their shares"
+        }
+        _ if design.tuning.climb.is_some() => "hill climbing needs the time that the trace takes",
+        _ if matches!(design.tuning.admission.threshold, Threshold::Adaptive(_)) => {
+            "an adaptive threshold samples extents itself"
+        }
+        _ => return Ok(()),
+    };
+    Err(SimError::Sample {
+        sample: sampling.to_string(),
+        problem: format!("design '{}' cannot be sampled: {why}: simulate it with the whole trace", design.name),
+    })
+}
+
+/// The layout of the requests for a design.
+pub(super) fn layout(design: &Design) -> Layout {
+    match (&design.placement, &home(design).profile.model) {
+        // Tiers are filled in the order of addresses or of first accesses, which a sample keeps only if it is packed.
+        (Placement::Tiering(_), _) | (_, Model::Flash(_)) => Layout::Packed,
+        _ => Layout::Spread,
+    }
+}
+
+/// The device on which the data of a volume are, unless they are on a faster one.
+fn home(design: &Design) -> &DeviceDesign {
+    let index = match &design.placement {
+        Placement::Single { device } => device.index(),
+        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.slow.index(),
+        Placement::Linear { .. } | Placement::Logging(_) => 0,
+    };
+    &design.devices[index]
+}
+
+/// Whether a sample's data lie closer together on a disk than the trace's.
+pub(super) fn is_denser_on_disk(design: &Design) -> bool {
+    matches!(design.placement, Placement::Tiering(_)) && !matches!(home(design).profile.model, Model::Flash(_))
+}
+
+/// The design for a share of the space. `reach`: the address space that its requests need, if they are packed.
+pub(super) fn scaled(design: &Design, sampling: Sampling, share: f64, reach: Bytes) -> Result<Design, SimError> {
+    let of = |bytes: Bytes, unit: u64| Bytes((bytes.0 as f64 * share).ceil() as u64).0.next_multiple_of(unit);
+    let mut sizes: Vec<(usize, u64)> = Vec::new();
+    let mut volume = design.volume.0;
+    let is_packed = layout(design) == Layout::Packed;
+    let unit = design.extent().unwrap_or(Bytes(4096)).0;
+    if is_packed {
+        volume = of(design.volume, unit).max(reach.0.next_multiple_of(unit));
+    }
+    match &design.placement {
+        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => {
+            let fast = &design.devices[pair.fast.index()];
+            let size = of(fast.data, unit);
+            if size / unit < LEAST_EXTENTS {
+                let least = sampling.share() * LEAST_EXTENTS as f64 * unit as f64 / size as f64;
+                let problem = format!(
+                    "'{}' of design '{}' would have {} extents in an eighth of the sample, and {LEAST_EXTENTS} are needed",
+                    fast.name,
+                    design.name,
+                    size / unit
+                );
+                return Err(sampling.too_small(problem, least * 1.1));
+            }
+            sizes.push((pair.fast.index(), size));
+            match design.placement {
+                Placement::Tiering(_) => {
+                    let size = volume.saturating_sub(size).next_multiple_of(unit).max(unit);
+                    sizes.push((pair.slow.index(), size));
+                }
+                _ if is_packed => sizes.push((pair.slow.index(), volume)),
+                _ => {}
+            }
+        }
+        Placement::Single { device } if is_packed => sizes.push((device.index(), volume)),
+        _ => {}
+    }
+    let mut overrides: Vec<String> =
+        sizes.iter().map(|(index, size)| format!("devices.{}.size={size}", design.devices[*index].name)).collect();
+    let written: toml::Table = toml::from_str(&design.toml).expect("the design was written as TOML");
+    if written.get("volume").is_some_and(|volume| volume.get("size").is_some()) {
+        let both = || sizes.iter().map(|(_, size)| size).sum();
+        let size = if matches!(design.placement, Placement::Tiering(_)) { both() } else { volume };
+        overrides.push(format!("volume.size={size}"));
+    }
+    // Names of policies of other crates mean nothing in a text; the settings are taken over below.
+    if design.extent().is_some() {
+        overrides.push("placement.replacement=lru".to_owned());
+    }
+    if matches!(design.tuning.admission.by, AdmitBy::Custom(_)) {
+        overrides.push("admission.by=all".to_owned());
+    }
+    // The room that is kept free is a part of the fast device.
+    let count = |of: u32| if of == 0 { 0 } else { ((f64::from(of) * share).round() as u32).max(1) };
+    let (low, high) = (count(design.tuning.demotion_low), count(design.tuning.demotion_high));
+    if design.extent().is_some() {
+        overrides.push(format!("placement.demotion.low={low}"));
+        overrides.push(format!("placement.demotion.high={high}"));
+    }
+    let mut small = Design::parse(&design.toml, &design.file, &overrides)?;
+    small.tuning = design.tuning.clone();
+    let tuning = &mut small.tuning;
+    (tuning.demotion_low, tuning.demotion_high) = (low, high);
+    let time = |time: Nanos| if time.0 == u64::MAX { time } else { Nanos(((time.0 as f64 * share) as u64).max(1)) };
+    tuning.promotion_window = time(tuning.promotion_window);
+    tuning.writeback_delay = time(tuning.writeback_delay);
+    tuning.cleaning.max_age = time(tuning.cleaning.max_age).max(tuning.writeback_delay);
+    tuning.partition.bust_after = tuning.partition.bust_after.map(time);
+    small.images = design.images.clone();
+    small.host_cache = design.host_cache;
+    Ok(small)
+}
