@@ -270,5 +270,5 @@ fn warn(report: &mut Report, design: &Design, drawn: &Drawn, sampling: Sampling)
 const MEASURED_AT_LEAST: Nanos = Nanos::from_s(1);
 
 fn shortest_span(report: &Report) -> Option<Nanos> {
-    report.replay.starts_with("timed").then(|| Nanos((report.simulated_s * 1e9) as u64))
+    report.replay.starts_with("timed").then_some(Nanos((report.simulated_s * 1e9) as u64))
 }
