@@ -44,6 +44,8 @@ run() {
 
 wanted() { [[ ${#names[@]} -eq 0 || " ${names[*]} " == *" $1 "* ]]; }
 names=("$@")
+# A cache whose tool is not there is left out: without its device fio would measure a file of that name.
+has() { command -v "$1" >/dev/null || { echo "$1 is not there: apt-get install $2"; false; }; }
 zero() { dd if=/dev/zero of=$ssd bs=1M count=8 oflag=direct conv=fsync 2>/dev/null; }
 
 if wanted dm-cache; then
@@ -68,7 +70,7 @@ if wanted dm-writecache; then
   run dm-writecache /dev/mapper/wcache 'dmsetup message wcache 0 flush'
   timeout 60 dmsetup remove wcache
 fi
-if wanted bcache; then
+if wanted bcache && has make-bcache bcache-tools; then
   wipefs -aq $ssd
   make-bcache --writeback --wipe-bcache -C $ssd -B /dev/mapper/slow >/tmp/mb 2>&1 || tail -1 /tmp/mb
   echo $ssd >/sys/fs/bcache/register 2>/dev/null

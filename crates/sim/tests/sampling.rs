@@ -1,5 +1,6 @@
 //! The fears: a sample that says it is sure of what it is not, one whose slices share requests, and figures of a design that cannot
 //! be sampled.
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use peryton_sim::{Design, Fit, Options, Replay, Report, Sampling, run_one};
 use peryton_trace::{OpenOptions, Source, SynthSource, SynthSpec, open};
@@ -67,6 +68,9 @@ fn covered(design: &str, set: &[&str], trace: &Opener, options: &Options) -> (us
     (within, all)
 }
 
+/// A name, a design, what is set in it, a trace, and the replay.
+type Case<'a> = (&'a str, &'a str, &'a [&'a str], Box<Opener>, Options);
+
 #[test]
 fn intervals_have_the_figures_of_the_whole_as_often_as_they_promise() {
     let sync = Options { replay: Replay::Sync, fit: Fit::Wrap, ..Options::default() };
@@ -74,7 +78,7 @@ fn intervals_have_the_figures_of_the_whole_as_often_as_they_promise() {
         "requests = 80000\nfootprint = '1GiB'\nread_share = 0.5\narrival = '2ms'\nsize = '4KiB'\naddress = 'uniform'\n",
     );
     let no_streams: &[&str] = &["placement.bypass.sequential=never", "placement.bypass.congested=false"];
-    let cases: [(&str, &str, &[&str], Box<Opener>, Options); 3] = [
+    let cases: [Case<'_>; 3] = [
         ("a cache before a disk, Zipf", CACHE, &[], zipf(), sync.clone()),
         ("flash alone, uniform, timed", FLASH, &[], uniform, Options::default()),
         ("a cache before a disk, PostgreSQL", CACHE, no_streams, shipped("pgbench-ext4.parquet"), sync),
