@@ -252,7 +252,7 @@ pub struct Tuning {
     /// PT: an extent is promoted once its misses within the time window exceed this. With 0 the first miss promotes it.
     pub promotion_threshold: u32,
     /// The same while more than HT extents are free, where the fast device may have parts of extents; `None`: no other. What comes
-    /// in then displaces nothing. (A write that covers no whole blocks has to reach PT in any case.)
+    /// in then displaces nothing. (A write of less than a block that is not there goes to the slow device, unless PT is zero.)
     pub room_threshold: Option<u32>,
     /// TW: the count of misses starts again after a gap longer than this.
     pub promotion_window: Nanos,

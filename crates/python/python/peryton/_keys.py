@@ -158,9 +158,8 @@ class PlacementKeys(TypedDict, total=False):
     promotion: PlacementPromotionKeys
     room_threshold: int
     """The same while the fast device has room (more than `demotion.high` extents are free) and may have parts of
-    extents: what comes in then displaces nothing. A write that does not cover whole blocks has to reach
-    `promotion.threshold` in any case. Unit: misses. Default: 0 where neither promotion.threshold nor fill =
-    'extent' is named; otherwise promotion.threshold. Placements: caching."""
+    extents: what comes in then displaces nothing. Unit: misses. Default: 0 where neither promotion.threshold
+    nor fill = 'extent' is named; otherwise promotion.threshold. Placements: caching."""
     demotion: PlacementDemotionKeys
     max_moves: int
     """MCML: the most moves between the devices at a time. Unit: moves. Default: 16, or as many as have 4MiB.

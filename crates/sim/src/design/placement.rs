@@ -50,7 +50,7 @@ keys! {
         default: Value("4"), unit: "misses", placements: PROMOTING, live: true, example: "1",
     }
     /// The same while the fast device has room (more than `demotion.high` extents are free) and may have parts of extents: what
-    /// comes in then displaces nothing. A write that does not cover whole blocks has to reach `promotion.threshold` in any case.
+    /// comes in then displaces nothing.
     ROOM_THRESHOLD: u32 = "placement.room_threshold" {
         default: Else("0 where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"), unit: "misses",
         placements: CACHING, live: true, example: "0",

@@ -39,8 +39,6 @@ impl CacheDrive {
             if misses > self.threshold(io, fragment)
                 && let Some(slot) = self.take_slot_for(io, now, fragment.extent, out)
             {
-                // It has missed often enough to read first what it does not cover.
-                self.map.entry_mut(fragment.extent).misses = misses - 1;
                 let route = match fragment.op {
                     Op::Write => self.write_to_part(io, now, fragment, slot, out),
                     _ => self.read_in_part(io, now, fragment, slot, true, out),
@@ -55,10 +53,14 @@ impl CacheDrive {
 
     /// How often an extent that has no slot must have missed to be given one.
     fn threshold(&self, io: &CacheIo, fragment: Fragment) -> u32 {
-        let reads_first = || fragment.op == Op::Write && self.covered(fragment) != self.touched(fragment);
+        let usual = io.tuning.promotion_threshold;
+        // A write that would first have to read goes to the slow device, unless everything is to come in at its first miss.
+        if fragment.op == Op::Write && usual > 0 && self.covered(fragment) != self.touched(fragment) {
+            return u32::MAX;
+        }
         match io.tuning.room_threshold {
-            Some(threshold) if self.map.room() > io.tuning.demotion_high && !reads_first() => threshold,
-            _ => io.tuning.promotion_threshold,
+            Some(threshold) if self.map.room() > io.tuning.demotion_high => threshold,
+            _ => usual,
         }
     }
 
@@ -277,8 +279,7 @@ impl CacheDrive {
         }
         if edges != 0 {
             // A write that first has to read waits for the slow device; one that goes there does not.
-            let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
-            if misses <= io.tuning.promotion_threshold {
+            if io.tuning.promotion_threshold > 0 && self.controller.is_none() {
                 if touched & (masks.valid() | masks.lost()) == 0 {
                     return self.direct(now, fragment, self.home(fragment.extent));
                 }
