@@ -122,7 +122,7 @@ mod tests {
     fn the_page_is_for_its_volume_and_no_name_becomes_markup() {
         let page = live("<b class=hostile>&", PlacementKind::Caching);
         assert!(!page.html.contains("<b class=hostile>") && page.html.contains("&lt;b class=hostile&gt;&amp;"));
-        assert!(page.html.contains("placement.max_moves=") && !page.html.contains("NAME"));
+        assert!(page.html.contains("placement.max_moves=") && !page.html.contains(".NAME"));
         let log = live("v", PlacementKind::Logging);
         assert!(log.html.contains("triggers.size=") && !log.html.contains("placement.max_moves="));
         for part in [
