@@ -105,7 +105,7 @@ fn settings(keys: &[(&str, &str)]) -> Markup {
         ul id="in-force" class="in-force" { }
         p id="shows-only" class="about" { "This page only shows. " code { "peryton set" } " changes settings, and with " code { "--http-token FILE" } " so does this page." }
         form id="change" class="change" autocomplete="off" hidden {
-            label { "Setting " input id="setting" type="text" list="keys" placeholder="placement.max_moves=4" spellcheck="false" autocapitalize="off"; }
+            label { "Setting " input id="setting" type="text" list="keys" placeholder="KEY=VALUE" spellcheck="false" autocapitalize="off"; }
             label { "Token " input id="token" type="password" autocomplete="off"; }
             button type="submit" class="plain" { "set" }
             datalist id="keys" { @for (key, kind) in keys { option value={ (key) "=" } { (kind) } } }
