@@ -239,6 +239,9 @@ class Browser:
             method, params = event.get("method"), event.get("params", {})
             if method == "Runtime.exceptionThrown":
                 yield "exception: " + json.dumps(params["exceptionDetails"])[:600]
+            elif own and "status of 503" in params.get("entry", {}).get("text", ""):
+                # The server answers so until the volume is open; the page asks again.
+                continue
             elif method == "Log.entryAdded" and params["entry"]["level"] in ("error", "warning"):
                 yield f"log: {params['entry']['text']}"
             elif method == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning", "assert"):
