@@ -78,7 +78,8 @@ class PlacementPromotionKeys(TypedDict, total=False):
 
     threshold: int
     """PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
-    Unit: misses. Default: 4. Placements: tiering, caching."""
+    Unit: misses. Default: 4; caching also has a room_threshold of 0 where this is not named. Placements:
+    tiering, caching."""
     window: str
     """TW: the misses of an extent are counted from the beginning after a gap longer than this. Default: "60s".
     Placements: tiering, caching."""

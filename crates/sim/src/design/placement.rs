@@ -47,13 +47,13 @@ keys! {
     EXTENT: Bytes = "placement.extent" { default: Else("1MiB; partitioned: 4KiB"), placements: HYBRID, example: "'128KiB'" }
     /// PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
     PROMOTION_THRESHOLD: u32 = "placement.promotion.threshold" {
-        default: Value("4"), unit: "misses", placements: PROMOTING, live: true, example: "1",
+        default: Else("4; caching also has a room_threshold of 0 where this is not named"), unit: "misses", placements: PROMOTING, live: true, example: "1",
     }
     /// The same while the fast device has room (more than `demotion.high` extents are free) and may have parts of extents: what
     /// comes in then displaces nothing.
     ROOM_THRESHOLD: u32 = "placement.room_threshold" {
         default: Else("0 where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"), unit: "misses",
-        placements: CACHING, live: true, example: "0",
+        placements: CACHING, live: true, example: "2",
     }
     /// TW: the misses of an extent are counted from the beginning after a gap longer than this.
     PROMOTION_WINDOW: Nanos = "placement.promotion.window" {
