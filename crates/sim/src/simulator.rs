@@ -243,16 +243,6 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
     }
 
-    /// Completes all commands that devices have finished by now, outside of the hot path.
-    #[cold]
-    fn settle(&mut self) {
-        self.look_at_devices();
-        while self.completions.next() <= self.now {
-            let volume = self.complete_next();
-            self.carry_out_rarely(volume);
-        }
-    }
-
     /// Completes the next command; what the volume that is returned commands then is still to be carried out.
     #[inline(always)]
     fn complete_next(&mut self) -> usize {
@@ -556,6 +546,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             .collect()
     }
 
+    /// Completes all commands that devices work on, outside of the hot path.
     #[cold]
     fn drain(&mut self) {
         loop {
@@ -564,7 +555,11 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                 return;
             }
             self.now = self.now.max(next);
-            self.settle();
+            self.look_at_devices();
+            while self.completions.next() <= self.now {
+                let volume = self.complete_next();
+                self.carry_out_rarely(volume);
+            }
         }
     }
 

@@ -1,7 +1,8 @@
 //! The frame of every page: its head, verdict and warnings, its foot, and words that pages share.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-
+#[cfg(feature = "plan")]
+use peryton_sim::Warning;
 use serde_json::Value;
 
 use super::figure::Figures;
@@ -106,6 +107,12 @@ pub fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|letter| letter.to_uppercase().collect::<String>()).unwrap_or_default();
     format!("{first}{}.", letters.as_str().trim_end_matches('.'))
+}
+
+/// A warning of a simulation as a note of a page: its code, and what is wrong and what to do about it.
+#[cfg(feature = "plan")]
+pub fn remedied(warning: &Warning) -> (String, String) {
+    (warning.code.to_owned(), format!("{} Remedy: {}.", sentence(&warning.message), warning.remedy))
 }
 
 /// A number in groups of three digits.

@@ -53,7 +53,7 @@ pub fn miss_ratios(rows: &[CurveRow], block: Bytes, trace: &str, repeat: &str) -
         h2 { "Misses" }
         div class="charts one" { (figures.lines(("Miss ratio", "%"), axes, views, &[])) }
         h2 { "Figures" }
-        p class="about" { "Miss ratios in % of accesses. A click on a column's title sorts the rows by it; another one turns the order." }
+        p class="about" { "Miss ratios in % of accesses. " (sorted::ABOUT) }
         (figures_table(&policies, &of))
     };
     let verdict = [answer(&policies, &of), {

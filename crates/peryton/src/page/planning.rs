@@ -9,7 +9,7 @@ use peryton_units::Bytes;
 
 use super::{
     figure::Figures,
-    frame::{Head, counted, grouped, page, sentence, warned_below},
+    frame::{Head, counted, grouped, page, remedied, sentence, warned_below},
     sorted::{self, Column},
     weights::{self, Axis, Candidate},
 };
@@ -29,11 +29,8 @@ const AXES: &[(Axis, Metric)] = &[
 pub fn planning(plan: &Plan, repeat: &str) -> String {
     let mut figures = Figures::default();
     let shown = plan.best.as_ref().or_else(|| plan.infeasible.as_ref().map(|infeasible| &infeasible.nearest));
-    let mut warnings: Vec<(String, String)> = shown
-        .iter()
-        .flat_map(|found| &found.metrics.warnings)
-        .map(|warning| (warning.code.to_owned(), format!("{} Remedy: {}.", sentence(&warning.message), warning.remedy)))
-        .collect();
+    let mut warnings: Vec<(String, String)> =
+        shown.iter().flat_map(|found| &found.metrics.warnings).map(remedied).collect();
     if let Some(first) = plan.left_out.first() {
         let designs = counted(plan.left_out.len(), "design", "designs");
         warnings
@@ -58,7 +55,7 @@ pub fn planning(plan: &Plan, repeat: &str) -> String {
             (figures.weigh("Choice by weights", "every design that was simulated with the whole trace", choice))
         }
         h2 { "Designs" }
-        p class="about" { "A click on a column's title sorts the rows by it; another one turns the order." }
+        p class="about" { (sorted::ABOUT) }
         (designs(plan))
         @if !plan.budgets.is_empty() { (budgets(plan)) }
         h2 { "What this rests on" }

@@ -59,7 +59,7 @@ pub fn ranking(answer: &Answer, first: &str, repeat: &str) -> String {
         }
         (over_years(answer, &mut figures))
         h2 { "Devices" }
-        p class="about" { "A click on a column's title sorts the rows by it; another one turns the order." }
+        p class="about" { (sorted::ABOUT) }
         (devices(answer))
         h2 { "Assumed" }
         ul {

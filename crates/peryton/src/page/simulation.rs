@@ -70,7 +70,7 @@ pub fn simulation(reports: &[Report], curve: Option<&TraceCurve>, repeat: &str) 
         @if let Some(first) = reports.first() { (about(first)) }
         @if swept {
             h2 { "Every combination" }
-            p class="about" { "A click on a column's title sorts the rows by it; another one turns the order." }
+            p class="about" { (sorted::ABOUT) }
             (sorted::table(&columns(reports)))
         }
         @if reports.len() <= MOST_IN_FULL {

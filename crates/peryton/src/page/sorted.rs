@@ -5,6 +5,9 @@ use peryton_units::Bytes;
 
 use crate::table;
 
+/// What the reader does with a table.
+pub const ABOUT: &str = "A click on a column's title sorts the rows by it; another one turns the order.";
+
 /// A cell: its text, and the figure by which it is sorted, if it is not the text.
 type Cell = (String, Option<f64>);
 

@@ -9,7 +9,7 @@ use peryton_plan::{
 use super::{
     chart::{self, Best},
     figure::Figures,
-    frame::{Head, counted, grouped, page, sentence, warned_below},
+    frame::{Head, counted, grouped, page, remedied, sentence, warned_below},
     sorted::{self, Column},
     weights::{self, Axis, Candidate},
 };
@@ -43,12 +43,7 @@ const BARS: &[(&str, &str, Metric)] = &[
 /// The result of the search as a page.
 pub fn tuning(tuned: &Tuned, asked: &Tuning<'_>, repeat: &str) -> String {
     let mut figures = Figures::default();
-    let mut warnings: Vec<(String, String)> = tuned
-        .after
-        .warnings
-        .iter()
-        .map(|warning| (warning.code.to_owned(), format!("{} Remedy: {}.", sentence(&warning.message), warning.remedy)))
-        .collect();
+    let mut warnings: Vec<(String, String)> = tuned.after.warnings.iter().map(remedied).collect();
     if !tuned.met_after {
         warnings.insert(
             0,
