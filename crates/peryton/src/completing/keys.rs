@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(offered("placement.write=t", false, &[]), ["placement.write=through"]);
         assert_eq!(offered("placement.write=back,a", true, &[]), ["placement.write=back,around"]);
         assert!(offered("placement.write=back,a", false, &[]).is_empty());
-        assert_eq!(offered("placement.promotion.threshold=", false, &[]), ["placement.promotion.threshold=4"]);
+        assert_eq!(offered("placement.promotion.window=", false, &[]), ["placement.promotion.window=60s"]);
     }
 
     #[test]

@@ -10,9 +10,9 @@ use peryton_engine::PlacementKind;
 /// A key of design files.
 ///
 /// ```
-/// let threshold = peryton_sim::design_keys().find(|key| key.path == "placement.promotion.threshold").unwrap();
-/// assert_eq!(threshold.default.to_string(), "4");
-/// assert!(threshold.live && threshold.kind() == "whole number (misses)");
+/// let window = peryton_sim::design_keys().find(|key| key.path == "placement.promotion.window").unwrap();
+/// assert_eq!(window.default.to_string(), "'60s'");
+/// assert!(window.live && window.kind() == "time");
 /// ```
 #[derive(Clone, Debug)]
 pub struct DesignKey {
