@@ -146,6 +146,10 @@ mutations! {
     TakeOverEntriesOnly,
     /// A block that was on a slow device which is gone reads as what was in its place on the fast one.
     ForgetLostBlocks,
+    /// Blocks that were written home since the last commit are given up where the fast device fails a flush.
+    DropWrittenHome,
+    /// What is clean beside a dirty block stays after a write past both has failed.
+    KeepCleanPastFailure,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

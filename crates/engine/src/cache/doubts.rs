@@ -257,6 +257,7 @@ impl CacheDrive {
             (true, false) => {
                 // What was written home since the last commit may be lost there next, and has a durable copy here.
                 let written_home = masks.valid() & durable.dirty();
+                let written_home = if mutation::is(Mutation::DropWrittenHome) { 0 } else { written_home };
                 let stay = if same_place { masks.dirty() & durable.valid() | written_home } else { 0 };
                 let stay = if mutation::is(Mutation::RevertNewCopies) { masks.dirty() } else { stay };
                 entry(now.place(), Masks::new(stay, stay | masks.lost()), now.is_lost())

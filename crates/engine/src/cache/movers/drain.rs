@@ -1,5 +1,6 @@
 //! A drain detaches an extent once no access to it is in flight; accesses that arrive meanwhile wait.
 
+use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -151,7 +152,7 @@ impl CacheDrive {
             self.map.set_clean(extent);
             self.map.set_lost(extent, false);
             self.drop_copy(io, now, extent, Release::Detached, false);
-        } else if self.map.has_parts() {
+        } else if self.map.has_parts() && !mutation::is(Mutation::KeepCleanPastFailure) {
             // Blocks that are not dirty may differ from their home now, and go.
             self.drop_blocks(io, now, extent, u16::MAX);
             self.journal.takes_all_next();
