@@ -1,6 +1,7 @@
 //! The faults of a run besides power losses, and their rates: commands that fail, flushes that fail and lose the data that
 //! they should have covered, sectors that cannot be read, metadata that rots, devices that die.
 
+use peryton_engine::DeviceId;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
@@ -18,6 +19,11 @@ pub(crate) struct Faults {
     pub(crate) flush_fails_one_in: u32,
     /// Whether failing flushes are the only fault of this run.
     pub(crate) flushes_only: bool,
+    /// Whether devices have a cause in common, such as a controller: after a flush of one has failed, the next one of another fails
+    /// in half of the cases.
+    pub(crate) flushes_fail_together: bool,
+    /// The device whose flush failed last, as long as that may bring another one with it.
+    last_failed: Option<DeviceId>,
     /// In one step of this many a sector of data goes bad; 0 for none.
     pub(crate) bad_one_in: u32,
     /// In one step of this many a device dies; 0 for none.
@@ -41,14 +47,17 @@ impl Faults {
         }
         if active && rng.random_bool(0.4) {
             let flush_fails_one_in = [5, 10, 20, 60][rng.random_range(0..4)];
+            let flushes_fail_together = rng.random_bool(0.5);
             let none = Faults::new(kind, false, rng);
-            return Faults { active: true, flush_fails_one_in, flushes_only: true, ..none };
+            return Faults { active: true, flush_fails_one_in, flushes_only: true, flushes_fail_together, ..none };
         }
         let log = kind == Kind::Logging;
         let mut pick = |from: [u32; 4]| if active { from[rng.random_range(0..4)] } else { 0 };
         let mut faults = Faults {
             deaths_only: false,
             flushes_only: false,
+            flushes_fail_together: false,
+            last_failed: None,
             flush_fails_one_in: pick([0, 0, 20, 60]),
             active,
             calm: false,
@@ -71,9 +80,24 @@ impl Faults {
         self.fail_one_in > 0 || self.flush_fails_one_in > 0 || self.bad_one_in > 0 || self.rots || self.log_rots
     }
 
-    /// Whether the next command, perhaps a flush, fails.
-    pub(crate) fn fails(&self, is_flush: bool, rng: &mut Pcg64Mcg) -> bool {
+    /// Whether the next command fails; `flush_of` is the device that it flushes, if it is a flush.
+    pub(crate) fn fails(&mut self, flush_of: Option<DeviceId>, rng: &mut Pcg64Mcg) -> bool {
         let fails = |one_in: u32, rng: &mut Pcg64Mcg| one_in > 0 && rng.random_range(0..one_in) == 0;
-        !self.calm && (fails(self.fail_one_in, rng) || is_flush && fails(self.flush_fails_one_in, rng))
+        if self.calm {
+            return false;
+        }
+        if fails(self.fail_one_in, rng) {
+            return true;
+        }
+        let Some(device) = flush_of else { return false };
+        let follows = self.last_failed.is_some_and(|last| last != device);
+        if follows {
+            self.last_failed = None;
+        }
+        let failed = fails(self.flush_fails_one_in, rng) || follows && rng.random_bool(0.5);
+        if failed && !follows && self.flushes_fail_together {
+            self.last_failed = Some(device);
+        }
+        failed
     }
 }
