@@ -145,7 +145,7 @@ def sbom():
     made = []
     for package, crate in (("peryton", "peryton"), ("peryton-python", "python")):
         manifest = ROOT / "crates" / crate / "Cargo.toml"
-        words = ["cyclonedx", "--manifest-path", manifest, "--format", "json", "--spec-version", "1.5", "--describe", "crate"]
+        words = ["cyclonedx", "--manifest-path", manifest, "--format", "json", "--spec-version", "1.5"]
         words += ["--target", "x86_64-unknown-linux-gnu", "--no-build-deps", "--override-filename", "sbom.cdx", "--quiet"]
         before = set(ROOT.glob("**/sbom.cdx.json"))
         try:

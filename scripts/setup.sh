@@ -20,6 +20,7 @@ if [[ ${1:-} == test ]]; then
   command -v fio >/dev/null || packages+=(fio)
   command -v mkfs.ext4 >/dev/null || packages+=(e2fsprogs)
   command -v losetup >/dev/null || packages+=(mount)
+  command -v socat >/dev/null || packages+=(socat)
   command -v sqlite3 >/dev/null || packages+=(sqlite3)
   command -v promtool >/dev/null || packages+=(prometheus)
   command -v chromium >/dev/null || command -v chromium-browser >/dev/null || packages+=(chromium)

@@ -34,7 +34,6 @@ pub fn shown(table: &Table) -> String {
 }
 
 /// A column of a table that need not be shown.
-#[cfg(feature = "plan")]
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Its title; may have several lines.
@@ -47,7 +46,6 @@ pub struct Column {
 
 /// A table that is no wider than this, if that can be, and the number of columns that are left out for it. The first column is
 /// text and always there.
-#[cfg(feature = "plan")]
 pub fn fitting(columns: &[Column], width: Option<usize>) -> (String, usize) {
     let mut kept: Vec<&Column> = columns.iter().collect();
     loop {

@@ -35,9 +35,14 @@ const COLUMNS: usize = 80;
 /// The columns that printed text may have: those of the terminal, or of a page.
 #[cfg(feature = "plan")]
 pub fn columns() -> usize {
+    own_columns().unwrap_or(COLUMNS)
+}
+
+/// The columns of the terminal; `None` if what is printed goes elsewhere.
+pub fn own_columns() -> Option<usize> {
     use std::io::IsTerminal;
     let terminal = std::io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok()).flatten();
-    terminal.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
+    terminal.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
 }
 
 /// Writes a remark: one line that is no error.

@@ -220,6 +220,70 @@ fn draws_are_the_same_for_a_seed_and_hypercubes_are_spread() {
     assert_eq!(cube.iter().filter(|(_, replacement)| replacement == "lru").count(), 4, "{cube:?}");
 }
 
+/// The fear: the reader of TOML answers in words of its own, which say neither which key is wrong nor what belongs there.
+#[test]
+fn what_belongs_to_a_key_is_said_of_every_other_value() {
+    let folder = folder();
+    let path = folder.path();
+    for (key, wrong, right) in [
+        (
+            "sample",
+            &[
+                "'1%'",
+                "'abc'",
+                "'0.5'",
+                "0",
+                "-1",
+                "2",
+                "1.1",
+                "nan",
+                "inf",
+                "true",
+                "[]",
+                "[0.1, 'all']",
+                "{}",
+                "1979-05-27",
+            ][..],
+            "a number above 0 and up to 1, such as 0.01",
+        ),
+        ("speed", &["'2x'", "0", "-1", "nan", "false", "[]", "[1, []]", "{ from = 1 }"], "a number above 0, such as 2"),
+        ("limit", &["'all'", "-1", "1.5", "true", "[]", "[10, 'x']"], "a whole number, 0 or more"),
+        ("warm_up_requests", &["'half'", "-1", "0.5", "[]"], "a whole number, 0 or more"),
+        ("warm_up", &["'yes'", "1", "[]", "[true, 0]"], "true or false"),
+        ("replay", &["8", "true", "[]", "['sync', 8]", "''"], "timed, sync, or qd=N"),
+        ("fit", &["'bend'", "3", "['wrap']"], "error, wrap or skip"),
+        ("traces", &["3", "[[]]", "{ files = 3 }", "{ files = [] }"], "give"),
+        ("traces", &["{ files = 'trace.csv', skip_bad = 'no' }"], "in `skip_bad`: give a file, or a table with files"),
+        ("designs", &["3", "[true]"], "give the path of a design file"),
+        ("set", &["3", "'seed.value=1'", "[]"], "a table of keys of designs"),
+        ("keys", &["3", "[]"], "a table of keys of designs"),
+        (
+            "draw",
+            &["3", "'random'", "{ by = 3 }", "{ by = 'random', points = -1 }", "{ by = 'sobol' }"],
+            "[draw] has by = ",
+        ),
+    ] {
+        for value in wrong {
+            let mut space = format!("{key} = {value}\n");
+            for (other, good) in [("designs", "'caching.toml'"), ("traces", "'trace.csv'")] {
+                if other != key {
+                    space += &format!("{other} = {good}\n");
+                }
+            }
+            fs::write(path.join("space.toml"), &space).unwrap();
+            let run = peryton(path, &["sweep", "space.toml", "--out", "rows"]);
+            assert_eq!(run.code, 2, "{space}: {}{}", run.out, run.err);
+            run.fails(2, &[&format!("space.toml: {key}: "), right]);
+        }
+    }
+    // The same share on the command line.
+    for share in ["1%", "abc", "0", "-1", "2", "nan", "true", "[]", ""] {
+        let run = peryton(path, &["sim", "caching.toml", "--trace", "trace.csv", &format!("--sample={share}")]);
+        assert_eq!(run.code, 2, "{share}: {}{}", run.out, run.err);
+        assert!(run.err.contains("give a number above 0 and up to 1, such as 0.01"), "{}", run.err);
+    }
+}
+
 #[test]
 fn bad_spaces_are_one_line() {
     let folder = folder();

@@ -42,6 +42,19 @@ impl<'py> FromPyObject<'_, 'py> for Time {
     }
 }
 
+/// The share of a trace that is sampled.
+pub(crate) struct Share(pub(crate) f64);
+
+impl<'py> FromPyObject<'_, 'py> for Share {
+    type Error = PyErr;
+    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Share> {
+        match object.extract() {
+            Ok(share) if !object.is_instance_of::<PyBool>() => Ok(Share(share)),
+            _ => Err(expected(&object, "of sample a number above 0 and up to 1, such as 0.01")),
+        }
+    }
+}
+
 fn expected(object: &Borrowed<'_, '_, PyAny>, what: &str) -> PyErr {
     let kind = object.get_type().name().map_or_else(|_| "it".to_owned(), |name| name.to_string());
     PyTypeError::new_err(format!("{kind}: expected {what}"))

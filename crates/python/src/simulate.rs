@@ -11,7 +11,7 @@ use peryton_units::{Bytes, Nanos};
 use pyo3::prelude::*;
 
 use crate::{
-    arguments::{Time, json, one_of, override_text, word},
+    arguments::{Share, Time, json, one_of, override_text, word},
     design::Design,
     error::{InPython, input},
     policy,
@@ -61,7 +61,7 @@ pub(crate) fn simulate(
     limit: Option<u64>,
     fit: &str,
     interval: Option<Time>,
-    sample: Option<f64>,
+    sample: Option<Share>,
     sample_seed: u64,
     replacement: Option<&Bound<'_, PyAny>>,
     admission: Option<&Bound<'_, PyAny>>,
@@ -73,7 +73,7 @@ pub(crate) fn simulate(
     if interval == Some(Nanos::ZERO) {
         return Err(input("interval: give a time above 0, such as '1s'"));
     }
-    let sample = sample.map(|share| Sampling::new(share, sample_seed)).transpose();
+    let sample = sample.map(|share| Sampling::new(share.0, sample_seed)).transpose();
     let sample = sample.map_err(|error| input(format!("sample: {error}")))?;
     let fit = self::fit(fit)?;
     let options = Options { replay, fit, warm_up, warm_up_requests, limit, interval, picture: false, sample };

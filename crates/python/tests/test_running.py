@@ -209,3 +209,11 @@ def test_results_do_not_depend_on_the_number_of_threads(sqlite: Path) -> None:
     assert curves[0] == curves[1]
     with pytest.raises(peryton.InputError, match="jobs 0: use 1 to 1024"):
         peryton.simulate(CACHE, sqlite, jobs=0)
+
+
+@pytest.mark.parametrize("share", ["1%", "abc", 0, -1, 2, float("nan"), True, []])
+def test_a_share_that_is_none_is_named_with_what_belongs_there(share: object, sqlite: Path) -> None:
+    with pytest.raises((peryton.InputError, TypeError)) as caught:
+        peryton.simulate(CACHE, sqlite, sample=share)  # type: ignore[arg-type]
+    said = str(caught.value)
+    assert "sample" in said and "a number above 0 and up to 1, such as 0.01" in said and "\n" not in said

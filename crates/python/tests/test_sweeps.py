@@ -82,6 +82,10 @@ def test_designs_may_be_dictionaries_and_bad_values_are_rows(tmp_path: Path, sql
         ({"keys": {"placement.extent": {"from": "4KiB", "to": "1MiB"}}}, "say how many"),
         ({"draw": {"by": "random", "points": 0}}, "draw.points"),
         ({"unknown": 1}, "unknown"),
+        *[({"sample": share}, "sample: ") for share in ("1%", "abc", 0, -1, 2, True, [], [0.1, "x"], {}, float("nan"))],
+        ({"sample": "1%"}, "'1%': give a number above 0 and up to 1, such as 0.01"),
+        ({"speed": "2x"}, "speed: '2x': give a number above 0, such as 2"),
+        ({"limit": 0.5}, "limit: '0.5': give a whole number, 0 or more"),
     ],
 )
 def test_bad_spaces_are_one_line(tmp_path: Path, change: dict[str, Any], words: str) -> None:

@@ -56,6 +56,16 @@ fn a_log_spares_erases_and_makes_writes_sequential_under_either_layer() {
     assert!(with.block_mapped_erases >= with.ideal_erases && without.block_mapped_erases >= without.ideal_erases);
 }
 
+/// The fear: a large volume, whose log takes thousands of steps to look for its data at the end, counts as one that stalls.
+#[test]
+fn the_log_of_a_large_volume_is_emptied() {
+    let text =
+        logging("", "").replace("64MiB", "2TiB").replace("write = '300us'", "write = '300us', capacity = '3TiB'");
+    let end = (2 << 40) - PAGE;
+    let report = timed(&text, &[request(0, Op::Write, 0, PAGE), request(1_000, Op::Write, end, PAGE)]);
+    assert_eq!((report.requests, report.write_savings_emptied), (2, Some(0.0)));
+}
+
 #[test]
 fn random_writes_reach_the_primary_in_order() {
     let mut random = StdRng::seed_from_u64(3);

@@ -24,7 +24,9 @@ use crate::{
     lifetime_told::lifetime_told,
     output, page,
     replay_args::ReplayArgs,
-    sensitivity, table, terminal,
+    sensitivity,
+    table::{self, Column},
+    terminal,
     trace_args::{self, Counted, TraceArgs},
 };
 
@@ -71,6 +73,9 @@ pub struct Args {
     /// Which sample of this share: another seed gives another one
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
     sample_seed: u64,
+    /// Show all columns of the table, however wide the terminal is
+    #[arg(long)]
+    wide: bool,
     /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes
     #[arg(long)]
     sensitivity: bool,
@@ -176,7 +181,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if [&args.json, &args.csv].into_iter().flatten().any(|path| output::is_stdout(path)) {
         return Ok(());
     }
-    let mut text = shown(&reports) + &sampled(&reports) + &shown_logs(&reports);
+    let width = if args.wide { None } else { terminal::own_columns() };
+    let mut text = shown(&reports, width) + &sampled(&reports) + &shown_logs(&reports);
     let estimated = reports.iter().flat_map(|report| report.estimated_values.clone()).collect();
     text += &sensitivity::estimates(&estimated, args.sensitivity);
     text += &rests.map_or_else(String::new, |rests| rests.shown());
@@ -323,26 +329,31 @@ fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counte
     result.map_err(|error: SimError| error.into())
 }
 
-const RATES: &[&str] = &["design", "IOPS", "MiB/s"];
-const RESPONSES: &[&str] = &["read ms\nmean", "\np50", "\np99", "write ms\nmean", "\np50", "\np99"];
+/// The columns, and how much each matters: those that matter least are left out on a narrow terminal. Of a group, the one with its
+/// title goes last.
+const RATES: &[(&str, u8)] = &[("design", 100), ("IOPS", 90), ("MiB/s", 40)];
+const RESPONSES: &[(&str, u8)] =
+    &[("read ms\nmean", 99), ("\np50", 30), ("\np99", 80), ("write ms\nmean", 95), ("\np50", 25), ("\np99", 75)];
 /// The columns of a trace with flushes.
-const FLUSHES: &[&str] = &["flush ms\nmean", "\np99", "write+\nflush ms"];
-const COSTS: &[&str] = &[
-    "fast\nhit %",
-    "moves",
-    "energy\nJ",
-    "power\nW",
-    "standby\n%",
-    "SSD wear\neu",
-    "lifetime\nyears",
-    "\nrated",
-    "\nphysical",
+const FLUSHES: &[(&str, u8)] = &[("flush ms\nmean", 70), ("\np99", 50), ("write+\nflush ms", 45)];
+const COSTS: &[(&str, u8)] = &[
+    ("fast\nhit %", 85),
+    ("moves", 20),
+    ("energy\nJ", 15),
+    ("power\nW", 60),
+    ("standby\n%", 10),
+    ("SSD wear\neu", 12),
+    ("lifetime\nyears", 65),
+    ("\nrated", 5),
+    ("\nphysical", 4),
 ];
 
-fn shown(reports: &[Report]) -> String {
+/// The table, no wider than this, and what is beneath it.
+fn shown(reports: &[Report], width: Option<usize>) -> String {
     let flushes = reports.iter().any(|report| report.latency_us.flush.is_some());
     let header = [RATES, RESPONSES, if flushes { FLUSHES } else { &[] }, COSTS].concat();
-    let mut table = table::figures(&header);
+    let column = |&(title, matters): &(&str, u8)| Column { title: title.to_owned(), matters, cells: Vec::new() };
+    let mut columns: Vec<Column> = header.iter().map(column).collect();
     for report in reports {
         let mut row = vec![report.design.clone(), table::optional(report.iops), table::optional(report.mib_per_s)];
         let response = &report.latency_us;
@@ -363,9 +374,13 @@ fn shown(reports: &[Report]) -> String {
         row.push(table::optional(report.lifetime_years));
         row.push(table::optional(report.lifetime_rated_years));
         row.push(table::optional(report.lifetime_physical_years));
-        table.add_row(row);
+        columns.iter_mut().zip(row).for_each(|(column, cell)| column.cells.push(cell));
     }
-    table::shown(&table) + &notes(reports, flushes)
+    let (mut text, left_out) = table::fitting(&columns, width);
+    if left_out > 0 {
+        text += &format!("{left_out} columns more with --wide\n");
+    }
+    text + &notes(reports, flushes)
 }
 
 /// Notes below the table: the basis of the figures, and warnings.

@@ -15,6 +15,7 @@ mod error;
 mod point;
 mod read;
 mod run;
+mod written;
 
 pub use axis::{Axis, Scale, Unit, Values};
 pub use content::file_hash;

@@ -9,13 +9,16 @@ use peryton_trace::SkippedCount;
 use peryton_units::{Bytes, Nanos};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
-use serde::Deserialize;
 
 use super::{
     axis::{Axis, Scale, Unit, Values},
     content,
     error::{MOST_POINTS, SpaceError},
     point::{self, Point, PointTrace},
+    written::{
+        By, Draw, FILE, FIT, Kind, REPLAY, SHARE, SPEED, WHOLE, Written, WrittenRange, WrittenTrace, YES_NO, list,
+        table,
+    },
 };
 use crate::{DesignText, Replay, document::one_line, is_design_key, key_values::override_text, nearest_design_key};
 
@@ -67,84 +70,6 @@ enum Drawn {
     Grid(Vec<Vec<String>>),
     /// For each combination where its values are in the ranges of the keys.
     Shares(Vec<Vec<f64>>),
-}
-
-/// One or several.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Several<T> {
-    Many(Vec<T>),
-    One(T),
-}
-
-impl<T> Several<T> {
-    fn list(self) -> Vec<T> {
-        match self {
-            Several::Many(list) => list,
-            Several::One(one) => vec![one],
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    designs: Several<toml::Value>,
-    traces: Several<toml::Value>,
-    replay: Option<Several<String>>,
-    speed: Option<Several<f64>>,
-    warm_up: Option<Several<bool>>,
-    warm_up_requests: Option<Several<u64>>,
-    limit: Option<Several<u64>>,
-    sample: Option<Several<f64>>,
-    fit: Option<String>,
-    #[serde(default)]
-    set: toml::Table,
-    #[serde(default)]
-    keys: toml::Table,
-    draw: Option<Draw>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Draw {
-    by: By,
-    points: Option<usize>,
-    seed: Option<u64>,
-}
-
-#[derive(Clone, Copy, Deserialize, PartialEq)]
-#[serde(rename_all = "kebab-case")]
-enum By {
-    Grid,
-    Random,
-    LatinHypercube,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenTrace {
-    files: Several<PathBuf>,
-    name: Option<String>,
-    format: Option<String>,
-    #[serde(default)]
-    skip_bad: bool,
-    volumes: Option<Vec<u32>>,
-    #[serde(default)]
-    concatenate: bool,
-    #[serde(default)]
-    files_as_volumes: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenRange {
-    from: toml::Value,
-    to: toml::Value,
-    step: Option<toml::Value>,
-    points: Option<usize>,
-    #[serde(default)]
-    scale: Scale,
 }
 
 /// Where errors are.
@@ -204,25 +129,34 @@ impl Space {
             let place = line.map_or_else(|| place.to_owned(), |line| format!("{place}:{line}"));
             SpaceError::Wrong { place, problem: one_line(error.message()) }
         })?;
-        let keys = reading.axes(&written.keys)?;
-        let drawn = match (written.draw, has_points) {
+        let keys = reading.axes(&reading.design_keys("keys", written.keys)?)?;
+        let has = "[draw] has by = 'grid', 'random' or 'latin-hypercube', points (1 or more) and seed (0 or more)";
+        let draw = written.draw.map(|draw| table(draw, has)).transpose();
+        let drawn = match (draw.map_err(|problem| reading.wrong("draw", problem))?, has_points) {
             (Some(_), false) => return Err(reading.wrong("draw", "an optimiser chooses the points: leave [draw] out")),
             (None, false) => Drawn::Grid(Vec::new()),
             (draw, true) => reading.drawn(&keys, draw)?,
         };
         let space = Space {
-            designs: reading.designs(written.designs.list())?,
-            traces: reading.traces(written.traces.list())?,
+            designs: reading.designs(list(written.designs))?,
+            traces: reading.traces(list(written.traces))?,
             replays: reading.replays(
-                written.replay.map_or_else(|| vec!["timed".to_owned()], Several::list),
-                &written.speed.map_or_else(|| vec![None], |speeds| speeds.list().into_iter().map(Some).collect()),
-                &written.warm_up.map_or_else(|| vec![false], Several::list),
-                &written.warm_up_requests.map_or_else(|| vec![0], Several::list),
-                &written.limit.map_or_else(|| vec![None], |limits| limits.list().into_iter().map(Some).collect()),
-                &written.sample.map_or_else(|| vec![None], |samples| samples.list().into_iter().map(Some).collect()),
-                &written.fit.unwrap_or_else(|| "error".to_owned()),
+                reading
+                    .several("replay", written.replay.as_ref(), &REPLAY)?
+                    .unwrap_or_else(|| vec!["timed".to_owned()]),
+                &reading.perhaps("speed", written.speed.as_ref(), &SPEED)?,
+                &reading.several("warm_up", written.warm_up.as_ref(), &YES_NO)?.unwrap_or_else(|| vec![false]),
+                &reading
+                    .several("warm_up_requests", written.warm_up_requests.as_ref(), &WHOLE)?
+                    .unwrap_or_else(|| vec![0]),
+                &reading.perhaps("limit", written.limit.as_ref(), &WHOLE)?,
+                &reading.perhaps("sample", written.sample.as_ref(), &SHARE)?,
+                &written.fit.map_or_else(
+                    || Ok("error".to_owned()),
+                    |fit| FIT.one(&fit).map_err(|problem| reading.wrong("fit", problem)),
+                )?,
             )?,
-            set: reading.set(&written.set)?,
+            set: reading.set(&reading.design_keys("set", written.set)?)?,
             keys,
             drawn,
         };
@@ -352,6 +286,24 @@ impl Reading<'_> {
         SpaceError::Wrong { place: format!("{}: {key}", self.place), problem: problem.into() }
     }
 
+    /// The values of a key, if there are any.
+    fn several<T>(&self, key: &str, value: Option<&toml::Value>, kind: &Kind<T>) -> Result<Option<Vec<T>>, SpaceError> {
+        value.map(|value| kind.several(value)).transpose().map_err(|problem| self.wrong(key, problem))
+    }
+
+    /// The values of a key that may be left out; without it there is one, `None`.
+    fn perhaps<T>(&self, key: &str, value: Option<&toml::Value>, kind: &Kind<T>) -> Result<Vec<Option<T>>, SpaceError> {
+        let several = self.several(key, value, kind)?;
+        Ok(several.map_or_else(|| vec![None], |several| several.into_iter().map(Some).collect()))
+    }
+
+    /// A table of keys of designs.
+    fn design_keys(&self, name: &str, value: Option<toml::Value>) -> Result<toml::Table, SpaceError> {
+        let has = format!("[{name}] is a table of keys of designs, which peryton keys lists");
+        let read = value.map(|value| table(value, &has)).transpose().map_err(|problem| self.wrong(name, problem))?;
+        Ok(read.unwrap_or_default())
+    }
+
     fn designs(&self, written: Vec<toml::Value>) -> Result<Vec<(String, String)>, SpaceError> {
         if written.is_empty() {
             return Err(self.wrong("designs", "there is no design: give a file"));
@@ -397,15 +349,10 @@ impl Reading<'_> {
             }
             other => other,
         };
-        let trace: WrittenTrace = trace.try_into().map_err(|error: toml::de::Error| {
-            let what =
-                "give a file, or a table with files, name, format, skip_bad, volumes, concatenate, files_as_volumes";
-            self.wrong("traces", format!("{}: {what}", one_line(error.message())))
-        })?;
-        let files = trace.files.list();
-        if files.is_empty() {
-            return Err(self.wrong("traces", "a trace without files: give one"));
-        }
+        let has = "give a file, or a table with files, name, format, skip_bad, volumes, concatenate, files_as_volumes";
+        let trace: WrittenTrace = table(trace, has).map_err(|problem| self.wrong("traces", problem))?;
+        let files = FILE.several(&trace.files).map_err(|problem| self.wrong("traces", format!("files: {problem}")))?;
+        let files: Vec<PathBuf> = files.into_iter().map(PathBuf::from).collect();
         for file in &files {
             if file.as_os_str() == "-" {
                 return Err(self.wrong("traces", "standard input can be read only once: save the trace in a file"));
@@ -471,10 +418,7 @@ impl Reading<'_> {
                 }
             }
         }
-        match found.is_empty() {
-            true => Err(self.wrong("replay", "an empty list: there is nothing to simulate")),
-            false => Ok(found),
-        }
+        Ok(found)
     }
 
     fn set(&self, table: &toml::Table) -> Result<BTreeMap<String, String>, SpaceError> {
@@ -524,10 +468,8 @@ impl Reading<'_> {
             toml::Value::Array(list) if list.is_empty() => Err(wrong("there are no values to simulate: give some")),
             toml::Value::Array(list) => Ok(Values::List { values: list.iter().map(override_text).collect() }),
             toml::Value::Table(_) => {
-                let range: WrittenRange = value.clone().try_into().map_err(|error: toml::de::Error| {
-                    let what = "a range has from, to, and step, points or scale (linear, log)";
-                    wrong(&format!("{}: {what}", one_line(error.message())))
-                })?;
+                let has = "a range has from, to, and step, points or scale (linear, log)";
+                let range: WrittenRange = table(value.clone(), has).map_err(|problem| wrong(&problem))?;
                 self.range(key, &range)
             }
             _ => Err(wrong(

@@ -1,0 +1,435 @@
+"""The fear: a command of the documents does not work: an option that is gone, an example that was renamed, a step that is missing.
+
+Every command of every page of docs/SUMMARY.md runs here, page by page in the order of the page, in a folder that has the repository's
+examples, with their traces cut short, and what the page takes for granted (`GIVEN`). Servers run until their design is needed for
+something else. A command that cannot run here is in `NOT_RUN` with the reason.
+"""
+
+import json
+import os
+import pty
+import re
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import REPOSITORY
+
+PERYTON = Path(os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "peryton"))
+# Requests of a shipped trace, and of a workload that is drawn: enough for samples, and quick without optimisation.
+OF_A_TRACE = 30_000
+OF_A_WORKLOAD = 4000
+# The longest that a command may take here.
+PATIENCE_S = 120
+# What setup.sh installs if it can; without one of them its commands are left out, and the page is reported as skipped.
+PROGRAMS = ["curl", "nbdinfo", "openssl", "qemu-img", "socat"]
+
+HOURS = "takes minutes to hours"
+COMPILES = "compiles; make test compiles and runs the same"
+ROOT = "changes the machine, as root"
+ELSEWHERE = "needs a trace that the project may not distribute"
+OTHERS = "needs another machine, or a cluster"
+
+# Commands that do not run here: pages, a pattern of the command, and why. Each is needed by some command.
+NOT_RUN = [
+    ("*", r"^make (demo|test|deb)\b", HOURS),
+    ("*", r"^cargo (test|install)\b", COMPILES),
+    ("*", r"^CARGO_TARGET_DIR=\S+ +bash -c 'time cargo build", COMPILES),
+    ("*", r"^(pip install maturin|maturin build)\b", COMPILES),
+    ("*", r"^(systemctl|mkfs\.ext4|mount|umount|apt|mdadm|modprobe|nbd-client)\b", ROOT),
+    ("*", r"^peryton (serve \S+ --ublk|ublk list)\b", "needs root and a kernel with ublk_drv"),
+    ("*", r"^peryton format \S+ --fast /dev/md/fast\b", ROOT),
+    ("*", r"^sudo examples/traces/record-\w+\.sh", ROOT),
+    ("*", r"^(python3 )?scripts/findings/\w+\.py\b", HOURS),
+    ("docs/findings/against-kernel-caches.md", r"^scripts/vm\b", HOURS),
+    ("docs/findings/greendm.md", r"^peryton sim .* --trace \.\./shared/", ELSEWHERE),
+    ("docs/nbd.md", r"^(nbdinfo 'nbds://drive\.example|qemu-io --object tls-creds)", OTHERS),
+    ("README.md", r"^peryton devices --validate real\.trace", ELSEWHERE),
+]
+PYTHON_NOT_RUN = [
+    ("docs/python.md", r"import my_policies", "is tested by test_policies_in_rust.py"),
+    ("examples/policy-in-rust/README.md", r"import my_policies", "is tested by test_policies_in_rust.py"),
+    ("docs/sweeps.md", r"ray=|trials=", "needs Ray or Optuna: test_cluster.py"),
+]
+# What the Python of a page takes for granted.
+GIVEN_IN_PYTHON = {
+    "README.md": (
+        "class MyPolicy:\n    def __init__(self, capacity): ...\n"
+        "    def victim(self, candidates):\n        return next(filter(candidates.may_leave, range(10**9)))\n"
+    ),
+    "docs/parquet-trace.md": "import pandas\nframe = pandas.DataFrame({'time_s': [0.0], 'op': ['R'], 'lba': [8], 'blocks': [8]})\n",
+}
+# The same in a form that runs here: what Cargo would compile first, devices and folders of the reader's, warm-ups that are cut with
+# the traces, and names of what the page lets the reader add.
+INSTEAD = [
+    (r"^cargo run --release -- ", "peryton "),
+    (r"/dev/nvme0n1\b", "fast.img"),
+    (r"/dev/sdb\b", "slow.img"),
+    (r"--peryton target/(release|quick)/peryton\b", f"--peryton {PERYTON}"),
+    (r"(^|\s)(scripts/\S+\.py)\b", rf"\1{REPOSITORY}/\2"),
+    (r"/etc/peryton/", ""),
+    (r"=136500 --warm-up-requests 150000", f"={OF_A_WORKLOAD // 3} --warm-up-requests {OF_A_WORKLOAD // 2}"),
+    (r"--replacement lru,fifo", "--replacement lru,clock_pro"),
+    (r"admission\.by=reads", "admission.by=all"),
+    (r"devices my-device\b", "devices ./my-device.toml"),
+    (r'ftl="yours"', 'ftl="page"'),
+    (r"--objective yours", "--objective p99"),
+]
+# What a page takes for granted: a file of the reader's, made of a shipped one.
+GIVEN = {
+    "my.trace.gz": "gzip --stdout examples/traces/sqlite-ext4.ftrace > my.trace.gz",
+    "pgbench-ext4.parquet": "cp examples/traces/pgbench-ext4.parquet pgbench-ext4.parquet",
+    "my.trace": "cp examples/traces/pgbench-ext4.parquet my.trace",
+    "your.trace": "cp examples/traces/sqlite-ext4.ftrace your.trace",
+    "my.parquet": "cp examples/traces/pgbench-ext4.parquet my.parquet",
+    "five.parquet": "cp examples/traces/pgbench-ext4.parquet five.parquet",
+    "pgbench-ext4.ftrace": "cp examples/traces/sqlite-ext4.ftrace pgbench-ext4.ftrace",
+    "sqlite-ext4.ftrace": "cp examples/traces/sqlite-ext4.ftrace sqlite-ext4.ftrace",
+    "caching.toml": "cp examples/designs/caching-back.toml caching.toml",
+    "tiering.toml": "cp examples/designs/tiering.toml tiering.toml",
+    "disk.raw": "truncate -s 1M disk.raw",
+    "my-device.toml": f"cp {REPOSITORY}/crates/device/profiles/intel-320-300gb.toml my-device.toml",
+    "random-writes.toml": "cp examples/workloads/smoke.toml random-writes.toml",
+    "fast.img": "truncate -s 64M fast.img",
+    "slow.img": "truncate -s 320M slow.img",
+}
+# A design whose devices are two small files.
+A_VOLUME = (
+    "peryton init {0}.toml --mode caching --fast intel-320-300gb --fast-size 64MiB --fast-path {0}-ssd.img "
+    "--slow seagate-st32000641as --slow-path {0}-hdd.img --volume 320MiB --yes --quiet"
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code of a page."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a page, whole."""
+
+    page: str
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}: {self.text}"
+
+
+def pages() -> list[str]:
+    summary = (REPOSITORY / "docs" / "SUMMARY.md").read_text()
+    found = [os.path.normpath(f"docs/{target}") for target in re.findall(r"\]\(([^)]+)\)", summary)]
+    readmes = [path for path in (REPOSITORY / "crates").glob("*/README.md")] + [*(REPOSITORY / "examples").rglob("README.md")]
+    assert {os.fspath(path.relative_to(REPOSITORY)) for path in readmes} <= set(found), "docs/SUMMARY.md lacks a README"
+    return found
+
+
+def blocks(page: str) -> list[Block]:
+    """The fenced blocks of a page. Each has to say what it is, and code that is only indented would be overlooked."""
+    found, open_, blank = [], None, True
+    for number, line in enumerate((REPOSITORY / page).read_text().splitlines(), 1):
+        if fence := re.fullmatch(r"(\s*)```(\S*)\s*", line):
+            if open_ is None:
+                assert fence[2], f"{page}:{number}: say what the block is: sh, python, toml, json, rust or text"
+                open_ = (number, fence[2], len(fence[1]), [])
+            else:
+                start, language, _, lines = open_
+                found.append(Block(page, start, language, "\n".join(lines) + "\n"))
+                open_ = None
+        elif open_ is not None:
+            open_[3].append(line[open_[2] :])
+        else:
+            assert not (blank and line.startswith("    ")), f"{page}:{number}: put the block between ``` and say what it is"
+            blank = not line.strip()
+    assert open_ is None, f"{page}: a block does not end"
+    return found
+
+
+def is_whole(text: str) -> bool:
+    goes_on = text.rstrip("\n").endswith("\\")
+    return not goes_on and subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True).returncode == 0
+
+
+def commands(page: str) -> list[Command]:
+    found = []
+    for block in blocks(page):
+        if block.language != "sh":
+            continue
+        text = ""
+        for number, line in enumerate(block.text.splitlines(), block.line + 1):
+            text += line + "\n"
+            if is_whole(text):
+                if text.strip() and not text.startswith("#"):
+                    found.append(Command(page, number - text.count("\n") + 1, text.strip()))
+                text = ""
+        assert not text, f"{page}:{block.line}: a command does not end: {text}"
+    return found
+
+
+def reason(page: str, text: str, listed: list[tuple[str, str, str]]) -> str | None:
+    """Why it is not run."""
+    of_page = [entry for entry in listed if entry[0] in ("*", page)]
+    return next((why for _, pattern, why in of_page if re.search(pattern, re.sub(r"\\\n\s*", "", text))), None)
+
+
+def python(page: str) -> list[Block]:
+    return [block for block in blocks(page) if block.language == "python"]
+
+
+def run(command: str, folder: Path, environment: dict[str, str]) -> str:
+    """Runs a command to its end, which has to be good; what it printed."""
+    ran = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S,
+    )  # fmt: skip
+    # A reader that has enough (`| head`) ends the writer by SIGPIPE.
+    if ran.returncode == 127 and (missing := re.search(r"(\S+): command not found", ran.stderr)) and missing[1] in PROGRAMS:
+        raise Missing(missing[1])
+    assert ran.returncode in (0, 141 if "| head" in command else 0), f"exit code {ran.returncode}:\n{ran.stdout}{ran.stderr}"
+    return ran.stdout
+
+
+class Missing(Exception):
+    """A program that is not on this machine."""
+
+
+class Desk:
+    """A folder in which the commands of a page run, and the servers that they started."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self.folder, self.environment = folder, environment
+        self.servers: dict[str, subprocess.Popen[bytes]] = {}
+        self.formatted: set[str] = set()
+
+    def carry_out(self, command: str) -> None:
+        for pattern, instead in INSTEAD:
+            command = re.sub(pattern, instead, command)
+        words = shlex.split(command, comments=True)
+        self.provide(words)
+        if words[:2] in (["peryton", "serve"], ["peryton", "supervise"]):
+            self.serve(words[2].removesuffix(".toml"), words)
+        elif words[:2] == ["peryton", "top"] or "--follow" in words:
+            self.watch(words)
+        else:
+            run(command, self.folder, self.environment)
+
+    def provide(self, words: list[str]) -> None:
+        """Makes what the command takes for granted, and takes away what it would find in use."""
+        # What the command itself makes comes last.
+        made = words[-1] if words[:3] in (["peryton", "trace", "convert"], ["peryton", "trace", "synth"]) else None
+        for word in words:
+            name = word.removeprefix("./")
+            if name in GIVEN and word != made and words[0] != "truncate" and not (self.folder / name).exists():
+                run(GIVEN[name], self.folder, self.environment)
+            for volume in re.findall(r"([\w-]+)\.(?:control|nbd)\b", word):
+                if volume not in self.servers:
+                    self.serve(volume, ["peryton", "serve", f"{volume}.toml"])
+        if words[:2] == ["peryton", "format"]:
+            self.prepare_format(words)
+        elif words[0] == "peryton" and words[1] in ("check", "repair", "detach", "dump", "readmit"):
+            self.stop(words[2].removesuffix(".toml"))
+
+    def prepare_format(self, words: list[str]) -> None:
+        """A page that formats a volume again shows another way to do it: that one has new devices, too."""
+        name = words[2].removesuffix(".toml")
+        self.stop(name)
+        design = self.folder / words[2]
+        if name in self.formatted or "--fast" in words:
+            design.unlink(missing_ok=True)
+        if "--fast" in words:
+            for image in ("fast.img", "slow.img"):
+                (self.folder / image).unlink(missing_ok=True)
+                run(GIVEN[image], self.folder, self.environment)
+        elif not design.exists():
+            run(A_VOLUME.format(name), self.folder, self.environment)
+        self.formatted.add(name)
+
+    def serve(self, name: str, words: list[str]) -> None:
+        """Starts a server, and waits until it answers."""
+        self.stop(name)
+        design = self.folder / f"{name}.toml"
+        if not design.exists() or "path =" not in design.read_text():
+            # The page takes a volume for granted.
+            design.unlink(missing_ok=True)
+            run(A_VOLUME.format(name), self.folder, self.environment)
+            run(f"peryton format {name}.toml", self.folder, self.environment)
+        with (self.folder / f"{name}.log").open("wb") as log:
+            said = {"stdout": log, "stderr": log}
+            server = subprocess.Popen(words, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, **said)
+        self.servers[name] = server
+        deadline = time.monotonic() + PATIENCE_S
+        while not self.answers(name):
+            said = (self.folder / f"{name}.log").read_text(errors="replace")
+            assert server.poll() is None, f"the server ended with {server.returncode}:\n{said}"
+            assert time.monotonic() < deadline, f"the server does not answer:\n{said}"
+            time.sleep(0.05)
+
+    def answers(self, name: str) -> bool:
+        with socket.socket(socket.AF_UNIX) as client:
+            try:
+                # A path of a socket is short; the folder's may be long.
+                client.connect(os.fspath(Path(os.path.relpath(self.folder / f"{name}.control"))))
+            except OSError:
+                return False
+            client.settimeout(PATIENCE_S)
+            client.sendall(b'{"verb":"status"}\n')
+            return bool(json.loads(client.makefile().readline())["ok"])
+
+    def stop(self, name: str) -> None:
+        """Ends a server by SIGTERM, which closes the volume in good order."""
+        server = self.servers.pop(name, None)
+        if server:
+            server.send_signal(signal.SIGTERM)
+            code = server.wait(PATIENCE_S)
+            assert code == 0, f"the server ended with {code}:\n{(self.folder / f'{name}.log').read_text(errors='replace')}"
+
+    def watch(self, words: list[str]) -> None:
+        """Runs a command on a terminal until it has shown something, and ends it by Ctrl-C."""
+        ours, theirs = pty.openpty()
+        environment = {**self.environment, "TERM": "xterm"}
+        watcher = subprocess.Popen(words, cwd=self.folder, env=environment, stdin=theirs, stdout=theirs, stderr=theirs)
+        os.close(theirs)
+        shown = os.read(ours, 4096)
+        assert shown and watcher.poll() is None, f"it ended with {watcher.returncode}: {shown!r}"
+        watcher.send_signal(signal.SIGINT)
+        code = watcher.wait(PATIENCE_S)
+        os.close(ours)
+        assert code in (0, 130, -signal.SIGINT), f"exit code {code}: {shown!r}"
+
+    def close(self) -> None:
+        for name in [*self.servers]:
+            self.stop(name)
+
+
+@pytest.fixture(scope="session")
+def examples(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The examples, with fewer requests: the beginning of each trace, and as many of each workload."""
+    parquet = pytest.importorskip("pyarrow.parquet")
+    folder = tmp_path_factory.mktemp("documents")
+    shutil.copytree(REPOSITORY / "examples", folder / "examples", ignore=shutil.ignore_patterns("target"))
+    for specification in (REPOSITORY / "scripts").rglob("*.toml"):
+        if "house" not in specification.parts:
+            there = folder / specification.relative_to(REPOSITORY)
+            there.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(specification, there)
+    for trace in folder.rglob("*.parquet"):
+        parquet.write_table(parquet.read_table(trace).slice(0, OF_A_TRACE), trace)
+    for workload in folder.rglob("*.toml"):
+        text = workload.read_text()
+        workload.write_text(re.sub(r"(?m)^requests = [\d_]+$", f"requests = {OF_A_WORKLOAD}", text))
+    return folder
+
+
+@pytest.fixture
+def desk(examples: Path, tmp_path: Path) -> Iterator[Desk]:
+    assert PERYTON.is_file(), f"{PERYTON} is missing: cargo build -p peryton, or set PERYTON"
+    shutil.copytree(examples, tmp_path, dirs_exist_ok=True)
+    programs = tmp_path / ".programs"
+    programs.mkdir()
+    (programs / "peryton").symlink_to(PERYTON.resolve())
+    path = os.pathsep.join([os.fspath(programs), os.fspath(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "MPLBACKEND": "Agg", "XDG_RUNTIME_DIR": os.fspath(tmp_path)}
+    found = Desk(tmp_path, environment)
+    try:
+        yield found
+        found.close()
+    finally:
+        for server in found.servers.values():
+            server.kill()
+            server.wait()
+
+
+PAGES = pages()
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if any(block.language == "sh" for block in blocks(page))])
+def test_every_command_of_the_page_runs(page: str, desk: Desk) -> None:
+    missing = set()
+    for command in commands(page):
+        if reason(page, command.text, NOT_RUN):
+            continue
+        try:
+            desk.carry_out(command.text)
+        except Missing as program:
+            missing.add(str(program))
+        except (AssertionError, subprocess.TimeoutExpired) as error:
+            pytest.fail(f"{command}\n{error}", pytrace=False)
+    if missing:
+        pytest.skip(f"missing: {', '.join(sorted(missing))}: the other commands of the page ran")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if python(page)])
+def test_the_python_of_the_page_runs(page: str, desk: Desk) -> None:
+    program = "\n".join(block.text for block in python(page) if not reason(page, block.text, PYTHON_NOT_RUN))
+    for name in GIVEN:
+        if f'"{name}"' in program:
+            run(GIVEN[name], desk.folder, desk.environment)
+    (desk.folder / "page.py").write_text(GIVEN_IN_PYTHON.get(page, "") + program)
+    run("python3 -W error::DeprecationWarning page.py", desk.folder, desk.environment)
+
+
+def test_the_list_of_commands_that_do_not_run_has_no_others() -> None:
+    texts = {page: [command.text for command in commands(page)] for page in PAGES}
+    of_python = {page: [block.text for block in python(page)] for page in PAGES}
+    for listed, found in ((NOT_RUN, texts), (PYTHON_NOT_RUN, of_python)):
+        for entry in listed:
+            assert any(reason(page, text, [entry]) for page, all_ in found.items() for text in all_), f"nothing is like {entry}"
+
+
+def test_what_is_not_run_names_targets_that_exist() -> None:
+    for command in (command for page in PAGES for command in commands(page)):
+        words = shlex.split(command.text, comments=True)
+        if words[0] == "make":
+            ran = subprocess.run(["make", "--dry-run", *words[1:]], cwd=REPOSITORY, capture_output=True, text=True)
+            assert ran.returncode == 0, f"{command}\n{ran.stderr}"
+        if words[:2] == ["cargo", "test"] and "-p" in words:
+            crate = REPOSITORY / "crates" / words[words.index("-p") + 1].removeprefix("peryton-")
+            assert (crate / "Cargo.toml").is_file(), command
+            if "--test" in words:
+                assert (crate / "tests" / f"{words[words.index('--test') + 1]}.rs").is_file(), command
+
+
+def spans(page: str) -> Iterator[tuple[int, str]]:
+    """The commands within the sentences of a page, with their lines."""
+    text = (REPOSITORY / page).read_text()
+    text = re.sub(r"(?ms)^(\s*)```.*?^\s*```$", lambda block: "\n" * block[0].count("\n"), text)
+    for span in re.finditer(r"`((?:target/\w+/)?peryton [^`]*)`", text):
+        yield text[: span.start()].count("\n") + 1, " ".join(span[1].split())
+
+
+def test_verbs_and_options_in_sentences_exist() -> None:
+    helps: dict[tuple[str, ...], str | None] = {}
+
+    def help_of(*verb: str) -> str | None:
+        if verb not in helps:
+            ran = subprocess.run([PERYTON, *verb, "--help"], capture_output=True, text=True)
+            helps[verb] = ran.stdout if ran.returncode == 0 else None
+        return helps[verb]
+
+    wrong, seen = [], 0
+    for page in PAGES:
+        for line, span in spans(page) if page != "CHANGELOG.md" else ():
+            words = span.split()[1:]
+            if not re.fullmatch(r"[a-z]+", words[0]):
+                continue
+            verb = words[:2] if words[0] in ("trace", "ublk") and len(words) > 1 and words[1].isalpha() else words[:1]
+            found, seen = help_of(*verb), seen + 1
+            unknown = [option for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", span) if f"{option}" not in (found or "")]
+            if found is None or unknown:
+                wrong.append(f"{page}:{line}: `{span}`: {'no such verb' if found is None else ' '.join(unknown)}")
+    assert not wrong and seen > 100, "\n".join(wrong)
