@@ -154,7 +154,7 @@ pub fn measured(path: impl AsRef<Path>, format: Option<MeasuredFormat>) -> Resul
     };
     // Logs are in the order of completion, or of several threads.
     requests.sort_by_key(|timed| timed.request.at);
-    requests.iter_mut().for_each(|timed| timed.request.at = timed.request.at - first);
+    requests.iter_mut().for_each(|timed| timed.request.at -= first);
     Ok(requests)
 }
 

@@ -239,7 +239,7 @@ fn finished(
     for (path, _) in profile.provenance.values().filter(|(path, _)| path.starts_with(model)) {
         let inner = &path[model.len() + 1..];
         let is = |key: &&str| inner == *key || inner.strip_prefix(*key).is_some_and(|rest| rest.starts_with('.'));
-        if keys.iter().any(|key| is(&key)) { fitted.push(path.to_owned()) } else { rest.push(path.to_owned()) }
+        if keys.iter().any(is) { fitted.push(path.to_owned()) } else { rest.push(path.to_owned()) }
     }
     let _ = writeln!(out, "\n[provenance]");
     let _ = writeln!(
