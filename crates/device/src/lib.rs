@@ -32,6 +32,7 @@ pub mod disk;
 mod era;
 mod error;
 mod estimates;
+pub mod fit;
 pub mod fixed;
 pub mod flash;
 mod io;

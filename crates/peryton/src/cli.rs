@@ -14,8 +14,8 @@ use crate::{
     failure::Failure,
     output, terminal,
     verbs::{
-        check, clean, completions, detach, devices, dump, events, format, init, keys, man, readmit, repair, schema,
-        serve, set, sim, status, supervise, sweep, top, trace, ublk,
+        calibrate, check, clean, completions, detach, devices, dump, events, format, init, keys, man, readmit, repair,
+        schema, serve, set, sim, status, supervise, sweep, top, trace, ublk,
     },
 };
 
@@ -48,6 +48,8 @@ pub enum Verb {
     Trace(trace::Verb),
     /// List the device profiles, or show one beside its data sheet
     Devices(devices::Args),
+    /// Fit a profile to a device of your own: to latencies that were measured on it
+    Calibrate(calibrate::Args),
     /// Show what more or less of the fast device of a design would do, and where more stops paying
     #[cfg(feature = "plan")]
     Size(size::Args),
@@ -179,6 +181,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Sweep(args) => sweep::run(&args),
         Verb::Trace(verb) => trace::run(verb),
         Verb::Devices(args) => devices::run(args),
+        Verb::Calibrate(args) => calibrate::run(&args),
         #[cfg(feature = "plan")]
         Verb::Size(args) => size::run(&args),
         #[cfg(feature = "plan")]

@@ -13,6 +13,7 @@ mod failure;
 mod figure_arg;
 mod json_layout;
 mod lifetime_told;
+mod measured_args;
 mod new_design;
 mod output;
 mod page;

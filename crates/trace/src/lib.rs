@@ -43,6 +43,7 @@ mod formats;
 mod info;
 mod input;
 mod join;
+mod measured;
 mod open;
 mod order;
 #[cfg(feature = "parquet")]
@@ -72,6 +73,7 @@ pub use info::{
     Sequentiality, SizeBucket, SizeDistribution, Sizes, Tally, VolumeRow, WorkingSet, block_accesses, block_hash,
 };
 pub use join::Join;
+pub use measured::{MAX_MEASURED, MeasuredFormat, TimedRequest, measured};
 pub use open::{MAX_FILES, OpenOptions, Reader, open, open_all, read};
 pub use order::REORDER_WINDOW;
 #[cfg(feature = "parquet")]

@@ -83,6 +83,10 @@ pub(super) struct Array {
     erase: u64,
     /// The most that a read waits when the die programs or erases.
     suspend: u64,
+    reads_first: bool,
+    /// The share of a whole block's erase that an erased block stands for, if erases are put together; and what has come together.
+    whole_erases: Option<f64>,
+    owed: f64,
     page: u64,
     unit: u64,
     codeword: u64,
@@ -130,8 +134,11 @@ impl Array {
             costs: (0..=geometry.stripe_units.next_multiple_of(geometry.page_units)).map(cost).collect(),
             read: p.read.0,
             program: p.program.0,
-            erase: (p.erase.0 as f64 * geometry.block_scale).round() as u64,
+            erase: if p.whole_erases { p.erase.0 } else { (p.erase.0 as f64 * geometry.block_scale).round() as u64 },
             suspend: p.suspend.map_or(u64::MAX, |cost| cost.0),
+            reads_first: p.reads_first,
+            whole_erases: p.whole_erases.then_some(geometry.block_scale),
+            owed: 0.0,
             page: p.page.0,
             unit: geometry.unit,
             codeword: p.page.0.min(CODEWORD),
@@ -156,7 +163,7 @@ impl Array {
         let state = self.dies[die as usize];
         let mut start = at.max(state.read_free);
         if state.free > start {
-            start += self.residual(&state, start).min(self.suspend);
+            start = if self.reads_first { start + self.residual(&state, start).min(self.suspend) } else { state.free };
         }
         let sensed = start + self.read;
         // Pages are checked in codewords, of which parts are not transferred.
@@ -274,14 +281,21 @@ impl Operations for Array {
     }
 
     fn erase(&mut self, die: u32) {
+        self.erases += 1;
+        self.spent_j += self.erase_j;
+        if let Some(share) = self.whole_erases {
+            self.owed += share;
+            if self.owed < 1.0 {
+                return;
+            }
+            self.owed -= 1.0;
+        }
         let state = self.dies[die as usize];
         let start = state.free.max(state.read_free).max(self.now);
         let end = start + self.erase;
         let die = &mut self.dies[die as usize];
         die.free = end;
         die.erase = (start, end);
-        self.erases += 1;
-        self.spent_j += self.erase_j;
     }
 
     fn moved(&mut self, unit: u32, _slot: u32) {

@@ -1,4 +1,7 @@
-use std::{cmp::Reverse, collections::BinaryHeap};
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BinaryHeap, VecDeque},
+};
 
 /// The RAM that acknowledges writes before they are programmed: how much of it is used, and when it becomes free.
 #[derive(Clone, Debug)]
@@ -37,5 +40,43 @@ impl Buffer {
     #[inline]
     pub fn programming(&mut self, end: u64, units: u32) {
         self.programs.push(Reverse((end, units)));
+    }
+}
+
+/// The units whose data are in the buffer because their programs have not ended: reads of them need no die. It has at most as many
+/// entries as the buffer has units, and those of the programs that ended since the last one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    /// Written since the last program began.
+    open: Vec<u32>,
+    /// When the program of a unit ends.
+    until: BTreeMap<u32, u64>,
+    /// The same in the order of the programs.
+    ends: VecDeque<(u64, u32)>,
+}
+
+impl Held {
+    /// A unit came in. While it is not being programmed, the layer knows that it is in RAM.
+    pub fn written(&mut self, unit: u32) {
+        self.open.push(unit);
+    }
+
+    /// What came in since the last program is programmed until `end`.
+    pub fn programming(&mut self, now: u64, end: u64) {
+        while let Some(&(ended, unit)) = self.ends.front().filter(|(ended, _)| *ended <= now) {
+            self.ends.pop_front();
+            if self.until.get(&unit) == Some(&ended) {
+                self.until.remove(&unit);
+            }
+        }
+        for unit in self.open.drain(..) {
+            self.until.insert(unit, end);
+            self.ends.push_back((end, unit));
+        }
+    }
+
+    /// Whether the unit is still in the buffer at `now`.
+    pub fn has(&self, unit: u32, now: u64) -> bool {
+        self.until.get(&unit).is_some_and(|&end| end > now)
     }
 }

@@ -24,7 +24,7 @@ mod translation_pages;
 use std::{cmp::Reverse, collections::BinaryHeap};
 
 use array::{Array, Operations};
-use buffer::Buffer;
+use buffer::{Buffer, Held};
 pub use counts::{Fragmentation, FtlStats, Levelling, MappingStats, Merges};
 pub use images::Images;
 use layer::Layer;
@@ -88,10 +88,16 @@ pub struct Flash {
     write_interval: u64,
     /// The time when the controller can begin another command.
     controller_free: u64,
+    /// The same for reads, if they begin apart from other commands.
+    reads_free: Option<u64>,
     background_after: u64,
     /// The dies that work in the present idle time, with the start times of their next steps; kept to reuse its memory.
     turns: BinaryHeap<Reverse<(u64, u32)>>,
     wake: u64,
+    nap_after: u64,
+    nap_exit: u64,
+    /// What the buffer holds, if it serves reads.
+    held: Option<Box<Held>>,
     /// The time when all programs so far will have ended.
     programmed_at: u64,
     rated_erases: u64,
@@ -181,9 +187,13 @@ impl Flash {
             read_interval: p.read_interval.0,
             write_interval: p.write_interval.0,
             controller_free: 0,
+            reads_free: p.reads_apart.then_some(0),
             background_after: p.background_after.map_or(u64::MAX, |after| after.0),
             turns: BinaryHeap::new(),
             wake: p.wake.0,
+            nap_after: p.nap_after.map_or(u64::MAX, |after| after.0),
+            nap_exit: p.nap_exit.0,
+            held: (p.buffer_serves_reads && buffer_units > 0).then(Box::default),
             programmed_at: 0,
             rated_erases: (physical_blocks as f64 * geometry.block_scale).round() as u64 * u64::from(p.cycles),
             programmable: u64::from(geometry.blocks() + layer.extra_blocks())
@@ -206,11 +216,22 @@ impl Flash {
         let fits = io.at.0.checked_add(io.len.0).is_some_and(|end| end <= self.used.0);
         assert!(io.op == Op::Flush || fits, "{io:?} reaches past the end of the device at {}", self.used);
         self.background(now);
-        let mut begin = now.max(self.controller_free);
+        let is_read = io.op == Op::Read;
+        let free = match self.reads_free {
+            Some(free) if is_read => free,
+            _ => self.controller_free,
+        };
+        let mut begin = now.max(free);
         if self.meter.wake(now) {
             begin += self.wake;
+        } else if now >= self.meter.busy_until().saturating_add(self.nap_after) {
+            begin += self.nap_exit;
         }
-        self.controller_free = begin + if io.op == Op::Read { self.read_interval } else { self.write_interval };
+        let free = begin + if is_read { self.read_interval } else { self.write_interval };
+        match &mut self.reads_free {
+            Some(reads_free) if is_read => *reads_free = free,
+            _ => self.controller_free = free,
+        }
         self.array.now = now;
         self.meter.command(io);
         let end = match io.op {
@@ -256,10 +277,14 @@ impl Flash {
     /// Number of units from `first` on that one access reads (with its die), or that need no access.
     #[inline]
     fn run_of(&self, first: u32, most: u32) -> (Option<u32>, u32) {
-        let stripe = self.layer.locate(first).map(|slot| self.geometry.stripe_of(slot));
+        let stripe_of = |unit| {
+            let held = self.held.as_ref().is_some_and(|held| held.has(unit, self.array.now));
+            self.layer.locate(unit).filter(|_| !held).map(|slot| self.geometry.stripe_of(slot))
+        };
+        let stripe = stripe_of(first);
         let mut units = 1;
         while units < most
-            && self.layer.locate(first + units).map(|slot| self.geometry.stripe_of(slot)) == stripe
+            && stripe_of(first + units) == stripe
             && (stripe.is_some() || units < self.geometry.stripe_units)
         {
             units += 1;
@@ -322,6 +347,9 @@ impl Flash {
         }
         let before = self.layer.pending();
         let programmed = self.layer.write(unit, &mut self.array);
+        if let Some(held) = &mut self.held {
+            held.written(unit);
+        }
         if programmed.is_none() && self.layer.pending() == before {
             // An overwrite of buffered data takes no further space in the buffer.
             if let Some(buffer) = &mut self.buffer {
@@ -334,6 +362,9 @@ impl Flash {
     #[inline]
     fn programming(&mut self, programmed: Programmed) {
         let Some((end, units)) = programmed else { return };
+        if let Some(held) = &mut self.held {
+            held.programming(self.array.now, end);
+        }
         self.programmed_at = self.programmed_at.max(end);
         if let Some(buffer) = &mut self.buffer {
             buffer.programming(end, units);
@@ -408,6 +439,7 @@ impl Flash {
             PowerState::Active => {
                 if self.meter.wake(now.0) {
                     self.controller_free = now.0 + self.wake;
+                    self.reads_free = self.reads_free.map(|_| now.0 + self.wake);
                 }
             }
             PowerState::Standby => self.meter.sleep(now.0),

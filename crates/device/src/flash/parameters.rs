@@ -89,6 +89,9 @@ pub struct FlashParameters {
     pub erase: Nanos,
     /// The cost of a read that interrupts a program or an erase; if absent, a read waits for it to end.
     pub suspend: Option<Nanos>,
+    /// Reads of the host go before programs, erases and moves that have not begun; if false, a die works in the order of arrival.
+    #[serde(default = "yes")]
+    pub reads_first: bool,
     /// Transfer rate of one channel.
     pub channel_mb_per_s: f64,
     /// Payload rate of the host interface, reads.
@@ -110,6 +113,15 @@ pub struct FlashParameters {
     /// The same time for every other command.
     #[serde(default)]
     pub write_interval: Nanos,
+    /// The controller begins reads and other commands independently of each other: a write does not wait for the reads that came before
+    /// it. If false, it begins one command after the other.
+    #[serde(default)]
+    pub reads_apart: bool,
+    /// Idle time after which the drive takes a nap: a power state that it enters and leaves by itself; absent: never.
+    pub nap_after: Option<Nanos>,
+    /// Time from the nap to the first command; commands that arrive meanwhile wait as well.
+    #[serde(default)]
+    pub nap_exit: Nanos,
     /// Program-erase cycles per block.
     pub cycles: u32,
     /// Physical bytes in addition to the addressable ones, as a share of these.
@@ -147,6 +159,13 @@ pub struct FlashParameters {
     /// RAM that acknowledges writes at once; zero: a write is completed when it is programmed.
     #[serde(default)]
     pub write_buffer: Bytes,
+    /// The buffer serves reads of what is in it until it is programmed; if false, such reads go to the die, behind the program.
+    #[serde(default)]
+    pub buffer_serves_reads: bool,
+    /// In the model of a part of the drive, erases of its smaller blocks are put together to erases of the length of whole blocks, as
+    /// seldom as these are: their tails in latency are those of the drive. If false, every smaller block has a shorter erase.
+    #[serde(default)]
+    pub whole_erases: bool,
     /// The buffer survives a power loss, so that a flush has nothing to do.
     #[serde(default)]
     pub power_loss_protection: bool,
@@ -177,6 +196,9 @@ pub struct FlashParameters {
     pub transfer_uj_per_kib: f64,
 }
 
+fn yes() -> bool {
+    true
+}
 fn one() -> u32 {
     1
 }
@@ -334,6 +356,7 @@ impl FlashParameters {
             ("read_interval", self.read_interval),
             ("write_interval", self.write_interval),
             ("wake", self.wake),
+            ("nap_exit", self.nap_exit),
         ] {
             if time.0 > LONGEST {
                 return range(key, time.to_string(), "at most 10s");

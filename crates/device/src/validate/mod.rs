@@ -7,6 +7,7 @@
 mod drive;
 mod parameter_file;
 mod plot;
+mod timed;
 
 use std::{
     fs::File,
@@ -17,6 +18,9 @@ use std::{
 use peryton_units::{Bytes, Nanos, Op};
 use serde::Serialize;
 use thiserror::Error;
+
+pub(crate) use timed::model;
+pub use timed::{Measured, footprint, most_in_flight, replay_on, replay_timed, score};
 
 use crate::{Accepted, Disk, DiskParameters, Io, Tag};
 
@@ -85,6 +89,7 @@ pub struct TimedRequest {
 
 /// How the model did on one kind of request.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct ClassValidation {
     /// `read`, `write`.
     pub class: &'static str,
@@ -100,6 +105,7 @@ pub struct ClassValidation {
 
 /// What a replay found.
 #[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Validation {
     /// The drive: the name of the trace.
     pub drive: String,
@@ -244,26 +250,42 @@ pub fn validate(
         times.push((end - now).0 as f64 / 1e6);
         now = end + request.think;
     }
-    Ok(compare(drive, requests, &times))
+    let pairs = requests.iter().zip(&times);
+    let samples: Vec<Sample> = pairs
+        .map(|(request, &time)| Sample { op: request.io.op, measured_ms: request.service_ms, modelled_ms: time })
+        .collect();
+    Ok(compare(drive, &samples))
 }
 
-fn compare(drive: &str, requests: &[TimedRequest], times: &[f64]) -> Validation {
-    let of = |op: Option<Op>| {
-        let chosen = |request: &&TimedRequest| op.is_none_or(|op| request.io.op == op);
-        let mut measured: Vec<f64> = requests.iter().filter(chosen).map(|request| request.service_ms).collect();
-        let mut modelled: Vec<f64> =
-            requests.iter().zip(times).filter(|(request, _)| chosen(request)).map(|(_, &time)| time).collect();
-        measured.sort_unstable_by(f64::total_cmp);
-        modelled.sort_unstable_by(f64::total_cmp);
-        (measured, modelled)
-    };
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len().max(1) as f64;
-    let (measured, modelled) = of(None);
+/// How long a request took.
+#[derive(Clone, Copy)]
+struct Sample {
+    op: Op,
+    measured_ms: f64,
+    modelled_ms: f64,
+}
+
+/// The times of one kind of request, each in ascending order.
+fn sorted(samples: &[Sample], op: Option<Op>) -> (Vec<f64>, Vec<f64>) {
+    let chosen = samples.iter().filter(|sample| op.is_none_or(|op| sample.op == op));
+    let (mut measured, mut modelled): (Vec<f64>, Vec<f64>) =
+        chosen.map(|sample| (sample.measured_ms, sample.modelled_ms)).unzip();
+    measured.sort_unstable_by(f64::total_cmp);
+    modelled.sort_unstable_by(f64::total_cmp);
+    (measured, modelled)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn compare(drive: &str, samples: &[Sample]) -> Validation {
+    let (measured, modelled) = sorted(samples, None);
     let demerit_ms = demerit(&measured, &modelled);
     let classes = [("read", Op::Read), ("write", Op::Write)]
         .into_iter()
         .map(|(class, op)| {
-            let (measured, modelled) = of(Some(op));
+            let (measured, modelled) = sorted(samples, Some(op));
             ClassValidation {
                 class,
                 requests: measured.len(),
@@ -274,15 +296,15 @@ fn compare(drive: &str, requests: &[TimedRequest], times: &[f64]) -> Validation 
         })
         .filter(|class| class.requests > 0)
         .collect();
-    let near = requests.iter().zip(times).filter(|(request, time)| (request.service_ms - **time).abs() < 0.5).count();
+    let near = samples.iter().filter(|sample| (sample.measured_ms - sample.modelled_ms).abs() < 0.5).count();
     Validation {
         drive: drive.to_owned(),
-        requests: requests.len(),
+        requests: samples.len(),
         demerit_ms,
         demerit_share: demerit_ms / mean(&measured),
         mean_ms: mean(&measured),
         model_mean_ms: mean(&modelled),
-        within_half_ms: near as f64 / requests.len() as f64,
+        within_half_ms: near as f64 / samples.len().max(1) as f64,
         classes,
         measured_cdf: quantiles(&measured),
         modelled_cdf: quantiles(&modelled),

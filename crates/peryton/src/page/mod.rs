@@ -2,6 +2,7 @@
 //! the network, and their policy (`Content-Security-Policy`) lets them run those scripts only. The page of a volume that is being
 //! served (`live`) is drawn by the same scripts, and asks its server.
 
+mod calibration;
 mod chart;
 mod figure;
 mod frame;
@@ -20,6 +21,7 @@ mod sorted;
 mod tuning;
 mod weights;
 
+pub use calibration::{TRUSTED as TRUSTED_DEMERIT, calibration};
 pub use live::live;
 pub use miss_ratios::miss_ratios;
 #[cfg(feature = "plan")]

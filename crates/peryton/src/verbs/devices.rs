@@ -6,18 +6,23 @@ use std::{
 };
 
 use peryton_device::{DataSheet, ModelFigures, Origin, Profile, Throughput, WriteState, characterise, validate};
+use peryton_trace::MeasuredFormat;
 use peryton_units::Bytes;
 
-use crate::{failure::Failure, output, table};
+use crate::{failure::Failure, measured_args, output, table};
 
 /// Options of `peryton devices`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The name or the path of a profile: show its model beside its data sheet
     name: Option<String>,
-    /// Replay a trace that was measured on a drive (its .model, .seek and .diskspecs beside it) on the model of the drive
-    #[arg(long, value_name = "TRACE", conflicts_with = "name")]
+    /// Replay a trace that was measured on a drive: on the model of NAME, or, without a name, on the model of the disk whose .model,
+    /// .seek and .diskspecs are beside the trace
+    #[arg(long, value_name = "TRACE")]
     validate: Vec<PathBuf>,
+    /// The format of a trace that is validated: flashnet, csv, msr, disksim-validate or fio-log [default: recognised]
+    #[arg(long, value_name = "FORMAT", requires = "validate", requires = "name")]
+    format: Option<MeasuredFormat>,
     /// List every value of the profile and where it comes from, without running the model
     #[arg(long, requires = "name")]
     values: bool,
@@ -29,7 +34,8 @@ pub struct Args {
 /// Lists, shows or validates.
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.name {
-        _ if !args.validate.is_empty() => validate_all(&args.validate, args.json),
+        Some(name) if !args.validate.is_empty() => validate_on(&name, &args.validate, args.format, args.json),
+        None if !args.validate.is_empty() => validate_all(&args.validate, args.json),
         None => list(args.json),
         Some(name) if args.values => values(&name, args.json),
         Some(name) => show(&name, args.json),
@@ -255,13 +261,27 @@ fn beside(profile: &Profile, model: &ModelFigures) -> Vec<Beside> {
 
 fn validate_all(traces: &[PathBuf], json: bool) -> Result<(), Failure> {
     let replay = |trace: &PathBuf| validate::replay(Path::new(trace)).map_err(Failure::bad_input);
-    let validations = traces.iter().map(replay).collect::<Result<Vec<_>, _>>()?;
+    show_validations(&traces.iter().map(replay).collect::<Result<Vec<_>, _>>()?, json)
+}
+
+/// Replays traces with measured latencies on the model of a profile.
+fn validate_on(name: &str, traces: &[PathBuf], format: Option<MeasuredFormat>, json: bool) -> Result<(), Failure> {
+    let profile = Profile::named(name)?;
+    let replay = |trace: &PathBuf| {
+        let requests = measured_args::read(trace, format)?;
+        let of = trace.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        validate::replay_on(&format!("{} on {of}", profile.name), &profile, &requests).map_err(Failure::bad_input)
+    };
+    show_validations(&traces.iter().map(replay).collect::<Result<Vec<_>, _>>()?, json)
+}
+
+fn show_validations(validations: &[validate::Validation], json: bool) -> Result<(), Failure> {
     if !json {
         let plots: Vec<String> = validations.iter().map(validate::Validation::render).collect();
         return output::print(&plots.join("\n"));
     }
     // One trace gives one object, as the other verbs do.
-    match &validations[..] {
+    match validations {
         [one] => output::print_json(one),
         all => output::print_json(all),
     }
