@@ -5,8 +5,8 @@ use std::{process::ExitCode, time::Duration};
 
 use clap::Parser;
 use peryton_crash::{Kind, Options, Torture, run, torture};
-use peryton_engine::Fill;
 use peryton_engine::mutation::{Mutation, make};
+use peryton_engine::{AdmitBy, Fill};
 
 /// Builds mistakes into the engine, one at a time, and runs the crash simulation against each.
 #[derive(Parser)]
@@ -15,7 +15,7 @@ struct Arguments {
     #[arg(long, default_value_t = 100_000)]
     seeds: u64,
     /// The most seconds to spend on each mutation
-    #[arg(long, default_value_t = 600)]
+    #[arg(long, default_value_t = 800)]
     seconds: u64,
     /// Run only mutations whose name contains this text
     #[arg(long, default_value = "")]
@@ -49,11 +49,13 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     std::panic::set_hook(Box::new(|_| {}));
     let options = Options::default();
-    // Some mistakes matter only where devices fail, which they do in a third of the runs, and some only where they fail beneath
-    // parts of extents, which few runs have. Each is tried for its share of the time.
+    // Some mistakes matter only where devices fail, which they do in a third of the runs, some only where they fail beneath parts of
+    // extents, which few runs have, and some only where writes go past those. Each stage has a quarter of the time.
     let failing = Options { faults: Some(true), ..options };
     let in_part = Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), ..failing };
-    let stages = [(&options, 4), (&failing, 4), (&in_part, 2)];
+    let past_parts = Options { admission: Some(AdmitBy::Probability), ..in_part };
+    let stages = [&options, &failing, &in_part, &past_parts];
+    let budget = Duration::from_secs(arguments.seconds) / 4;
     make(None);
     let sound = torture(0..200, &options, None, 1, |_| {});
     if let Some((seed, error)) = sound.failures.first() {
@@ -69,8 +71,7 @@ fn main() -> ExitCode {
         make(Some(mutation));
         let mut found = None;
         let mut tried = Torture::default();
-        for (options, share) in stages {
-            let budget = Duration::from_secs(arguments.seconds) / share;
+        for options in stages {
             let stage = torture(0..arguments.seeds, options, Some(budget), 1, |_| {});
             tried.outcome += stage.outcome;
             tried.seeds += stage.seeds;

@@ -30,6 +30,7 @@ fn device(random: &mut StdRng, name: usize) -> Figures {
         standby_w: Some(idle_w * between(0.1, 1.0)),
         power_cycle_j: None,
         price_usd: Some(between(50.0, 500.0)),
+        afr: None,
         rated_written_mb: None,
         source: Source::Published,
     }

@@ -158,6 +158,7 @@ pub(crate) fn greenest(
         devices: given(arguments, "devices")?.unwrap_or_default(),
         era: word_given::<Era>(arguments, "era")?.unwrap_or_default(),
         prices: pairs(given(arguments, "prices")?),
+        failure_rates: pairs(given(arguments, "afr")?),
         alpha: given(arguments, "alpha")?.unwrap_or(1.0),
         unneeded: one_of("policy", &text("policy", "best")?, &unneeded)?,
         run_for: given::<Time>(arguments, "run_for")?.map(|time| time.0),

@@ -14,6 +14,7 @@ use crate::{
     failure::Failure,
     output, page, table, terminal,
     trace_args::{self, Counted, TraceArgs},
+    verbs::plan::protection::failure_rates,
 };
 
 /// Options of `peryton greenest`.
@@ -61,6 +62,9 @@ pub struct Args {
     /// Purchase price of a device in USD, in place of its profile's
     #[arg(long, value_name = "NAME=USD")]
     price: Vec<String>,
+    /// Annual failure rate of a device, in place of its profile's
+    #[arg(long, value_name = "NAME=PERCENT")]
+    afr: Vec<String>,
     /// Power management efficiency: the number of active devices for each that is needed
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     alpha: f64,
@@ -188,6 +192,7 @@ fn question(args: &Args) -> Result<Question, Failure> {
         devices: args.devices.clone(),
         era: args.era.clone(),
         prices: args.price.iter().map(|text| price(text)).collect::<Result<_, _>>()?,
+        failure_rates: failure_rates(&args.afr)?,
         alpha: args.alpha,
         unneeded: match args.policy {
             PolicyArg::Best => Unneeded::Best,
@@ -328,8 +333,18 @@ fn shown(found: &Answer) -> String {
 fn owned(found: &Answer) -> String {
     let Some(first) = found.ownership.values().next() else { return String::new() };
     let years = first.years;
-    let mut rows =
-        table::figures(&["device", "N", "buy USD", "rated years", "replaced", "replace USD", "power USD", "total USD"]);
+    let mut rows = table::figures(&[
+        "device",
+        "N",
+        "buy USD",
+        "rated years",
+        "worn out",
+        "replace USD",
+        "fail",
+        "replace USD",
+        "power USD",
+        "total USD",
+    ]);
     for row in &found.devices {
         let Some(cost) = found.ownership.get(&row.figures.device) else { continue };
         rows.add_row(vec![
@@ -339,12 +354,14 @@ fn owned(found: &Answer) -> String {
             table::optional(cost.lifetime_rated_years),
             cost.replaced.to_string(),
             table::optional(cost.replacement_usd),
+            table::optional(cost.failed),
+            table::optional(cost.failures_usd),
             table::number(cost.energy_usd),
             table::optional(cost.total_usd),
         ]);
     }
     format!(
-        "Over {} years of this load, with {} W of a shelf for each device; rated years: until the bytes that its maker allows are written:\n{}",
+        "Over {} years of this load, with {} W of a shelf for each device; rated years: until the bytes that its maker allows are written; fail: expected number at the annual failure rates (--afr):\n{}",
         table::number(years),
         table::number(found.shelf_w_per_device),
         table::shown(&rows)

@@ -2,7 +2,7 @@
 
 mod estimates;
 mod out;
-mod protection;
+pub mod protection;
 
 use std::{path::PathBuf, sync::Mutex, time::Duration};
 
@@ -126,7 +126,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     for (name, count) in owned(&args.own)? {
         catalogue.own(&name, count)?;
     }
-    for (name, afr) in protection::failure_rates(&args.protection)? {
+    for (name, afr) in protection::failure_rates(&args.protection.afr)? {
         catalogue.fails(&name, afr)?;
     }
     let bar = Bar::new();

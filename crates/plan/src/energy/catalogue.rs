@@ -33,6 +33,9 @@ pub struct Figures {
     /// To buy one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_usd: Option<f64>,
+    /// The share of such devices that fail in a year; absent if it is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub afr: Option<f64>,
     /// Bytes that the host may write, in MB: as rated, or all cells as often as they bear it. Absent if neither is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rated_written_mb: Option<f64>,
@@ -157,6 +160,7 @@ impl Figures {
             standby_w,
             power_cycle_j: power_cycle_j(profile),
             price_usd: profile.price_usd,
+            afr: profile.afr,
             rated_written_mb: profile.writable().map(|bytes| bytes.0 as f64 / 1e6),
             source,
         };
@@ -171,6 +175,9 @@ impl Figures {
         figures.rests_on(profile, "idle_w", [stated("idle_w", sheet.idle_w.is_some())]);
         figures.rests_on(profile, "standby_w", [stated("standby_w", sheet.standby_w.is_some() && !disk_stops)]);
         figures.rests_on(profile, "price_usd", ["price_usd".to_owned()]);
+        if profile.afr.is_some() {
+            figures.rests_on(profile, "afr", ["afr".to_owned()]);
+        }
         let rating =
             if profile.endurance.written.is_some() { "endurance.written".to_owned() } else { of_model("cycles") };
         figures.rests_on(profile, "rated_written_mb", [rating]);

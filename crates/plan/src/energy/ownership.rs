@@ -1,5 +1,5 @@
-//! What devices cost over the years in which one has them: purchase, replacement of what is worn out, and electricity, the
-//! shelf's share included.
+//! What devices cost over the years in which one has them: purchase, replacement of what is worn out and of what fails, and
+//! electricity, the shelf's share included.
 
 use peryton_units::SECONDS_PER_YEAR;
 use serde::Serialize;
@@ -30,11 +30,19 @@ pub struct Ownership {
     /// To buy those that replace others; absent without a price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replacement_usd: Option<f64>,
+    /// Expected number of devices that fail, at their annual failure rate throughout the years, and are replaced; absent without a
+    /// rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<f64>,
+    /// To buy those that replace failed ones; absent without a price or a rate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failures_usd: Option<f64>,
     /// Power of the shelf, of all devices together.
     pub shelf_w: f64,
     /// Electricity of devices and shelf.
     pub energy_usd: f64,
-    /// Purchase, replacement and electricity; absent without a price.
+    /// Purchase, replacement of worn and of failed devices, and electricity; absent without a price. Without a rate no failures are
+    /// in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_usd: Option<f64>,
 }
@@ -66,15 +74,21 @@ impl Ownership {
         }
         let replaced = devices * (lives as u64 - 1);
         let replacement_usd = figures.price_usd.map(|price| price * replaced as f64);
+        // Failures at a constant rate are a Poisson process: so many are expected, whatever was replaced meanwhile.
+        let failed = figures.afr.map(|afr| -(-afr).ln_1p() * OWNED_YEARS * devices as f64);
+        let failures_usd = figures.price_usd.zip(failed).map(|(price, failed)| price * failed);
         let shelf_w = household.shelf_w_per_device * devices as f64;
         let energy = Line { offset: 0.0, slope: mean_power_w + shelf_w }.priced(household.usd_per_kwh);
         let energy_usd = energy.at(OWNED_YEARS * SECONDS_PER_YEAR);
-        let total_usd = figures.price_usd.map(|price| price * (devices + replaced) as f64 + energy_usd);
+        let bought_usd = figures.price_usd.map(|price| price * (devices + replaced) as f64);
+        let total_usd = bought_usd.map(|usd| usd + failures_usd.unwrap_or(0.0) + energy_usd);
         Some(Ownership {
             years: OWNED_YEARS,
             lifetime_rated_years,
             replaced,
             replacement_usd,
+            failed,
+            failures_usd,
             shelf_w,
             energy_usd,
             total_usd,
@@ -89,15 +103,30 @@ mod tests {
 
     use super::*;
 
-    fn cost(average_mb_per_s: f64, shelf_w_per_device: f64) -> Option<Ownership> {
+    fn failing(average_mb_per_s: f64, shelf_w_per_device: f64, afr: Option<f64>) -> Option<Ownership> {
         let pattern = Pattern::large(true, 0.5);
         let mut profile = Profile::named("samsung-870-evo-1tb").unwrap();
         profile.price_usd = Some(100.0);
+        profile.afr = afr;
         let figures = Figures::of(&profile, &pattern).unwrap();
         // The rating of the data sheet: 600 TB.
         assert_eq!(figures.rated_written_mb, Some(600e6));
         let demand = Demand::new(average_mb_per_s, average_mb_per_s, 1e6).unwrap();
         Ownership::of(&figures, (&demand, &pattern), 2, 10.0, Household { usd_per_kwh: 0.1, shelf_w_per_device })
+    }
+
+    fn cost(average_mb_per_s: f64, shelf_w_per_device: f64) -> Option<Ownership> {
+        failing(average_mb_per_s, shelf_w_per_device, None)
+    }
+
+    #[test]
+    fn devices_that_fail_are_bought_again() {
+        // Of two devices, each of which fails in a year with the probability 1 − 1/e, one fails each half year.
+        let found = failing(2.0, 0.0, Some(1.0 - (-1.0_f64).exp())).unwrap();
+        assert!((found.failed.unwrap() - 10.0).abs() < 1e-9 && (found.failures_usd.unwrap() - 1000.0).abs() < 1e-6);
+        let without = cost(2.0, 0.0).unwrap();
+        assert_eq!((without.failed, without.failures_usd), (None, None));
+        assert!((found.total_usd.unwrap() - without.total_usd.unwrap() - 1000.0).abs() < 1e-6);
     }
 
     #[test]

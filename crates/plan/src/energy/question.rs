@@ -81,6 +81,8 @@ pub struct Question {
     pub era: Era,
     /// Purchase prices in USD in place of the profiles'.
     pub prices: Vec<(String, f64)>,
+    /// Annual failure rates, as shares, in place of the profiles'.
+    pub failure_rates: Vec<(String, f64)>,
     /// Power management efficiency: the number of active devices for each that is needed.
     pub alpha: f64,
     /// The state of the devices that the average bandwidth does not need.
@@ -113,6 +115,7 @@ impl Default for Question {
             devices: Vec::new(),
             era: Era::default(),
             prices: Vec::new(),
+            failure_rates: Vec::new(),
             alpha: 1.0,
             unneeded: Unneeded::default(),
             run_for: None,
@@ -409,7 +412,7 @@ impl Question {
         profiles.par_iter().map(of).collect()
     }
 
-    /// The devices to choose from, with the prices that were given.
+    /// The devices to choose from, with the prices and failure rates that were given.
     fn profiles(&self) -> Result<Vec<Profile>, QuestionError> {
         let chosen = !self.devices.is_empty();
         let names: Vec<String> =
@@ -426,6 +429,18 @@ impl Question {
                 )));
             };
             profile.price_usd = Some(*usd);
+        }
+        for (name, afr) in &self.failure_rates {
+            let profile =
+                profiles.iter_mut().find(|profile| profile.name == *name).filter(|_| *afr > 0.0 && *afr < 1.0);
+            let Some(profile) = profile else {
+                return Err(QuestionError::Setting(format!(
+                    "--afr {name}={}%: write a device of the list and its annual failure rate above 0% and below 100%, such as \
+                     seagate-exos-x20-20tb=1.5%",
+                    afr * 100.0
+                )));
+            };
+            profile.afr = Some(*afr);
         }
         Ok(profiles)
     }

@@ -437,6 +437,7 @@ def greenest(
     devices: Iterable[Path] = (),
     era: str | None = None,
     prices: Mapping[str, float] | None = None,
+    afr: Mapping[str, float] | None = None,
     alpha: float = 1.0,
     policy: str = "best",
     run_for: Time | None = None,
@@ -464,7 +465,7 @@ def greenest(
         queue_depth: number of requests in flight on a device, 1 to 1024.
         devices: names of profiles (:func:`devices`) or files of your own; by default every profile of the era with power
             figures.
-        era, prices: as in :func:`plan`.
+        era, prices, afr: as in :func:`plan`.
         alpha: power management efficiency: the number of active devices for each that is needed, at least 1.
         policy: the state of devices that the average bandwidth does not need: ``"best"``, ``"idle"``, ``"standby"`` or
             ``"all-active"``.
@@ -493,6 +494,7 @@ def greenest(
         "devices": [os.fspath(device) for device in devices],
         "era": era,
         "prices": None if prices is None else dict(prices),
+        "afr": None if afr is None else dict(afr),
         "alpha": alpha,
         "policy": policy,
         "run_for": run_for,

@@ -29,7 +29,7 @@ pub(super) struct ProtectionArgs {
     replace_within: Option<Nanos>,
     /// Annual failure rate of a device, in place of its profile's
     #[arg(long, value_name = "NAME=PERCENT")]
-    afr: Vec<String>,
+    pub(super) afr: Vec<String>,
 }
 
 impl ProtectionArgs {
@@ -46,7 +46,7 @@ impl ProtectionArgs {
 }
 
 /// The rates of `--afr`.
-pub(super) fn failure_rates(args: &ProtectionArgs) -> Result<Vec<(String, f64)>, Failure> {
+pub fn failure_rates(afr: &[String]) -> Result<Vec<(String, f64)>, Failure> {
     let one = |text: &String| {
         let (name, percent) = text.split_once('=')?;
         let percent: f64 = percent.strip_suffix('%')?.parse().ok()?;
@@ -56,7 +56,7 @@ pub(super) fn failure_rates(args: &ProtectionArgs) -> Result<Vec<(String, f64)>,
         let remedy = "write a device and its annual failure rate, such as seagate-st4000dm000=1.5%";
         Failure::bad_input(format!("--afr {text}: {remedy}"))
     };
-    args.afr.iter().map(|text| one(text).ok_or_else(|| bad(text))).collect()
+    afr.iter().map(|text| one(text).ok_or_else(|| bad(text))).collect()
 }
 
 fn percent(share: f64) -> String {
