@@ -339,9 +339,9 @@ fn owned(found: &Answer) -> String {
         "buy USD",
         "rated years",
         "worn out",
-        "replace USD",
+        "worn USD",
         "fail",
-        "replace USD",
+        "failed USD",
         "power USD",
         "total USD",
     ]);
