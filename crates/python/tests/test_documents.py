@@ -84,8 +84,15 @@ INSTEAD = [
     (r'ftl="yours"', 'ftl="page"'),
     (r"--objective yours", "--objective p99"),
 ]
+# Latencies as one measures them, of 1,000 reads and writes.
+LATENCIES = (
+    "awk 'BEGIN { print \"time_us,op,offset,length,latency_us\"; for (i = 0; i < 1000; i++) "
+    'printf "%d,%s,%d,4096,%d\\n", i * 300, i % 4 ? "R" : "W", i * 7919 % 65536 * 4096, i % 4 ? 90 + i % 13 : 30 + i % 7 }\' | xz'
+)
 # What a page takes for granted: a file of the reader's, made of a shipped one.
 GIVEN = {
+    "nvme.trace.xz": f"{LATENCIES} > nvme.trace.xz",
+    "another.trace.xz": f"{LATENCIES} > another.trace.xz",
     "my.trace.gz": "gzip --stdout examples/traces/sqlite-ext4.ftrace > my.trace.gz",
     "pgbench-ext4.parquet": "cp examples/traces/pgbench-ext4.parquet pgbench-ext4.parquet",
     "my.trace": "cp examples/traces/pgbench-ext4.parquet my.trace",
