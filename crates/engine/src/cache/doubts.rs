@@ -23,7 +23,7 @@
 //! ```text
 //! the slow device failed:    what the fast device has of an extent is as new as its home, so all of it is dirty from now on;
 //!                            without write-back only blocks stay that are dirty, or were in the durable map
-//! the fast device failed:    blocks stay that are dirty, or are so in the durable map, and that it has in the same place
+//! the fast device failed:    blocks stay that the durable map calls dirty, and that it has in the same place
 //! both devices failed:       blocks stay that the durable map calls dirty
 //! ```
 //!
@@ -255,10 +255,10 @@ impl CacheDrive {
             (false, true) => (now, masks),
             (true, false) if now.place().is_none() => (now, masks),
             (true, false) => {
-                // What was written home since the last commit may be lost there next, and has a durable copy here.
-                let written_home = masks.valid() & durable.dirty();
-                let written_home = if mutation::is(Mutation::DropWrittenHome) { 0 } else { written_home };
-                let stay = if same_place { masks.dirty() & durable.valid() | written_home } else { 0 };
+                // Only what the durable map calls dirty was flushed here: a write to both devices may have overwritten what it calls
+                // clean, and its home has the flushed data. What was written home since the last commit may be lost there next.
+                let has = if mutation::is(Mutation::DropWrittenHome) { masks.dirty() } else { masks.valid() };
+                let stay = if same_place { has & durable.dirty() } else { 0 };
                 let stay = if mutation::is(Mutation::RevertNewCopies) { masks.dirty() } else { stay };
                 entry(now.place(), Masks::new(stay, stay | masks.lost()), now.is_lost())
             }
