@@ -175,9 +175,6 @@ impl Figures {
         figures.rests_on(profile, "idle_w", [stated("idle_w", sheet.idle_w.is_some())]);
         figures.rests_on(profile, "standby_w", [stated("standby_w", sheet.standby_w.is_some() && !disk_stops)]);
         figures.rests_on(profile, "price_usd", ["price_usd".to_owned()]);
-        if profile.afr.is_some() {
-            figures.rests_on(profile, "afr", ["afr".to_owned()]);
-        }
         let rating =
             if profile.endurance.written.is_some() { "endurance.written".to_owned() } else { of_model("cycles") };
         figures.rests_on(profile, "rated_written_mb", [rating]);
