@@ -366,8 +366,14 @@ impl Engine {
         drive!(self, drive => drive.io.fenced)
     }
 
-    /// Whether the survivors have recorded durably that the device is gone, so that it is refused if it comes back.
+    /// Whether the survivors have recorded durably that the device is gone, so that it is refused if it comes back. Never true
+    /// of devices that were given up when no other was left: no flush has succeeded since, and all of them may come back.
     pub fn is_durably_gone(&self, device: DeviceId) -> bool {
+        drive!(self, drive => drive.io.recorded >> device.index() & 1 == 1)
+    }
+
+    /// Whether the device is gone and what follows from that is done: the survivors have recorded it, or none is left.
+    pub fn is_given_up(&self, device: DeviceId) -> bool {
         drive!(self, drive => drive.io.is_fenced(device) && !drive.io.fencing)
     }
 

@@ -150,6 +150,10 @@ mutations! {
     DropWrittenHome,
     /// What is clean beside a dirty block stays after a write past both has failed.
     KeepCleanPastFailure,
+    /// Blocks that neither device had before a write are read from home where the fast device loses that write.
+    ForgetLostHome,
+    /// Blocks that were written home and given up since the last commit may be lost at home without a flush that fails.
+    ForgetBlocksGivenUp,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

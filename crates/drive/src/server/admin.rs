@@ -300,7 +300,7 @@ impl Server {
         let engine = self.volume.engine();
         let new = (0..self.about.names.len() as u8)
             .map(DeviceId)
-            .filter(|device| engine.is_durably_gone(*device) && self.reported_gone >> device.index() & 1 == 0);
+            .filter(|device| engine.is_given_up(*device) && self.reported_gone >> device.index() & 1 == 0);
         let new: Vec<DeviceId> = new.collect();
         if new.is_empty() {
             return;
@@ -309,11 +309,12 @@ impl Server {
         for device in new {
             self.reported_gone |= 1 << device.index();
             let (device, lost) = (self.about.names[device.index()].clone(), ranges(&losses));
-            tracing::error!(
-                device,
-                lost_bytes = losses.bytes.0,
-                "the device is given up; the volume goes on without it"
-            );
+            let none_is_left = (0..self.about.names.len() as u8).all(|device| engine.is_gone(DeviceId(device)));
+            let then = match none_is_left {
+                true => "the device is given up; no device is left, and all requests fail from now on",
+                false => "the device is given up; the volume goes on without it",
+            };
+            tracing::error!(device, lost_bytes = losses.bytes.0, "{then}");
             self.about.events.report(What::DeviceGone { device, lost });
         }
     }

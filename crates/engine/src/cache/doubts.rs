@@ -12,7 +12,7 @@
 //!   the durable map calls the extent dirty:         the durable copy, which is written home again
 //!   it does not:                                    the copy stays, now dirty; without write-back the copy is dropped
 //! caching, the fast device failed,
-//!   the copy is new:                                the copy is dropped, because the home has the durable data
+//!   the durable map does not call the copy dirty:   the copy is dropped, because the home has the durable data
 //!   the copy is clean:                              the copy is dropped, because the home has the same data
 //! caching, both devices failed,
 //!   the durable map does not call the extent dirty: the copy is dropped, because it may differ from its home
@@ -23,7 +23,8 @@
 //! ```text
 //! the slow device failed:    what the fast device has of an extent is as new as its home, so all of it is dirty from now on;
 //!                            without write-back only blocks stay that are dirty, or were in the durable map
-//! the fast device failed:    blocks stay that the durable map calls dirty, and that it has in the same place
+//! the fast device failed:    blocks stay that the durable map calls dirty, and that it has in the same place; what is given
+//!                            up is lost if the durable map calls it lost and it was not written home since
 //! both devices failed:       blocks stay that the durable map calls dirty
 //! ```
 //!
@@ -232,9 +233,15 @@ impl CacheDrive {
     fn sure_part(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> (MapEntry, Masks) {
         let (now, masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
         let (written, durable) = self.journal.durable.as_ref().map_or((now, masks), |durable| durable.of(extent));
-        let entry = |place: Option<Place>, masks: Masks, lost: bool| match masks.is_empty() {
-            true => (self.without_gone(MapEntry::new(None, false, lost)), Masks::default()),
-            false => (self.without_gone(MapEntry::new(place, masks.dirty() != 0, lost)), masks),
+        let entry = |place: Option<Place>, masks: Masks, lost: bool| {
+            let place = place.filter(|_| !masks.is_empty());
+            let kept = self.without_gone(MapEntry::new(place, masks.dirty() != 0, lost));
+            if kept.place().is_some() {
+                return (kept, masks);
+            }
+            // A place that is gone no longer records which blocks are lost.
+            let lost = kept.is_lost() || masks.lost() != 0;
+            (MapEntry::new(None, false, lost), Masks::default())
         };
         let same_place = written.place().is_some() && written.place() == now.place();
         // What only the place records as lost is not at home.
@@ -260,7 +267,11 @@ impl CacheDrive {
                 let has = if mutation::is(Mutation::DropWrittenHome) { masks.dirty() } else { masks.valid() };
                 let stay = if same_place { has & durable.dirty() } else { 0 };
                 let stay = if mutation::is(Mutation::RevertNewCopies) { masks.dirty() } else { stay };
-                entry(now.place(), Masks::new(stay, stay | masks.lost()), now.is_lost())
+                // Blocks that were lost until this device had them have no home that could count instead.
+                let were_lost = if written.is_lost() { u16::MAX } else { durable.lost() };
+                let were_lost = if mutation::is(Mutation::ForgetLostHome) { 0 } else { were_lost };
+                let lost_again = masks.dirty() & !stay & were_lost;
+                entry(now.place(), Masks::new(stay, stay | masks.lost() | lost_again), now.is_lost())
             }
         }
     }
@@ -271,10 +282,14 @@ impl CacheDrive {
         self.doubts.notify_host |= self.mode == Mode::Caching && doubt.slow && gave_up;
     }
 
-    /// Whether an extent of which slots have parts may have been in another place since the last commit, with other blocks.
+    /// Whether an extent of which slots have parts may have had blocks on the fast device since the last commit that are now at
+    /// home alone: it was in another place, or blocks were given up in the same place.
     fn gave_up_part(&self, extent: u32) -> bool {
-        let durable = self.journal.durable.as_ref().map(|durable| durable.of(extent).0.place());
-        self.map.has_parts() && durable.is_some_and(|place| place != self.map.entry(extent).place())
+        let Some(blocks) = self.layout.blocks.filter(|_| self.map.has_parts()) else { return false };
+        let now = self.map.entry(extent).place();
+        let moved = self.journal.durable.as_ref().is_some_and(|durable| durable.of(extent).0.place() != now);
+        let not_here = blocks.all & !self.map.masks_of(extent).valid();
+        moved || not_here != 0 && !mutation::is(Mutation::ForgetBlocksGivenUp)
     }
 
     /// As [`CacheDrive::sure`], for whole extents.
@@ -302,7 +317,10 @@ impl CacheDrive {
                 MapEntry::new(place, true, now.is_lost())
             }
             (_, Some(_)) if !now.is_dirty() => home(now.is_lost()),
-            (true, place) if place != durable.place() && !mutation::is(Mutation::RevertNewCopies) => {
+            // As with parts: what the durable map calls clean may have been overwritten by a write to both devices.
+            (true, place)
+                if (place != durable.place() || !durable.is_dirty()) && !mutation::is(Mutation::RevertNewCopies) =>
+            {
                 home(durable.is_lost())
             }
             _ => now,

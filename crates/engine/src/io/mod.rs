@@ -36,6 +36,8 @@ pub(crate) struct Io<S> {
     pub(crate) excused: u32,
     /// Whether a device was fenced and the superblocks do not say so durably yet.
     pub(crate) fencing: bool,
+    /// The fenced devices of which the superblocks of a survivor say so durably, one bit each.
+    pub(crate) recorded: u32,
     /// Whether answered data may be lost with a fenced device. The host's next flush then fails.
     pub(crate) owes_error: bool,
     /// Whether a flush of a device has failed, and the data that it should have covered have neither been written again nor
@@ -63,6 +65,7 @@ impl<S: Step> Io<S> {
             fenced: 0,
             excused: 0,
             fencing: false,
+            recorded: 0,
             owes_error: false,
             in_doubt: false,
             copies: 0,

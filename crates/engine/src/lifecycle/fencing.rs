@@ -114,6 +114,10 @@ impl<P: PlacementOps> Drive<P> {
             }
             None => {
                 io.fencing = false;
+                // If no device is left, nothing says so, and no flush is answered any more.
+                if (0..self.device_bytes.len()).any(|device| io.fenced >> device & 1 == 0) {
+                    io.recorded = io.fenced;
+                }
                 placed.fence_is_durable(io, now, out);
             }
         }

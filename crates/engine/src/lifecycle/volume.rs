@@ -330,6 +330,7 @@ impl<P: PlacementOps> Drive<P> {
             }
         }
         self.identity = Some(identity);
+        self.io.recorded = self.io.fenced;
         Ok(opened)
     }
 
