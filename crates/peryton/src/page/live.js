@@ -185,10 +185,8 @@
   const warnings = () => {
     const { volume, cleaning, devices, settings } = now;
     const all = [];
-    const none = devices.every((device) => device.state === "gone");
-    if (none) all.push("Failed: all devices are given up, and every request fails until the volume is opened again.");
     for (const device of devices) {
-      if (device.state === "gone" && !none) all.push(`Degraded: the volume goes on without ${device.name}.`);
+      if (device.state === "gone") all.push(`Degraded: the volume goes on without ${device.name}.`);
       if (device.outage) all.push(`Outage: ${device.name} fails. Commands wait for it for ${number(Math.ceil(device.outage.patience_left_ms / 10_000) * 10)} s more at most; then it is given up.`);
       if (device.state === "errors") all.push(`Commands to ${device.name} have failed for good: plan to replace it.`);
     }
