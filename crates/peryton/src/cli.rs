@@ -32,6 +32,9 @@ pub struct Cli {
     /// Leave out progress bars and remarks; errors are printed
     #[arg(short, long, global = true)]
     pub quiet: bool,
+    /// Show all columns of tables, however wide the terminal is
+    #[arg(long, global = true)]
+    pub wide: bool,
 }
 
 /// The verbs.
@@ -170,6 +173,9 @@ fn one_line(message: &str) -> String {
 pub fn run(cli: Cli) -> Result<(), Failure> {
     if cli.quiet {
         terminal::be_quiet();
+    }
+    if cli.wide {
+        terminal::be_wide();
     }
     if let Some(jobs) = cli.jobs {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs.into()).build_global();

@@ -85,7 +85,7 @@ pub fn shown<T>(found: &Sensitivity<T>, now: &BTreeMap<String, T>, of: fn(&T) ->
         shown.add_row(row);
     }
     let more = if more > 0 { format!("{more} more rows, with less, are left out\n") } else { String::new() };
-    format!("\n{}{more}{}", table::shown(&shown), left(found))
+    format!("\n{}{more}{}", shown.shown(), left(found))
 }
 
 fn left<T>(found: &Sensitivity<T>) -> String {

@@ -1,6 +1,8 @@
 //! Tables for people, and the formatting of their figures.
 
-use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, TableStyle, Width};
+
+use crate::terminal;
 
 /// The text in place of a figure that does not apply.
 pub const NONE: &str = "–";
@@ -8,63 +10,173 @@ pub const NONE: &str = "–";
 /// A line below the header and no other lines.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
-/// A table whose first column is text and whose other columns are figures.
-pub fn figures(header: &[&str]) -> Table {
-    let mut table = text(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
+/// Text is not wrapped to less than this where a column can be left out in its place.
+const LEAST_TEXT: usize = 16;
+
+/// How a column is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// To the right.
+    Figures,
+    /// To the left.
+    Names,
+    /// To the left, and wrapped between words where the table would be too wide.
+    Text,
 }
 
-/// A table of text.
-pub fn text(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(STYLE).set_header(header.to_vec());
-    let last = header.len() - 1;
-    for (index, column) in table.column_iter_mut().enumerate() {
-        column.set_padding((0, if index == last { 0 } else { 2 }));
-    }
-    table
-}
-
-/// A table as text with a newline at the end.
-pub fn shown(table: &Table) -> String {
-    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
-}
-
-/// A column of a table that need not be shown.
+/// A column of a table.
 #[derive(Clone, Debug)]
 pub struct Column {
     /// Its title; may have several lines.
-    pub title: String,
-    /// How much it matters: those that matter least are left out first.
-    pub matters: u8,
-    /// Its cells.
-    pub cells: Vec<String>,
+    title: String,
+    kind: Kind,
+    /// How much it matters: those that matter least are left out first, and of equal ones the last.
+    matters: u8,
+    cells: Vec<String>,
 }
 
-/// A table that is no wider than this, if that can be, and the number of columns that are left out for it. The first column is
-/// text and always there.
-pub fn fitting(columns: &[Column], width: Option<usize>) -> (String, usize) {
-    let mut kept: Vec<&Column> = columns.iter().collect();
-    loop {
-        let header: Vec<&str> = kept.iter().map(|column| column.title.as_str()).collect();
-        let mut table = figures(&header);
-        for row in 0..kept.iter().map(|column| column.cells.len()).min().unwrap_or(0) {
-            table.add_row(kept.iter().map(|column| column.cells[row].as_str()));
+impl Column {
+    /// A column of figures.
+    pub fn figures(title: impl Into<String>, matters: u8) -> Column {
+        Column { title: title.into(), kind: Kind::Figures, matters, cells: Vec::new() }
+    }
+
+    /// A column of names, which are never broken.
+    pub fn names(title: impl Into<String>, matters: u8) -> Column {
+        Column { kind: Kind::Names, ..Column::figures(title, matters) }
+    }
+
+    /// A column of text.
+    pub fn text(title: impl Into<String>, matters: u8) -> Column {
+        Column { kind: Kind::Text, ..Column::figures(title, matters) }
+    }
+
+    /// The widest line, and the longest word.
+    fn widths(&self) -> (usize, usize) {
+        let lines = || self.cells.iter().chain([&self.title]).flat_map(|cell| cell.lines());
+        let widest = |text: &str| text.chars().count();
+        (lines().map(widest).max().unwrap_or(0), lines().flat_map(str::split_whitespace).map(widest).max().unwrap_or(0))
+    }
+
+    /// The columns by which it may be narrowed.
+    fn slack(&self) -> usize {
+        let (widest, word) = self.widths();
+        if self.kind == Kind::Text { widest.saturating_sub(word.max(LEAST_TEXT)) } else { 0 }
+    }
+}
+
+/// A table. On a terminal it is no wider than the terminal, unless `--wide` asks for all of it: text is wrapped first, and then
+/// columns are left out.
+#[derive(Clone, Debug)]
+pub struct Table(Vec<Column>);
+
+/// A table whose first column is names and whose other columns are figures; on a narrow terminal the last columns are left out.
+pub fn figures<S: AsRef<str>>(header: &[S]) -> Table {
+    let column = |(index, title): (usize, &S)| match index {
+        0 => Column::names(title.as_ref(), 0),
+        _ => Column::figures(title.as_ref(), 0),
+    };
+    Table(header.iter().enumerate().map(column).collect())
+}
+
+/// A table of text; on a narrow terminal the last columns are left out.
+pub fn text(header: &[&str]) -> Table {
+    Table(header.iter().map(|title| Column::text(*title, 0)).collect())
+}
+
+impl Table {
+    /// A table of these columns. The first one is always shown.
+    pub fn of(columns: Vec<Column>) -> Table {
+        Table(columns)
+    }
+
+    /// Adds a row, which has a cell for each column.
+    pub fn add_row<C: Into<String>>(&mut self, cells: impl IntoIterator<Item = C>) {
+        let mut cells = cells.into_iter();
+        for column in &mut self.0 {
+            column.cells.push(cells.next().expect("a row has a cell for each column").into());
         }
-        let text = shown(&table);
-        let widest = text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-        // Of equal columns the last one goes first.
-        let least = kept.iter().enumerate().skip(1).rev().min_by_key(|(_, column)| column.matters).map(|(at, _)| at);
-        match least {
-            Some(at) if width.is_some_and(|width| widest > width) => {
-                kept.remove(at);
-            }
-            _ => return (text, columns.len() - kept.len()),
+        assert!(cells.next().is_none(), "a row has a cell for each column");
+    }
+
+    /// Leaves out the columns in which no row has anything.
+    #[cfg(feature = "plan")]
+    pub fn without_empty_columns(mut self) -> Table {
+        self.0.retain(|column| column.cells.iter().any(|cell| cell != NONE));
+        self
+    }
+
+    /// Whether it has no rows.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|column| column.cells.is_empty())
+    }
+
+    /// The table as text, as the terminal can show it, with a line that says how many columns are left out.
+    pub fn shown(&self) -> String {
+        let (text, left_out) = self.fitting(terminal::table_columns());
+        match left_out {
+            0 => text,
+            1 => text + "1 column more with --wide\n",
+            _ => text + &format!("{left_out} columns more with --wide\n"),
         }
     }
+
+    /// The table no wider than this, if that can be, and the number of columns that are left out for it.
+    fn fitting(&self, width: Option<usize>) -> (String, usize) {
+        let mut kept: Vec<&Column> = self.0.iter().collect();
+        loop {
+            let whole = set(&kept, &[]);
+            let (Some(width), widest) = (width, widest_line(&whole)) else { return (whole, 0) };
+            let left_out = self.0.len() - kept.len();
+            if widest <= width {
+                return (whole, left_out);
+            }
+            let least = kept.iter().enumerate().skip(1).rev().min_by_key(|(_, column)| column.matters);
+            let slack: usize = kept.iter().map(|column| column.slack()).sum();
+            match least {
+                Some((at, _)) if slack < widest - width => drop(kept.remove(at)),
+                _ => return (set(&kept, &narrowed(&kept, widest - width)), left_out),
+            }
+        }
+    }
+}
+
+/// The widths of the columns of a table that has so many columns too many: the widest text is narrowed first.
+fn narrowed(columns: &[&Column], mut excess: usize) -> Vec<usize> {
+    let mut widths: Vec<usize> = columns.iter().map(|column| column.widths().0).collect();
+    let least: Vec<usize> = columns.iter().zip(&widths).map(|(column, width)| width - column.slack()).collect();
+    while excess > 0 {
+        let widest = (0..widths.len()).filter(|&at| widths[at] > least[at]).max_by_key(|&at| widths[at]);
+        let Some(widest) = widest else { break };
+        widths[widest] -= 1;
+        excess -= 1;
+    }
+    widths
+}
+
+/// A table with a newline at the end, its columns no wider than these.
+fn set(columns: &[&Column], widths: &[usize]) -> String {
+    let mut table = comfy_table::Table::new();
+    table.load_style(STYLE).set_header(columns.iter().map(|column| column.title.as_str()));
+    for row in 0..columns.iter().map(|column| column.cells.len()).min().unwrap_or(0) {
+        table.add_row(columns.iter().map(|column| column.cells[row].as_str()));
+    }
+    let last = columns.len() - 1;
+    for (index, column) in table.column_iter_mut().enumerate() {
+        let padding = if index == last { 0 } else { 2 };
+        column.set_padding((0, padding));
+        if columns[index].kind == Kind::Figures {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        if let Some(width) = widths.get(index).and_then(|width| u16::try_from(*width).ok()) {
+            column.set_constraint(ColumnConstraint::UpperBoundary(Width::Fixed(width + padding)));
+        }
+    }
+    table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+fn widest_line(text: &str) -> usize {
+    text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
 }
 
 /// Three significant digits, without an exponent if possible.
@@ -94,20 +206,46 @@ pub fn optional(value: Option<f64>) -> String {
 mod tests {
     use super::*;
 
-    #[cfg(feature = "plan")]
+    fn header(table: &Table, width: Option<usize>) -> (String, usize) {
+        let (text, left_out) = table.fitting(width);
+        let words = text.lines().next().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        (words.unwrap_or_default(), left_out)
+    }
+
     #[test]
     fn a_table_that_is_too_wide_loses_what_matters_least() {
-        let column = |title: &str, matters| Column { title: title.into(), matters, cells: vec!["12345".into(); 2] };
-        let columns = [column("first", 0), column("b", 2), column("c", 1), column("d", 1)];
-        let shown = |width| fitting(&columns, width);
-        let header =
-            |width| shown(width).0.lines().next().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
-        assert_eq!(header(None).as_deref(), Some("first b c d"));
-        let whole = shown(None).0.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-        assert_eq!(shown(Some(whole)).1, 0);
-        assert_eq!((header(Some(whole - 1)).as_deref(), shown(Some(whole - 1)).1), (Some("first b c"), 1));
-        assert_eq!(header(Some(16)).as_deref(), Some("first b"));
-        assert_eq!((header(Some(1)).as_deref(), shown(Some(1)).1), (Some("first"), 3));
+        let names = [("first", 0), ("b", 2), ("c", 1), ("d", 1)];
+        let mut table = Table::of(names.map(|(title, matters)| Column::figures(title, matters)).into());
+        table.add_row(["12345"; 4]);
+        assert_eq!(header(&table, None), ("first b c d".to_owned(), 0));
+        let whole = widest_line(&table.fitting(None).0);
+        assert_eq!(table.fitting(Some(whole)), table.fitting(None));
+        assert_eq!(header(&table, Some(whole - 1)), ("first b c".to_owned(), 1));
+        assert_eq!(header(&table, Some(16)), ("first b".to_owned(), 2));
+        assert_eq!(header(&table, Some(1)), ("first".to_owned(), 3));
+    }
+
+    #[test]
+    fn text_is_wrapped_between_words_before_columns_are_left_out() {
+        let mut table = Table::of(vec![Column::names("name", 9), Column::figures("n", 1), Column::text("about", 5)]);
+        table.add_row(["a-name-of-21-letters *", "123456", "some words that have together 53 letters and commas, yes"]);
+        let fits = |width: usize| {
+            let (text, left_out) = table.fitting(Some(width));
+            assert!(widest_line(&text) <= width, "{width}:\n{text}");
+            assert!(text.contains("a-name-of-21-letters *"), "names are not broken:\n{text}");
+            left_out
+        };
+        assert_eq!([90, 80, 60, 50].map(fits), [0, 0, 0, 1]);
+        let (text, _) = table.fitting(Some(60));
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+        let line = |text: &str| words(text).into_iter().filter(|word| !word.contains('─')).collect::<Vec<_>>();
+        assert_eq!(line(&text), line(&table.fitting(None).0), "nothing is lost and no word broken:\n{text}");
+    }
+
+    #[test]
+    #[should_panic(expected = "a cell for each column")]
+    fn a_row_that_lacks_a_cell_is_refused() {
+        figures(&["a", "b"]).add_row(["1"]);
     }
 
     #[test]

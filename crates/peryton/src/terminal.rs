@@ -5,10 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use indicatif::{ProgressBar, ProgressDrawTarget};
 
 static QUIET: AtomicBool = AtomicBool::new(false);
+static WIDE: AtomicBool = AtomicBool::new(false);
 
 /// Leaves progress and remarks out from now on.
 pub fn be_quiet() {
     QUIET.store(true, Relaxed);
+}
+
+/// Lets tables have all their columns from now on.
+pub fn be_wide() {
+    WIDE.store(true, Relaxed);
 }
 
 /// A progress bar for so much work (0 if that is not known yet). It is shown on a terminal only.
@@ -38,8 +44,13 @@ pub fn columns() -> usize {
     own_columns().unwrap_or(COLUMNS)
 }
 
+/// The columns that a table may have: those of the terminal. `None`: all that it has, for nothing but a terminal breaks lines.
+pub fn table_columns() -> Option<usize> {
+    if WIDE.load(Relaxed) { None } else { own_columns() }
+}
+
 /// The columns of the terminal; `None` if what is printed goes elsewhere.
-pub fn own_columns() -> Option<usize> {
+fn own_columns() -> Option<usize> {
     use std::io::IsTerminal;
     let terminal = std::io::stdout().is_terminal().then(|| ratatui::crossterm::terminal::size().ok()).flatten();
     terminal.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)

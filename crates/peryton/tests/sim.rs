@@ -343,30 +343,3 @@ fn the_shipped_designs_run_on_the_shipped_trace() {
     let slowest = mean.iter().copied().fold(0.0, f64::max);
     assert_eq!((fastest, slowest), (mean[0], mean[1]), "SSD only is fastest and HDD only slowest: {mean:?}");
 }
-
-/// The fear: on a terminal of 80 columns the table is broken into pieces. (util-linux's `script` makes the terminal.)
-#[test]
-fn the_table_is_no_wider_than_the_terminal() {
-    let folder = folder();
-    let shown = |columns: u32, more: &str| {
-        let peryton = env!("CARGO_BIN_EXE_peryton");
-        let simulate = format!("'{peryton}' sim caching.toml single.toml --trace trace.csv --quiet {more}");
-        let command = format!("stty cols {columns} rows 24; {simulate}");
-        let words = ["--quiet", "--return", "--command", &command, "/dev/null"];
-        let ran = std::process::Command::new("script").args(words).current_dir(folder.path()).output().ok()?;
-        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
-        let text = String::from_utf8(ran.stdout).unwrap().replace('\r', "");
-        Some(text.lines().take_while(|line| !line.is_empty()).map(str::to_owned).collect::<Vec<_>>())
-    };
-    let widest = |table: &[String]| table.iter().map(|line| line.chars().count()).max().unwrap();
-    let Some(narrow) = shown(80, "") else { return println!("skipped: script (util-linux) is not installed") };
-    assert!(widest(&narrow) <= 80, "{narrow:#?}");
-    assert!(
-        narrow[0].contains("IOPS") && narrow[0].contains("read ms") && !narrow[0].contains("standby"),
-        "{narrow:#?}"
-    );
-    assert!(narrow.last().unwrap().ends_with("columns more with --wide"), "{narrow:#?}");
-    let whole = shown(80, "--wide").unwrap();
-    assert!(widest(&whole) > 100 && whole[0].contains("standby") && whole[2 + 2].contains("single"), "{whole:#?}");
-    assert_eq!(shown(300, "").unwrap(), whole);
-}

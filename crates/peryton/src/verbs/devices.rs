@@ -9,7 +9,11 @@ use peryton_device::{DataSheet, ModelFigures, Origin, Profile, Throughput, Write
 use peryton_trace::MeasuredFormat;
 use peryton_units::Bytes;
 
-use crate::{failure::Failure, measured_args, output, table};
+use crate::{
+    failure::Failure,
+    measured_args, output,
+    table::{self, Column, Table},
+};
 
 /// Options of `peryton devices`.
 #[derive(Debug, clap::Args)]
@@ -48,7 +52,9 @@ fn list(json: bool) -> Result<(), Failure> {
         let rows: Vec<_> = profiles.iter().map(about).collect();
         return output::print_json(&rows);
     }
-    let mut rows = table::text(&["profile", "kind", "year", "size", "USD", "device"]);
+    let name = |title| Column::names(title, 1);
+    let about = Column::text("device", 1);
+    let mut rows = Table::of(vec![name("profile"), name("kind"), name("year"), name("size"), name("USD"), about]);
     for profile in &profiles {
         rows.add_row([
             profile.name.clone(),
@@ -59,7 +65,7 @@ fn list(json: bool) -> Result<(), Failure> {
             profile.description.clone(),
         ]);
     }
-    output::print(&table::shown(&rows))
+    output::print(&rows.shown())
 }
 
 fn show(name: &str, json: bool) -> Result<(), Failure> {
@@ -86,11 +92,13 @@ fn show(name: &str, json: bool) -> Result<(), Failure> {
         text += &part.unwrap_or_default();
     }
     let measured = profile.measured != DataSheet::default();
-    let mut header = vec!["", "data sheet", "model", "difference", "the model is"];
+    let figures = |(title, matters)| Column::figures(title, matters);
+    let mut header = vec![Column::text("", 9)];
+    header.extend([("data sheet", 8), ("model", 9), ("difference", 7), ("the model is", 4)].map(figures));
     if measured {
-        header.extend(["measured", "difference "]);
+        header.extend([("measured", 6), ("difference ", 5)].map(figures));
     }
-    let mut rows = table::figures(&header);
+    let mut rows = Table::of(header);
     let difference = |stated: Option<f64>, model: Option<f64>| {
         let both = stated.zip(model).filter(|(stated, _)| *stated > 0.0);
         both.map_or_else(String::new, |(stated, model)| format!("{:+.1} %", (model / stated - 1.0) * 100.0))
@@ -109,7 +117,7 @@ fn show(name: &str, json: bool) -> Result<(), Failure> {
         rows.add_row(cells);
     }
     text += "\n";
-    text += &table::shown(&rows);
+    text += &rows.shown();
     if profile.provenance.with(Origin::Estimated).any(|path| path.starts_with("data_sheet.")) {
         text += "? estimated, or remembered and not seen in the document\n";
     }
@@ -181,7 +189,7 @@ fn values(name: &str, json: bool) -> Result<(), Failure> {
         let said = sourced.statement.as_ref().map_or_else(|| "not said".to_owned(), ToString::to_string);
         rows.add_row([path.to_owned(), sourced.value.to_string(), said]);
     }
-    let mut text = table::shown(&rows) + "sources\n";
+    let mut text = rows.shown() + "sources\n";
     for (number, source) in (1..).zip(&profile.sources) {
         text += &format!("  [{number}] {source}\n");
     }

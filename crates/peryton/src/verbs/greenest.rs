@@ -12,7 +12,9 @@ use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 
 use crate::{
     failure::Failure,
-    output, page, table, terminal,
+    output, page,
+    table::{self, Column, Table},
+    terminal,
     trace_args::{self, Counted, TraceArgs},
     verbs::plan::protection::failure_rates,
 };
@@ -242,21 +244,13 @@ fn shown(found: &Answer) -> String {
     );
     let others: Vec<String> =
         found.other_request_sizes.iter().map(|other| format!("N at\n{}", other.request)).collect();
-    let mut header = vec!["device", "asks for", "N"];
-    header.extend(others.iter().map(String::as_str));
-    header.extend([
-        "busy",
-        "others",
-        "MB/s",
-        "busy W",
-        "mean W",
-        "kWh",
-        "buy USD",
-        "run USD",
-        "greener if",
-        "cheaper if",
-    ]);
-    let mut rows = table::figures(&header);
+    let figures = |(title, matters)| Column::figures(title, matters);
+    let mut header = vec![Column::names("device", 9)];
+    header.extend([("asks for", 5), ("N", 9)].map(figures));
+    header.extend(others.iter().map(|title| Column::figures(title, 4)));
+    header.extend([("busy", 2), ("others", 3), ("MB/s", 2), ("busy W", 1), ("mean W", 6), ("kWh", 9)].map(figures));
+    header.extend([("buy USD", 8), ("run USD", 8), ("greener if", 7), ("cheaper if", 7)].map(figures));
+    let mut rows = Table::of(header);
     for row in &found.devices {
         let mut cells = vec![
             format!("{}{}", row.figures.device, if row.figures.source == Source::Model { " *" } else { "" }),
@@ -282,7 +276,7 @@ fn shown(found: &Answer) -> String {
         ]);
         rows.add_row(cells);
     }
-    text += &table::shown(&rows);
+    text += &rows.shown();
     text += &owned(found);
     text += &emerald(found);
     text += &estimates(found);
@@ -333,18 +327,11 @@ fn shown(found: &Answer) -> String {
 fn owned(found: &Answer) -> String {
     let Some(first) = found.ownership.values().next() else { return String::new() };
     let years = first.years;
-    let mut rows = table::figures(&[
-        "device",
-        "N",
-        "buy USD",
-        "rated years",
-        "worn out",
-        "worn USD",
-        "fail",
-        "failed USD",
-        "power USD",
-        "total USD",
-    ]);
+    let figures = |(title, matters)| Column::figures(title, matters);
+    let mut header = vec![Column::names("device", 9)];
+    header.extend([("N", 9), ("buy USD", 8), ("rated years", 2), ("worn out", 1), ("worn USD", 6)].map(figures));
+    header.extend([("fail", 1), ("failed USD", 6), ("power USD", 7), ("total USD", 9)].map(figures));
+    let mut rows = Table::of(header);
     for row in &found.devices {
         let Some(cost) = found.ownership.get(&row.figures.device) else { continue };
         rows.add_row(vec![
@@ -364,7 +351,7 @@ fn owned(found: &Answer) -> String {
         "Over {} years of this load, with {} W of a shelf for each device; rated years: until the bytes that its maker allows are written; fail: expected number at the annual failure rates (--afr):\n{}",
         table::number(years),
         table::number(found.shelf_w_per_device),
-        table::shown(&rows)
+        rows.shown()
     )
 }
 
@@ -394,7 +381,7 @@ fn emerald(found: &Answer) -> String {
     }
     format!(
         "SNIA Emerald's ratios, from data sheets and models (8 KiB at random, 256 KiB one after the other); no certified measurement:\n{}",
-        table::shown(&rows)
+        rows.shown()
     )
 }
 

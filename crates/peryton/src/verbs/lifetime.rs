@@ -260,7 +260,7 @@ fn shown(rows: &[Lifetime]) -> String {
     line("mean latency, ms", &|row| table::number(row.mean_latency_ms));
     line("mean latency by bytes, ms", &|row| table::number(row.mean_latency_by_bytes_ms));
     line("latency over lifetime, ms/year", &|row| table::optional(row.latency_over_lifetime));
-    table::shown(&shown)
+    shown.shown()
 }
 
 fn small(value: impl Display + Into<f64>) -> String {

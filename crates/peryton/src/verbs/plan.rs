@@ -20,7 +20,8 @@ use crate::{
     lifetime_told::lifetime_told,
     output, page,
     replay_args::ArrivalArgs,
-    table, terminal,
+    table::{self, Column, Table},
+    terminal,
     trace_args::{self, Counted, TraceArgs},
 };
 
@@ -354,21 +355,12 @@ const MOST_ROWS: usize = 12;
 
 fn shown_designs(plan: &Plan) -> String {
     let ownership = format!("USD in\n{} y", table::number(plan.account.years));
-    let header = [
-        "design",
-        "meets",
-        "USD",
-        ownership.as_str(),
-        "mean ms",
-        "p99 ms",
-        "lifetime\nyears",
-        "W",
-        "regression\nmean ms",
-        "\nerror %",
-        "\nyears",
-        "\nerror %",
-    ];
-    let mut rows = table::figures(&header);
+    let figures = |(title, matters)| Column::figures(title, matters);
+    let mut header = vec![Column::text("design", 9)];
+    header.extend([("meets", 9), ("USD", 9), (ownership.as_str(), 5), ("mean ms", 8), ("p99 ms", 6)].map(figures));
+    header.extend([("lifetime\nyears", 7), ("W", 6), ("regression\nmean ms", 4)].map(figures));
+    header.extend([("\nerror %", 3), ("\nyears", 2), ("\nerror %", 1)].map(figures));
+    let mut rows = Table::of(header);
     let error = |value: f64| format!("{:+.0}", value * 100.0);
     for found in plan.simulated.iter().take(MOST_ROWS) {
         let metrics = &found.metrics;
@@ -392,7 +384,7 @@ fn shown_designs(plan: &Plan) -> String {
             off.and_then(|one| one.lifetime_years).map_or_else(|| table::NONE.to_owned(), error),
         ]);
     }
-    let mut text = table::shown(&rows);
+    let mut text = rows.shown();
     if plan.simulated.iter().take(MOST_ROWS).any(|found| !found.meets) {
         text += "n×: the factor by which the design misses a budget\n";
     }
@@ -436,7 +428,7 @@ fn shown_budgets(plan: &Plan) -> String {
     } else {
         ""
     };
-    format!("\n{}{mark}", table::shown(&rows))
+    format!("\n{}{mark}", rows.shown())
 }
 
 fn shown_regression(plan: &Plan) -> String {
@@ -489,5 +481,5 @@ fn shown_models(models: &[capacity::ModelQuality]) -> String {
             fitted.dropped.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "),
         ]);
     }
-    table::shown(&rows)
+    rows.shown()
 }

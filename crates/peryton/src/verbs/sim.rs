@@ -25,7 +25,7 @@ use crate::{
     output, page,
     replay_args::ReplayArgs,
     sensitivity,
-    table::{self, Column},
+    table::{self, Column, Table},
     terminal,
     trace_args::{self, Counted, TraceArgs},
 };
@@ -73,9 +73,6 @@ pub struct Args {
     /// Which sample of this share: another seed gives another one
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
     sample_seed: u64,
-    /// Show all columns of the table, however wide the terminal is
-    #[arg(long)]
-    wide: bool,
     /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes
     #[arg(long)]
     sensitivity: bool,
@@ -181,8 +178,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if [&args.json, &args.csv].into_iter().flatten().any(|path| output::is_stdout(path)) {
         return Ok(());
     }
-    let width = if args.wide { None } else { terminal::own_columns() };
-    let mut text = shown(&reports, width) + &sampled(&reports) + &shown_logs(&reports);
+    let mut text = shown(&reports) + &sampled(&reports) + &shown_logs(&reports);
     let estimated = reports.iter().flat_map(|report| report.estimated_values.clone()).collect();
     text += &sensitivity::estimates(&estimated, args.sensitivity);
     text += &rests.map_or_else(String::new, |rests| rests.shown());
@@ -348,12 +344,15 @@ const COSTS: &[(&str, u8)] = &[
     ("\nphysical", 4),
 ];
 
-/// The table, no wider than this, and what is beneath it.
-fn shown(reports: &[Report], width: Option<usize>) -> String {
+/// The table, and what is beneath it.
+fn shown(reports: &[Report]) -> String {
     let flushes = reports.iter().any(|report| report.latency_us.flush.is_some());
     let header = [RATES, RESPONSES, if flushes { FLUSHES } else { &[] }, COSTS].concat();
-    let column = |&(title, matters): &(&str, u8)| Column { title: title.to_owned(), matters, cells: Vec::new() };
-    let mut columns: Vec<Column> = header.iter().map(column).collect();
+    let column = |(index, &(title, matters)): (usize, &(&str, u8))| match index {
+        0 => Column::names(title, matters),
+        _ => Column::figures(title, matters),
+    };
+    let mut table = Table::of(header.iter().enumerate().map(column).collect());
     for report in reports {
         let mut row = vec![report.design.clone(), table::optional(report.iops), table::optional(report.mib_per_s)];
         let response = &report.latency_us;
@@ -374,13 +373,9 @@ fn shown(reports: &[Report], width: Option<usize>) -> String {
         row.push(table::optional(report.lifetime_years));
         row.push(table::optional(report.lifetime_rated_years));
         row.push(table::optional(report.lifetime_physical_years));
-        columns.iter_mut().zip(row).for_each(|(column, cell)| column.cells.push(cell));
+        table.add_row(row);
     }
-    let (mut text, left_out) = table::fitting(&columns, width);
-    if left_out > 0 {
-        text += &format!("{left_out} columns more with --wide\n");
-    }
-    text + &notes(reports, flushes)
+    table.shown() + &notes(reports, flushes)
 }
 
 /// Notes below the table: the basis of the figures, and warnings.
@@ -470,7 +465,7 @@ fn sampled(reports: &[Report]) -> String {
     let percent = |share: f64| table::number(share * 100.0);
     format!(
         "\n{}\nby a sample of {} % of the regions of {} ({} % of the requests); {:.0} % of such intervals contain the figure of the whole\n",
-        table::shown(&table),
+        table.shown(),
         percent(first.share),
         Bytes(first.region_bytes),
         percent(first.requests_share),
@@ -529,7 +524,7 @@ fn shown_logs(reports: &[Report]) -> String {
             table.add_row(row(name, savings, emptied, volume.read_penalty, stats, &volume.ftl_bounds));
         }
     }
-    if table.row_count() == 0 { String::new() } else { format!("\n{}", table::shown(&table)) }
+    if table.is_empty() { String::new() } else { format!("\n{}", table.shown()) }
 }
 
 /// Mean, median and p99; the page and the JSON have the other percentiles.

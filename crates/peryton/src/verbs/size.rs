@@ -20,7 +20,7 @@ use crate::{
     figure_arg::figures,
     output, page,
     replay_args::ReplayArgs,
-    table::{self, Column},
+    table::{self, Column, Table},
     terminal,
     trace_args::{self, Counted, TraceArgs},
 };
@@ -75,9 +75,6 @@ pub struct Args {
     /// Write the curve as a self-contained HTML page to a file (- for standard output, in place of the table)
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
-    /// Show all columns of the table, however wide the terminal is
-    #[arg(long)]
-    wide: bool,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -133,7 +130,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match to_stdout.first() {
         Some(&"--json") => output::print_json(&curve),
         Some(_) => Ok(()),
-        None => output::print(&shown(&curve, if args.wide { None } else { Some(terminal::columns()) })),
+        None => output::print(&shown(&curve)),
     }
 }
 
@@ -158,15 +155,10 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
 }
 
 /// The table, a plot and what to make of them.
-fn shown(curve: &SizeCurve, width: Option<usize>) -> String {
-    let (text, left_out) = table::fitting(&columns(curve), width);
-    let mut text = text;
-    text += "* enough (• below); = the design's size";
-    if left_out > 0 {
-        text += &format!("; {left_out} columns more with --wide");
-    }
-    text += "\n\n";
-    text += &plot::of(curve, width.unwrap_or_else(terminal::columns));
+fn shown(curve: &SizeCurve) -> String {
+    let mut text = rows(curve).shown();
+    text += "* enough (• below); = the design's size\n\n";
+    text += &plot::of(curve, terminal::columns());
     for sentence in &curve.verdict {
         text += &format!("{sentence}.\n");
     }
@@ -189,8 +181,8 @@ fn shown(curve: &SizeCurve, width: Option<usize>) -> String {
 /// A column: its title, how much it matters, and its figures.
 type Figures = (&'static str, u8, fn(&SizePoint) -> Option<String>);
 
-/// The columns. Those that matter least are left out first where there is no room.
-fn columns(curve: &SizeCurve) -> Vec<Column> {
+/// The table.
+fn rows(curve: &SizeCurve) -> Table {
     const FIGURES: &[Figures] = &[
         ("hit\n%", 8, |point| point.metrics.fast_hit_ratio.map(|share| table::percent(Some(share)))),
         ("avoidable\nmiss %", 7, |point| point.avoidable_miss_ratio.map(|share| table::percent(Some(share)))),
@@ -211,15 +203,12 @@ fn columns(curve: &SizeCurve) -> Vec<Column> {
         let own = if point.size_bytes == curve.design_bytes { " =" } else { "" };
         format!("{}{mark}{own}", point.size())
     };
-    let first =
-        Column { title: curve.device.clone(), matters: u8::MAX, cells: curve.points.iter().map(size).collect() };
-    let figures = FIGURES.iter().filter_map(|(title, matters, figure)| {
-        let cells: Vec<Option<String>> = curve.points.iter().map(figure).collect();
-        cells.iter().any(Option::is_some).then(|| Column {
-            title: (*title).to_owned(),
-            matters: *matters,
-            cells: cells.into_iter().map(|cell| cell.unwrap_or_else(|| table::NONE.to_owned())).collect(),
-        })
-    });
-    std::iter::once(first).chain(figures).collect()
+    let first = Column::names(curve.device.clone(), u8::MAX);
+    let figures = FIGURES.iter().map(|(title, matters, _)| Column::figures(*title, *matters));
+    let mut table = Table::of(std::iter::once(first).chain(figures).collect());
+    for point in &curve.points {
+        let cells = FIGURES.iter().map(|(_, _, figure)| figure(point).unwrap_or_else(|| table::NONE.to_owned()));
+        table.add_row(std::iter::once(size(point)).chain(cells));
+    }
+    table.without_empty_columns()
 }

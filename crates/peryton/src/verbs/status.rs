@@ -236,5 +236,5 @@ fn shown(status: &Value) -> String {
             device["path"].as_str().unwrap_or("-").to_owned(),
         ]);
     }
-    format!("{}\n{}{}", lines.join("\n"), table::shown(&traffic), table::shown(&devices))
+    format!("{}\n{}{}", lines.join("\n"), traffic.shown(), devices.shown())
 }

@@ -17,7 +17,8 @@ use crate::{
     figure_arg::figures,
     output, page,
     replay_args::ReplayArgs,
-    table, terminal,
+    table::{self, Column, Table},
+    terminal,
     trace_args::{Counted, TraceArgs},
 };
 
@@ -206,9 +207,11 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
         for changed in &tuned.changed {
             settings.add_row([&changed.knob, &changed.from, &changed.to]);
         }
-        text += &(table::shown(&settings) + "\n");
+        text += &(settings.shown() + "\n");
     }
-    let mut figures = table::figures(&["figure", "design", "tuned", "change", "bound"]);
+    let figure = |title| Column::figures(title, 1);
+    let (names, bounds) = (Column::names("figure", 1), Column::text("bound", 1));
+    let mut figures = Table::of(vec![names, figure("design"), figure("tuned"), figure("change"), bounds]);
     for &metric in Metric::ALL {
         let (before, after) = (metric.of(&tuned.before), metric.of(&tuned.after));
         let bound = args.subject_to.0.iter().find(|bound| bound.metric == metric);
@@ -226,7 +229,7 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
         let bound = bound.map_or_else(String::new, |bound| bound_shown(bound, &tuned.after));
         figures.add_row([format!("{metric}{mark}"), show(before), show(after), change, bound]);
     }
-    text += &table::shown(&figures);
+    text += &figures.shown();
     text += &format!("\n* what was to be {}; {}", best_word(args.objective), effort(tuned));
     text += &format!(
         "Measured on {} requests of {}; trace {}, Peryton {}.\n",

@@ -85,5 +85,5 @@ fn shown(devices: &[BlockDevice]) -> String {
             device.design.display().to_string(),
         ]);
     }
-    table::shown(&rows)
+    rows.shown()
 }

@@ -4,7 +4,10 @@ use peryton_plan::capacity::{FILL_LIMIT, FillLimit, Plan, Protection, Spares, Ti
 use peryton_sim::Redundancy;
 use peryton_units::Nanos;
 
-use crate::{failure::Failure, table};
+use crate::{
+    failure::Failure,
+    table::{self, Column, Table},
+};
 
 /// What every design keeps for the day when devices fail.
 #[derive(Debug, clap::Args)]
@@ -67,20 +70,13 @@ fn percent(share: f64) -> String {
 pub(super) fn shown(plan: &Plan) -> String {
     let Some(first) = plan.chosen().next() else { return String::new() };
     let loss = format!("loss in\n{} y, %", table::number(first.failures.years));
-    let header = [
-        "if devices fail",
-        "tier",
-        "redundancy",
-        "devices\nfor data",
-        "spares",
-        "AFR\n%",
-        "failures\na year",
-        "rebuild\nhours",
-        loss.as_str(),
-        "sector\nloss, %",
-        "what is lost",
-    ];
-    let mut rows = table::text(&header);
+    let column = |(title, matters)| Column::names(title, matters);
+    let mut header = vec![Column::text("if devices fail", 9)];
+    header.extend([("tier", 8), ("redundancy", 6), ("devices\nfor data", 4), ("spares", 3)].map(column));
+    header.extend([("AFR\n%", 7), ("failures\na year", 5), ("rebuild\nhours", 1)].map(column));
+    header.extend([(loss.as_str(), 8), ("sector\nloss, %", 2)].map(column));
+    header.push(Column::text("what is lost", 7));
+    let mut rows = Table::of(header);
     for found in plan.chosen() {
         for (tier, bought) in found.failures.tiers.iter().zip(&found.devices) {
             let afr = tier.afr.map_or_else(|| table::NONE.to_owned(), percent);
@@ -99,7 +95,7 @@ pub(super) fn shown(plan: &Plan) -> String {
             ]);
         }
     }
-    let mut text = format!("\n{}", table::shown(&rows));
+    let mut text = format!("\n{}", rows.shown());
     if plan.chosen().flat_map(|found| &found.failures.tiers).any(|tier| tier.afr_estimated) {
         text += "* an estimated failure rate: give the one of your own devices with --afr NAME=PERCENT\n";
     }

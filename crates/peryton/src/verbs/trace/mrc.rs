@@ -107,7 +107,7 @@ fn shown(rows: &[CurveRow]) -> String {
             let error = sampled.then(|| four(*sampling_error));
             shown.add_row([size.to_string()].into_iter().chain(cells).chain(error));
         }
-        return table::shown(&shown);
+        return shown.shown();
     }
     let errors = curves.iter().find(|curve| curve[0].sampling_error.is_some());
     let names = curves.iter().map(|curve| curve[0].replacement.name());
@@ -118,5 +118,5 @@ fn shown(rows: &[CurveRow]) -> String {
         let error = errors.map(|curve| four(curve[index].sampling_error));
         shown.add_row([size.to_string()].into_iter().chain(cells).chain(error));
     }
-    table::shown(&shown)
+    shown.shown()
 }
