@@ -59,7 +59,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn every_live_unit_has_one_place(
-        ftl in prop::sample::select(vec!["page", "demand-cached", "ideal", "block-mapped", "log-block"]),
+        ftl in prop::sample::select(vec!["page", "demand-cached", "ideal", "block-mapped", "log-block", "shared-log"]),
         collection in prop::sample::select(vec!["greedy", "cost_benefit"]),
         precondition in prop::sample::select(vec!["fresh", "sequential", "random"]),
         buffer in prop::sample::select(vec!["0B", "64KiB", "1MiB"]),
@@ -131,7 +131,7 @@ proptest! {
 
 #[test]
 fn a_device_full_of_live_data_goes_on_working() {
-    for ftl in ["page", "demand-cached", "block-mapped", "log-block"] {
+    for ftl in ["page", "demand-cached", "block-mapped", "log-block", "shared-log"] {
         let parameters = parameters(ftl, "greedy", "sequential", "64KiB", (2, 2, 1, 8));
         let size = Bytes::mib(8);
         let mut flash = Flash::new(&parameters, size, size, 1).unwrap();

@@ -157,7 +157,7 @@ fn block_mapping_pays_for_random_writes_and_a_log_softens_it() {
         let amplification = stats.nand_bytes_written.unwrap().0 as f64 / stats.bytes_written.0 as f64;
         (amplification, stats.erases.unwrap())
     };
-    for ftl in ["page", "ideal", "block-mapped", "log-block"] {
+    for ftl in ["page", "ideal", "block-mapped", "log-block", "shared-log"] {
         let (sequential, erases) = cost(ftl, false);
         assert!((0.99..1.05).contains(&sequential), "{ftl}: sequential writes cost {sequential}");
         assert!((200..=270).contains(&erases), "{ftl}: 256 blocks were overwritten, {erases} erased");

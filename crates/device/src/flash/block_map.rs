@@ -5,14 +5,12 @@ use rand_pcg::Pcg64Mcg;
 
 use super::{
     array::{Operations, Untimed},
-    blocks::{Blocks, State},
+    block_pool::{BlockPool, NONE},
     counts::{Fragmentation, FtlStats, Merges},
     layer::TranslationLayer,
     open_stripe::{OpenStripe, Programmed, both},
     parameters::{FlashParameters, Geometry, Mapping, Precondition},
 };
-
-const NONE: u32 = u32::MAX;
 
 /// A block that takes the overwrites of one logical block until they are merged.
 #[derive(Clone, Debug)]
@@ -29,14 +27,7 @@ struct Log {
     slots: Vec<u32>,
 }
 
-#[derive(Clone, Debug)]
-struct Die {
-    free: Vec<u32>,
-    logs: Vec<Log>,
-}
-
-/// The layers that map whole blocks. Addresses are striped over the dies; on each die a logical block is the run of
-/// addresses that fill one physical block.
+/// Two layers that map whole blocks, in which a log belongs to one logical block.
 ///
 /// * Block-mapped: a unit has one place in its block. A unit that cannot be appended there goes to a replacement block,
 ///   together with the units before it and, at the merge, those after it. A random write costs a block.
@@ -45,7 +36,7 @@ struct Die {
 ///   merge).
 #[derive(Clone, Debug)]
 pub(super) struct BlockMap {
-    g: Geometry,
+    pool: BlockPool,
     in_any_order: bool,
     /// Physical block of each logical block, by die.
     data: Vec<u32>,
@@ -53,14 +44,14 @@ pub(super) struct BlockMap {
     next: Vec<u32>,
     /// The log of each logical block, as an index into its die's.
     log_of: Vec<u32>,
-    logical_per_die: u32,
-    valid: Vec<u64>,
-    blocks: Blocks,
-    dies: Vec<Die>,
+    /// The logs of each die.
+    logs: Vec<Vec<Log>>,
     logs_per_die: usize,
     open: OpenStripe,
     clock: u64,
     unused_logs: Vec<Vec<u32>>,
+    /// The slots that a copy reads.
+    sources: Vec<u32>,
     /// Programmed ahead of time because a merge needed it.
     early: Programmed,
     merges: Merges,
@@ -68,66 +59,47 @@ pub(super) struct BlockMap {
 
 impl BlockMap {
     pub fn new(p: &FlashParameters, g: Geometry) -> BlockMap {
-        let logical_per_die = g.units.div_ceil(g.dies * g.block_units);
-        let logical = (logical_per_die * g.dies) as usize;
+        let pool = BlockPool::new(g);
+        let logical = pool.logical() as usize;
         let in_any_order = p.ftl == Mapping::LogBlock;
-        let wanted = if in_any_order { (f64::from(logical_per_die) * p.log_blocks).ceil() as u32 } else { 2 };
-        let logs = wanted.clamp(1, g.blocks_per_die - logical_per_die - 2);
-        let dies = (0..g.dies).map(|die| {
-            let first = die * g.blocks_per_die;
-            Die { free: (first..first + g.blocks_per_die).rev().collect(), logs: Vec::with_capacity(logs as usize) }
-        });
+        let wanted = if in_any_order { (f64::from(pool.logical_per_die) * p.log_blocks).ceil() as u32 } else { 2 };
+        let logs = wanted.clamp(1, pool.spare_per_die());
         BlockMap {
-            g,
+            pool,
             in_any_order,
             data: vec![NONE; logical],
             next: vec![0; logical],
             log_of: vec![NONE; logical],
-            logical_per_die,
-            valid: vec![0; (g.slots() as usize).div_ceil(64)],
-            blocks: Blocks::new(g.blocks()),
-            dies: dies.collect(),
+            logs: (0..g.dies).map(|_| Vec::with_capacity(logs as usize)).collect(),
             logs_per_die: logs as usize,
             open: OpenStripe::default(),
             clock: 0,
             unused_logs: Vec::new(),
+            sources: Vec::new(),
             early: None,
             merges: Merges::default(),
         }
     }
 
-    /// Die, logical block (counted over all dies) and unit within it.
-    #[inline]
-    fn place(&self, unit: u32) -> (u32, u32, u32) {
-        let stripe = unit / self.g.stripe_units;
-        let die = stripe % self.g.dies;
-        let on_die = stripe / self.g.dies * self.g.stripe_units + unit % self.g.stripe_units;
-        (die, die * self.logical_per_die + on_die / self.g.block_units, on_die % self.g.block_units)
-    }
-
-    fn is_valid(&self, slot: u32) -> bool {
-        self.valid[slot as usize / 64] >> (slot % 64) & 1 == 1
-    }
-
     fn log(&self, die: u32, logical: u32) -> Option<&Log> {
         match self.log_of[logical as usize] {
             NONE => None,
-            index => Some(&self.dies[die as usize].logs[index as usize]),
+            index => Some(&self.logs[die as usize][index as usize]),
         }
     }
 
     fn find(&self, die: u32, logical: u32, offset: u32) -> Option<u32> {
         let logged = self.log(die, logical).map_or(NONE, |log| log.slots[offset as usize]);
-        if logged != NONE && self.is_valid(logged) {
+        if logged != NONE && self.pool.is_valid(logged) {
             return Some(logged);
         }
         let data = self.data[logical as usize];
-        let slot = (data != NONE).then(|| data * self.g.block_units + offset)?;
-        self.is_valid(slot).then_some(slot)
+        let slot = (data != NONE).then(|| data * self.pool.g.block_units + offset)?;
+        self.pool.is_valid(slot).then_some(slot)
     }
 
     pub fn locate(&self, unit: u32) -> Option<u32> {
-        let (die, logical, offset) = self.place(unit);
+        let (die, logical, offset) = self.pool.place(unit);
         self.find(die, logical, offset)
     }
 
@@ -136,7 +108,7 @@ impl BlockMap {
     }
 
     pub fn die_of(&self, slot: u32) -> u32 {
-        slot / (self.g.block_units * self.g.blocks_per_die)
+        self.pool.die_of(slot)
     }
 
     pub fn pending(&self) -> u32 {
@@ -147,26 +119,15 @@ impl BlockMap {
         self.open.flush(flash)
     }
 
-    fn set_valid(&mut self, slot: u32) {
-        debug_assert!(!self.is_valid(slot), "slot {slot} is written once between erases");
-        self.valid[slot as usize / 64] |= 1 << (slot % 64);
-        self.blocks.add_valid(slot / self.g.block_units, 1);
-    }
-
-    fn invalidate(&mut self, slot: u32) {
-        self.valid[slot as usize / 64] &= !(1 << (slot % 64));
-        self.blocks.remove_valid(self.g.block_of(slot), 1);
-    }
-
     pub fn discard(&mut self, unit: u32) {
-        let (die, logical, offset) = self.place(unit);
+        let (die, logical, offset) = self.pool.place(unit);
         if let Some(slot) = self.find(die, logical, offset) {
-            self.invalidate(slot);
+            self.pool.invalidate(slot);
         }
     }
 
     pub fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
-        let (die, logical, offset) = self.place(unit);
+        let (die, logical, offset) = self.pool.place(unit);
         let old = self.find(die, logical, offset);
         if old.is_some_and(|slot| self.open.holds(slot)) {
             return None;
@@ -175,26 +136,26 @@ impl BlockMap {
         let slot = self.slot_for(die, logical, offset, flash);
         // The old place is given up only now, because the merge above may have moved it.
         if let Some(old) = self.find(die, logical, offset) {
-            self.invalidate(old);
+            self.pool.invalidate(old);
         }
         let index = self.log_of[logical as usize];
         if index != NONE {
-            let log = &mut self.dies[die as usize].logs[index as usize];
-            if slot / self.g.block_units == log.block {
+            let log = &mut self.logs[die as usize][index as usize];
+            if slot / self.pool.g.block_units == log.block {
                 log.slots[offset as usize] = slot;
             }
         }
-        self.set_valid(slot);
+        self.pool.set_valid(slot);
         let early = self.early.take();
-        both(early, self.open.write(die, slot, self.g.stripe_units, flash))
+        both(early, self.open.write(die, slot, self.pool.g.stripe_units, flash))
     }
 
     /// The slot that the next copy of a unit goes to.
     fn slot_for(&mut self, die: u32, logical: u32, offset: u32, flash: &mut impl Operations) -> u32 {
-        let units = self.g.block_units;
+        let units = self.pool.g.block_units;
         if self.log_of[logical as usize] == NONE {
             if self.data[logical as usize] == NONE {
-                self.data[logical as usize] = self.take_free(die);
+                self.data[logical as usize] = self.pool.take_free(die);
                 self.next[logical as usize] = 0;
             }
             if offset >= self.next[logical as usize] {
@@ -215,7 +176,7 @@ impl BlockMap {
             self.copy_into_log(die, logical, offset, flash);
         }
         let index = self.log_of[logical as usize] as usize;
-        let log = &mut self.dies[die as usize].logs[index];
+        let log = &mut self.logs[die as usize][index];
         log.used_at = self.clock;
         let slot = if self.in_any_order { log.next } else { offset };
         log.in_order &= slot == offset;
@@ -224,39 +185,39 @@ impl BlockMap {
     }
 
     fn open_log(&mut self, die: u32, logical: u32, flash: &mut impl Operations) {
-        if self.dies[die as usize].logs.len() == self.logs_per_die {
-            let oldest = self.dies[die as usize].logs.iter().min_by_key(|log| log.used_at);
+        if self.logs[die as usize].len() == self.logs_per_die {
+            let oldest = self.logs[die as usize].iter().min_by_key(|log| log.used_at);
             let oldest = oldest.expect("there is room for at least one log").logical;
             self.merge(die, oldest, flash);
         }
-        let block = self.take_free(die);
-        let mut slots = self.unused_logs.pop().unwrap_or_else(|| vec![NONE; self.g.block_units as usize]);
+        let block = self.pool.take_free(die);
+        let mut slots = self.unused_logs.pop().unwrap_or_else(|| vec![NONE; self.pool.g.block_units as usize]);
         slots.fill(NONE);
-        self.log_of[logical as usize] = self.dies[die as usize].logs.len() as u32;
+        self.log_of[logical as usize] = self.logs[die as usize].len() as u32;
         let log = Log { logical, block, next: 0, in_order: true, used_at: self.clock, slots };
-        self.dies[die as usize].logs.push(log);
+        self.logs[die as usize].push(log);
     }
 
     /// Copies the units of the data block from the log's end to `until` into the log, each to its own place.
     fn copy_into_log(&mut self, die: u32, logical: u32, until: u32, flash: &mut impl Operations) {
         let index = self.log_of[logical as usize] as usize;
-        let log = &self.dies[die as usize].logs[index];
+        let log = &self.logs[die as usize][index];
         let (from, block) = (log.next, log.block);
         let data = self.data[logical as usize];
         self.copy(
             die,
             from..until,
             |map, offset| {
-                let old = (data != NONE).then(|| data * map.g.block_units + offset);
-                old.filter(|&slot| map.is_valid(slot))
+                let old = (data != NONE).then(|| data * map.pool.g.block_units + offset);
+                old.filter(|&slot| map.pool.is_valid(slot))
             },
             block,
             flash,
         );
-        let log = &mut self.dies[die as usize].logs[index];
+        let log = &mut self.logs[die as usize][index];
         for offset in from..until {
-            let slot = block * self.g.block_units + offset;
-            if self.valid[slot as usize / 64] >> (slot % 64) & 1 == 1 {
+            let slot = block * self.pool.g.block_units + offset;
+            if self.pool.is_valid(slot) {
                 log.slots[offset as usize] = slot;
             }
         }
@@ -267,37 +228,28 @@ impl BlockMap {
     fn copy(
         &mut self,
         die: u32,
-        offsets: std::ops::Range<u32>,
+        offsets: Range<u32>,
         source: impl Fn(&BlockMap, u32) -> Option<u32>,
         target: u32,
         flash: &mut impl Operations,
     ) {
-        let stripe_units = self.g.stripe_units;
-        let mut in_stripe = 0;
-        for offset in offsets.clone() {
-            if let Some(old) = source(self, offset) {
-                self.invalidate(old);
-                self.set_valid(target * self.g.block_units + offset);
-                in_stripe += 1;
-            }
-            if in_stripe > 0 && ((offset + 1).is_multiple_of(stripe_units) || offset + 1 == offsets.end) {
-                flash.fetch(die, in_stripe);
-                flash.program_moved(die, in_stripe);
-                self.merges.units_copied += u64::from(in_stripe);
-                in_stripe = 0;
-            }
-        }
+        let mut sources = std::mem::take(&mut self.sources);
+        sources.clear();
+        sources.extend(offsets.clone().map(|offset| source(self, offset).unwrap_or(NONE)));
+        let copied = self.pool.copy(die, offsets.start, &sources, target, flash);
+        self.merges.units_copied += u64::from(copied);
+        self.sources = sources;
     }
 
     /// Makes one data block of a logical block's data and log.
     fn merge(&mut self, die: u32, logical: u32, flash: &mut impl Operations) {
         // Buffered units may belong to a block that is about to be erased.
         self.early = both(self.early.take(), self.open.flush(flash));
-        let units = self.g.block_units;
+        let units = self.pool.g.block_units;
         let index = self.log_of[logical as usize] as usize;
         let old_data = self.data[logical as usize];
         let (in_order, block) = {
-            let log = &self.dies[die as usize].logs[index];
+            let log = &self.logs[die as usize][index];
             (log.in_order, log.block)
         };
         let last = (0..units).rev().find(|&offset| self.find(die, logical, offset).is_some());
@@ -311,19 +263,19 @@ impl BlockMap {
             block
         } else {
             self.merges.full += 1;
-            let target = self.take_free(die);
+            let target = self.pool.take_free(die);
             self.copy(die, 0..end, |map, offset| map.find(die, logical, offset), target, flash);
-            self.release(die, block, flash);
+            self.pool.release(die, block, flash);
             target
         };
-        let next = if in_order { self.dies[die as usize].logs[index].next } else { end };
+        let next = if in_order { self.logs[die as usize][index].next } else { end };
         if old_data != NONE {
-            self.release(die, old_data, flash);
+            self.pool.release(die, old_data, flash);
         }
         self.data[logical as usize] = kept;
         self.next[logical as usize] = next;
         self.log_of[logical as usize] = NONE;
-        let logs = &mut self.dies[die as usize].logs;
+        let logs = &mut self.logs[die as usize];
         let log = logs.swap_remove(index);
         if let Some(moved) = logs.get(index) {
             self.log_of[moved.logical as usize] = index as u32;
@@ -331,29 +283,8 @@ impl BlockMap {
         self.unused_logs.push(log.slots);
     }
 
-    fn release(&mut self, die: u32, block: u32, flash: &mut impl Operations) {
-        self.blocks.set_state(block, State::Victim);
-        self.blocks.erase(block);
-        flash.erase(die);
-        self.dies[die as usize].free.push(block);
-    }
-
-    /// The least worn free block.
-    fn take_free(&mut self, die: u32) -> u32 {
-        let free = &mut self.dies[die as usize].free;
-        let least = free.iter().enumerate().rev().min_by_key(|&(_, &block)| self.blocks.erase_count(block));
-        let index = least.expect("logs are few enough to leave a block for a merge").0;
-        let block = free.swap_remove(index);
-        self.blocks.open(block);
-        block
-    }
-
-    pub fn blocks(&self) -> &Blocks {
-        &self.blocks
-    }
-
     pub fn fragmentation(&self) -> Fragmentation {
-        self.blocks.fragmentation(self.g.block_units)
+        self.pool.blocks.fragmentation(self.pool.g.block_units)
     }
 
     pub fn merges(&self) -> Merges {
@@ -366,25 +297,18 @@ impl BlockMap {
     }
 
     pub fn forget_wear(&mut self) {
-        self.blocks.forget_wear();
+        self.pool.blocks.forget_wear();
     }
 
     /// Panics if a unit is lost, doubled, or counted wrong. For tests.
     pub fn check(&self) {
         let mut live = 0;
-        for unit in 0..self.g.units {
+        for unit in 0..self.pool.g.units {
             live += u64::from(self.locate(unit).is_some());
         }
-        let bits: u64 = self.valid.iter().map(|word| u64::from(word.count_ones())).sum();
-        assert_eq!(bits, live, "every valid slot belongs to one unit");
-        let counted: u64 = (0..self.g.blocks()).map(|block| u64::from(self.blocks.valid(block))).sum();
-        assert_eq!(counted, live, "the counts of the blocks");
-        for die in &self.dies {
-            for &block in &die.free {
-                assert_eq!(self.blocks.state(block), State::Free, "block {block} is on the free list");
-                assert_eq!(self.blocks.valid(block), 0, "free block {block} holds no data");
-            }
-            for (index, log) in die.logs.iter().enumerate() {
+        self.pool.check(live);
+        for logs in &self.logs {
+            for (index, log) in logs.iter().enumerate() {
                 assert_eq!(
                     self.log_of[log.logical as usize] as usize, index,
                     "logs and logical blocks name each other"
@@ -433,7 +357,7 @@ impl TranslationLayer for BlockMap {
     }
 
     fn wear(&self) -> (u32, u32) {
-        self.blocks().wear()
+        self.pool.blocks.wear()
     }
 
     fn forget_wear(&mut self) {

@@ -9,6 +9,7 @@ use super::{
     block_map::BlockMap,
     cached_map::CachedMap,
     counts::FtlStats,
+    fast_map::FastMap,
     ideal::Ideal,
     open_stripe::Programmed,
     page_map::PageMap,
@@ -244,4 +245,5 @@ layers! {
     Cached(CachedMap) = DemandCached;
     Ideal(Ideal) = Ideal;
     Block(BlockMap) = BlockMapped | LogBlock;
+    Fast(FastMap) = SharedLog;
 }

@@ -2,11 +2,13 @@
 
 mod array;
 mod block_map;
+mod block_pool;
 mod blocks;
 mod buffer;
 mod cached_map;
 mod counts;
 mod divisor;
+mod fast_map;
 mod ideal;
 mod images;
 mod layer;

@@ -20,8 +20,12 @@ pub enum Mapping {
     Ideal,
     /// A logical block is stored in one physical block; a unit that cannot be appended causes a merge.
     BlockMapped,
-    /// Block-mapped, with a few log blocks that absorb overwrites in any order until a merge (BAST).
+    /// Block-mapped, with a few log blocks that absorb overwrites in any order until a merge (BAST). A log belongs to one
+    /// logical block.
     LogBlock,
+    /// Block-mapped, with one log for a stream of overwrites on each die, and logs that all logical blocks share (FAST).
+    #[serde(alias = "fast")]
+    SharedLog,
 }
 
 /// The block that garbage collection chooses.
@@ -129,7 +133,7 @@ pub struct FlashParameters {
     /// The translation layer.
     #[serde(default)]
     pub ftl: Mapping,
-    /// Log blocks of a `log-block` layer, as a share of the data blocks.
+    /// Log blocks of a `log-block` or `shared-log` layer, as a share of the data blocks.
     #[serde(default = "log_share")]
     pub log_blocks: f64,
     /// RAM for the entries of a `demand-cached` map, 8 bytes each.
