@@ -102,7 +102,7 @@ impl Fixed {
                 return range(key, watts.to_string(), "watts from 0 up");
             }
         }
-        let draw = Draw { idle_w: p.idle_w, busy_w: p.active_w - p.idle_w, standby_w: p.standby_w };
+        let draw = Draw { idle_w: p.idle_w, busy_w: p.active_w - p.idle_w, standby_w: p.standby_w, linger: 0 };
         Ok(Fixed { parameters: p.clone(), meter: Meter::new(draw), begun: 0, free: vec![0; p.parallelism as usize] })
     }
 

@@ -392,9 +392,13 @@ impl Profile {
     /// As [`Profile::build`].
     pub fn build_from(&self, used: Option<Bytes>, seed: u64, images: Option<&Images>) -> Result<Device, ProfileError> {
         let fail = |source: BuildError| ProfileError::Build { name: self.name.clone(), source };
-        let used = used.unwrap_or(self.capacity);
-        if used == Bytes::ZERO || used > self.capacity {
-            return Err(fail(BuildError::Used { used, capacity: self.capacity }));
+        let capacity = match &self.model {
+            Model::Disk(disk) => Bytes(self.capacity.0.saturating_sub(disk.begin.0)),
+            Model::Flash(_) | Model::Fixed(_) => self.capacity,
+        };
+        let used = used.unwrap_or(capacity);
+        if used == Bytes::ZERO || used > capacity {
+            return Err(fail(BuildError::Used { used, capacity }));
         }
         Ok(match &self.model {
             Model::Flash(flash) => {

@@ -325,3 +325,32 @@ proptest! {
         prop_assert!(stats.energy_j > 0.0 && stats.energy_j < end.as_s_f64() * 10.0 + 60.0 * f64::from(submitted));
     }
 }
+
+#[test]
+fn a_part_that_begins_in_the_middle_is_what_the_whole_disk_has_there() {
+    let begin = Bytes(4_999_999_488);
+    let mut whole = Disk::new(&parameters()).unwrap();
+    let mut part = Disk::new(&DiskParameters { begin, ..parameters() }).unwrap();
+    assert_eq!(part.capacity() + begin, whole.capacity());
+    let (mut now, mut seed) = (0, 88_172_645_463_325_252);
+    // The arm comes from the outermost track once; afterwards both are at the same place.
+    let mut first = true;
+    for _ in 0..2_000 {
+        let (op, at) = (
+            if random(&mut seed).is_multiple_of(3) { Op::Write } else { Op::Read },
+            random(&mut seed) % 4_000_000 * 512,
+        );
+        let ends = (done(&mut whole, now, io(op, begin.0 + at, 8192)), done(&mut part, now, io(op, at, 8192)));
+        assert!(first || ends.0 == ends.1, "{ends:?}");
+        (first, now) = (false, ends.0.max(ends.1) + 20_000_000);
+    }
+    // 100 MB/s at the outer edge and 50 at the inner: 75 in the middle.
+    let mut rate = |disk: &mut Disk| {
+        let start = now;
+        now = done(disk, now, io(Op::Read, 0, 1 << 28));
+        f64::from(1 << 28) / (now - start) as f64 * 1e3
+    };
+    let mut outer = Disk::new(&parameters()).unwrap();
+    let (outer, middle) = (rate(&mut outer), rate(&mut part));
+    assert!((0.72..0.80).contains(&(middle / outer)), "{outer} and {middle} MB/s");
+}

@@ -309,3 +309,12 @@ fn spare_that_a_part_is_given_makes_the_drive_no_larger() {
     let spacious = profile.with_model(&overrides).unwrap();
     assert!((spacious.parts(part) * 5.0 - whole * (1.0 + spare)).abs() < 1e-6);
 }
+
+#[test]
+fn a_disk_has_no_more_room_than_there_is_after_its_begin() {
+    let begin: toml::Table = toml::from_str("begin = '19TB'").unwrap();
+    let profile = Profile::named("seagate-exos-x20-20tb").unwrap().with_model(&begin).unwrap();
+    let error = profile.build(Some(Bytes(2_000_000_000_000)), 1).unwrap_err().to_string();
+    assert!(error.contains("choose a size from 1B to"), "{error}");
+    assert!(profile.build(Some(Bytes(1_000_000_000_000)), 1).is_ok());
+}

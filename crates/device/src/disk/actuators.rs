@@ -71,7 +71,7 @@ impl TwoActuators {
             split: arms[0].capacity().0,
             arms,
             joins: Joins::default(),
-            meter: Meter::new(Draw { idle_w: 0.0, busy_w: 0.0, standby_w: 0.0 }),
+            meter: Meter::new(Draw { idle_w: 0.0, busy_w: 0.0, standby_w: 0.0, linger: 0 }),
             busy_from: None,
             reports: Vec::new(),
         })

@@ -81,6 +81,7 @@ pub struct Disk {
     queue: Option<CommandQueue>,
     decodes_ahead: bool,
     sector_shift: u32,
+    begin: Bytes,
 }
 
 impl Disk {
@@ -111,6 +112,7 @@ impl Disk {
             queue: choosing.then(|| CommandQueue::new(&parameters.queue)),
             decodes_ahead: parameters.queue.depth > 1,
             sector_shift: sector.trailing_zeros(),
+            begin: parameters.begin,
         })
     }
 
@@ -123,6 +125,7 @@ impl Disk {
     pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
         debug_assert!(io.at.0.checked_add(io.len.0).is_some_and(|end| end <= self.capacity().0), "{io:?} past the end");
         self.account.command(io);
+        let io = Io { at: io.at + self.begin, ..io };
         if self.queue.is_some() {
             self.enqueue(now.0, tag, io);
             return Accepted::Queued;
@@ -208,9 +211,9 @@ impl Disk {
         Bytes(self.write_cache.as_ref().map_or(0, |cache| cache.held(now.0)) << self.sector_shift)
     }
 
-    /// Addressable bytes.
+    /// Addressable bytes: those from `begin` on.
     pub fn capacity(&self) -> Bytes {
-        Bytes(self.mechanics.geometry.sectors << self.sector_shift)
+        Bytes((self.mechanics.geometry.sectors << self.sector_shift).saturating_sub(self.begin.0))
     }
 
     /// Number of cylinders, zones that hold data, and sectors on the outermost and innermost track.

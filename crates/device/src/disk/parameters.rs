@@ -21,6 +21,9 @@ pub struct DiskParameters {
     pub actuators: u32,
     /// Tracks that overlap, and what makes them writable anywhere; absent: conventional tracks.
     pub shingled: Option<ShingledParameters>,
+    /// The place on the disk where its used part begins, so that a part of a disk need not be the outermost tracks.
+    #[serde(default)]
+    pub begin: Bytes,
     /// Bytes per sector.
     #[serde(default = "sector")]
     pub sector: Bytes,
@@ -331,6 +334,12 @@ impl DiskParameters {
         }
         if !self.sector.0.is_power_of_two() || !(512..=65536).contains(&self.sector.0) {
             return range("sector", self.sector.to_string(), "512B, 4096B, or another power of two up to 64KiB");
+        }
+        if !self.begin.0.is_multiple_of(self.sector.0) {
+            return range("begin", self.begin.to_string(), "a multiple of the sector");
+        }
+        if self.begin > Bytes::ZERO && (self.actuators > 1 || self.shingled.is_some()) {
+            return range("begin", self.begin.to_string(), "0B for a disk that is shingled or has two actuators");
         }
         match (&self.tracks, self.zones.is_empty()) {
             (None, true) => return range("tracks", "absent".into(), "either a table 'tracks' or a list 'zones'"),

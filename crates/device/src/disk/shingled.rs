@@ -114,7 +114,7 @@ impl Shingled {
             rewritten: 0,
             waiting: VecDeque::new(),
             joins: Joins::default(),
-            meter: Meter::new(Draw { idle_w: 0.0, busy_w: 0.0, standby_w: 0.0 }),
+            meter: Meter::new(Draw { idle_w: 0.0, busy_w: 0.0, standby_w: 0.0, linger: 0 }),
             busy_from: None,
             ended: 0,
             asleep: false,

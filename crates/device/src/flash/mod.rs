@@ -178,7 +178,7 @@ impl Flash {
             buffer: (buffer_units > 0)
                 .then(|| Buffer::new(buffer_units.min(u64::from(u32::MAX / 2)) as u32, geometry.stripe_units)),
             power_loss_protection: p.power_loss_protection,
-            meter: Meter::new(Draw { idle_w: p.idle_w, busy_w: p.busy_w, standby_w: p.standby_w }),
+            meter: Meter::new(Draw { idle_w: p.idle_w, busy_w: p.busy_w, standby_w: p.standby_w, linger: p.linger.0 }),
             to_device: Timeline::default(),
             to_host: Timeline::default(),
             full_duplex: p.full_duplex,

@@ -123,6 +123,9 @@ pub struct FlashParameters {
     pub reads_apart: bool,
     /// Idle time after which the drive takes a nap: a power state that it enters and leaves by itself; absent: never.
     pub nap_after: Option<Nanos>,
+    /// For how long the drive goes on drawing `busy_w` after its last command: its controller and link do not rest at once.
+    #[serde(default)]
+    pub linger: Nanos,
     /// Time from the nap to the first command; commands that arrive meanwhile wait as well.
     #[serde(default)]
     pub nap_exit: Nanos,
@@ -361,6 +364,7 @@ impl FlashParameters {
             ("write_interval", self.write_interval),
             ("wake", self.wake),
             ("nap_exit", self.nap_exit),
+            ("linger", self.linger),
         ] {
             if time.0 > LONGEST {
                 return range(key, time.to_string(), "at most 10s");

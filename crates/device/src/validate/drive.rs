@@ -65,6 +65,7 @@ pub(super) fn parameters(
     }
     let settings = parameter_file::parse(specs.0, specs.1)?;
     Ok(DiskParameters {
+        begin: Bytes::ZERO,
         actuators: 1,
         shingled: None,
         rpm: mechanical.number(file, "Rotation speed (in rpms)", 1e5)?,
