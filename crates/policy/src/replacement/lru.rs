@@ -1,6 +1,6 @@
 //! Least recently used.
 
-use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
+use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
 use crate::Queues;
 
 /// The state of the policy.
@@ -38,8 +38,8 @@ impl ReplacementPolicy for Lru {
     }
 
     #[inline]
-    fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
-        self.queue.two_oldest(0)
+    fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
+        self.queue.newer_ones(last)
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
