@@ -52,7 +52,7 @@ mod tests {
     use peryton_units::Nanos;
 
     use super::*;
-    use crate::replacement::{Candidate, Wsclock};
+    use crate::replacement::{Candidate, wsclock::Wsclock};
 
     /// Slots whose extents may all leave.
     struct All([bool; 12]);
