@@ -136,15 +136,16 @@ impl<const N: usize> Queues<N> {
         (newer != NONE).then_some(SlotIndex(newer))
     }
 
-    /// The oldest slot of `queue` and the one after it; `None` if there are fewer than two.
+    /// The slots that were added to its queue after this one, the first of them first; `None` if there are fewer.
     #[inline]
-    pub fn two_oldest(&self, queue: usize) -> Option<(SlotIndex, SlotIndex)> {
-        let oldest = self.ends[queue].oldest;
-        if oldest == NONE {
-            return None;
+    pub fn newer_ones<const COUNT: usize>(&self, slot: SlotIndex) -> Option<[SlotIndex; COUNT]> {
+        let mut ones = [slot; COUNT];
+        let mut at = slot;
+        for one in &mut ones {
+            at = self.newer(at)?;
+            *one = at;
         }
-        let next = self.links[oldest as usize].newer;
-        (next != NONE).then_some((SlotIndex(oldest), SlotIndex(next)))
+        Some(ones)
     }
 
     /// The first slot that `may_leave`, from the oldest of `queue` on; `None` if there is none among the first 128.

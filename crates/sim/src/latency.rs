@@ -3,20 +3,18 @@
 
 use std::collections::VecDeque;
 
-use hdrhistogram::Histogram;
 use peryton_units::{Nanos, Op};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The longest response time in percentiles; longer ones count as this long there (but not in mean and maximum).
 const LONGEST: u64 = 86_400_000_000_000;
-/// Percentiles are exact to one part in a thousand.
-const DIGITS: u8 = 3;
-/// The logarithm of the number of buckets for which a bucket's width doubles: what a histogram of so many digits has.
+/// The logarithm of the number of buckets for which a bucket's width doubles: what an HDR histogram of three digits has, so that
+/// percentiles are exact to one part in a thousand.
 const HALF_BITS: u32 = 10;
 
-/// The response times of one kind of request. They are counted in the buckets of an HDR histogram, which is made when it
-/// is asked for: to record in it takes several times as long.
+/// The response times of one kind of request, in the buckets of an HDR histogram (the tests compare with one). The crate's own
+/// takes several times as long to record in and to read.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies {
     /// The number of response times in each bucket, in ascending order.
@@ -44,10 +42,6 @@ fn shortest_of(bucket: usize) -> u64 {
 /// The longest time of a bucket.
 fn longest_of(bucket: usize) -> u64 {
     shortest_of(bucket + 1) - 1
-}
-
-fn empty_histogram() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, LONGEST, DIGITS).expect("the bounds are in order")
 }
 
 /// The distribution of response times, in µs.
@@ -168,13 +162,10 @@ impl Latencies {
         (self.sum, self.count, self.max) = (0, 0, 0);
     }
 
-    /// The HDR histogram with these counts.
-    fn hdr(&self) -> Histogram<u64> {
-        let mut histogram = empty_histogram();
-        for (bucket, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
-            histogram.record_n(shortest_of(bucket), *count).expect("it has a bucket for every time up to the longest");
-        }
-        histogram
+    /// The buckets with requests in them, and the number of requests in each.
+    fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
+        let last = bucket_of(self.max.min(LONGEST));
+        self.counts[..=last].iter().copied().enumerate().filter(|(_, count)| *count > 0)
     }
 
     /// The buckets with requests in them; `None` if there was no request.
@@ -182,16 +173,29 @@ impl Latencies {
         if self.count == 0 {
             return None;
         }
-        let histogram = self.hdr();
         let us = |nanos: u64| nanos as f64 / 1e3;
         let mut buckets = LatencyHistogram { from: Vec::new(), to: Vec::new(), count: Vec::new() };
-        for recorded in histogram.iter_recorded() {
-            let nanos = recorded.value_iterated_to();
-            buckets.from.push(us(histogram.lowest_equivalent(nanos)));
-            buckets.to.push(us(histogram.highest_equivalent(nanos)));
-            buckets.count.push(recorded.count_at_value());
+        for (bucket, count) in self.filled() {
+            buckets.from.push(us(shortest_of(bucket)));
+            buckets.to.push(us(longest_of(bucket)));
+            buckets.count.push(count);
         }
         Some(buckets)
+    }
+
+    /// The quantiles in ns of ascending ranks. There must be a request.
+    fn quantiles<const COUNT: usize>(&self, ranks: [f64; COUNT]) -> [u64; COUNT] {
+        let (mut filled, mut passed, mut longest) = (self.filled(), 0, 0);
+        ranks.map(|rank| {
+            let rank = ((self.count as f64 * rank).ceil() as u64).clamp(1, self.count);
+            while passed < rank
+                && let Some((bucket, count)) = filled.next()
+            {
+                // A bucket's upper end may be above the longest response time.
+                (passed, longest) = (passed + count, longest_of(bucket).min(self.max));
+            }
+            longest
+        })
     }
 
     /// A summary; `None` if there was no request.
@@ -199,25 +203,16 @@ impl Latencies {
         if self.count == 0 {
             return None;
         }
-        let histogram = self.hdr();
         let us = |nanos: u64| nanos as f64 / 1e3;
-        // A bucket's upper end may be above the longest response time.
-        let quantile = |q| us(histogram.value_at_quantile(q).min(self.max));
-        Some(LatencySummary {
-            count: self.count,
-            mean: self.sum as f64 / 1e3 / self.count as f64,
-            p50: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            max: us(self.max),
-        })
+        let [p50, p90, p99, p999] = self.quantiles([0.5, 0.9, 0.99, 0.999]).map(us);
+        let mean = self.sum as f64 / 1e3 / self.count as f64;
+        Some(LatencySummary { count: self.count, mean, p50, p90, p99, p999, max: us(self.max) })
     }
 }
 
 /// The most answered writes that are followed to their flush, 8 bytes each. If there are more, the oldest are removed,
 /// so that a trace without flushes does not fill the memory.
-const MOST_FOLLOWED: usize = 1 << 22;
+const MOST_FOLLOWED: u64 = 1 << 22;
 
 /// Response times by kind of request.
 #[derive(Clone, Debug)]
@@ -227,19 +222,29 @@ pub(crate) struct ResponseTimes {
     /// From a write's arrival to the end of the first flush that covers it.
     pub(crate) write_then_flush: Latencies,
     /// Arrival times of the writes that have been answered but not covered by a finished flush, in the order of their
-    /// answers.
-    unflushed: VecDeque<Nanos>,
-    /// Number of answered writes before the first of them.
+    /// answers: the last of them, and those before in lists that are full.
+    unflushed: Vec<Nanos>,
+    full: VecDeque<Vec<Nanos>>,
+    /// How many of the first list do not count any more.
+    passed: usize,
+    /// Number of answered writes before the first of them, and after the last of them.
     before: u64,
+    covered: u64,
 }
+
+/// The length of a list: a single one would be copied whenever it grows.
+const LIST: usize = 8192;
 
 impl ResponseTimes {
     pub(crate) fn new() -> ResponseTimes {
         ResponseTimes {
             of: std::array::from_fn(|_| Latencies::new()),
             write_then_flush: Latencies::new(),
-            unflushed: VecDeque::new(),
+            unflushed: Vec::new(),
+            full: VecDeque::new(),
+            passed: 0,
             before: 0,
+            covered: 0,
         }
     }
 
@@ -247,7 +252,7 @@ impl ResponseTimes {
     /// answer.
     #[inline]
     pub(crate) fn covered(&self) -> u64 {
-        self.before + self.unflushed.len() as u64
+        self.covered
     }
 
     /// Records an answer. `covered` is the value of [`ResponseTimes::covered`] at the request's submission.
@@ -268,21 +273,54 @@ impl ResponseTimes {
 
     #[inline]
     fn follow(&mut self, arrived: Nanos) {
-        if self.unflushed.len() == MOST_FOLLOWED {
-            self.unflushed.pop_front();
-            self.before += 1;
+        if self.covered - self.before == MOST_FOLLOWED {
+            self.pass_oldest();
         }
-        self.unflushed.push_back(arrived);
+        if self.unflushed.len() == self.unflushed.capacity() {
+            self.make_room();
+        }
+        self.unflushed.push(arrived);
+        self.covered += 1;
+    }
+
+    /// Removes the oldest of the answered writes.
+    #[cold]
+    fn pass_oldest(&mut self) {
+        self.before += 1;
+        self.passed += 1;
+        if self.full.front().is_some_and(|list| list.len() == self.passed) {
+            self.full.pop_front();
+            self.passed = 0;
+        }
+    }
+
+    /// Makes room for another answered write.
+    #[cold]
+    fn make_room(&mut self) {
+        if self.unflushed.len() == LIST {
+            self.full.push_back(std::mem::take(&mut self.unflushed));
+        }
+        self.unflushed.reserve_exact(LIST - self.unflushed.len());
     }
 
     /// Handles a flush that covers this many writes. A write that an earlier flush has covered is not counted again.
     #[inline(never)]
     fn flushed(&mut self, covered: u64, now: Nanos) {
-        let count = covered.saturating_sub(self.before).min(self.unflushed.len() as u64);
-        for arrived in self.unflushed.drain(..count as usize) {
-            self.write_then_flush.record(now - arrived);
+        while self.before < covered.min(self.covered) {
+            let first = self.full.front().unwrap_or(&self.unflushed);
+            let end = first.len().min(self.passed + (covered - self.before) as usize);
+            for arrived in &first[self.passed..end] {
+                self.write_then_flush.record(now - *arrived);
+            }
+            self.before += (end - self.passed) as u64;
+            self.passed = end;
+            if end == first.len() {
+                self.passed = 0;
+                if self.full.pop_front().is_none() {
+                    self.unflushed.clear();
+                }
+            }
         }
-        self.before += count;
     }
 
     /// Adds the distributions of another volume.
@@ -295,8 +333,9 @@ impl ResponseTimes {
     pub(crate) fn clear(&mut self) {
         self.of.iter_mut().for_each(Latencies::clear);
         self.write_then_flush.clear();
-        self.before = self.covered();
+        (self.before, self.passed) = (self.covered, 0);
         self.unflushed.clear();
+        self.full.clear();
     }
 
     /// Number of requests.
@@ -314,9 +353,14 @@ impl ResponseTimes {
 
 #[cfg(test)]
 mod tests {
+    use hdrhistogram::Histogram;
     use proptest::prelude::*;
 
     use super::*;
+
+    fn empty_histogram() -> Histogram<u64> {
+        Histogram::new_with_bounds(1, LONGEST, 3).unwrap()
+    }
 
     /// A write or a flush: the times of its submission and answer.
     #[derive(Clone, Copy, Debug)]
@@ -379,12 +423,13 @@ mod tests {
     #[test]
     fn what_no_flush_covers_is_bounded() {
         let mut times = ResponseTimes::new();
-        for n in 0..MOST_FOLLOWED as u64 + 10 {
+        for n in 0..MOST_FOLLOWED + 10 {
             times.answered(Op::Write, Nanos(n), 0, Nanos(n), false);
         }
-        assert_eq!((times.unflushed.len(), times.before), (MOST_FOLLOWED, 10));
+        assert_eq!((times.covered, times.before), (MOST_FOLLOWED + 10, 10));
+        assert!(times.full.len() * LIST <= MOST_FOLLOWED as usize);
         times.answered(Op::Flush, Nanos::MAX, times.covered(), Nanos::MAX, false);
-        assert_eq!((times.write_then_flush.count, times.unflushed.len()), (MOST_FOLLOWED as u64, 0));
+        assert_eq!((times.write_then_flush.count, times.unflushed.len(), times.full.len()), (MOST_FOLLOWED, 0, 0));
     }
 
     #[test]
@@ -435,9 +480,18 @@ mod tests {
 
         #[test]
         fn quantiles_come_out_of_the_buckets(spans in prop::collection::vec(0u64..40_000_000, 1..3_000)) {
-            let mut latencies = Latencies::new();
-            spans.iter().for_each(|span| latencies.record(Nanos(*span)));
+            let (mut latencies, mut histogram) = (Latencies::new(), empty_histogram());
+            for span in &spans {
+                latencies.record(Nanos(*span));
+                histogram.record(*span).unwrap();
+            }
             let (summary, buckets) = (latencies.summary().unwrap(), latencies.histogram().unwrap());
+            let expected = [0.5, 0.9, 0.99, 0.999].map(|q| {
+                histogram.value_at_quantile(q).min(spans.iter().copied().max().unwrap()) as f64 / 1e3
+            });
+            prop_assert_eq!([summary.p50, summary.p90, summary.p99, summary.p999], expected);
+            let recorded: Vec<u64> = histogram.iter_recorded().map(|step| step.count_at_value()).collect();
+            prop_assert_eq!(&buckets.count, &recorded);
             prop_assert_eq!(buckets.count.iter().sum::<u64>(), spans.len() as u64);
             prop_assert!(buckets.count.iter().all(|count| *count > 0));
             prop_assert!(buckets.from.iter().zip(&buckets.to).all(|(from, to)| from <= to && (to - from) * 1e3 <= 1.0 + to));

@@ -5,6 +5,10 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{Fit, SimError};
 
+/// So many requests are announced at once. A processor waits at each until it has found the page of its data, and finds several at
+/// the same time.
+const BUNDLE: usize = 8;
+
 /// Reads a trace in batches and hands out its requests.
 pub(crate) struct RequestSource<'a> {
     source: Box<dyn Source>,
@@ -28,8 +32,10 @@ pub(crate) struct RequestSource<'a> {
     most_volumes: usize,
     index: u32,
     latest: Nanos,
-    /// The hash of the requests read so far.
+    /// The hash of the requests read so far, except for those of the batch that is handed out if they are hashed one by one as
+    /// they are taken: each has to wait for the hash of the one before, and has other work to do meanwhile then.
     hash: RequestHash,
+    hashes_taken: bool,
     progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -59,6 +65,7 @@ impl<'a> RequestSource<'a> {
             index: 0,
             latest: Nanos::ZERO,
             hash: RequestHash::default(),
+            hashes_taken: false,
             progress,
         };
         requests.refill()?;
@@ -76,11 +83,28 @@ impl<'a> RequestSource<'a> {
         self.batch.get(self.at + distance)
     }
 
+    /// The requests to fetch the data of now, so that each comes by when it is this many places ahead or a few more: some at once, and
+    /// none for the next calls of [`RequestSource::take`].
+    #[inline]
+    pub(crate) fn bundle(&self, distance: usize) -> &[Request] {
+        if !self.at.is_multiple_of(BUNDLE) {
+            return &[];
+        }
+        // The first ones of a batch were in none.
+        let from = if self.at == 0 { 0 } else { (self.at + distance).min(self.batch.len()) };
+        &self.batch[from..(self.at + distance + BUNDLE).min(self.batch.len())]
+    }
+
     /// Takes the next request.
     #[inline]
     pub(crate) fn take(&mut self) -> Result<Option<Request>, SimError> {
         let next = self.batch.get(self.at).copied();
         self.at += usize::from(next.is_some());
+        if self.hashes_taken
+            && let Some(request) = &next
+        {
+            self.hash.add(request);
+        }
         if self.at == self.batch.len() && self.left > 0 {
             self.refill()?;
         }
@@ -100,6 +124,12 @@ impl<'a> RequestSource<'a> {
             }
             self.batch.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
             self.left -= self.batch.len() as u64;
+            self.hashes_taken = self.needs_no_change();
+            if self.hashes_taken {
+                self.read += self.batch.len() as u64;
+                self.latest = self.batch.last().map_or(self.latest, |last| last.at);
+                continue;
+            }
             let mut kept = 0;
             for index in 0..self.batch.len() {
                 let Request { at, offset, len, volume, op } = self.batch[index];
@@ -127,8 +157,21 @@ impl<'a> RequestSource<'a> {
         Ok(())
     }
 
-    /// The hash of the requests read so far.
+    /// Whether the batch, as it was read, can be handed out as it is.
+    fn needs_no_change(&self) -> bool {
+        let Some(first) = self.batch.first() else { return false };
+        let (of, mut latest, mut fits) = (first.volume, self.latest, true);
+        for Request { at, offset, len, volume, op } in &self.batch {
+            let ends_within = offset.0.checked_add(len.0).is_some_and(|end| end <= self.volume.0) || *op == Op::Flush;
+            fits &= ends_within & (*volume == of) & (*at >= latest);
+            latest = *at;
+        }
+        fits && self.of == Some(of) && self.index == of
+    }
+
+    /// The hash of the requests that were read, all of which have been taken.
     pub(crate) fn hash(&self) -> RequestHash {
+        debug_assert!(self.peek().is_none() || !self.hashes_taken, "what was not taken is not in the hash");
         self.hash
     }
 

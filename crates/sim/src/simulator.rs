@@ -201,39 +201,32 @@ enum Admitted {
 
 impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     fn replay(&mut self) -> Result<(), SimError> {
-        let (mut admits, mut deadline) = (true, Nanos::MAX);
         loop {
-            // What the engine commands is carried out in one place, so that its code is once in the processor's cache.
-            let volume = if admits {
+            let arrival = loop {
                 match self.admit()? {
-                    Admitted::To { volume } => volume,
-                    Admitted::NoneBefore(arrival) => {
-                        if self.in_flight == 0 && self.source.peek().is_none() {
-                            return Ok(());
-                        }
-                        deadline = self.machine.deadline();
-                        let next = self.completions.next().min(self.device_event).min(deadline).min(arrival);
-                        // One comparison for both, so that intervals cost nothing unless they are asked for.
-                        if next > self.interval_end {
-                            self.end_intervals_before(next)?;
-                        }
-                        // A timer may be overdue, because timers run only between events.
-                        self.now = self.now.max(next);
-                        self.look_at_devices();
-                        admits = false;
-                        continue;
-                    }
+                    Admitted::To { volume } => self.carry_out(volume),
+                    Admitted::NoneBefore(arrival) => break arrival,
                 }
-            } else if self.completions.next() <= self.now {
-                self.complete_next()
-            } else {
-                if deadline <= self.now {
-                    self.tick()?;
-                }
-                admits = true;
-                continue;
             };
-            self.carry_out(volume);
+            if self.in_flight == 0 && self.source.peek().is_none() {
+                return Ok(());
+            }
+            let deadline = self.machine.deadline();
+            let next = self.completions.next().min(self.device_event).min(deadline).min(arrival);
+            // One comparison for both, so that intervals cost nothing unless they are asked for.
+            if next > self.interval_end {
+                self.end_intervals_before(next)?;
+            }
+            // A timer may be overdue, because timers run only between events.
+            self.now = self.now.max(next);
+            self.look_at_devices();
+            while self.completions.next() <= self.now {
+                let volume = self.complete_next();
+                self.carry_out(volume);
+            }
+            if deadline <= self.now {
+                self.tick()?;
+            }
         }
     }
 
@@ -293,7 +286,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             let Some(deadline) = engine.deadline().filter(|deadline| *deadline <= self.now) else { continue };
             self.machine.watch.see(self.now, volume, || Moment::Ticked);
             let next = engine.tick(self.now, &mut self.commands);
-            self.carry_out_rarely(volume);
+            self.carry_out(volume);
             self.report_wear(volume);
             self.report_energy(volume);
             let again = deadline == self.now && next.is_some_and(|next| next <= self.now);
@@ -360,15 +353,17 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             return Ok(Admitted::NoneBefore(arrival));
         }
         let request = self.source.take()?.expect("it was just seen");
-        for (distance, near) in [(FAR, false), (NEAR, true)] {
-            if let Some(later) = self.source.ahead(distance) {
-                let (volumes, offset) = (self.addressed(later.volume), later.offset);
-                for volume in volumes {
-                    let Volume { engine, touched, .. } = &self.machine.volumes[volume];
-                    engine.prefetch(offset, near);
-                    if near && let Some(touched) = touched {
-                        touched.prefetch(offset);
-                    }
+        for later in self.source.bundle(FAR) {
+            for volume in self.addressed(later.volume) {
+                self.machine.volumes[volume].engine.prefetch(later.offset, false);
+            }
+        }
+        if let Some(later) = self.source.ahead(NEAR) {
+            for volume in self.addressed(later.volume) {
+                let Volume { engine, touched, .. } = &self.machine.volumes[volume];
+                engine.prefetch(later.offset, true);
+                if let Some(touched) = touched {
+                    touched.prefetch(later.offset);
                 }
             }
         }
@@ -377,7 +372,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             let request = Request { op: request.op, offset: request.offset, len: request.len };
             self.submit(volume, arrival, request);
             if SEVERAL && volume != last {
-                self.carry_out_rarely(volume);
+                self.carry_out(volume);
             }
         }
         Ok(Admitted::To { volume: last })
@@ -440,14 +435,8 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
     }
 
-    /// Gives the commands of a volume's engine to the devices, outside of the hot path.
-    #[cold]
-    fn carry_out_rarely(&mut self, volume: usize) {
-        self.carry_out(volume);
-    }
-
-    /// Gives the commands of a volume's engine to the devices.
-    #[inline(always)]
+    /// Gives the commands of a volume's engine to the devices. Its code is there once, so that it is once in the processor's cache.
+    #[inline(never)]
     fn carry_out(&mut self, volume: usize) {
         if self.uses.is_some() {
             self.count_moves(volume);
@@ -559,7 +548,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             self.look_at_devices();
             while self.completions.next() <= self.now {
                 let volume = self.complete_next();
-                self.carry_out_rarely(volume);
+                self.carry_out(volume);
             }
         }
     }
@@ -571,7 +560,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             let whole = Bytes::ZERO..engine.volume_size();
             self.machine.watch.see(self.now, volume, || Moment::Hinted(whole.start, whole.end));
             engine.evict(self.now, whole, &mut self.commands);
-            self.carry_out_rarely(volume);
+            self.carry_out(volume);
         }
         self.drain();
         loop {

@@ -226,6 +226,7 @@ impl CacheDrive {
             false => None,
         };
         let slot = slot.or_else(|| self.policy.victim(&mut self.map.candidates(now, window, clean_only)))?;
+        self.prefetch_victims(slot);
         self.map.tenant(slot)
     }
 

@@ -50,22 +50,33 @@ impl CacheDrive {
             let clean = !self.map.entry(victim).is_dirty();
             self.evict(io, now, victim, out);
             if clean {
-                self.prefetch_victims();
                 return true;
             }
         }
     }
 
-    /// Prefetches what the next promotions read of their victims: of the next victim the map entry, of the one after it
-    /// the slot that leads to that entry.
+    /// Prefetches what will be read of the victims after this one: of the last of them the slot, which leads to the map entry; of
+    /// those before it the entry; and of the next one the entries of its neighbours, if it is dirty, because they may go home
+    /// with it.
     #[inline]
-    fn prefetch_victims(&self) {
-        let Some((next, after)) = self.policy.likely_victims() else { return };
-        if let Some(extent) = self.map.tenant(next) {
-            prefetch(self.map.entry(extent));
+    pub(in crate::cache) fn prefetch_victims(&self, last: SlotIndex) {
+        let Some([next, others @ .., farthest]) = self.policy.likely_victims(last) else { return };
+        self.map.prefetch_tenant(farthest);
+        self.policy.prefetch(farthest);
+        for slot in others {
+            if let Some(extent) = self.map.tenant(slot) {
+                prefetch(self.map.entry(extent));
+            }
         }
-        self.map.prefetch_tenant(after);
-        self.policy.prefetch(after);
+        if let Some(extent) = self.map.tenant(next)
+            && self.map.entry(extent).is_dirty()
+        {
+            // Two entries are in one line of the processor's cache.
+            let beyond = if extent.is_multiple_of(2) { extent.wrapping_sub(1) } else { extent + 1 };
+            if let Some(neighbour) = self.map.get(beyond) {
+                prefetch(neighbour);
+            }
+        }
     }
 
     /// Starts as many demotions or evictions as LT, HT and MCML ask for.

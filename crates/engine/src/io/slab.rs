@@ -33,6 +33,24 @@ impl<T> Slab<T> {
         index
     }
 
+    /// Takes a row for a value that the caller puts together in its place: a large one is not copied then. The row has the value of
+    /// the row that was removed there, or the default.
+    #[inline(always)]
+    pub(crate) fn claim(&mut self) -> u32
+    where
+        T: Default,
+    {
+        let index = self.free;
+        match self.rows.get(index as usize) {
+            Some((_, next)) => {
+                self.free = *next;
+                self.used += 1;
+                index
+            }
+            None => self.insert(T::default()),
+        }
+    }
+
     /// Frees the row. Its value stays readable until its index is reused.
     #[inline(always)]
     pub(crate) fn remove(&mut self, index: u32) {

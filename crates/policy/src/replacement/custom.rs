@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Candidates, Capacity, Replacement, ReplacementPolicy, SlotIndex};
+use super::{Candidates, Capacity, Replacement, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
 
 /// A [`ReplacementPolicy`] of any type, called through a table.
 trait DynamicPolicy: Send {
@@ -11,7 +11,7 @@ trait DynamicPolicy: Send {
     fn inserted(&mut self, slot: SlotIndex, extent: u32);
     fn accessed(&mut self, slot: SlotIndex);
     fn prefetch(&self, slot: SlotIndex);
-    fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)>;
+    fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]>;
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool);
     fn victim(&mut self, candidates: &mut dyn Candidates) -> Option<SlotIndex>;
 }
@@ -29,8 +29,8 @@ impl<P: ReplacementPolicy + Send> DynamicPolicy for P {
     fn prefetch(&self, slot: SlotIndex) {
         ReplacementPolicy::prefetch(self, slot);
     }
-    fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
-        ReplacementPolicy::likely_victims(self)
+    fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
+        ReplacementPolicy::likely_victims(self, last)
     }
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         ReplacementPolicy::removed(self, slot, extent, evicted);
@@ -138,8 +138,8 @@ impl ReplacementPolicy for CustomPolicy {
     fn prefetch(&self, slot: SlotIndex) {
         self.policy.prefetch(slot);
     }
-    fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
-        self.policy.likely_victims()
+    fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
+        self.policy.likely_victims(last)
     }
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         self.policy.removed(slot, extent, evicted);

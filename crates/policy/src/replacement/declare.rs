@@ -82,10 +82,10 @@ macro_rules! replacement_policies {
             }
 
             #[inline]
-            fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
+            fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
                 match self {
-                    $(BuiltInPolicy::$Policy(policy) => policy.likely_victims(),)*
-                    BuiltInPolicy::Custom(policy) => policy.likely_victims(),
+                    $(BuiltInPolicy::$Policy(policy) => policy.likely_victims(last),)*
+                    BuiltInPolicy::Custom(policy) => policy.likely_victims(last),
                 }
             }
 

@@ -1,6 +1,6 @@
 //! Least recently used.
 
-use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
+use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
 use crate::Queues;
 
 /// The state of the policy.
@@ -38,11 +38,58 @@ impl ReplacementPolicy for Lru {
     }
 
     #[inline]
-    fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
-        self.queue.two_oldest(0)
+    fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
+        self.queue.newer_ones(last)
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
         self.queue.oldest(0, |slot| candidates.may_leave(slot))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_units::Nanos;
+
+    use super::*;
+    use crate::replacement::{Candidate, wsclock::Wsclock};
+
+    /// Slots whose extents may all leave.
+    struct All([bool; 12]);
+
+    impl Candidates for All {
+        fn now(&self) -> Nanos {
+            Nanos::from_s(100)
+        }
+
+        fn window(&self) -> Nanos {
+            Nanos::from_s(1)
+        }
+
+        fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
+            Some(Candidate { last_access: Nanos::ZERO, referenced: &mut self.0[slot.index()] })
+        }
+    }
+
+    fn names_what_it_has_announced(mut policy: impl ReplacementPolicy) {
+        let mut candidates = All([false; 12]);
+        (0..12).for_each(|slot| policy.inserted(SlotIndex(slot), slot));
+        policy.accessed(SlotIndex(2));
+        let mut announced: Vec<SlotIndex> = Vec::new();
+        for step in 0..8 {
+            let slot = policy.victim(&mut candidates).expect("all may leave");
+            if step > 0 {
+                assert_eq!(announced[0], slot);
+            }
+            announced = policy.likely_victims(slot).map_or_else(|| announced[1..].to_vec(), Vec::from);
+            policy.removed(slot, slot.0, true);
+        }
+    }
+
+    #[test]
+    fn the_victims_are_those_that_were_announced() {
+        let capacity = Capacity { slots: 12, usable: 12 };
+        names_what_it_has_announced(Lru::new(capacity));
+        names_what_it_has_announced(Wsclock::new(capacity));
     }
 }

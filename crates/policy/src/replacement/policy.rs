@@ -94,6 +94,9 @@ impl<C: Candidates + ?Sized> Candidates for &mut C {
     }
 }
 
+/// How many victims ahead a policy says which slots it would name.
+pub const VICTIMS_AHEAD: usize = 4;
+
 /// A replacement policy. The owner reports when slots are given an extent, accessed, and given up; the policy names
 /// victims.
 ///
@@ -143,9 +146,10 @@ pub trait ReplacementPolicy {
     #[inline]
     fn prefetch(&self, _slot: SlotIndex) {}
 
-    /// The slots that the policy would name next if their extents may leave, if that needs no search; only a hint.
+    /// The slots that the policy would name after `last`, which it has just named, the next one first; `None` if that needs a
+    /// search. Only a hint.
     #[inline]
-    fn likely_victims(&self) -> Option<(SlotIndex, SlotIndex)> {
+    fn likely_victims(&self, _last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
         None
     }
 

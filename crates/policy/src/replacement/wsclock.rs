@@ -1,7 +1,7 @@
 //! WSClock (GreenDM, section 2.3): a clock whose hand spares extents that were referenced since its last round, and
 //! takes one that was idle for longer than the working-set window.
 
-use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
+use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
 
 /// Number of slots that the hand passes before it takes the one among them that was idle longest. This bounds the cost
 /// of a victim when no extent has left the working set.
@@ -22,6 +22,12 @@ impl Wsclock {
 }
 
 impl ReplacementPolicy for Wsclock {
+    #[inline]
+    fn likely_victims(&self, _last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
+        let far = self.hand as usize + VICTIMS_AHEAD <= self.slots as usize;
+        far.then(|| std::array::from_fn(|step| SlotIndex(self.hand + step as u32)))
+    }
+
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
         // Two rounds of a small clock, because the first may only clear the reference bits.
         let most = MOST_EXAMINED.min(self.slots.saturating_mul(2));

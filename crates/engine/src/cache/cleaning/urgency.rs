@@ -189,9 +189,13 @@ impl Cleaner {
             self.asked = None;
         }
         let (max_age, age) = (max_age(tuning), now.saturating_sub(oldest));
-        let lead = self.lead(max_age, figures.bytes);
-        let ages_at = oldest.saturating_add(max_age.saturating_sub(lead));
-        self.aging = if self.aging { age >= Nanos(max_age.0 / 2) } else { now >= ages_at };
+        let half = Nanos(max_age.0 / 2);
+        // It divides, and is asked for only where it decides: it leaves half of max_age at least.
+        let ages_at = |cleaner: &Cleaner| {
+            let lead = cleaner.lead(max_age, figures.bytes);
+            oldest.saturating_add(max_age.saturating_sub(lead))
+        };
+        self.aging = if self.aging { age >= half } else { now >= oldest.saturating_add(half) && now >= ages_at(self) };
         let most = most.unwrap_or(u32::MAX);
         self.filling = if self.filling { dirty > most - most / 4 } else { dirty >= most - most / 8 };
         let idle_at = self.idle_at(tuning, figures);
@@ -218,8 +222,8 @@ impl Cleaner {
         };
         self.state = state;
         let again = match (state, idle_at) {
-            (CleaningState::Resting, Some(idle_at)) => ages_at.min(idle_at),
-            (CleaningState::Resting, None) => ages_at,
+            (CleaningState::Resting, Some(idle_at)) => ages_at(self).min(idle_at),
+            (CleaningState::Resting, None) => ages_at(self),
             _ => now.saturating_add(WINDOW),
         };
         let again = again.max(now);

@@ -154,6 +154,8 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) layout: MetadataLayout,
     pub(in crate::cache) fast: DeviceId,
     pub(in crate::cache) slow: DeviceId,
+    /// Number of updates that fill a block.
+    full_block: usize,
     /// Number of entries of the map.
     pub(in crate::cache) entries: u32,
     pub(in crate::cache) durable: Option<Durable>,
@@ -199,6 +201,7 @@ impl MapJournal {
         MapJournal {
             group: Group::new(),
             ring: Ring::new(layout.journal_bytes),
+            full_block: layout.records_per_block() as usize,
             layout,
             fast,
             slow,
@@ -329,9 +332,9 @@ impl MapJournal {
     }
 
     /// Whether the gathered updates fill a block, so that the next commit should not wait.
+    #[inline]
     pub(crate) fn block_is_full(&self) -> bool {
-        (self.group.gathering.updates.len() + self.awaiting_slow_flush.updates.len()) as u64
-            >= self.layout.records_per_block()
+        self.group.gathering.updates.len() + self.awaiting_slow_flush.updates.len() >= self.full_block
     }
 
     /// Whether the whole map is being written out.

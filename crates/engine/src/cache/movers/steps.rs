@@ -22,7 +22,7 @@ use crate::{
     cache::blocks::runs,
     cache::drive::CacheDrive,
     cache::map::extent::Place,
-    cache::movers::table::{Drained, InRun, Kind, Move, NO_BUFFER, Phase},
+    cache::movers::table::{Drained, InRun, Kind, NO_BUFFER, Phase},
     cache::step::{CacheIo, CacheStep},
 };
 
@@ -66,26 +66,16 @@ impl CacheDrive {
         self.writing_back += u32::from(kind == Kind::WriteBack);
         self.fills += u32::from(kind == Kind::Fill);
         self.sequence += 1;
-        let index = self.moves.insert(Move {
-            kind,
-            phase,
-            extent,
-            to,
-            buffer,
-            run: None,
-            blocks: 0,
-            rewritten_blocks: 0,
-            holds_until: None,
-            pending: 0,
-            failed: false,
-            accessed: false,
-            rewritten: false,
-            ram_dirty: false,
-            sequence: self.sequence,
-            trigger,
-            waiters: self.waiter_lists.pop().unwrap_or_default(),
-            answers: Vec::new(),
-        });
+        let index = self.moves.claim();
+        let row = &mut self.moves[index];
+        (row.kind, row.phase, row.extent, row.to, row.buffer) = (kind, phase, extent, to, buffer);
+        (row.run, row.blocks, row.rewritten_blocks, row.holds_until) = (None, 0, 0, None);
+        (row.pending, row.failed, row.accessed, row.rewritten, row.ram_dirty) = (0, false, false, false, false);
+        (row.sequence, row.trigger) = (self.sequence, trigger);
+        debug_assert!(row.waiters.is_empty() && row.answers.is_empty(), "what waits is taken before a move ends");
+        if let Some(list) = self.waiter_lists.pop() {
+            row.waiters = list;
+        }
         let entry = self.map.entry_mut(extent);
         assert!(entry.moving().is_none(), "extent {extent} is moved twice at once");
         entry.set_moving(Some(index));

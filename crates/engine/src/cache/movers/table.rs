@@ -6,8 +6,9 @@ use crate::{
     api::command::Cause, api::error::RequestError, cache::access::Fragment, cache::map::extent::Place, io::RequestIndex,
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cache) enum Kind {
+    #[default]
     Promotion,
     Fill,
     /// Blocks of an extent that has a slot are brought there.
@@ -21,8 +22,9 @@ pub(in crate::cache) enum Kind {
     Allocation,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cache) enum Phase {
+    #[default]
     Reading,
     Writing,
     WritingHome,
@@ -30,7 +32,7 @@ pub(in crate::cache) enum Phase {
     Committing,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::cache) struct Move {
     pub(in crate::cache) kind: Kind,
     pub(in crate::cache) phase: Phase,
