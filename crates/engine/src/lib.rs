@@ -194,6 +194,7 @@ pub use api::{
     opened::{Formatting, Opened, Trust},
     stats::{Bypasses, Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},
     verification::Verification,
+    warmth::{SnapshotTaken, WarmStart, Warmth},
 };
 pub use engine::Engine;
 pub use lifecycle::{
