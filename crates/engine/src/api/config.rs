@@ -333,7 +333,7 @@ impl Default for Tuning {
 }
 
 /// The shortest interval between two snapshots.
-pub const SHORTEST_SNAPSHOT_INTERVAL: Nanos = Nanos::from_s(1);
+pub const SHORTEST_SNAPSHOT_INTERVAL: Nanos = Nanos::from_ms(1);
 
 /// The highest possible `max_moves`: the extent map has 16 bits for a move's index.
 pub const MOST_MOVES: u32 = 4096;
@@ -356,9 +356,9 @@ impl Tuning {
         }
         if self.snapshot_interval.is_some_and(|interval| interval < SHORTEST_SNAPSHOT_INTERVAL) {
             return Err(TuningError::Range {
-                key: "placement.snapshot_interval",
+                key: "placement.warm.interval",
                 value: self.snapshot_interval.unwrap_or_default().to_string(),
-                remedy: "use 1s or more, or 'never'",
+                remedy: "use 1ms or more, or 'never'",
             });
         }
         self.cleaning.check()?;

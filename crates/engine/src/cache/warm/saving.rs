@@ -87,10 +87,8 @@ impl CacheDrive {
     pub(in crate::cache) fn snapshot_step(&mut self, io: &mut CacheIo, now: Nanos, failed: bool) {
         self.warm.in_flight = false;
         io.due(now);
-        let is_header = self.warm.piece.len() == BLOCK_LEN
-            && self.warm.writing.as_ref().is_some_and(|writing| {
-                matches!(writing.stage, Stage::Header) && writing.packer.bytes().is_empty() && writing.header.blocks > 0
-            });
+        // The number of blocks is known when the header is written, which comes last.
+        let is_header = self.warm.writing.as_ref().is_some_and(|writing| writing.header.blocks > 0);
         if failed {
             self.warm.report.failed += 1;
             self.warm.writing = None;

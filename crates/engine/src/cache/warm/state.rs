@@ -120,7 +120,8 @@ mod tests {
     #[test]
     fn the_use_of_an_extent_is_kept_to_the_millisecond() {
         let clock = Nanos::from_s(1000);
-        let mut before = Extent { last_access: Nanos::from_s(940), misses: 3, referenced: true, ..Extent::default() };
+        let mut before = Extent::default();
+        (before.last_access, before.misses, before.referenced) = (Nanos::from_s(940), 3, true);
         let mut after = Extent::default();
         set_usage(&mut after, usage(&before, clock), clock);
         assert_eq!((after.last_access, after.misses, after.referenced), (before.last_access, 3, true));
