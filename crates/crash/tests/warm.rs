@@ -21,7 +21,8 @@ const SLOW: u64 = 80_000;
 const A_MINUTE: u64 = 10_000;
 /// So many extents are popular at a time.
 const POPULAR: u64 = 3_500;
-const INTERVAL: Nanos = Nanos::from_s(20);
+/// As by default.
+const INTERVAL: Nanos = Nanos::from_s(300);
 
 /// The metadata on devices; data are not kept.
 #[derive(Clone, Default)]
@@ -184,7 +185,7 @@ fn hits(replacement: Replacement) -> [f64; 5] {
     let mut drive = Drive::open(replacement, Some(INTERVAL), Drive::format(replacement));
     drive.minutes(&mut host, 9.7);
     let before = drive.minutes(&mut host, 1.0);
-    assert!(drive.warmth().taken >= 29, "{:?}", drive.warmth());
+    assert!(drive.warmth().taken >= 15, "{:?}", drive.warmth());
     let left = drive.devices.clone();
     let then = host.clone();
     let went_on = drive.minutes(&mut host, 1.0);
@@ -212,7 +213,6 @@ fn the_first_minute_after_a_restart_hits_as_often_as_the_last_one_before() {
         println!("{name}: {all:.1?}");
         assert!((went_on - warm).abs() < 0.2, "{name}: {warm:.1} % after a restart, {went_on:.1} % without");
         assert!(before - warm <= 2.0, "{name}: {warm:.1} % after a restart, {before:.1} % before");
-        // An eighth of the cache has changed since the last snapshot.
         assert!(before - killed <= 5.0, "{name}: {killed:.1} % after a kill, {before:.1} % before");
         // The map is there without a snapshot as well, so that what is lost is the order in which extents leave.
         let costs = match replacement {

@@ -158,8 +158,6 @@ mutations! {
     SnapshotOverData,
     /// A volume whose last snapshot is torn is not opened.
     RefuseTornSnapshot,
-    /// What a snapshot says is on the fast device counts as being there.
-    TrustSnapshotPlaces,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

@@ -38,10 +38,8 @@ impl CacheDrive {
             return;
         }
         if self.warm.writing.is_none() {
-            let begins = self.warm.begins_at.unwrap_or(now.saturating_add(interval)).min(now.saturating_add(interval));
-            self.warm.begins_at = Some(begins);
-            if now < begins {
-                return io.due(begins);
+            if let Some(looks_again) = self.warm.waits(now, interval, self.layout.fast_usable) {
+                return io.due(looks_again);
             }
             self.warm.writing = Some(self.begin_snapshot(io, now, &room));
         }
@@ -93,10 +91,7 @@ impl CacheDrive {
             self.warm.report.failed += 1;
             self.warm.writing = None;
         }
-        let Some(writing) = &mut self.warm.writing else {
-            self.warm.begins_at = None;
-            return;
-        };
+        let Some(writing) = &mut self.warm.writing else { return };
         if is_header {
             self.warm.has_taken(true);
         } else {
@@ -138,6 +133,7 @@ impl CacheDrive {
 
     fn begin_snapshot(&mut self, io: &CacheIo, now: Nanos, room: &Room) -> Writing {
         let warm = &mut self.warm;
+        (warm.began_at, warm.changed) = (Some(now), 0);
         let (number, generation) = (warm.next_number(), warm.generation);
         let header = Header {
             number,
@@ -218,7 +214,6 @@ impl Warm {
     /// The snapshot under way has ended.
     fn has_taken(&mut self, well: bool) {
         let Some(Writing { header, .. }) = self.writing.take() else { return };
-        self.begins_at = None;
         if !well {
             self.report.failed += 1;
             return;

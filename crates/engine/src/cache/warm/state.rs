@@ -40,6 +40,11 @@ pub(super) fn set_usage(extent: &mut Extent, usage: u32, clock: Nanos) {
     extent.uses = extent.uses.max(1);
 }
 
+/// A snapshot is taken early if more than this part of the cache has changed since the last one, but not more often than so many times
+/// in an interval.
+const CHANGED_PART: u32 = 8;
+const LOOKS: u64 = 10;
+
 /// What is saved next.
 #[derive(Debug)]
 pub(super) enum Stage {
@@ -73,8 +78,9 @@ pub(in crate::cache) struct Warm {
     /// The number of the newest one that is whole, and the highest number that was used.
     pub(super) kept: u64,
     pub(super) tried: u64,
-    /// When the next one begins; `None` until the first timer runs.
-    pub(super) begins_at: Option<Nanos>,
+    /// When the last one began, or the first timer ran; and how many extents have come to the fast device since.
+    pub(super) began_at: Option<Nanos>,
+    pub(in crate::cache) changed: u32,
     pub(super) writing: Option<Writing>,
     /// The blocks of the command in flight, if one is.
     pub(super) piece: Vec<u8>,
@@ -87,6 +93,19 @@ pub(in crate::cache) struct Warm {
 }
 
 impl Warm {
+    /// Whether it is too early for the next snapshot. Returns when to look again.
+    pub(super) fn waits(&mut self, now: Nanos, interval: Nanos, usable: u32) -> Option<Nanos> {
+        let since = *self.began_at.get_or_insert(now);
+        let passed = now.saturating_sub(since);
+        let early = Nanos((interval.0 / LOOKS).max(1));
+        let has_changed = self.changed > usable / CHANGED_PART;
+        if passed >= interval || has_changed && passed >= early {
+            return None;
+        }
+        let looks_again = since.saturating_add(Nanos((passed.0 / early.0 + 1) * early.0));
+        Some(looks_again.min(since.saturating_add(interval)))
+    }
+
     /// The number of the next snapshot: never in the half of the last whole one, and never a number that was used.
     pub(super) fn next_number(&mut self) -> u64 {
         let mut number = self.kept + 1;
@@ -128,6 +147,20 @@ mod tests {
         (before.misses, before.last_access) = (1_000, Nanos::from_s(2000));
         set_usage(&mut after, usage(&before, clock), clock);
         assert_eq!((after.misses, after.last_access), (MOST_MISSES, clock));
+    }
+
+    #[test]
+    fn a_snapshot_is_early_where_much_has_changed() {
+        let (mut warm, interval) = (Warm::default(), Nanos::from_s(100));
+        let mut waits = |at, changed| {
+            warm.changed = changed;
+            warm.waits(Nanos::from_s(at), interval, 800).map(|again| again.0 / 1_000_000_000)
+        };
+        assert_eq!(
+            [waits(5, 0), waits(5, 700), waits(14, 700), waits(15, 100)],
+            [Some(15), Some(15), Some(15), Some(25)]
+        );
+        assert_eq!([waits(15, 101), waits(99, 0), waits(104, 0), waits(105, 0)], [None, Some(105), Some(105), None]);
     }
 
     #[test]
