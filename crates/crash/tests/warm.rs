@@ -222,7 +222,7 @@ fn the_first_minute_after_a_restart_hits_as_often_as_the_last_one_before() {
         };
         assert!(
             warm - cold > costs,
-            "{name}: {cold:.1} % without a snapshot, {warm:.1} % with one: the test tells little"
+            "{name}: {cold:.1} % without a snapshot, {warm:.1} % with one: the test shows little"
         );
     }
 }

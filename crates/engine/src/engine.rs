@@ -230,8 +230,7 @@ impl Engine {
         drive!(self, drive => drive.placed.warmth())
     }
 
-    /// Says what the time is, in seconds since 1970, so that snapshots of what the cache has learnt bear a date. Without this they
-    /// have none.
+    /// Says what the time is, in seconds since 1970, for the date of snapshots of what the cache has learnt.
     pub fn tell_time(&mut self, now: Nanos, unix_s: u64) {
         drive!(mut self, drive => {
             drive.io.advance(now);

@@ -128,7 +128,7 @@ pub struct Header {
     pub blocks: u32,
     /// When it was taken, in seconds since 1970; 0 if that is not known.
     pub unix_s: u64,
-    /// The same in nanoseconds of the engine's clock, by which times in it are told.
+    /// The same in nanoseconds of the engine's clock, to which times in it refer.
     pub clock_ns: u64,
     /// Number of extents on the fast device that it describes.
     pub extents: u64,

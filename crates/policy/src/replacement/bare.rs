@@ -131,7 +131,7 @@ impl<P: ReplacementPolicy> BareCache<P> {
 
 #[cfg(test)]
 impl BareCache {
-    /// The same cache with a new policy, which is told what this one saves, and which extents it does not know. Accesses go on
+    /// The same cache with a new policy, which takes back what this one saves, and is given the extents that it does not know. Accesses go on
     /// between two parts of the saving.
     pub(super) fn reopened(
         &mut self,

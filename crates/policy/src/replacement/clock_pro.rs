@@ -341,7 +341,9 @@ impl ReplacementPolicy for ClockPro {
                 self.has_moved(node, [*low, *high]);
             }
             (TESTED, [extent, low, high]) => {
-                let Some(slot) = slot_of(*extent).filter(|slot| self.cached.queue_of(*slot) == Some(COLD)) else { return };
+                let Some(slot) = slot_of(*extent).filter(|slot| self.cached.queue_of(*slot) == Some(COLD)) else {
+                    return;
+                };
                 self.test.put(TEST, slot);
                 self.has_moved(slot, [*low, *high]);
             }

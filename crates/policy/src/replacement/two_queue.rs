@@ -70,9 +70,7 @@ impl ReplacementPolicy for TwoQueue {
         let extent_in = to.extent_in();
         loop {
             let complete = match to.part() {
-                part @ 0..2 => {
-                    to.queue(part as u8, &mut self.queues, part as usize, |slot| Some([extent_in(slot)?]))
-                }
+                part @ 0..2 => to.queue(part as u8, &mut self.queues, part as usize, |slot| Some([extent_in(slot)?])),
                 2 => self.out.save(OUT, to),
                 _ => return true,
             };

@@ -65,7 +65,7 @@ impl CacheDrive {
         !(is_torn && mutation::is(Mutation::RefuseTornSnapshot))
     }
 
-    /// Tells the policies of the extents on the fast device: what the snapshot says of them, or that they are there.
+    /// Reports the extents on the fast device to the policies: what the snapshot says of them, or that they are there.
     pub(in crate::cache) fn warm_up(&mut self, io: &CacheIo) {
         let Some((header, blocks)) = self.warm.found.take() else {
             return self.begin_cold();
@@ -116,7 +116,7 @@ impl CacheDrive {
                 others.push((entry.last_access, slot, extent));
             }
         }
-        // They are told in the order of their use, as when another policy takes over.
+        // They are reported in the order of their use, as when another policy takes over.
         others.sort_unstable_by_key(|(last_access, slot, _)| (*last_access, slot.0));
         for (_, slot, extent) in others {
             policy.admitting(extent);

@@ -16,7 +16,7 @@ pub(super) const RESIDENT: u16 = 512;
 pub(super) const MISSED: u16 = 513;
 pub(super) const READ_ON: u16 = 514;
 
-/// Times of extents are told in milliseconds before the snapshot, in so many bits: up to four and a half hours.
+/// Times of extents are saved in milliseconds before the snapshot, in so many bits: up to four and a half hours.
 const AGE_BITS: u32 = 24;
 const MOST_AGE: u32 = (1 << AGE_BITS) - 1;
 /// Misses in so many.
