@@ -30,6 +30,9 @@ struct Arguments {
     /// What of an extent is brought in (caching, partitioned); the seed decides if not given
     #[arg(long, value_parser = fill)]
     fill: Option<Fill>,
+    /// Whether the fast device has room for snapshots of what the cache has learnt; the seed decides if not given
+    #[arg(long)]
+    room: Option<bool>,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         replacement: arguments.replacement,
         admission: arguments.admission,
         fill: arguments.fill,
+        room: arguments.room,
         ends: arguments.ends,
         log,
     };

@@ -106,6 +106,11 @@ pub(crate) fn random_fill(seed: u64) -> Fill {
     [Fill::Extent, Fill::Extent, Fill::Part, Fill::Auto][rng.random_range(0..4)]
 }
 
+/// Whether the fast device has room for snapshots; drawn in the same way.
+pub(crate) fn random_room(seed: u64) -> bool {
+    Pcg64Mcg::seed_from_u64(seed ^ 0x7761_726d).random_bool(0.5)
+}
+
 /// The other setting that the same format provides for, or the same one.
 pub(crate) fn random_refill(fill: Fill, draw: u64) -> Fill {
     match fill {
@@ -149,6 +154,8 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         read_effect: Some(10),
         partition: random_partition(rng),
         logging: random_logging(rng),
+        // The same: never, and from far more often than a command takes to rarely.
+        snapshot_interval: [None, Some(2), Some(20), Some(200), Some(1_000)][high as usize % 5].map(Nanos::from_ms),
         // Derived from an earlier draw rather than a new one, so that the other settings stay the same for each seed.
         climb: (high % 3 == 0).then(|| Climb { every: Nanos::from_ms(5), requests: 3, ..Climb::default() }),
     }

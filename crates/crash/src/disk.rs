@@ -173,6 +173,8 @@ enum Survival {
 #[derive(Clone, Debug)]
 pub struct Disk {
     size: u64,
+    /// How much of it is behind what a volume uses.
+    behind: u64,
     stable: Content,
     live: Content,
     /// Writes that are completed but not covered by a flush, oldest first. The first one has number `first`.
@@ -185,18 +187,20 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Makes a disk of `size` with metadata before `data_at` and in the last block. `content` gives the tag of each
-    /// data sector.
-    pub(crate) fn new(size: Bytes, data_at: Bytes, content: impl Fn(u64) -> Tag) -> Disk {
+    /// Makes a disk of which a volume uses `used`, with metadata before `data_at`, in the last block, and in the `behind` bytes behind
+    /// that. `content` gives the tag of each data sector.
+    pub(crate) fn new(used: Bytes, behind: Bytes, data_at: Bytes, content: impl Fn(u64) -> Tag) -> Disk {
+        let size = used;
         assert!(size.0.is_multiple_of(BLOCK_LEN as u64) && data_at.0.is_multiple_of(BLOCK_LEN as u64));
         let data = (size.0 - data_at.0) / SECTOR - SECTORS_PER_BLOCK;
         let content = Content {
             data_from: data_at.0 / SECTOR,
             data: (0..data).map(content).collect(),
-            blocks: vec![None; data_at.0 as usize / BLOCK_LEN + 1],
+            blocks: vec![None; (data_at + behind).0 as usize / BLOCK_LEN + 1],
         };
         Disk {
-            size: size.0,
+            size: (used + behind).0,
+            behind: behind.0,
             stable: content.clone(),
             live: content,
             cache: Vec::new(),
@@ -208,6 +212,11 @@ impl Disk {
 
     pub(crate) fn size(&self) -> Bytes {
         Bytes(self.size)
+    }
+
+    /// What a volume uses of it.
+    pub(crate) fn used(&self) -> Bytes {
+        Bytes(self.size - self.behind)
     }
 
     /// The sector at which the data begins, and the number of data sectors.

@@ -19,7 +19,7 @@
 //! The crate sees the engine only through its public face. The files, from the bottom up: `disk` is the fake disk, `model`
 //! says what a correct disk could return, [`Driver`] carries out the engine's commands on fake disks of any kind, `drive` does
 //! so on those that lose power, `design` draws designs, `faults` and `deaths` hold the faults besides power losses, and `world`
-//! holds the state of a run. `host` submits requests and checks the answers, `offline` acts while the power is off, `power`
+//! holds the state of a run. `host` submits requests and checks the answers, `offline` and `snapshots` act while the power is off, `power`
 //! cuts the power and recovers, and `run` does these in order.
 
 mod deaths;
@@ -36,6 +36,7 @@ mod offline;
 mod options;
 mod power;
 mod run;
+mod snapshots;
 mod torture;
 mod world;
 

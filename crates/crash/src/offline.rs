@@ -37,7 +37,7 @@ impl World {
         }
         let index = self.rng.random_range(first..disks.len());
         let disk = &mut disks[index];
-        let ends = [0, (disk.size().0 / SECTOR) - 8];
+        let ends = [0, (disk.used().0 / SECTOR) - 8];
         let blocks: Vec<usize> =
             disk.written_blocks().into_iter().filter(|block| !ends.contains(&disk.sector_of(*block))).collect();
         for block in blocks {

@@ -17,6 +17,8 @@ pub struct Options {
     pub admission: Option<AdmitBy>,
     /// What of an extent is brought in; otherwise the seed decides.
     pub fill: Option<Fill>,
+    /// Whether the fast device has room for snapshots of what the cache has learnt; otherwise the seed decides.
+    pub room: Option<bool>,
     /// How runs come to their end; otherwise the seed decides.
     pub ends: Option<Ends>,
     /// Called with a line of text for each step.

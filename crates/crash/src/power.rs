@@ -151,6 +151,7 @@ impl World {
             if self.maybe_replace(&mut disks, &mut without, &mut left, closed == Some(true))? { None } else { closed };
         self.impostors(&disks, closed == Some(true))?;
         self.damage_metadata(&mut disks);
+        self.spoil_snapshots(&mut disks);
         if closed == Some(true) {
             self.rot_log(&mut disks);
         }

@@ -2,13 +2,14 @@
 //! `host`, `offline`, `power` and `run` act on it.
 
 use peryton_engine::{AdmitBy, Config, DeviceId, Engine, Formatting, Replacement, RequestError, VolumeId, WritePolicy};
+use peryton_format::snapshot::Room;
 use peryton_units::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::{
     deaths::Deaths,
-    design::{Kind, Plan, admission_by, random_fill, random_kind, random_plan},
+    design::{Kind, Plan, admission_by, random_fill, random_kind, random_plan, random_room},
     disk::{Disk, Entry, SECTOR, Tag},
     drive::{Direct, Drive},
     ends::{End, Fates},
@@ -55,6 +56,11 @@ pub(crate) struct World {
     pub(crate) flush_from: u32,
     /// Whether a flush has lost data since the volume was opened: the records in memory are not used then.
     pub(crate) flush_lost: bool,
+    pub(crate) volume: VolumeId,
+    /// Where snapshots lie on the fast device, if it has room for them.
+    pub(crate) room: Option<Room>,
+    /// What is drawn about them.
+    pub(crate) room_rng: Pcg64Mcg,
     /// The disks as they were at the end of the previous generation.
     pub(crate) before: Option<Vec<Disk>>,
 }
@@ -89,18 +95,28 @@ impl World {
         }
         let config = plan.config.clone();
         let engine = Engine::new(config.clone()).map_err(|error| format!("the design is refused: {error}"))?;
+        let behind = config.sizes().map_err(|error| format!("the design is refused: {error}"))?.behind;
+        let has_room = options.room.unwrap_or_else(|| random_room(seed));
         let zeroed = rng.random_bool(0.5);
         let mut disks: Vec<Disk> = Vec::new();
         let mut first = BEFORE_FORMAT;
         for (device, size) in (0..).map(DeviceId).zip(engine.device_bytes()) {
             let content = |sector: u64| if zeroed { 0 } else { first + sector as Tag };
-            let disk = Disk::new(*size, engine.data_at(device), content);
+            let room = if has_room { behind[device.index()] } else { Bytes::ZERO };
+            let disk = Disk::new(*size, room, engine.data_at(device), content);
             first += disk.data().1 as Tag;
             disks.push(disk);
         }
         let sectors = (engine.volume_size().0 / SECTOR) as usize;
+        // On the first device, which is the fast one.
+        let fast = plan.config.placement.hybrid().filter(|_| has_room);
+        let room = fast.map(|pair| Room {
+            at: engine.device_bytes()[pair.fast.index()],
+            half: Bytes(behind[pair.fast.index()].0 / 2 - 4096),
+        });
         let before = Self::before(kind, &disks, sectors);
-        let new = Formatting { volume: VolumeId(u128::from(seed) + 1), unix_s: 1, zeroed, notes: String::new() };
+        let volume = VolumeId(u128::from(seed) + 1);
+        let new = Formatting { volume, unix_s: 1, zeroed, notes: String::new() };
         Engine::format(&config, new, &mut Direct::new(&mut disks))
             .map_err(|error| format!("the volume cannot be formatted: {error}"))?;
         let fates = Fates::new(options.ends, seed);
@@ -142,6 +158,9 @@ impl World {
             lost_at: None,
             flush_from: 0,
             flush_lost: false,
+            volume,
+            room,
+            room_rng: Pcg64Mcg::seed_from_u64(seed ^ 0x726f_6f6d),
             before: None,
         };
         say!(

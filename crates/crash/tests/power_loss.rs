@@ -12,6 +12,7 @@ const POWER: Options = Options {
     replacement: None,
     admission: None,
     fill: None,
+    room: None,
     ends: Some(Ends::Power),
     log: None,
 };

@@ -97,7 +97,7 @@ pub struct MadeDevice {
 /// The design does not fit the devices, a device holds something, or the system refuses to write it.
 pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let sizes = spec.config.sizes().map_err(|error| MakeError::Refused(spec.with_names(error)))?;
-    let needs = sizes.devices;
+    let (needs, behind) = (sizes.devices, sizes.behind);
     spec.devices.iter().try_for_each(refuse_used)?;
     let mut devices = Device::open_all(&spec.devices, Opening { direct: true, create: true }, &[])?;
     let all = || devices.iter().flatten().zip(&needs);
@@ -113,14 +113,15 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
         }
     }
     let mut zeroed = true;
-    for (device, need) in devices.iter_mut().flatten().zip(&needs) {
+    for ((device, need), behind) in devices.iter_mut().flatten().zip(&needs).zip(&behind) {
         let (name, path) = (device.name.clone(), device.path.clone());
-        zeroed &= empty(device, *need).map_err(|(what, source)| MakeError::System { name, path, what, source })?;
+        zeroed &=
+            empty(device, *need, *behind).map_err(|(what, source)| MakeError::System { name, path, what, source })?;
     }
-    for ((device, need), data_at) in devices.iter().flatten().zip(&needs).zip(&sizes.data_at) {
+    for (((device, need), data_at), behind) in devices.iter().flatten().zip(&needs).zip(&sizes.data_at).zip(&behind) {
         let (name, path) = (device.name.clone(), device.path.clone());
         let what = "allocating space for metadata";
-        allocate(device, *need, *data_at).map_err(|source| MakeError::System { name, path, what, source })?;
+        allocate(device, *need, *data_at, *behind).map_err(|source| MakeError::System { name, path, what, source })?;
     }
     let mut volume = [0; 16];
     io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut volume)?;
@@ -147,15 +148,15 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
 type Failed = (&'static str, io::Error);
 
 /// Makes the part of a device that the volume uses read as zeros; returns whether that was possible without writing it
-/// all.
-pub(crate) fn empty(device: &mut Device, need: Bytes) -> Result<bool, Failed> {
+/// all. `behind`: so much more a file has for snapshots.
+pub(crate) fn empty(device: &mut Device, need: Bytes, behind: Bytes) -> Result<bool, Failed> {
     let file = &device.file;
     if device.is_block {
         // This call either deallocates the range, which then reads as zeros, or fails.
         let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         return Ok(rustix::fs::fallocate(file, flags, 0, need.0).is_ok());
     }
-    let size = device.size.max(need);
+    let size = device.size.max(need + behind);
     let resize = |to| rustix::fs::ftruncate(file, to).map_err(|error| ("changing its size", error.into()));
     resize(0)?;
     resize(size.0)?;
@@ -168,11 +169,11 @@ const SUPERBLOCK: u64 = 4096;
 
 /// Gives an image file the space that metadata will take, so that a file system that is full later cannot keep the volume
 /// from saying what it is. Some file systems (those that copy on write) cannot promise it.
-pub(crate) fn allocate(device: &Device, need: Bytes, data_at: Bytes) -> io::Result<()> {
+pub(crate) fn allocate(device: &Device, need: Bytes, data_at: Bytes, behind: Bytes) -> io::Result<()> {
     if device.is_block {
         return Ok(());
     }
-    for (from, to) in [(0, data_at.0), (need.0 - SUPERBLOCK, need.0)] {
+    for (from, to) in [(0, data_at.0), (need.0 - SUPERBLOCK, (need + behind).0)] {
         match rustix::fs::fallocate(&device.file, FallocateFlags::KEEP_SIZE, from, to - from) {
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => write_zeros(device, from, to)?,
             other => other?,

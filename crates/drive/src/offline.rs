@@ -85,14 +85,14 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
     devices[device] = new;
     let sizes = spec.config.sizes().map_err(refused(spec))?;
-    let (need, data_at) = (sizes.devices[device], sizes.data_at[device]);
+    let (need, data_at, behind) = (sizes.devices[device], sizes.data_at[device], sizes.behind[device]);
     if let Some(new) = &mut devices[device] {
         if !force && let Some(what) = probe::content(new)? {
             return Err(OfflineError::Holds { name: name.to_owned(), what });
         }
         if !new.is_block || new.size >= need {
-            let is_empty = empty(new, need).map_err(|(_, source)| source)?;
-            allocate(new, need, data_at)?;
+            let is_empty = empty(new, need, behind).map_err(|(_, source)| source)?;
+            allocate(new, need, data_at, behind)?;
             if !is_empty && Engine::replaces_with_zeros(&spec.config, replaced) {
                 zero(new, need)?;
             }

@@ -2,7 +2,7 @@
 
 use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
-use peryton_format::{geometry::Geometry, superblock::Superblock};
+use peryton_format::{geometry::Geometry, snapshot::Room, superblock::Superblock};
 use peryton_units::Bytes;
 use rustix::{
     fs::{Mode, OFlags, SeekFrom},
@@ -103,7 +103,13 @@ fn ask(path: &Path) -> io::Result<(Option<Bytes>, Option<Superblock>)> {
         let from = size.saturating_sub(END).next_multiple_of(BLOCK);
         let len = (size - from.min(size)) / BLOCK * BLOCK;
         let end = read(from, len).ok()?;
-        end.rchunks_exact(BLOCK as usize).find_map(|block| Superblock::decode(block).ok())
+        let found = end.rchunks_exact(BLOCK as usize).find_map(|block| Superblock::decode(block).ok());
+        // Behind the superblock there may be room for snapshots, at the end of which is a block that says where it begins.
+        found.or_else(|| {
+            let mut marks = end.rchunks_exact(BLOCK as usize).filter_map(Room::marks_end);
+            let last = marks.find(|end| end.0 >= BLOCK && end.0 <= size)?.0 - BLOCK;
+            Superblock::decode(&read(last, BLOCK).ok()?).ok()
+        })
     });
     Ok((Some(Bytes(size)), superblock))
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use peryton_engine::{DeviceId, Engine, OpenError, Opened, Placement};
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Nanos};
 
 use crate::{
     control::{Control, Listening},
@@ -364,6 +364,7 @@ impl Service {
             reopening: Reopening::new(self.process_death),
         })
         .map_err(system("a thread for TLS handshakes"))?;
+        server.volume.engine_mut().tell_time(Nanos::ZERO, unix_s());
         server.expect_block_device(prepared.as_ref());
         server.register();
         server.apply_patience();
@@ -374,6 +375,7 @@ impl Service {
         server.run().map_err(system("waiting for events"))?;
         let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
+        let now = server.now;
         let (mut engine, about, mut memory, block_device) = server.into_parts();
         let failed = block_device.and_then(BlockDevice::end);
         if let Some(error) = in_doubt {
@@ -386,6 +388,7 @@ impl Service {
         let notifier = self.settings.notifier;
         notifier.status("closing the volume");
         let mut files = Files::new(&about.devices).map_err(system("memory"))?.notifying(&notifier);
+        engine.tell_time(now, unix_s());
         let closed = engine.close(&mut files);
         about.events.end();
         // The next server of the volume may need the same path.
@@ -464,6 +467,11 @@ fn ublk_control(settings: &Settings) -> Result<Option<UblkControl>, UblkError> {
         return Err(UblkError::NoRing);
     }
     UblkControl::open().map(Some)
+}
+
+/// The time in seconds since 1970.
+pub(crate) fn unix_s() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The approximate number of commands in flight.

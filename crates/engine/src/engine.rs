@@ -22,6 +22,7 @@ use crate::{
     api::opened::{Formatting, Opened, Trust},
     api::stats::Stats,
     api::verification::Verification,
+    api::warmth::Warmth,
     lifecycle::{self, AnyDrive, Detached, Inspection, with_drive},
     placement::PlacementOps,
 };
@@ -224,6 +225,19 @@ impl Engine {
         drive!(self, drive => drive.placed.climbing(&drive.io.tuning))
     }
 
+    /// How the cache keeps what it has learnt; `None` if the placement learns nothing that could be kept.
+    pub fn warmth(&self) -> Option<Warmth> {
+        drive!(self, drive => drive.placed.warmth())
+    }
+
+    /// Says what the time is, in seconds since 1970, for the date of snapshots of what the cache has learnt.
+    pub fn tell_time(&mut self, now: Nanos, unix_s: u64) {
+        drive!(mut self, drive => {
+            drive.io.advance(now);
+            drive.placed.tell_time(&drive.io, unix_s);
+        });
+    }
+
     /// The state of the adaptive admission threshold; `None` if the threshold is fixed or there is no admission rule.
     pub fn adaptive_admission(&self) -> Option<AdaptiveView> {
         drive!(self, drive => drive.placed.adaptive_admission())
@@ -271,7 +285,7 @@ impl Engine {
 
     /// What is dirty in a cache, for how long, and until when; `None` if the placement has no homes for data.
     pub fn cleaning(&self, now: Nanos) -> Option<CleaningReport> {
-        drive!(self, drive => drive.placed.cleaning(&drive.io, now))
+        drive!(self, drive => drive.placed.cleaning(&drive.io, drive.io.at(now)))
     }
 
     /// Bytes whose only valid copy is on the fast device (caching, partitioned; whole extents) or in the log (data that has not

@@ -183,7 +183,10 @@ mod placement;
 pub use api::{
     cleaning::{Cleaning, CleaningReport, CleaningState},
     command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId},
-    config::{Bypass, Config, Fill, Hybrid, MOST_MOVES, Placement, PlacementKind, Tuning, WritePolicy},
+    config::{
+        Bypass, Config, Fill, Hybrid, MOST_MOVES, Placement, PlacementKind, SHORTEST_SNAPSHOT_INTERVAL, Tuning,
+        WritePolicy,
+    },
     endurance,
     error::{
         ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReadmitError, ReplaceError,
@@ -194,11 +197,12 @@ pub use api::{
     opened::{Formatting, Opened, Trust},
     stats::{Bypasses, Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},
     verification::Verification,
+    warmth::{SnapshotTaken, WarmStart, Warmth},
 };
 pub use engine::Engine;
 pub use lifecycle::{
     CheckpointReport, CommitReport, Detached, DeviceReport, Inspection, Lost, Overlay, Readmitted, Sizes,
-    SuperblockReport, Verdict,
+    SnapshotReport, SuperblockReport, Verdict,
 };
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 #[cfg(feature = "mutants")]

@@ -21,6 +21,7 @@ use crate::{
     api::opened::{Opened, Trust},
     api::stats::Stats,
     api::verification::Verification,
+    api::warmth::Warmth,
     io::{InFlight, Io, RequestIndex, Step},
 };
 
@@ -242,6 +243,14 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     fn climbing(&self, _tuning: &Tuning) -> Option<ClimbView> {
         None
     }
+
+    /// See [`Engine::warmth`](crate::Engine::warmth).
+    fn warmth(&self) -> Option<Warmth> {
+        None
+    }
+
+    /// See [`Engine::tell_time`](crate::Engine::tell_time).
+    fn tell_time(&mut self, _io: &Io<Self::Step>, _unix_s: u64) {}
 
     /// The state of the adaptive admission threshold.
     fn adaptive_admission(&self) -> Option<AdaptiveView> {

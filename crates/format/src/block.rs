@@ -34,6 +34,12 @@ pub enum Kind {
     LogCommit,
     /// The label of what a server keeps in memory for the one after it.
     Takeover,
+    /// Where the room for snapshots of a cache's policies begins and ends.
+    SnapshotRoom,
+    /// The header of such a snapshot.
+    SnapshotHeader,
+    /// What is in it.
+    SnapshotItems,
 }
 
 impl Kind {
@@ -49,6 +55,9 @@ impl Kind {
             Kind::LogIndex => b"PYli",
             Kind::LogCommit => b"PYlc",
             Kind::Takeover => b"PYtk",
+            Kind::SnapshotRoom => b"PYsr",
+            Kind::SnapshotHeader => b"PYsh",
+            Kind::SnapshotItems => b"PYsi",
         }
     }
 }

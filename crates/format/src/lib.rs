@@ -27,6 +27,7 @@
 //!   fast device, for a reader that has only the slow one.
 //! * The fast device may have a part of an extent only. [`blocks`] says which one.
 //! * A [`log`] has a format of its own.
+//! * A [`snapshot`] has what a cache has learnt. No data depend on it.
 //! * [`layout`] and [`log::layout`] compute the places of these parts.
 //!
 //! The crate reaches devices through [`storage::Storage`]: implement it for a file or for an array in memory.
@@ -88,6 +89,7 @@ pub mod log;
 pub mod map;
 pub mod mutation;
 pub mod notice;
+pub mod snapshot;
 pub mod storage;
 pub mod superblock;
 pub mod takeover;

@@ -154,6 +154,10 @@ mutations! {
     ForgetLostHome,
     /// Blocks that were written home and given up since the last commit may be lost at home without a flush that fails.
     ForgetBlocksGivenUp,
+    /// Snapshots of what the cache has learnt are written over the end of the data.
+    SnapshotOverData,
+    /// A volume whose last snapshot is torn is not opened.
+    RefuseTornSnapshot,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

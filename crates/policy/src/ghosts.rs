@@ -1,6 +1,6 @@
 //! Ghosts of a policy that asks only whether an extent has left a queue of late: 2Q's second queue, and S3-FIFO's ghosts.
 
-use crate::Recent;
+use crate::{Recent, saving::Saving};
 
 /// The extents that left a queue last, at most so many.
 ///
@@ -40,6 +40,15 @@ impl Ghosts {
     /// Adds an extent that has left; the oldest one beyond the most is forgotten.
     pub(crate) fn put(&mut self, extent: u32) {
         self.recent.put(extent, (), self.most, |()| {});
+    }
+
+    /// Saves the ghosts; returns whether that is complete.
+    pub(crate) fn save(&self, list: u8, to: &mut Saving<'_>) -> bool {
+        let complete = to.recent(list, &self.recent, |extent, ()| [extent]);
+        if complete && let Some(extent) = self.returning {
+            to.put(list, &[extent]);
+        }
+        complete
     }
 }
 

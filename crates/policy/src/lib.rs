@@ -39,6 +39,7 @@ mod queues;
 mod recent;
 pub mod replacement;
 mod response_times;
+pub mod saving;
 
 pub use admission::{AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, Gate, Objective, Threshold, WriteHits};
 pub use error::SettingError;

@@ -42,6 +42,8 @@ struct Ends {
 pub struct Queues<const N: usize> {
     links: Vec<Link>,
     ends: [Ends; N],
+    /// The slot that is read next, while a queue is read from its old end on.
+    reader: u32,
 }
 
 const NO_QUEUE: u8 = u8::MAX;
@@ -50,7 +52,11 @@ impl<const N: usize> Queues<N> {
     /// Makes empty queues for the slots from 0 to `slots` - 1.
     pub fn new(slots: u32) -> Queues<N> {
         let link = Link { newer: NONE, older: NONE, queue: NO_QUEUE };
-        Queues { links: vec![link; slots as usize], ends: [Ends { newest: NONE, oldest: NONE, len: 0 }; N] }
+        Queues {
+            links: vec![link; slots as usize],
+            ends: [Ends { newest: NONE, oldest: NONE, len: 0 }; N],
+            reader: NONE,
+        }
     }
 
     /// Number of slots in `queue`.
@@ -91,6 +97,9 @@ impl<const N: usize> Queues<N> {
     pub fn unlink(&mut self, SlotIndex(slot): SlotIndex) {
         let Link { newer, older, queue } = self.links[slot as usize];
         debug_assert_ne!(queue, NO_QUEUE, "slot {slot} is in no queue");
+        if slot == self.reader {
+            self.reader = newer;
+        }
         self.ends[usize::from(queue)].len -= 1;
         self.close(slot, older, newer);
     }
@@ -117,6 +126,9 @@ impl<const N: usize> Queues<N> {
         debug_assert_ne!(link.queue, NO_QUEUE, "slot {slot} is in no queue");
         debug_assert_eq!(self.links[by as usize].queue, NO_QUEUE, "slot {by} is queued twice");
         self.links[by as usize] = link;
+        if slot == self.reader {
+            self.reader = by;
+        }
         self.close(slot, by, by);
     }
 
@@ -146,6 +158,34 @@ impl<const N: usize> Queues<N> {
             *one = at;
         }
         Some(ones)
+    }
+
+    /// Number of slots that may be queued.
+    pub(crate) fn slots(&self) -> u32 {
+        self.links.len() as u32
+    }
+
+    /// Begins to read a queue from its old end on; one queue is read at a time.
+    pub(crate) fn begin_to_read(&mut self, queue: usize) {
+        self.reader = self.ends[queue].oldest;
+    }
+
+    /// The next slot of the queue that is being read. Slots that were taken out since are passed over.
+    pub(crate) fn read(&mut self) -> Option<SlotIndex> {
+        let slot = self.reader;
+        if slot == NONE {
+            return None;
+        }
+        self.reader = self.links[slot as usize].newer;
+        Some(SlotIndex(slot))
+    }
+
+    /// Puts a slot at the new end of `queue`, whether it is in a queue or in none.
+    pub(crate) fn put(&mut self, queue: usize, slot: SlotIndex) {
+        if self.queue_of(slot).is_some() {
+            self.unlink(slot);
+        }
+        self.push(queue, slot);
     }
 
     /// The first slot that `may_leave`, from the oldest of `queue` on; `None` if there is none among the first 128.

@@ -57,6 +57,16 @@ impl<V: Copy> Recent<V> {
         None
     }
 
+    /// The extents that were added after this number, the oldest first, each with the number of its addition. Those that were added
+    /// again later have no value.
+    pub(crate) fn since(&self, after: u64) -> impl Iterator<Item = (u32, Option<V>, u64)> + '_ {
+        let from = self.order.partition_point(|(_, came)| *came <= after);
+        self.order.range(from..).map(|(extent, came)| {
+            let value = self.present.get(extent).filter(|(_, latest)| latest == came);
+            (*extent, value.map(|(value, _)| *value), *came)
+        })
+    }
+
     /// Adds the extent as the newest, and drops the oldest beyond `most`. Calls `forgotten` with the values of those.
     pub fn put(&mut self, extent: u32, value: V, most: usize, mut forgotten: impl FnMut(V)) {
         self.clock += 1;

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use peryton_engine::{DeviceId, Losses, Tuning};
 use serde_json::{Value, json};
 
-use super::{Handle, Server, cleaning, say::Kind};
+use super::{Handle, Server, cleaning, say::Kind, warmth};
 use crate::{
     disks::fault::{Effect, Fault, LONGEST_LAG_US},
     events::What,
@@ -167,6 +167,7 @@ impl Server {
             "faults": self.volume.backend.faults().rules(),
             "dirty_extents": engine.dirty_extents(),
             "cleaning": cleaning::status(engine.cleaning(self.now)),
+            "warm": warmth::status(engine, self.now),
             "lost_extents": engine.lost_extents(),
             "fast_hit_ratio": stats.fast_hit_ratio(),
             "traffic": self.latencies.traffic(),

@@ -26,6 +26,7 @@ mod share;
 mod spin;
 mod stop;
 mod traffic;
+mod warmth;
 mod watchdog;
 
 use std::{

@@ -293,6 +293,9 @@ pub struct Tuning {
     /// How long a device that fails may take to come back. For the driver, which waits so long, and excuses the device
     /// meanwhile ([`Engine::excuse`](crate::Engine::excuse)).
     pub patience: Nanos,
+    /// How often a snapshot of what the cache has learnt is taken, besides when the volume is closed; `None`: never, and none is taken
+    /// back.
+    pub snapshot_interval: Option<Nanos>,
     /// Hill climbing on some of these settings while the drive runs (tiering, caching); `None` leaves them as they are.
     pub climb: Option<Climb>,
 }
@@ -323,10 +326,14 @@ impl Default for Tuning {
             logging: LoggingTuning::default(),
             partition: Partition::default(),
             patience: Nanos::from_s(120),
+            snapshot_interval: Some(Nanos::from_s(300)),
             climb: None,
         }
     }
 }
+
+/// The shortest interval between two snapshots.
+pub const SHORTEST_SNAPSHOT_INTERVAL: Nanos = Nanos::from_ms(1);
 
 /// The highest possible `max_moves`: the extent map has 16 bits for a move's index.
 pub const MOST_MOVES: u32 = 4096;
@@ -346,6 +353,13 @@ impl Tuning {
         }
         if self.read_effect == Some(0) {
             return range("endurance.read_effect", 0, "use 1 or more, or leave it out if reads do not wear");
+        }
+        if self.snapshot_interval.is_some_and(|interval| interval < SHORTEST_SNAPSHOT_INTERVAL) {
+            return Err(TuningError::Range {
+                key: "placement.warm.interval",
+                value: self.snapshot_interval.unwrap_or_default().to_string(),
+                remedy: "use 1ms or more, or 'never'",
+            });
         }
         self.cleaning.check()?;
         self.logging.check()?;

@@ -12,3 +12,4 @@ pub(crate) mod logging;
 pub(crate) mod opened;
 pub(crate) mod stats;
 pub(crate) mod verification;
+pub(crate) mod warmth;

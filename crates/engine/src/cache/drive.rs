@@ -25,6 +25,7 @@ use crate::{
     cache::step::CacheIo,
     cache::streams::Streams,
     cache::tuner::Tuner,
+    cache::warm::state::Warm,
     io::RequestIndex,
     io::slab::Slab,
 };
@@ -103,6 +104,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) doubts: Doubts,
     /// Moves settings while the drive runs, where the tuning asks for it.
     pub(in crate::cache) tuner: Option<Box<Tuner>>,
+    /// Snapshots of what was learnt.
+    pub(in crate::cache) warm: Warm,
     /// The placement as the configuration has it.
     pub(in crate::cache) placement: config::Placement,
 }
@@ -157,6 +160,7 @@ impl CacheDrive {
             sequence: 0,
             doubts: Doubts::default(),
             tuner: Tuner::new(placement, tuning),
+            warm: Warm::default(),
             placement: placement.clone(),
         }
     }
@@ -170,6 +174,7 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         if io.tuning.replacement != before.replacement {
+            self.warm.abandon();
             self.policy = new_policy(&self.layout, &io.tuning);
             // The new policy is given the residents in the order of use, least recent first.
             let mut residents: Vec<(Nanos, u32)> = (0..self.layout.fast_slots)
@@ -185,6 +190,7 @@ impl CacheDrive {
             }
         }
         if self.gate.differs(&io.tuning.admission) {
+            self.warm.abandon();
             let gate = new_gate(&self.layout, &io.tuning);
             let before = std::mem::replace(&mut self.gate, gate);
             self.gate.resume(before);
@@ -216,6 +222,7 @@ impl CacheDrive {
         }
         self.clean(io, now, out);
         self.tick_partition(io, now, out);
+        self.tick_warm(io, now, out);
     }
 
     pub(in crate::cache) fn victim(&mut self, io: &CacheIo, now: Nanos, clean_only: bool) -> Option<u32> {

@@ -1,6 +1,6 @@
 //! Sizes and offsets of a tiering, caching or partitioned drive: how many extents there are, and where each place is.
 
-use peryton_format::{blocks::block_of, layout::MetadataLayout};
+use peryton_format::{blocks::block_of, layout::MetadataLayout, snapshot::Room};
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::Bytes;
 
@@ -169,6 +169,12 @@ impl CacheLayout {
     pub(crate) fn device_bytes(&self, device: DeviceId) -> Bytes {
         let slots = if device == self.fast { self.fast_slots } else { self.slow_slots };
         self.metadata.device_bytes(Bytes(u64::from(slots) * self.extent_bytes))
+    }
+
+    /// The room for snapshots behind what the volume uses of the fast device.
+    pub(crate) fn room(&self) -> Room {
+        let data = Bytes(u64::from(self.fast_slots) * self.extent_bytes);
+        Room::new(self.device_bytes(self.fast), self.fast_slots, data)
     }
 
     #[inline]

@@ -6,7 +6,7 @@
 //! and `bypass.rs` keeps streams out. `commits.rs`
 //! and `journal/` make the map durable; `recovery.rs` and `restore.rs` make a running drive from the durable map.
 //! `blocks.rs` and `parts.rs` are for extents of which the fast device has a part.
-//! `tuner.rs` adjusts settings while the drive runs.
+//! `tuner.rs` adjusts settings while the drive runs, and `warm/` keeps what the policies have learnt.
 
 mod access;
 mod blocks;
@@ -32,7 +32,9 @@ mod step;
 mod streams;
 mod through;
 mod tuner;
+mod warm;
 
 pub(crate) use access::Mode;
 pub(crate) use drive::CacheDrive;
 pub(crate) use layout::CacheLayout;
+pub(crate) use warm::restoring::on_device as snapshots_on_device;

@@ -18,6 +18,7 @@ use crate::{
     api::location::{Location, Losses},
     api::opened::{Opened, Trust},
     api::stats::Stats,
+    api::warmth::Warmth,
     cache::access::Mode,
     cache::drive::CacheDrive,
     cache::layout::CacheLayout,
@@ -106,13 +107,17 @@ impl PlacementOps for CacheDrive {
             CacheStep::Run { run, first, count } => self.run_was_written(io, now, (run, first, count), failed, out),
             CacheStep::Move { index } => self.move_step(io, now, index, failed, out),
             CacheStep::Commit => self.commit_step(io, now, failed, out),
+            CacheStep::Snapshot => self.snapshot_step(io, now, failed),
             CacheStep::Checkpoint => self.checkpoint_step(io, now, command.device, failed, out),
             CacheStep::Discarded { place } => self.place_discarded(io, now, place, out),
         }
     }
 
     fn encode(&self, _: &CacheIo, command: &CacheCommand, step: CacheStep, into: &mut [u8], _: Option<&dyn Buffers>) {
-        self.journal.encode(command, step, into);
+        match step {
+            CacheStep::Snapshot => self.encode_snapshot(into),
+            _ => self.journal.encode(command, step, into),
+        }
     }
 
     fn tick(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
@@ -246,6 +251,14 @@ impl PlacementOps for CacheDrive {
         Bytes(self.map.dirty_bytes())
     }
 
+    fn warmth(&self) -> Option<Warmth> {
+        Some(self.warm.report)
+    }
+
+    fn tell_time(&mut self, io: &CacheIo, unix_s: u64) {
+        self.warm.tell_time(io.now, unix_s);
+    }
+
     fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {
         self.tuner.as_ref().map(|tuner| tuner.view(tuning))
     }
@@ -327,6 +340,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn format(&self, io: &CacheIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceId> {
+        self.mark_room(storage, volume)?;
         self.write_map(io, storage, volume, 0)
     }
 
@@ -352,6 +366,8 @@ impl PlacementOps for CacheDrive {
     }
 
     fn close(&mut self, io: &CacheIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
+        // The flush of the map covers it.
+        self.save_snapshot(io, storage);
         if mutation::is(Mutation::CloseWithoutMap) {
             return Ok(());
         }

@@ -10,7 +10,7 @@ use peryton_format::{
     superblock::VolumeId,
     takeover::Found,
 };
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
@@ -80,8 +80,10 @@ impl CacheDrive {
             }
         }
         let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
-        let restored =
-            self.restore(io, Nanos::ZERO, (&found.entries, &found.masks), touched, trust).map_err(damaged)?;
+        if !self.find_snapshot(io, storage, volume, opened.generation) {
+            return Err(damaged("a snapshot is torn"));
+        }
+        let restored = self.restore(io, io.now, (&found.entries, &found.masks), touched, trust).map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
         let image = self.image();
         // A torn commit may remain with the next number, so that number is not reused.
@@ -152,6 +154,9 @@ impl CacheDrive {
         // Neither journal has a commit after this checkpoint, and a number that a failed commit may have is not reused.
         let header = CheckpointHeader { last_commit: 0, first_commit: next.first_commit + 1, ..next };
         // Metadata of this volume that the device may have from earlier must not be taken for current.
+        if device == self.layout.fast {
+            self.mark_room(storage, volume)?;
+        }
         let layout = &self.layout.metadata;
         let zeros = vec![0; PIECE as usize];
         let mut blank: Vec<(Bytes, u64)> = [0, 1].map(|which| (layout.checkpoint_at(which), BLOCK)).to_vec();

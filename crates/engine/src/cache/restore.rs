@@ -8,8 +8,6 @@ use peryton_format::{
     notice::Notice,
     superblock::VolumeId,
 };
-use peryton_policy::ReplacementPolicy;
-use peryton_policy::replacement::SlotIndex;
 use peryton_units::Nanos;
 
 use crate::{
@@ -100,11 +98,7 @@ impl CacheDrive {
                 self.map.set_dirty(index, now);
             }
         }
-        for slot in 0..self.layout.fast_slots {
-            if let Some(extent) = self.map.tenant(SlotIndex(slot)) {
-                self.policy.inserted(SlotIndex(slot), extent);
-            }
-        }
+        self.warm_up(io);
         let all = if mutation::is(Mutation::ForgetStale) { [0, 0] } else { [u32::MAX, u32::MAX] };
         self.restore_stale(touched.unwrap_or(all));
         io.due(now);

@@ -23,6 +23,8 @@ pub(crate) enum CacheStep {
     Commit,
     /// A command of the checkpoint under way.
     Checkpoint,
+    /// A piece of a snapshot of what was learnt.
+    Snapshot,
     /// The discard of a place that holds no valid data.
     Discarded { place: Place },
 }
@@ -30,7 +32,8 @@ pub(crate) enum CacheStep {
 impl io::Step for CacheStep {
     #[inline]
     fn flushes_itself(&self) -> bool {
-        matches!(self, CacheStep::Commit | CacheStep::Checkpoint)
+        // Nobody waits until a snapshot is durable.
+        matches!(self, CacheStep::Commit | CacheStep::Checkpoint | CacheStep::Snapshot)
     }
 
     fn is_metadata(&self) -> bool {
@@ -38,7 +41,7 @@ impl io::Step for CacheStep {
     }
 
     fn is_encoded(&self) -> bool {
-        matches!(self, CacheStep::Commit | CacheStep::Checkpoint)
+        matches!(self, CacheStep::Commit | CacheStep::Checkpoint | CacheStep::Snapshot)
     }
 }
 

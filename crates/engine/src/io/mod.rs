@@ -52,6 +52,10 @@ pub(crate) struct Io<S> {
     pub(crate) now: Nanos,
     /// A time not later than the next timer.
     deadline: Nanos,
+    /// How far this clock is ahead of the driver's: it goes on from an earlier process.
+    ahead: Nanos,
+    /// Whether that is to be found out with the next tick.
+    pub(crate) continues: bool,
 }
 
 impl<S: Step> Io<S> {
@@ -72,14 +76,42 @@ impl<S: Step> Io<S> {
             stopped: false,
             now: Nanos::ZERO,
             deadline: Nanos::ZERO,
+            ahead: Nanos::ZERO,
+            continues: false,
         }
     }
 
     /// Sets the time of the current call. Time never goes back: an earlier time counts as the latest so far.
     #[inline(always)]
     pub(crate) fn advance(&mut self, now: Nanos) -> Nanos {
-        self.now = self.now.max(now);
+        self.now = self.now.max(self.at(now));
         self.now
+    }
+
+    /// The time here at a time of the driver's.
+    #[inline(always)]
+    pub(crate) fn at(&self, now: Nanos) -> Nanos {
+        now.saturating_add(self.ahead)
+    }
+
+    /// The time of the driver at a time here.
+    #[inline(always)]
+    pub(crate) fn of_driver(&self, time: Nanos) -> Nanos {
+        time.saturating_sub(self.ahead)
+    }
+
+    /// The clock goes on from this time, whatever the driver's clock says at its first tick: what happened before is as long ago as
+    /// it was then.
+    pub(crate) fn continue_from(&mut self, now: Nanos) {
+        (self.now, self.continues) = (self.now.max(now), true);
+        self.devices.iter_mut().for_each(|state| state.idle_since = state.idle_since.max(now));
+    }
+
+    /// The first tick after [`Io::continue_from`].
+    #[cold]
+    pub(crate) fn set_ahead(&mut self, now: Nanos) {
+        self.continues = false;
+        self.ahead = self.now.saturating_sub(now);
     }
 
     // Host requests.

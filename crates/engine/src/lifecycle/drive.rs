@@ -128,6 +128,9 @@ impl<P: PlacementOps> Drive<P> {
 
     /// Runs timers. Quick if none is due. Returns the next deadline.
     pub(crate) fn tick(&mut self, now: Nanos, out: &mut Commands) -> Option<Nanos> {
+        if self.io.continues {
+            self.io.set_ahead(now);
+        }
         let now = self.io.advance(now);
         if now < self.io.deadline() {
             return self.deadline();
@@ -146,7 +149,7 @@ impl<P: PlacementOps> Drive<P> {
     #[inline]
     pub(crate) fn deadline(&self) -> Option<Nanos> {
         let deadline = self.io.deadline();
-        (deadline != Nanos::MAX).then_some(deadline)
+        (deadline != Nanos::MAX).then(|| self.io.of_driver(deadline))
     }
 
     /// Changes the settings that the format does not fix. On an error nothing changes.

@@ -10,6 +10,7 @@ use peryton_format::{
     entry::MapEntry,
     journal::JournalRing,
     layout::MetadataLayout,
+    snapshot::Header,
     storage::Storage,
     superblock::{Superblock, Unreadable, VolumeId, VolumeState},
     takeover::Found,
@@ -23,7 +24,7 @@ use crate::{
     api::error::{ConfigError, DeviceError, OpenError},
     api::location::{BlocksRow, Losses, MapRow},
     api::opened::{Opened, Trust},
-    cache::CacheLayout,
+    cache::{CacheLayout, snapshots_on_device},
     lifecycle::any::with_drive,
     lifecycle::sizes::{Laid, lay_out},
     lifecycle::volume::open,
@@ -133,6 +134,32 @@ pub struct CheckpointReport {
     pub damaged_blocks: u64,
 }
 
+/// A snapshot of what the cache has learnt. No data depend on it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SnapshotReport {
+    /// The number of the snapshot; the highest one that is whole counts.
+    pub number: u64,
+    /// The generation of the volume in which it was taken.
+    pub generation: u64,
+    /// When it was taken, in seconds since 1970; 0 if that is not known.
+    pub unix_s: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// Number of extents on the fast device that it describes.
+    pub extents: u64,
+    /// The replacement policy that it was taken of.
+    pub policy: String,
+    /// Whether all of its blocks are there. If not, the other one counts.
+    pub whole: bool,
+}
+
+impl SnapshotReport {
+    fn of((header, whole): (Header, bool)) -> SnapshotReport {
+        let Header { number, generation, unix_s, extents, policy: (policy, _), blocks, .. } = header;
+        SnapshotReport { number, generation, unix_s, bytes: BLOCK * (1 + u64::from(blocks)), extents, policy, whole }
+    }
+}
+
 /// The metadata on one device of the volume. Sizes and offsets are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct DeviceReport {
@@ -153,6 +180,9 @@ pub struct DeviceReport {
     /// The highest number of a commit in its journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub newest_commit: Option<u64>,
+    /// Snapshots of what the cache has learnt, in the halves of the room for them; absent without such room.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub snapshots: Vec<Option<SnapshotReport>>,
     /// Number of damaged blocks in its journal; the last commit before a crash may leave some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub damaged_journal_blocks: Option<u64>,
@@ -284,6 +314,7 @@ pub(crate) fn inspect(
             superblocks,
             checkpoints: Vec::new(),
             newest_commit: None,
+            snapshots: Vec::new(),
             damaged_journal_blocks: None,
         });
     }
@@ -347,6 +378,11 @@ fn inspect_map(
                 damaged_blocks: checkpoint::damaged_blocks(storage, device, layout, &header, volume),
             }));
             newest = [newest, header].into_iter().flatten().max_by_key(|header| header.number);
+        }
+        if device == map_of.fast
+            && let Some(found) = snapshots_on_device(storage, device, &map_of.room(), volume)
+        {
+            report.snapshots = found.map(|found| found.map(SnapshotReport::of)).to_vec();
         }
         let ring = JournalRing::read(storage, device, layout, volume).ok();
         report.newest_commit = ring.as_ref().map(JournalRing::newest);

@@ -26,6 +26,8 @@ pub struct Sizes {
     pub volume: Bytes,
     /// What the volume occupies on each device: data, spare extents and metadata.
     pub devices: Vec<Bytes>,
+    /// Room behind that for snapshots of what the cache has learnt. A device that lacks it is used without.
+    pub behind: Vec<Bytes>,
     /// Offset of the data on each device.
     pub data_at: Vec<Bytes>,
 }
@@ -59,11 +61,13 @@ pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Size
         return Err(ConfigError::TooLarge { device, size, most: LARGEST_DEVICE });
     }
     let data_at = vec![MetadataLayout::bare().data_at; devices.len()];
-    let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), data_at };
+    let behind = vec![Bytes::ZERO; devices.len()];
+    let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), behind, data_at };
     let mut hybrid = |mode: Mode, pair| -> Result<Laid, ConfigError> {
         let layout = CacheLayout::new(mode, pair, devices, tuning, spare)?;
         layout.check(mode, tuning)?;
         sizes.volume = layout.volume_size();
+        sizes.behind[layout.fast.index()] = layout.room().bytes();
         for device in [layout.fast, layout.slow] {
             sizes.devices[device.index()] = layout.device_bytes(device);
             sizes.data_at[device.index()] = layout.metadata.data_at;

@@ -79,6 +79,26 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                     None => writeln!(out, "  checkpoint {which}: none")?,
                 }
             }
+            for (snapshot, which) in device.snapshots.iter().zip(["A", "B"]) {
+                match snapshot {
+                    Some(of) => writeln!(
+                        out,
+                        "  snapshot {which}: number {}, generation {}, {} extents by {}, {} bytes, taken {}, {}",
+                        of.number,
+                        of.generation,
+                        of.extents,
+                        of.policy,
+                        of.bytes,
+                        if of.unix_s > 0 {
+                            format!("{} s after the start of 1970", of.unix_s)
+                        } else {
+                            "at an unknown time".to_owned()
+                        },
+                        if of.whole { "whole" } else { "torn" }
+                    )?,
+                    None => writeln!(out, "  snapshot {which}: none")?,
+                }
+            }
             if let (Some(newest), Some(damaged)) = (device.newest_commit, device.damaged_journal_blocks) {
                 writeln!(out, "  journal: newest commit {newest}, {damaged} torn or damaged blocks")?;
             }

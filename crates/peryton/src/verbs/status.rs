@@ -154,6 +154,44 @@ fn bypassed(ledger: &Value) -> Option<String> {
     (all.is_object() && !some.is_empty()).then(|| format!("past the cache: {}", some.join(", ")))
 }
 
+/// A line about what is kept of what the cache has learnt.
+fn warm(warm: &Value) -> Option<String> {
+    if !warm.is_object() {
+        return None;
+    }
+    let age = |snapshot: &Value| match snapshot["age_s"].as_u64() {
+        Some(age) => format!("{} old", Nanos::from_s(age)),
+        None => "of unknown age".to_owned(),
+    };
+    let began = &warm["began"];
+    let start = if began.is_object() {
+        let (snapshot, unknown) = (&began["snapshot"], number(&began["unknown_extents"]));
+        let policy = if began["has_policy"] == true { "" } else { ", of another replacement policy" };
+        let others = if unknown > 0 { format!(", {unknown} others had come since") } else { String::new() };
+        format!(
+            "began warm: {} extents by a snapshot that was {}{policy}{others}",
+            number(&began["restored_extents"]),
+            age(snapshot)
+        )
+    } else {
+        "began cold".to_owned()
+    };
+    let last = &warm["last"];
+    let next = match () {
+        () if number(&warm["room_bytes"]) == 0 => {
+            "no snapshots, because the volume was made without room for them".to_owned()
+        }
+        () if warm["interval_s"].is_null() => "no snapshots (placement.warm.interval is never)".to_owned(),
+        () if last.is_object() => {
+            format!("last snapshot {}, {} of {} extents", age(last), bytes(&last["bytes"]), number(&last["extents"]))
+        }
+        () => "no snapshot yet".to_owned(),
+    };
+    let failed = number(&warm["failed"]);
+    let failures = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+    Some(format!("{start}; {next}{failures}"))
+}
+
 /// A line about the log: logged writes, migrations and reads.
 fn logged(log: &Value) -> String {
     let migrations = log["migrations"].as_object().into_iter().flatten().map(|(_, count)| number(count)).sum::<u64>();
@@ -183,6 +221,7 @@ fn shown(status: &Value) -> String {
     lines.push(if log.is_object() { logged(log) } else { mapped(status) });
     lines.extend(bypassed(&status["ledger"]));
     lines.extend(cleaning::lines(&status["cleaning"]));
+    lines.extend(warm(&status["warm"]));
     let lost = &status["lost"];
     lines.extend(block_device(&status["ublk"]));
     for (name, device) in

@@ -5,6 +5,8 @@
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
+use crate::saving::{Saving, halves, whole};
+
 use super::{
     Access, AccessEnergy, Adaptive, AdmitBy, Evaluator, mix,
     programs::Programs,
@@ -42,6 +44,11 @@ pub struct AdaptiveView {
     /// The thresholds of the sampled caches, each with its latest score if it has one (lower is better).
     pub sampled: Vec<(f64, Option<f64>)>,
 }
+
+/// The numbers of lists where the state is saved.
+const FRAMES: u8 = 0;
+const SMOOTHED: u8 = 1;
+const MOST_FRAMES: u64 = (1 << 62) - 1;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Smoothed {
@@ -176,6 +183,54 @@ impl Adapting {
         // Equation (14).
         self.threshold = alpha * self.threshold + (1.0 - alpha) * chosen;
         Some(self.threshold)
+    }
+
+    /// Number of sampled caches.
+    pub(super) fn sampled(&self) -> usize {
+        self.shadows.len()
+    }
+
+    /// A sampled cache.
+    pub(super) fn shadow_mut(&mut self, index: usize) -> Option<&mut Shadow> {
+        self.shadows.get_mut(index)
+    }
+
+    /// Saves what the frames so far have shown. What was seen in the present frame is not saved.
+    pub(super) fn save(&self, to: &mut Saving<'_>) -> bool {
+        let ([threshold, threshold_high], frames, over) =
+            (halves(self.threshold.to_bits()), halves(self.frames), halves(self.frames_over_target));
+        to.put(FRAMES, &[threshold, threshold_high, frames[0], frames[1], over[0], over[1]]);
+        for (index, (smoothed, score)) in (0..).zip(self.smoothed.iter().zip(&self.scores)) {
+            let [cache, storage] = smoothed.written_per_s.map(|rate| halves(rate.to_bits()));
+            let flags = u32::from(smoothed.seen) | u32::from(score.is_some()) << 1;
+            let score = halves(score.unwrap_or(0.0).to_bits());
+            to.put(SMOOTHED, &[index, flags, cache[0], cache[1], storage[0], storage[1], score[0], score[1]]);
+        }
+        true
+    }
+
+    /// Takes an item back that was saved. Returns the threshold, if it has that.
+    pub(super) fn load(&mut self, list: u8, item: &[u32]) -> Option<f64> {
+        let number = |halves: [u32; 2]| Some(f64::from_bits(whole(halves))).filter(|number| number.is_finite());
+        match (list, item) {
+            (FRAMES, [low, high, frames, frames_high, over, over_high]) => {
+                self.threshold = number([*low, *high]).filter(|threshold| *threshold >= 0.0)?;
+                (self.frames, self.frames_over_target) =
+                    (whole([*frames, *frames_high]) & MOST_FRAMES, whole([*over, *over_high]) & MOST_FRAMES);
+                return Some(self.threshold);
+            }
+            (SMOOTHED, [index, flags, cache, cache_high, storage, storage_high, score, score_high]) => {
+                let index = *index as usize;
+                let (Some(smoothed), Some(of)) = (self.smoothed.get_mut(index), self.scores.get_mut(index)) else {
+                    return None;
+                };
+                let rates = [number([*cache, *cache_high])?, number([*storage, *storage_high])?];
+                *smoothed = Smoothed { written_per_s: rates, seen: flags & 1 == 1 };
+                *of = number([*score, *score_high]).filter(|_| flags & 2 == 2);
+            }
+            _ => {}
+        }
+        None
     }
 
     pub(super) fn view(&self, threshold: f64) -> AdaptiveView {

@@ -3,6 +3,7 @@
 //! cached extents are too, unless they are judged like misses ([`WriteHits`]).
 
 mod adaptive;
+mod kept;
 mod programs;
 mod references;
 mod rules;
@@ -13,6 +14,7 @@ use peryton_units::{Bytes, Nanos};
 
 use adaptive::Adapting;
 pub use adaptive::{AdaptiveView, Costs, Wear};
+pub use kept::GateCursor;
 use rules::BuiltInRule;
 pub use rules::{Access, AdmitBy, CustomAdmission, Unit, WriteHits};
 pub use settings::{AccessEnergy, Adaptive, Admission, Objective, Threshold};

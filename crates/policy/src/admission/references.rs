@@ -1,7 +1,7 @@
 //! Reference counts of extents that are not cached: the second-level queue of 2Q as the paper uses it (section III-B).
 //! It is as long as the cache has slots.
 
-use crate::Recent;
+use crate::{Recent, saving::Saving};
 
 /// Higher counts are treated as this one.
 const MOST_COUNTED: usize = 64;
@@ -35,6 +35,23 @@ impl References {
         let histogram = &mut self.histogram;
         self.recent.put(extent, count, self.most, |forgotten| histogram[forgotten as usize] -= 1);
         count
+    }
+
+    /// Saves the history, the oldest extent first; returns whether that is complete.
+    pub(in crate::admission) fn save(&self, list: u8, to: &mut Saving<'_>) -> bool {
+        to.recent(list, &self.recent, |extent, count| [extent, count])
+    }
+
+    /// Takes an extent back that was saved.
+    pub(in crate::admission) fn load(&mut self, item: &[u32]) {
+        let [extent, count] = *item else { return };
+        let count = count.clamp(1, MOST_COUNTED as u32);
+        if let Some(before) = self.recent.take(extent) {
+            self.histogram[before as usize] -= 1;
+        }
+        self.histogram[count as usize] += 1;
+        let histogram = &mut self.histogram;
+        self.recent.put(extent, count, self.most, |forgotten| histogram[forgotten as usize] -= 1);
     }
 
     /// The count above which an extent belongs to the hottest `share` of the history.

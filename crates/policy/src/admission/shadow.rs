@@ -5,7 +5,7 @@ use peryton_units::{Bytes, Op};
 use rustc_hash::FxHashMap;
 
 use super::{Access, Evaluator};
-use crate::{Queues, replacement::SlotIndex};
+use crate::{Queues, replacement::SlotIndex, saving::Saving};
 
 /// What the accesses of one time frame would have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -127,6 +127,33 @@ impl Shadow {
             self.traffic.command(STORAGE_WRITE, self.extent.0);
         }
         oldest.0
+    }
+
+    /// Saves which extents are cached, the oldest first; returns whether that is complete.
+    pub(super) fn save(&mut self, list: u8, to: &mut Saving<'_>) -> bool {
+        let slots = &self.slots;
+        to.queue(list, &mut self.queue, 0, |slot| {
+            let (extent, dirty) = slots[slot.index()];
+            Some([extent, u32::from(dirty)])
+        })
+    }
+
+    /// Takes an extent back that was saved.
+    pub(super) fn load(&mut self, item: &[u32]) {
+        let [extent, dirty] = *item else { return };
+        match self.index.get(&extent).copied() {
+            Some(slot) => {
+                self.slots[slot as usize].1 = dirty != 0;
+                self.queue.put(0, SlotIndex(slot));
+            }
+            None if self.index.len() < self.size as usize => {
+                let slot = self.slot();
+                self.slots[slot as usize] = (extent, dirty != 0);
+                self.index.insert(extent, slot);
+                self.queue.push(0, SlotIndex(slot));
+            }
+            None => {}
+        }
     }
 
     /// Number of extents in memory: cached, free, and in the rule's history.

@@ -6,11 +6,17 @@
 //! earlier or later than that; then the bounds of the ghosts hold all the same.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::{Queues, Recent};
+use crate::{
+    Queues, Recent,
+    saving::{Saving, halves, whole},
+};
 
 /// T1 and T2; `ghosts` are B1 and B2.
 const ONCE: usize = 0;
 const OFTEN: usize = 1;
+/// The numbers of lists where the state is saved: those of the queues are theirs.
+const GHOSTS: u8 = 2;
+const TARGET: u8 = 10;
 
 /// What the extent that is about to be inserted was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,5 +130,66 @@ impl ReplacementPolicy for Arc {
         };
         let order = if once > 0.0 && from_once { [ONCE, OFTEN] } else { [OFTEN, ONCE] };
         order.into_iter().find_map(|queue| self.queues.oldest(queue, |slot| candidates.may_leave(slot)))
+    }
+
+    fn saved_version(&self) -> u32 {
+        1
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        let extent_in = to.extent_in();
+        loop {
+            let complete = match to.part() {
+                0 => {
+                    to.put(TARGET, &halves(self.target.to_bits()));
+                    true
+                }
+                part @ 1..3 => {
+                    let queue = part as usize - 1;
+                    to.queue(queue as u8, &mut self.queues, queue, |slot| Some([extent_in(slot)?]))
+                }
+                part @ 3..5 => {
+                    let queue = part as usize - 3;
+                    to.recent(GHOSTS + queue as u8, &self.ghosts[queue], |extent, ()| [extent])
+                }
+                _ => return true,
+            };
+            if !to.next_if(complete) {
+                return false;
+            }
+        }
+    }
+
+    fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        match (list, item) {
+            (TARGET, [low, high]) => {
+                let target = f64::from_bits(whole([*low, *high]));
+                self.target = if target >= 0.0 { target.min(f64::from(self.size)) } else { 0.0 };
+            }
+            (0 | 1, [extent]) => {
+                if let Some(slot) = slot_of(*extent) {
+                    self.queues.put(usize::from(list), slot);
+                }
+            }
+            (GHOSTS | 3, [extent]) => {
+                let queue = usize::from(list - GHOSTS) & 1;
+                self.ghosts[1 - queue].take(*extent);
+                self.ghosts[queue].put(*extent, (), 2 * self.size as usize, |()| {});
+            }
+            _ => {}
+        }
+    }
+
+    /// The bounds hold, whatever has become of the extents meanwhile.
+    fn loaded(&mut self) {
+        let size = self.size as usize;
+        let [recent, frequent] = [ONCE, OFTEN].map(|queue| self.queues.len(queue) as usize);
+        while recent + self.ghosts[ONCE].len() > size && self.ghosts[ONCE].drop_oldest().is_some() {}
+        let others = recent + frequent + self.ghosts[ONCE].len();
+        while others + self.ghosts[OFTEN].len() > 2 * size && self.ghosts[OFTEN].drop_oldest().is_some() {}
+    }
+
+    fn knows(&self, slot: SlotIndex) -> bool {
+        self.queues.queue_of(slot).is_some()
     }
 }

@@ -129,6 +129,48 @@ impl<P: ReplacementPolicy> BareCache<P> {
     }
 }
 
+#[cfg(test)]
+impl BareCache {
+    /// The same cache with a new policy, which takes back what this one saves, and is given the extents that it does not know. Accesses go on
+    /// between two parts of the saving.
+    pub(super) fn reopened(
+        &mut self,
+        replacement: Replacement,
+        mut meanwhile: impl FnMut(&mut BareCache),
+    ) -> BareCache {
+        let (mut cursor, mut items) = (crate::saving::Cursor::default(), Vec::new());
+        loop {
+            let BareCache { policy, rows, .. } = self;
+            let extent_in = |slot: SlotIndex| rows[slot.index()].occupied.then(|| rows[slot.index()].extent);
+            let mut put = |list: u8, item: &[u32]| items.push((list, item.to_vec()));
+            if policy.save(&mut crate::saving::Saving::new(&mut cursor, 37, &extent_in, &mut put)) {
+                break;
+            }
+            meanwhile(self);
+        }
+        let mut other = BareCache::new(replacement, self.size, self.window);
+        (other.cached, other.rows, other.unused) = (self.cached.clone(), self.rows.clone(), self.unused);
+        (other.free, other.pending_free) = (self.free.clone(), self.pending_free.clone());
+        let BareCache { policy, cached, rows, .. } = &mut other;
+        let slot_of = |extent: u32| cached.get(&extent).map(|slot| SlotIndex(*slot));
+        items.iter().for_each(|(list, item)| policy.load(*list, item, &slot_of));
+        policy.loaded();
+        for (slot, row) in (0..).map(SlotIndex).zip(rows.iter()).filter(|(_, row)| row.occupied) {
+            if !policy.knows(slot) {
+                policy.inserted(slot, row.extent);
+            }
+        }
+        other
+    }
+
+    /// Evicts without an access.
+    pub(super) fn shrink(&mut self, now: Nanos) {
+        if !self.is_empty() {
+            self.evict(now);
+        }
+    }
+}
+
 /// A view in which every extent may leave.
 struct Occupied<'a> {
     now: Nanos,

@@ -10,13 +10,23 @@
 use rustc_hash::FxHashMap;
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::Queues;
+use crate::{
+    Queues,
+    saving::{Saving, halves, whole},
+};
 
 /// The queues of cached extents.
 const HOT: usize = 0;
 const COLD: usize = 1;
 /// The only queue of the extents in their test period, cached or not.
 const TEST: usize = 0;
+/// The numbers of lists where the state is saved: those of the queues of cached extents are theirs.
+const TESTED: u8 = 2;
+const FIGURES: u8 = 3;
+/// The bits of the higher half of a time that are saved. Above them are flags: of an extent in its test period, whether it is a
+/// ghost; of a cached one, its mark.
+const MOST_HIGH: u32 = (1 << 30) - 1;
+const GHOST: u32 = 1 << 30;
 /// At least this part of the cache is for cold extents, and at most all but as much (the authors' program: 1 %).
 const LEAST_PART: u32 = 100;
 /// At least so many slots are for cold extents, as in the authors' program.
@@ -88,6 +98,13 @@ impl ClockPro {
     /// The place of a ghost among the extents in their test period.
     fn ghost_node(&self, ghost: u32) -> SlotIndex {
         SlotIndex(self.slots + ghost)
+    }
+
+    /// When something that was saved had moved to the head.
+    fn has_moved(&mut self, node: SlotIndex, [low, high]: [u32; 2]) {
+        let moved = whole([low, high & MOST_HIGH]);
+        self.moved[node.index()] = moved;
+        self.moves = self.moves.max(moved);
     }
 
     fn adjust_cold_target(&mut self, by: i32) {
@@ -257,6 +274,89 @@ impl ReplacementPolicy for ClockPro {
             self.settle();
         }
         [COLD, HOT].into_iter().find_map(|queue| self.cached.oldest(queue, |slot| candidates.may_leave(slot)))
+    }
+
+    fn saved_version(&self) -> u32 {
+        1
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        let extent_in = to.extent_in();
+        loop {
+            let complete = match to.part() {
+                0 => {
+                    let [low, high] = halves(self.moves);
+                    to.put(FIGURES, &[low, high, self.cold_target, u32::from(self.filling), self.most_spared]);
+                    true
+                }
+                part @ 1..3 => {
+                    let queue = part as usize - 1;
+                    to.queue(queue as u8, &mut self.cached, queue, |slot| {
+                        let [low, high] = halves(self.moved[slot.index()]);
+                        Some([extent_in(slot)?, low, high & MOST_HIGH | u32::from(self.marked[slot.index()]) << 31])
+                    })
+                }
+                3 => to.queue(TESTED, &mut self.test, TEST, |node| {
+                    let [low, high] = halves(self.moved[node.index()]);
+                    match node.0.checked_sub(self.slots) {
+                        None => Some([extent_in(node)?, low, high & MOST_HIGH]),
+                        Some(ghost) => Some([self.ghost_extents[ghost as usize], low, high & MOST_HIGH | GHOST]),
+                    }
+                }),
+                _ => return true,
+            };
+            if !to.next_if(complete) {
+                return false;
+            }
+        }
+    }
+
+    fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        match (list, item) {
+            (FIGURES, [low, high, target, filling, spared]) => {
+                let (least, most) = self.cold_bounds;
+                self.moves = whole([*low, high & MOST_HIGH]);
+                self.cold_target = (*target).clamp(least, most);
+                self.filling = *filling != 0;
+                self.most_spared = (*spared).min(2 * self.slots.max(MOST_SPARED));
+            }
+            (0 | 1, [extent, low, high]) => {
+                let Some(slot) = slot_of(*extent) else { return };
+                self.cached.put(usize::from(list), slot);
+                self.marked[slot.index()] = high >> 31 == 1;
+                self.has_moved(slot, [*low, *high]);
+            }
+            (TESTED, [extent, low, high]) if high & GHOST == GHOST => {
+                if slot_of(*extent).is_some_and(|slot| self.knows(slot)) {
+                    return;
+                }
+                let known = self.ghosts.get(extent).copied();
+                // One is left for the extent that is evicted next.
+                let free = || (self.free_ghosts.len() > 1).then(|| self.free_ghosts.pop()).flatten();
+                let Some(ghost) = known.or_else(free) else { return };
+                self.ghosts.insert(*extent, ghost);
+                self.ghost_extents[ghost as usize] = *extent;
+                let node = self.ghost_node(ghost);
+                self.test.put(TEST, node);
+                self.has_moved(node, [*low, *high]);
+            }
+            (TESTED, [extent, low, high]) => {
+                let Some(slot) = slot_of(*extent).filter(|slot| self.cached.queue_of(*slot) == Some(COLD)) else {
+                    return;
+                };
+                self.test.put(TEST, slot);
+                self.has_moved(slot, [*low, *high]);
+            }
+            _ => {}
+        }
+    }
+
+    fn loaded(&mut self) {
+        self.settle();
+    }
+
+    fn knows(&self, slot: SlotIndex) -> bool {
+        self.cached.queue_of(slot).is_some()
     }
 }
 

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use crate::saving::Saving;
+
 use super::{Candidates, Capacity, Replacement, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
 
 /// A [`ReplacementPolicy`] of any type, called through a table.
@@ -14,6 +16,11 @@ trait DynamicPolicy: Send {
     fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]>;
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool);
     fn victim(&mut self, candidates: &mut dyn Candidates) -> Option<SlotIndex>;
+    fn saved_version(&self) -> u32;
+    fn save(&mut self, to: &mut Saving<'_>) -> bool;
+    fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>);
+    fn loaded(&mut self);
+    fn knows(&self, slot: SlotIndex) -> bool;
 }
 
 impl<P: ReplacementPolicy + Send> DynamicPolicy for P {
@@ -37,6 +44,21 @@ impl<P: ReplacementPolicy + Send> DynamicPolicy for P {
     }
     fn victim(&mut self, mut candidates: &mut dyn Candidates) -> Option<SlotIndex> {
         ReplacementPolicy::victim(self, &mut candidates)
+    }
+    fn saved_version(&self) -> u32 {
+        ReplacementPolicy::saved_version(self)
+    }
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        ReplacementPolicy::save(self, to)
+    }
+    fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        ReplacementPolicy::load(self, list, item, slot_of);
+    }
+    fn loaded(&mut self) {
+        ReplacementPolicy::loaded(self);
+    }
+    fn knows(&self, slot: SlotIndex) -> bool {
+        ReplacementPolicy::knows(self, slot)
     }
 }
 
@@ -143,6 +165,21 @@ impl ReplacementPolicy for CustomPolicy {
     }
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         self.policy.removed(slot, extent, evicted);
+    }
+    fn saved_version(&self) -> u32 {
+        self.policy.saved_version()
+    }
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        self.policy.save(to)
+    }
+    fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        self.policy.load(list, item, slot_of);
+    }
+    fn loaded(&mut self) {
+        self.policy.loaded();
+    }
+    fn knows(&self, slot: SlotIndex) -> bool {
+        self.policy.knows(slot)
     }
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
         self.policy.victim(candidates)

@@ -103,6 +103,41 @@ macro_rules! replacement_policies {
                     BuiltInPolicy::Custom(policy) => policy.victim(candidates),
                 }
             }
+
+            fn saved_version(&self) -> u32 {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.saved_version(),)*
+                    BuiltInPolicy::Custom(policy) => policy.saved_version(),
+                }
+            }
+
+            fn save(&mut self, to: &mut $crate::saving::Saving<'_>) -> bool {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.save(to),)*
+                    BuiltInPolicy::Custom(policy) => policy.save(to),
+                }
+            }
+
+            fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.load(list, item, slot_of),)*
+                    BuiltInPolicy::Custom(policy) => policy.load(list, item, slot_of),
+                }
+            }
+
+            fn loaded(&mut self) {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.loaded(),)*
+                    BuiltInPolicy::Custom(policy) => policy.loaded(),
+                }
+            }
+
+            fn knows(&self, slot: SlotIndex) -> bool {
+                match self {
+                    $(BuiltInPolicy::$Policy(policy) => policy.knows(slot),)*
+                    BuiltInPolicy::Custom(policy) => policy.knows(slot),
+                }
+            }
         }
     };
 }

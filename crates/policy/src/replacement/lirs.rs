@@ -5,12 +5,20 @@
 use rustc_hash::FxHashMap;
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::Queues;
+use crate::{Queues, saving::Saving};
 
 /// The queue Q: resident HIR extents.
 const HIR: usize = 0;
 /// The only queue of the stack.
 const STACK: usize = 0;
+/// The numbers of lists where the state is saved: the stack, the queue, and ghosts in the order in which they left.
+const STACKED: u8 = 0;
+const QUEUED: u8 = 1;
+const LEFT: u8 = 2;
+/// What an extent of the saved stack is: resident HIR, LIR, or a ghost.
+const RESIDENT: u32 = 0;
+const LIR: u32 = 1;
+const GHOST: u32 = 2;
 /// HIR extents have this part of the cache (section 3.3: 1 %), at least one slot.
 const HIR_PART: u32 = 100;
 /// Stack S remembers at most this many times the cache's size of extents that have left. The paper has no bound.
@@ -180,6 +188,81 @@ impl ReplacementPolicy for Lirs {
         let Lirs { stack, is_lir, .. } = self;
         let is_lir = |node: SlotIndex| is_lir.get(node.index()).is_some_and(|is_lir| *is_lir);
         stack.oldest(STACK, |node| is_lir(node) && candidates.may_leave(node))
+    }
+
+    fn saved_version(&self) -> u32 {
+        1
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        let extent_in = to.extent_in();
+        loop {
+            let complete = match to.part() {
+                0 => to.queue(STACKED, &mut self.stack, STACK, |node| match node.0.checked_sub(self.slots) {
+                    Some(ghost) => Some([self.ghost_extents[ghost as usize], GHOST]),
+                    None => Some([extent_in(node)?, if self.is_lir[node.index()] { LIR } else { RESIDENT }]),
+                }),
+                1 => to.queue(QUEUED, &mut self.hirs, HIR, |slot| Some([extent_in(slot)?])),
+                2 => to.queue(LEFT, &mut self.ghost_order, 0, |ghost| Some([self.ghost_extents[ghost.index()]])),
+                _ => return true,
+            };
+            if !to.next_if(complete) {
+                return false;
+            }
+        }
+    }
+
+    fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        match (list, item) {
+            (STACKED, [extent, GHOST]) => {
+                if slot_of(*extent).is_some_and(|slot| self.is_stacked(slot)) {
+                    return;
+                }
+                let known = self.ghosts.get(extent).copied();
+                let Some(ghost) = known.or_else(|| self.free_ghosts.pop()) else { return };
+                self.ghosts.insert(*extent, ghost);
+                self.ghost_extents[ghost as usize] = *extent;
+                self.stack.put(STACK, self.ghost_node(ghost));
+                self.ghost_order.put(0, SlotIndex(ghost));
+            }
+            (STACKED, [extent, status]) => {
+                let Some(slot) = slot_of(*extent) else { return };
+                if let Some(ghost) = self.ghosts.get(extent).copied() {
+                    self.forget(ghost);
+                }
+                self.stack.put(STACK, slot);
+                let lir = *status == LIR;
+                let before = std::mem::replace(&mut self.is_lir[slot.index()], lir);
+                self.lirs = self.lirs + u32::from(lir) - u32::from(before);
+            }
+            (QUEUED, [extent]) => {
+                if let Some(slot) = slot_of(*extent).filter(|slot| !self.is_lir[slot.index()]) {
+                    self.hirs.put(HIR, slot);
+                }
+            }
+            (LEFT, [extent]) => {
+                if let Some(ghost) = self.ghosts.get(extent) {
+                    self.ghost_order.put(0, SlotIndex(*ghost));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Each extent is LIR or in the queue, whatever has become of the others meanwhile.
+    fn loaded(&mut self) {
+        let mut node = self.bottom();
+        while let Some(slot) = node {
+            node = self.stack.newer(slot);
+            if slot.0 < self.slots && !self.is_lir[slot.index()] && self.hirs.queue_of(slot).is_none() {
+                self.hirs.push(HIR, slot);
+            }
+        }
+        self.demote();
+    }
+
+    fn knows(&self, slot: SlotIndex) -> bool {
+        self.is_lir[slot.index()] || self.hirs.queue_of(slot).is_some()
     }
 }
 

@@ -1,14 +1,19 @@
 //! LRFU (Lee et al., IEEE Transactions on Computers 50(12), 2001): the extent with the smallest combined recency and frequency
 //! (CRF) leaves. Each access counts with a weight that halves after 1 / λ accesses to the cache; λ near 0 is LFU, λ = 1 is LRU.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, ops::Bound};
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
+use crate::saving::{Saving, halves, whole};
 
 /// λ: the paper's best values lie between 0.0001 and 0.01 for most sizes and traces (section 5).
 const LAMBDA: f64 = 0.001;
 /// The most slots that a search for a victim examines.
 const MOST_EXAMINED: usize = 128;
+/// The numbers of lists where the state is saved, and the latest time that is taken back.
+const TIME: u8 = 0;
+const SUMS: u8 = 1;
+const MOST_TIME: u64 = (1 << 52) - 1;
 
 /// The state of the policy.
 ///
@@ -67,6 +72,49 @@ impl ReplacementPolicy for Lrfu {
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
         let slots = self.order.iter().take(MOST_EXAMINED).map(|(_, slot)| SlotIndex(*slot));
         slots.into_iter().find(|slot| candidates.may_leave(*slot))
+    }
+
+    fn saved_version(&self) -> u32 {
+        1
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        let extent_in = to.extent_in();
+        if to.part() == 0 {
+            to.put(TIME, &halves(self.time));
+            to.next_if(true);
+        }
+        for entry in self.order.range((to.after(), Bound::Unbounded)) {
+            if to.is_full() {
+                return false;
+            }
+            to.is_at(*entry);
+            let (sum, slot) = *entry;
+            if let Some(extent) = extent_in(SlotIndex(slot)) {
+                let [low, high] = halves(sum);
+                to.put(SUMS, &[extent, low, high]);
+            }
+        }
+        true
+    }
+
+    fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        match (list, item) {
+            (TIME, [low, high]) => self.time = whole([*low, *high]) & MOST_TIME,
+            (SUMS, [extent, low, high]) => {
+                let sum = f64::from_bits(whole([*low, *high]));
+                let Some(slot) = slot_of(*extent).filter(|_| sum >= 0.0 && sum.is_finite()) else { return };
+                if self.knows(slot) {
+                    self.take(slot);
+                }
+                self.put(slot, sum);
+            }
+            _ => {}
+        }
+    }
+
+    fn knows(&self, slot: SlotIndex) -> bool {
+        !self.sums[slot.index()].is_nan()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Least recently used.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
-use crate::Queues;
+use crate::{Queues, saving::Saving};
 
 /// The state of the policy.
 #[derive(Clone, Debug)]
@@ -44,6 +44,26 @@ impl ReplacementPolicy for Lru {
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
         self.queue.oldest(0, |slot| candidates.may_leave(slot))
+    }
+
+    fn saved_version(&self) -> u32 {
+        1
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        let extent_in = to.extent_in();
+        to.queue(0, &mut self.queue, 0, |slot| Some([extent_in(slot)?]))
+    }
+
+    fn load(&mut self, _list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        let [extent] = *item else { return };
+        if let Some(slot) = slot_of(extent) {
+            self.queue.put(0, slot);
+        }
+    }
+
+    fn knows(&self, slot: SlotIndex) -> bool {
+        self.queue.queue_of(slot).is_some()
     }
 }
 

@@ -12,6 +12,8 @@ mod custom;
 mod foreign;
 mod optimal;
 mod policy;
+#[cfg(test)]
+mod saved;
 
 pub use bare::BareCache;
 pub use custom::{CustomPolicy, CustomReplacement};

@@ -2,6 +2,8 @@
 
 use peryton_units::Nanos;
 
+use crate::saving::Saving;
+
 /// A slot of the fast device: room for one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotIndex(pub u32);
@@ -163,4 +165,31 @@ pub trait ReplacementPolicy {
     /// again before that. A request waits for the answer, so the search must be bounded (unless
     /// [`Candidates::is_awaited`] says otherwise).
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex>;
+
+    /// The version of what [`save`](ReplacementPolicy::save) writes, so that no other version is taken back; 0 if it writes nothing,
+    /// which is the default.
+    fn saved_version(&self) -> u32 {
+        0
+    }
+
+    /// Saves a part of what the policy knows besides what its owner knows (which extent is in which slot, when it was last
+    /// accessed, its use bit). Called again and again until it returns true, when everything is saved; the policy may be used
+    /// meanwhile.
+    fn save(&mut self, _to: &mut Saving<'_>) -> bool {
+        true
+    }
+
+    /// Takes an item back that [`save`](ReplacementPolicy::save) has written, in the same order. The policy is new and knows nothing
+    /// else. `slot_of`: the slot that an extent is in now; what is said of extents that are in none does not count. Items that
+    /// make no sense are ignored.
+    fn load(&mut self, _list: u8, _item: &[u32], _slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {}
+
+    /// Called after the last item.
+    fn loaded(&mut self) {}
+
+    /// Whether the policy knows that the slot has an extent. The owner reports those that it does not know as
+    /// [inserted](ReplacementPolicy::inserted), once everything is [loaded](ReplacementPolicy::loaded).
+    fn knows(&self, _slot: SlotIndex) -> bool {
+        false
+    }
 }

@@ -4,10 +4,12 @@
 use peryton_units::prefetch;
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::{Queues, ghosts::Ghosts};
+use crate::{Queues, ghosts::Ghosts, saving::Saving};
 
 const SMALL: usize = 0;
 const MAIN: usize = 1;
+/// The number of the list of ghosts where the state is saved.
+const GHOSTS: u8 = 2;
 /// Frequencies are two bits (section 4.1).
 const MOST_FREQUENT: u8 = 3;
 /// An extent moves from the small queue to the main queue if it was accessed more than once there.
@@ -91,6 +93,43 @@ impl ReplacementPolicy for S3fifo {
             }
         }
         [SMALL, MAIN].into_iter().find_map(|queue| self.queues.oldest(queue, |slot| candidates.may_leave(slot)))
+    }
+
+    fn saved_version(&self) -> u32 {
+        1
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        let extent_in = to.extent_in();
+        loop {
+            let complete = match to.part() {
+                part @ 0..2 => to.queue(part as u8, &mut self.queues, part as usize, |slot| {
+                    Some([extent_in(slot)?, u32::from(self.frequency[slot.index()])])
+                }),
+                2 => self.ghosts.save(GHOSTS, to),
+                _ => return true,
+            };
+            if !to.next_if(complete) {
+                return false;
+            }
+        }
+    }
+
+    fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        match (usize::from(list), item) {
+            (queue @ (SMALL | MAIN), [extent, frequency]) => {
+                if let Some(slot) = slot_of(*extent) {
+                    self.queues.put(queue, slot);
+                    self.frequency[slot.index()] = (*frequency).min(u32::from(MOST_FREQUENT)) as u8;
+                }
+            }
+            (_, [extent]) if list == GHOSTS => self.ghosts.put(*extent),
+            _ => {}
+        }
+    }
+
+    fn knows(&self, slot: SlotIndex) -> bool {
+        self.queues.queue_of(slot).is_some()
     }
 }
 

@@ -2,7 +2,7 @@
 //! the newest extent and clears marks; the first extent without a mark leaves.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::Queues;
+use crate::{Queues, saving::Saving};
 
 /// The most marks that the hand clears in search of one victim, where a request waits for it. After that it takes the next extent
 /// that may leave.
@@ -58,6 +58,32 @@ impl ReplacementPolicy for Sieve {
             self.hand = self.queue.newer(slot);
         }
         None
+    }
+
+    fn saved_version(&self) -> u32 {
+        1
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        let extent_in = to.extent_in();
+        to.queue(0, &mut self.queue, 0, |slot| {
+            let flags = u32::from(self.marked[slot.index()]) | u32::from(self.hand == Some(slot)) << 1;
+            Some([extent_in(slot)?, flags])
+        })
+    }
+
+    fn load(&mut self, _list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        let [extent, flags] = *item else { return };
+        let Some(slot) = slot_of(extent) else { return };
+        self.queue.put(0, slot);
+        self.marked[slot.index()] = flags & 1 == 1;
+        if flags & 2 == 2 {
+            self.hand = Some(slot);
+        }
+    }
+
+    fn knows(&self, slot: SlotIndex) -> bool {
+        self.queue.queue_of(slot).is_some()
     }
 }
 

@@ -2,10 +2,12 @@
 //! that are accessed again soon after they left it enter the LRU queue.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::{Queues, ghosts::Ghosts};
+use crate::{Queues, ghosts::Ghosts, saving::Saving};
 
 const IN: usize = 0;
 const MAIN: usize = 1;
+/// The number of the list of ghosts where the state is saved.
+const OUT: u8 = 2;
 
 /// The state of the policy.
 #[derive(Clone, Debug)]
@@ -58,6 +60,37 @@ impl ReplacementPolicy for TwoQueue {
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
         let order = if self.queues.len(IN) > self.most_in { [IN, MAIN] } else { [MAIN, IN] };
         order.into_iter().find_map(|queue| self.queues.oldest(queue, |slot| candidates.may_leave(slot)))
+    }
+
+    fn saved_version(&self) -> u32 {
+        1
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        let extent_in = to.extent_in();
+        loop {
+            let complete = match to.part() {
+                part @ 0..2 => to.queue(part as u8, &mut self.queues, part as usize, |slot| Some([extent_in(slot)?])),
+                2 => self.out.save(OUT, to),
+                _ => return true,
+            };
+            if !to.next_if(complete) {
+                return false;
+            }
+        }
+    }
+
+    fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        let [extent] = *item else { return };
+        match (usize::from(list), slot_of(extent)) {
+            (queue @ (IN | MAIN), Some(slot)) => self.queues.put(queue, slot),
+            (_, _) if list == OUT => self.out.put(extent),
+            _ => {}
+        }
+    }
+
+    fn knows(&self, slot: SlotIndex) -> bool {
+        self.queues.queue_of(slot).is_some()
     }
 }
 

@@ -3,11 +3,17 @@
 //! would leave for it. A sketch of 4-bit counters estimates how often. The main cache is a segmented LRU.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::Queues;
+use crate::{
+    Queues,
+    saving::{Saving, halves, load_row, whole},
+};
 
 const WINDOW: usize = 0;
 const PROBATION: usize = 1;
 const PROTECTED: usize = 2;
+/// The numbers of lists where the state is saved: those of the queues are theirs.
+const SKETCH: u8 = 3;
+const ACCESSES: u8 = 4;
 /// The window has this part of the cache (section 4: 1 %), at least one slot.
 const WINDOW_PART: u32 = 100;
 /// Protected extents have this many tenths of the main cache (section 4).
@@ -162,6 +168,57 @@ impl ReplacementPolicy for WTinyLfu {
         let (Some(candidate), Some(main)) = (candidate, main) else { return candidate.or(main) };
         // A candidate that wins overflows into the room that the other one leaves.
         Some(if self.count(candidate) > self.count(main) { main } else { candidate })
+    }
+
+    fn saved_version(&self) -> u32 {
+        1
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        loop {
+            let complete = match to.part() {
+                0 => {
+                    to.put(ACCESSES, &halves(self.sketch.accesses));
+                    true
+                }
+                part @ 1..4 => {
+                    let queue = part as usize - 1;
+                    let extents = &self.extents;
+                    to.queue(queue as u8, &mut self.queues, queue, |slot| Some([extents[slot.index()]]))
+                }
+                4 => to.table(SKETCH, &self.sketch.words),
+                _ => return true,
+            };
+            if !to.next_if(complete) {
+                return false;
+            }
+        }
+    }
+
+    fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        match (list, item) {
+            (ACCESSES, [low, high]) => self.sketch.accesses = whole([*low, *high]) % self.sketch.period,
+            (SKETCH, row) => load_row(&mut self.sketch.words, row),
+            (0..3, [extent]) => {
+                if let Some(slot) = slot_of(*extent) {
+                    self.queues.put(usize::from(list), slot);
+                    self.extents[slot.index()] = *extent;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn loaded(&mut self) {
+        while self.queues.len(PROTECTED) > self.most_protected
+            && let Some(oldest) = self.queues.oldest(PROTECTED, |_| true)
+        {
+            self.queues.renew(PROBATION, oldest);
+        }
+    }
+
+    fn knows(&self, slot: SlotIndex) -> bool {
+        self.queues.queue_of(slot).is_some()
     }
 }
 

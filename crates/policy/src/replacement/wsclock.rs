@@ -1,6 +1,8 @@
 //! WSClock (GreenDM, section 2.3): a clock whose hand spares extents that were referenced since its last round, and
 //! takes one that was idle for longer than the working-set window.
 
+use crate::saving::Saving;
+
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
 
 /// Number of slots that the hand passes before it takes the one among them that was idle longest. This bounds the cost
@@ -53,6 +55,22 @@ impl ReplacementPolicy for Wsclock {
         longest_idle.map(|(_, slot)| slot).or_else(|| {
             (0..most).map(|step| SlotIndex((self.hand + step) % self.slots)).find(|slot| candidates.may_leave(*slot))
         })
+    }
+
+    fn saved_version(&self) -> u32 {
+        1
+    }
+
+    /// The hand alone: the rest is what the owner knows.
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        to.put(0, &[self.hand]);
+        true
+    }
+
+    fn load(&mut self, _list: u8, item: &[u32], _slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
+        if let [hand] = *item {
+            self.hand = if hand < self.slots { hand } else { 0 };
+        }
     }
 }
 

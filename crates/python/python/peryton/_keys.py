@@ -107,6 +107,15 @@ class PlacementBypassKeys(TypedDict, total=False):
     Placements: caching."""
 
 
+class PlacementWarmKeys(TypedDict, total=False):
+    """``[placement.warm]`` of a design."""
+
+    interval: str
+    """How often a drive in service takes a snapshot of what it has learnt of the use of its data, so that it is
+    warm after a restart; it takes one when it is stopped as well. `never`: it takes none, and begins cold. A
+    simulation takes none. Default: "300s". Placements: tiering, caching, partitioned."""
+
+
 class PlacementWritebackKeys(TypedDict, total=False):
     """``[placement.writeback]`` of a design."""
 
@@ -183,6 +192,7 @@ class PlacementKeys(TypedDict, total=False):
     """Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache
     (`around`). Default: "back". Placements: caching."""
     bypass: PlacementBypassKeys
+    warm: PlacementWarmKeys
     writeback: PlacementWritebackKeys
     primary: str
     """The device that holds the data. Required. Placements: logging."""
@@ -427,6 +437,7 @@ Key = Literal[
     "placement.write",
     "placement.bypass.sequential",
     "placement.bypass.congested",
+    "placement.warm.interval",
     "placement.writeback.queue",
     "placement.writeback.delay",
     "placement.writeback.dirty_target",

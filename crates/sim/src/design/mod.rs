@@ -240,7 +240,13 @@ impl Design {
         }
         let room = if asks_for_room { sizes::Room::Given } else { sizes::Room::Fitting };
         let formatted = in_service.and_then(|known| known.formatted.as_ref());
-        let solver = sizes::Solver { document: &document, devices: &devices, volume: volume.as_ref(), formatted };
+        let solver = sizes::Solver {
+            document: &document,
+            devices: &devices,
+            volume: volume.as_ref(),
+            formatted,
+            in_service: in_service.is_some(),
+        };
         let sized = solver.solve(&placement, (&mut tuning, room))?;
         root.finish()?;
         ignored.sort_unstable();

@@ -1,10 +1,12 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
-use peryton_engine::{DeviceId, Fill, Hybrid, Placement, PlacementKind, Replacement, Tuning, WritePolicy};
+use peryton_engine::{
+    DeviceId, Fill, Hybrid, Placement, PlacementKind, Replacement, SHORTEST_SNAPSHOT_INTERVAL, Tuning, WritePolicy,
+};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
-    devices::{Spec, find},
+    devices::{OrNever, Spec, find},
     key::{
         Key,
         KeyDefault::{Else, Required, Value},
@@ -98,6 +100,11 @@ keys! {
     }
     /// Whether misses go past the cache while the fast device is slower than the slow one.
     BYPASS_CONGESTED: bool = "placement.bypass.congested" { default: Value("true"), placements: CACHING, live: true, example: "false" }
+    /// How often a drive in service takes a snapshot of what it has learnt of the use of its data, so that it is warm after a restart;
+    /// it takes one when it is stopped as well. `never`: it takes none, and begins cold. A simulation takes none.
+    WARM_INTERVAL: OrNever = "placement.warm.interval" {
+        default: Value("'300s'"), placements: HYBRID, live: true, example: "'60s'",
+    }
     /// Has no effect: every dirty extent has a place. Designs may have it from when there was a bound.
     WRITEBACK_QUEUE: u32 = "placement.writeback.queue" {
         default: Else("none"), unit: "extents", placements: CACHING, example: "1024", inert: true,
@@ -311,6 +318,17 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         tuning.replacement = word(&replacement, &Replacement::ALL)?;
     }
     set(&mut tuning.commit_interval, keys, &COMMIT_INTERVAL)?;
+    if let Some(mut warm) = keys.table("warm")? {
+        if let Some(interval) = warm.get(&WARM_INTERVAL)? {
+            if let Some(short) = interval.0.filter(|interval| *interval < SHORTEST_SNAPSHOT_INTERVAL) {
+                return Err(
+                    interval.wrong(format!("is {short}: use {SHORTEST_SNAPSHOT_INTERVAL} or more, or \"never\""))
+                );
+            }
+            tuning.snapshot_interval = interval.0;
+        }
+        warm.finish()?;
+    }
     if let Some(journal) = keys.get(&JOURNAL)? {
         tuning.mirror_journal = word(&journal, JOURNALS)?;
     }

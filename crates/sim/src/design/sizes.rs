@@ -41,6 +41,8 @@ pub(super) struct Solver<'a> {
     pub(super) volume: Option<&'a At<'a, Bytes>>,
     /// The sizes of the volume that is on the devices.
     pub(super) formatted: Option<&'a Formatted>,
+    /// Whether the design is that of a drive in service. Where it uses a whole device, it leaves room there for snapshots.
+    pub(super) in_service: bool,
 }
 
 impl Solver<'_> {
@@ -93,10 +95,11 @@ impl Solver<'_> {
             _ => None,
         };
         for _ in 0..MOST_CORRECTIONS {
-            let (size, used) = self.measure(placement, tuning, &data, None)?;
+            let (size, used, behind) = self.measure(placement, tuning, &data, None)?;
             let mut settled = true;
             for (index, device) in devices.iter().enumerate() {
-                let over = used[index].saturating_sub(device.capacity);
+                let behind = if self.in_service && !given[index] { behind[index] } else { Bytes::ZERO };
+                let over = (used[index] + behind).saturating_sub(device.capacity);
                 if over == Bytes::ZERO {
                     continue;
                 }
@@ -139,24 +142,24 @@ impl Solver<'_> {
             };
             leave_room(tuning, most);
         }
-        let (size, used) = self.measure(placement, tuning, &data, Some(spare))?;
+        let (size, used, _) = self.measure(placement, tuning, &data, Some(spare))?;
         check_volume(self.volume, size, extent)?;
         Ok(Sized { volume: size, data, used })
     }
 
-    /// Computes the size of the volume and the space that it occupies on each device, with the engine's own layout. `spare`: the number
-    /// of spare extents, if the format has fixed it.
+    /// Computes the size of the volume, the space that it occupies on each device, and the room for snapshots behind that, with the
+    /// engine's own layout. `spare`: the number of spare extents, if the format has fixed it.
     fn measure(
         &self,
         placement: &Placement,
         tuning: &Tuning,
         data: &[Bytes],
         spare: Option<u32>,
-    ) -> Result<(Bytes, Vec<Bytes>), DesignError> {
+    ) -> Result<(Bytes, Vec<Bytes>, Vec<Bytes>), DesignError> {
         let Solver { document, devices, .. } = *self;
         let config = Config { devices: data.to_vec(), placement: placement.clone(), tuning: tuning.clone() };
         match config.sizes_with(spare) {
-            Ok(sizes) => Ok((sizes.volume, sizes.devices)),
+            Ok(sizes) => Ok((sizes.volume, sizes.devices, sizes.behind)),
             Err(ConfigError::TooSmall { device, size, need }) => Err(size_error(
                 &devices[device],
                 format!("has {size} for data, less than the {need} that this placement needs: give it more"),

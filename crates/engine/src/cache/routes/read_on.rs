@@ -44,6 +44,16 @@ impl ReadOn {
         !is_control(extent) && self.pays(if is_busy { PAYS_BUSY_ONE_IN } else { PAYS_ONE_IN })
     }
 
+    /// The counts, for a snapshot.
+    pub(in crate::cache) fn counts(&self) -> [u32; 2] {
+        [self.opened, self.saved]
+    }
+
+    /// Takes them back.
+    pub(in crate::cache) fn take_back(&mut self, opened: u32, saved: u32) {
+        (self.opened, self.saved) = (opened.min(MOST / 2), saved.min(MOST / 2));
+    }
+
     fn pays(&self, one_in: u32) -> bool {
         self.opened + self.saved >= ENOUGH && self.saved * one_in >= self.opened
     }

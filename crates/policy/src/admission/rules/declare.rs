@@ -106,6 +106,20 @@ macro_rules! admission_rules {
                 }
             }
 
+            pub(in crate::admission) fn save(&mut self, to: &mut $crate::saving::Saving<'_>) -> bool {
+                match self {
+                    $(BuiltInRule::$Rule(rule) => rule.save(to),)*
+                    BuiltInRule::Custom(_) => true,
+                }
+            }
+
+            pub(in crate::admission) fn load(&mut self, list: u8, item: &[u32]) {
+                match self {
+                    $(BuiltInRule::$Rule(rule) => rule.load(list, item),)*
+                    BuiltInRule::Custom(_) => {}
+                }
+            }
+
             #[cfg(test)]
             pub(in crate::admission) fn remembered(&self) -> usize {
                 match self {

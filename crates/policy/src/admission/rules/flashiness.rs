@@ -6,10 +6,19 @@
 //! extent with such features was read often enough.
 
 use super::{Access, AdmissionRule, Unit, WriteHits};
-use crate::{Queues, replacement::SlotIndex};
+use crate::{
+    Queues,
+    replacement::SlotIndex,
+    saving::{Saving, halves, whole},
+};
 
 use peryton_units::Op;
 use rustc_hash::FxHashMap;
+
+/// The numbers of lists where the state is saved: the stage, and what the classifier has learnt.
+const STAGE: u8 = 0;
+const LEARNT: u8 = 1;
+const FIGURES: u8 = 2;
 
 /// The features of an extent, scaled to about 1, and a constant.
 type Features = [f64; 6];
@@ -190,6 +199,64 @@ impl AdmissionRule for Flashiness {
             return false;
         };
         self.classifier.judges(&observed.features()).unwrap_or(observed.reads >= self.threshold)
+    }
+
+    /// Of an extent in the stage everything but the features whose label is not known yet: they are too long.
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        let short = |gap: u64| gap.min(u64::from(u32::MAX)) as u32;
+        loop {
+            let complete = match to.part() {
+                0 => {
+                    let [low, high] = halves(self.now);
+                    let [rarely, often] = self.classifier.labels;
+                    to.put(FIGURES, &[low, high, rarely, often]);
+                    let weights: Vec<u32> =
+                        self.classifier.weights.iter().flat_map(|weight| halves(weight.to_bits())).collect();
+                    to.put(LEARNT, &weights);
+                    true
+                }
+                1 => to.queue(STAGE, &mut self.order, 0, |place| {
+                    let of = &self.stage[place.index()];
+                    let ([latest, latest_high], [sum, sum_high]) = (halves(of.latest), halves(of.sum_of_gaps));
+                    let gaps = [of.first_gap, of.last_gap, of.longest_gap].map(short);
+                    Some([of.extent, of.reads, latest, latest_high, gaps[0], gaps[1], gaps[2], sum, sum_high])
+                }),
+                _ => return true,
+            };
+            if !to.next_if(complete) {
+                return false;
+            }
+        }
+    }
+
+    fn load(&mut self, list: u8, item: &[u32]) {
+        match (list, item) {
+            (FIGURES, [low, high, rarely, often]) => {
+                self.now = whole([*low, *high]);
+                self.classifier.labels = [*rarely, *often];
+            }
+            (LEARNT, halves) => {
+                for (weight, halves) in self.classifier.weights.iter_mut().zip(halves.chunks_exact(2)) {
+                    let saved = f64::from_bits(whole([halves[0], halves[1]]));
+                    *weight = if saved.is_finite() { saved } else { 0.0 };
+                }
+            }
+            (STAGE, [extent, reads, latest, latest_high, first, last, longest, sum, sum_high]) => {
+                let latest = whole([*latest, *latest_high]).min(self.now);
+                let place = match self.places.get(extent) {
+                    Some(place) => *place,
+                    None => self.place(),
+                };
+                let [first_gap, last_gap, longest_gap] = [first, last, longest].map(|gap| u64::from(*gap));
+                let sum_of_gaps = whole([*sum, *sum_high]);
+                let (extent, reads) = (*extent, *reads);
+                self.stage[place as usize] =
+                    Observed { extent, reads, latest, first_gap, last_gap, longest_gap, sum_of_gaps, sample: None };
+                self.order.put(0, SlotIndex(place));
+                self.places.insert(extent, place);
+            }
+            _ => {}
+        }
     }
 
     #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Admits extents with more recent references than the threshold ("Mixed SSD arrays", section III-B).
 
 use super::{Access, AdmissionRule, Unit};
-use crate::admission::references::References;
+use crate::{admission::references::References, saving::Saving};
 
 #[derive(Clone, Debug)]
 pub struct Hotness {
@@ -28,6 +28,14 @@ impl AdmissionRule for Hotness {
 
     fn sampled_threshold(step: u32, caches: u32) -> f64 {
         f64::from(caches - step)
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        self.references.save(0, to)
+    }
+
+    fn load(&mut self, _list: u8, item: &[u32]) {
+        self.references.load(item);
     }
 
     #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Admits the extents with the most references: hotness with a threshold that follows the counts.
 
 use super::{Access, AdmissionRule, Unit};
-use crate::admission::references::References;
+use crate::{admission::references::References, saving::Saving};
 
 #[derive(Clone, Debug)]
 pub struct HottestShare {
@@ -25,6 +25,14 @@ impl AdmissionRule for HottestShare {
     fn admits(&mut self, miss: Access) -> bool {
         let threshold = self.references.threshold_of_hottest(self.share);
         self.references.count(miss.extent) > threshold
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        self.references.save(0, to)
+    }
+
+    fn load(&mut self, _list: u8, item: &[u32]) {
+        self.references.load(item);
     }
 
     #[cfg(test)]

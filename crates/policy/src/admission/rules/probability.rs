@@ -2,7 +2,10 @@
 //! or later.
 
 use super::{Access, AdmissionRule, Unit, WriteHits};
-use crate::admission::mix;
+use crate::{
+    admission::mix,
+    saving::{Saving, halves, whole},
+};
 
 #[derive(Clone, Debug)]
 pub struct Probability {
@@ -30,6 +33,17 @@ impl AdmissionRule for Probability {
     fn admits(&mut self, _miss: Access) -> bool {
         self.draws = self.draws.wrapping_add(0x9E37_79B9_7F4A_7C15);
         (mix(self.draws) >> 32) < self.chance
+    }
+
+    fn save(&mut self, to: &mut Saving<'_>) -> bool {
+        to.put(0, &halves(self.draws));
+        true
+    }
+
+    fn load(&mut self, _list: u8, item: &[u32]) {
+        if let [low, high] = *item {
+            self.draws = whole([low, high]);
+        }
     }
 
     fn sampled_threshold(step: u32, caches: u32) -> f64 {

@@ -3,6 +3,8 @@
 use peryton_units::{Bytes, Op};
 use serde::{Deserialize, Serialize};
 
+use crate::saving::Saving;
+
 /// How writes to cached extents are treated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -69,6 +71,14 @@ pub(in crate::admission) trait AdmissionRule {
     fn sampled_threshold(_step: u32, _caches: u32) -> f64 {
         1.0
     }
+
+    /// Saves a part of its state; returns whether all of it is saved. The state may change meanwhile.
+    fn save(&mut self, _to: &mut Saving<'_>) -> bool {
+        true
+    }
+
+    /// Takes an item back that was saved, in the same order.
+    fn load(&mut self, _list: u8, _item: &[u32]) {}
 
     /// Number of extents in its state.
     #[cfg(test)]

@@ -1,0 +1,151 @@
+//! Takes back what a snapshot says, when a volume is opened. What it says of extents that are elsewhere by now does not count, and
+//! extents that it does not know have come after it.
+
+use peryton_format::{
+    mutation::{self, Mutation},
+    snapshot::{self, Header, Room, items},
+    storage::Storage,
+    superblock::VolumeId,
+};
+use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
+use peryton_units::Nanos;
+
+use super::{
+    saving::taken,
+    state::{GATE, MISSED, POLICY, READ_ON, RESIDENT, set_usage},
+};
+use crate::{api::warmth::WarmStart, cache::drive::CacheDrive, cache::step::CacheIo};
+
+impl CacheDrive {
+    /// The room for snapshots that a volume made now would have on the fast device.
+    pub(in crate::cache) fn room(&self) -> Room {
+        self.layout.room()
+    }
+
+    /// Marks the room for snapshots, if the fast device is large enough for it.
+    pub(in crate::cache) fn mark_room(
+        &self,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+    ) -> Result<(), peryton_format::storage::DeviceId> {
+        let (room, fast) = (self.room(), self.layout.fast);
+        match storage.size(fast) {
+            Some(size) if size >= room.end() => room.mark(storage, fast, volume),
+            _ => Ok(()),
+        }
+    }
+
+    /// Looks for the room and for a snapshot in it. The clock goes on from when it was taken. Returns whether nothing is wrong with
+    /// what was found; with a mistake that is made on purpose this decides whether the volume is opened.
+    pub(in crate::cache) fn find_snapshot(
+        &mut self,
+        io: &mut CacheIo,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        generation: u64,
+    ) -> bool {
+        let (room, fast) = (self.room(), self.layout.fast);
+        if self.gone.fast || !room.is_marked(storage, fast, volume) {
+            return true;
+        }
+        let (found, highest) = snapshot::newest(storage, fast, &room, volume, generation);
+        let warm = &mut self.warm;
+        (warm.room, warm.volume, warm.generation) = (Some(room), volume, generation);
+        warm.report.room = room.bytes();
+        warm.tried = highest;
+        warm.kept = found.as_ref().map_or(0, |(header, _)| header.number);
+        let is_torn = warm.kept < highest;
+        if io.tuning.snapshot_interval.is_some()
+            && let Some(found) = found
+        {
+            io.continue_from(Nanos(found.0.clock_ns));
+            self.cleaner.slow_used = io.now;
+            warm.found = Some(found);
+        }
+        !(is_torn && mutation::is(Mutation::RefuseTornSnapshot))
+    }
+
+    /// Reports the extents on the fast device to the policies: what the snapshot says of them, or that they are there.
+    pub(in crate::cache) fn warm_up(&mut self, io: &CacheIo) {
+        let Some((header, blocks)) = self.warm.found.take() else {
+            return self.begin_cold();
+        };
+        let clock = Nanos(header.clock_ns);
+        let has_policy = header.policy == (io.tuning.replacement.name().to_owned(), self.policy.saved_version());
+        let has_rule = header.rule == self.gate.saved_rule();
+        let CacheDrive { map, policy, gate, read_on, layout, .. } = self;
+        let mut restored = 0;
+        let mut described = vec![false; layout.fast_slots as usize];
+        for (list, item) in blocks.iter().flat_map(|words| items(words)) {
+            match (list, item) {
+                (POLICY..GATE, item) if has_policy => {
+                    let slot_of = |extent: u32| {
+                        let entry = map.get(extent)?;
+                        entry.place().and_then(|place| layout.fast_slot(place))
+                    };
+                    policy.load((list - POLICY) as u8, item, &slot_of);
+                }
+                (GATE..RESIDENT, item) if has_rule => gate.load((list - GATE) as u8, item),
+                (RESIDENT | MISSED, [extent, usage]) if (*extent as usize) < map.len() => {
+                    let entry = map.entry_mut(*extent);
+                    let slot = entry.place().and_then(|place| layout.fast_slot(place));
+                    // Misses count until the extent is on the fast device.
+                    if slot.is_some() != (list == RESIDENT) {
+                        continue;
+                    }
+                    set_usage(entry, *usage, clock);
+                    if let Some(slot) = slot {
+                        restored += u64::from(!std::mem::replace(&mut described[slot.index()], true));
+                    }
+                }
+                (READ_ON, [opened, saved]) => read_on.take_back(*opened, *saved),
+                _ => {}
+            }
+        }
+        policy.loaded();
+        let mut unknown = 0;
+        let mut others: Vec<(Nanos, SlotIndex, u32)> = Vec::new();
+        for slot in (0..layout.fast_slots).map(SlotIndex) {
+            let Some(extent) = map.tenant(slot) else { continue };
+            let entry = map.entry_mut(extent);
+            if !described[slot.index()] {
+                unknown += 1;
+                (entry.last_access, entry.uses) = (clock, entry.uses.max(1));
+            }
+            if !policy.knows(slot) {
+                others.push((entry.last_access, slot, extent));
+            }
+        }
+        // They are reported in the order of their use, as when another policy takes over.
+        others.sort_unstable_by_key(|(last_access, slot, _)| (*last_access, slot.0));
+        for (_, slot, extent) in others {
+            policy.admitting(extent);
+            policy.inserted(slot, extent);
+        }
+        self.warm.report.began = Some(WarmStart { snapshot: taken(&header), restored, unknown, has_policy });
+    }
+
+    fn begin_cold(&mut self) {
+        for slot in 0..self.layout.fast_slots {
+            if let Some(extent) = self.map.tenant(SlotIndex(slot)) {
+                self.policy.inserted(SlotIndex(slot), extent);
+            }
+        }
+    }
+}
+
+/// The snapshots on a fast device, for a report: the header of each half, and whether all of its blocks are whole.
+pub(crate) fn on_device(
+    storage: &mut dyn Storage,
+    device: peryton_format::storage::DeviceId,
+    room: &Room,
+    volume: VolumeId,
+) -> Option<[Option<(Header, bool)>; 2]> {
+    room.is_marked(storage, device, volume).then(|| {
+        snapshot::headers(storage, device, room, volume).map(|header| {
+            let header = header?;
+            let whole = snapshot::load(storage, device, room, &header, volume).is_some();
+            Some((header, whole))
+        })
+    })
+}

@@ -1,0 +1,231 @@
+//! Takes snapshots: every few minutes a piece at a time, and when the volume is closed.
+
+use peryton_format::{
+    block::{BLOCK, BLOCK_LEN},
+    snapshot::{Header, Packer, Room},
+    storage::Storage,
+};
+use peryton_policy::{
+    ReplacementPolicy,
+    admission::GateCursor,
+    replacement::SlotIndex,
+    saving::{Cursor, Saving},
+};
+use peryton_units::{Bytes, Nanos};
+
+use super::state::{GATE, MISSED, POLICY, READ_ON, RESIDENT, Stage, Warm, Writing, usage};
+use crate::{
+    api::command::{Buffer, Cause, Commands},
+    api::warmth::SnapshotTaken,
+    cache::drive::CacheDrive,
+    cache::step::{CacheIo, CacheStep},
+};
+
+/// The most items that are saved with one call, and the most slots or extents that are looked at.
+const MOST_SAVED: u32 = 256;
+const MOST_LOOKED_AT: u32 = 2_048;
+/// How long after that the next call goes on.
+const PAUSE: Nanos = Nanos::from_ms(1);
+/// So many bytes are written with a command, and no other one follows in this time: 16 MiB/s at the most.
+const PIECE: usize = 64 << 10;
+const PIECE_PAUSE: Nanos = Nanos::from_ms(4);
+
+impl CacheDrive {
+    /// Goes on with the snapshot under way, or begins one if it is time.
+    pub(in crate::cache) fn tick_warm(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        let (Some(room), Some(interval)) = (self.warm.room, io.tuning.snapshot_interval) else { return };
+        if self.warm.in_flight || self.gone.fast {
+            return;
+        }
+        if self.warm.writing.is_none() {
+            if let Some(looks_again) = self.warm.waits(now, interval, self.layout.fast_usable) {
+                return io.due(looks_again);
+            }
+            self.warm.writing = Some(self.begin_snapshot(io, now, &room));
+        }
+        let Some(mut writing) = self.warm.writing.take() else { return };
+        if now < writing.goes_on_at {
+            io.due(writing.goes_on_at);
+            self.warm.writing = Some(writing);
+            return;
+        }
+        if !matches!(writing.stage, Stage::Header) {
+            self.save_some(io, &mut writing);
+        }
+        let has_ended = matches!(writing.stage, Stage::Header);
+        if writing.packer.bytes().len() >= PIECE || has_ended && !writing.packer.bytes().is_empty() {
+            let first = writing.packer.take(&mut self.warm.piece);
+            let at = room.half_at(writing.header.number) + Bytes(BLOCK * (1 + u64::from(first)));
+            self.write_piece(io, at, out);
+        } else if has_ended {
+            self.warm.piece.clear();
+            self.warm.piece.resize(BLOCK_LEN, 0);
+            writing.header.blocks = writing.packer.blocks();
+            writing.header.encode(self.warm.volume, &mut self.warm.piece);
+            self.write_piece(io, room.half_at(writing.header.number), out);
+        } else {
+            writing.goes_on_at = now.saturating_add(PAUSE);
+            io.due(writing.goes_on_at);
+        }
+        self.warm.writing = Some(writing);
+    }
+
+    fn write_piece(&mut self, io: &mut CacheIo, at: Bytes, out: &mut Commands) {
+        self.warm.in_flight = true;
+        let len = Bytes(self.warm.piece.len() as u64);
+        io.write((self.layout.fast, at), len, Buffer::Metadata, CacheStep::Snapshot, Cause::Metadata, out);
+    }
+
+    /// Encodes the command in flight.
+    pub(in crate::cache) fn encode_snapshot(&self, into: &mut [u8]) {
+        into.copy_from_slice(&self.warm.piece);
+    }
+
+    /// A piece was written, or could not be.
+    pub(in crate::cache) fn snapshot_step(&mut self, io: &mut CacheIo, now: Nanos, failed: bool) {
+        self.warm.in_flight = false;
+        io.due(now);
+        // The number of blocks is known when the header is written, which comes last.
+        let is_header = self.warm.writing.as_ref().is_some_and(|writing| writing.header.blocks > 0);
+        if failed {
+            self.warm.report.failed += 1;
+            self.warm.writing = None;
+        }
+        let Some(writing) = &mut self.warm.writing else { return };
+        if is_header {
+            self.warm.has_taken(true);
+        } else {
+            writing.goes_on_at = now.saturating_add(PIECE_PAUSE);
+        }
+    }
+
+    /// Takes a snapshot at once, while nothing else happens. What fails costs nothing but the snapshot.
+    pub(in crate::cache) fn save_snapshot(&mut self, io: &CacheIo, storage: &mut dyn Storage) {
+        let Some(room) = self.warm.room.filter(|_| io.tuning.snapshot_interval.is_some() && !self.gone.fast) else {
+            return;
+        };
+        let mut writing = self.begin_snapshot(io, io.now, &room);
+        let (fast, half) = (self.layout.fast, room.half_at(writing.header.number));
+        let mut piece = Vec::new();
+        loop {
+            if !matches!(writing.stage, Stage::Header) {
+                self.save_some(io, &mut writing);
+            }
+            let has_ended = matches!(writing.stage, Stage::Header);
+            if writing.packer.bytes().len() >= PIECE || has_ended {
+                let first = writing.packer.take(&mut piece);
+                let at = half + Bytes(BLOCK * (1 + u64::from(first)));
+                if !piece.is_empty() && storage.write(fast, at, &piece).is_err() {
+                    return;
+                }
+            }
+            if has_ended {
+                break;
+            }
+        }
+        let mut block = [0; BLOCK_LEN];
+        writing.header.blocks = writing.packer.blocks();
+        writing.header.encode(self.warm.volume, &mut block);
+        let written = storage.write(fast, half, &block).is_ok();
+        self.warm.writing = Some(writing);
+        self.warm.has_taken(written);
+    }
+
+    fn begin_snapshot(&mut self, io: &CacheIo, now: Nanos, room: &Room) -> Writing {
+        let warm = &mut self.warm;
+        (warm.began_at, warm.changed) = (Some(now), 0);
+        let (number, generation) = (warm.next_number(), warm.generation);
+        let header = Header {
+            number,
+            generation,
+            unix_s: warm.unix_s(now),
+            clock_ns: now.0,
+            policy: (io.tuning.replacement.name().to_owned(), self.policy.saved_version()),
+            rule: self.gate.saved_rule().to_owned(),
+            ..Header::default()
+        };
+        let packer = Packer::new(warm.volume, number, generation, room.most_blocks());
+        Writing { header, packer, stage: Stage::Policy(Cursor::default()), goes_on_at: now }
+    }
+
+    /// Saves a bounded part of what is left.
+    fn save_some(&mut self, io: &CacheIo, writing: &mut Writing) {
+        let CacheDrive { map, policy, gate, read_on, layout, .. } = self;
+        let Writing { header, packer, stage, .. } = writing;
+        let clock = Nanos(header.clock_ns);
+        match stage {
+            Stage::Policy(cursor) => {
+                let extent_in = |slot: SlotIndex| map.tenant(slot);
+                let mut put = |list: u8, item: &[u32]| packer.put(POLICY + u16::from(list), item);
+                if policy.save(&mut Saving::new(cursor, MOST_SAVED, &extent_in, &mut put)) {
+                    packer.put(READ_ON, &read_on.counts());
+                    *stage = Stage::Residents(0);
+                }
+            }
+            Stage::Residents(next) => {
+                let to = layout.fast_slots.min(next.saturating_add(MOST_SAVED));
+                for slot in (*next..to).map(SlotIndex) {
+                    let Some(extent) = map.tenant(slot) else { continue };
+                    let entry = map.entry(extent);
+                    // A slot may be reserved for an extent that is on its way.
+                    if entry.place().and_then(|place| layout.fast_slot(place)) == Some(slot) {
+                        packer.put(RESIDENT, &[extent, usage(entry, clock)]);
+                        header.extents += 1;
+                    }
+                }
+                *next = to;
+                if to == layout.fast_slots {
+                    *stage = Stage::Gate(GateCursor::default());
+                }
+            }
+            Stage::Gate(cursor) => {
+                if gate.save(cursor, MOST_SAVED, &mut |list, item| packer.put(GATE + u16::from(list), item)) {
+                    *stage = Stage::Missed(0);
+                }
+            }
+            Stage::Missed(next) => {
+                let to = layout.extents.min(next.saturating_add(MOST_LOOKED_AT));
+                for extent in *next..to {
+                    let entry = map.entry(extent);
+                    let counts = entry.misses > 0
+                        && clock.saturating_sub(entry.last_access) <= io.tuning.promotion_window
+                        && entry.place().and_then(|place| layout.fast_slot(place)).is_none();
+                    if counts {
+                        packer.put(MISSED, &[extent, usage(entry, clock)]);
+                    }
+                }
+                *next = to;
+                if to == layout.extents {
+                    *stage = Stage::Header;
+                }
+            }
+            Stage::Header => {}
+        }
+        if packer.is_full() {
+            *stage = Stage::Header;
+        }
+        if matches!(stage, Stage::Header) {
+            packer.end();
+        }
+    }
+}
+
+impl Warm {
+    /// The snapshot under way has ended.
+    fn has_taken(&mut self, well: bool) {
+        let Some(Writing { header, .. }) = self.writing.take() else { return };
+        if !well {
+            self.report.failed += 1;
+            return;
+        }
+        self.kept = header.number;
+        self.report.taken += 1;
+        self.report.last = Some(taken(&header));
+    }
+}
+
+/// What is reported of a snapshot.
+pub(in crate::cache) fn taken(header: &Header) -> SnapshotTaken {
+    let bytes = Bytes(BLOCK * (1 + u64::from(header.blocks)));
+    SnapshotTaken { unix_s: header.unix_s, bytes, extents: header.extents }
+}
