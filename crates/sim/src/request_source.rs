@@ -5,10 +5,6 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{Fit, SimError};
 
-/// So many requests are announced at once. A processor waits at each until it has found the page of its data, and finds several at
-/// the same time.
-const BUNDLE: usize = 8;
-
 /// Reads a trace in batches and hands out its requests.
 pub(crate) struct RequestSource<'a> {
     source: Box<dyn Source>,
@@ -81,18 +77,6 @@ impl<'a> RequestSource<'a> {
     #[inline]
     pub(crate) fn ahead(&self, distance: usize) -> Option<&Request> {
         self.batch.get(self.at + distance)
-    }
-
-    /// The requests to fetch the data of now, so that each comes by when it is this many places ahead or a few more: some at once, and
-    /// none for the next calls of [`RequestSource::take`].
-    #[inline]
-    pub(crate) fn bundle(&self, distance: usize) -> &[Request] {
-        if !self.at.is_multiple_of(BUNDLE) {
-            return &[];
-        }
-        // The first ones of a batch were in none.
-        let from = if self.at == 0 { 0 } else { (self.at + distance).min(self.batch.len()) };
-        &self.batch[from..(self.at + distance + BUNDLE).min(self.batch.len())]
     }
 
     /// Takes the next request.

@@ -353,17 +353,15 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             return Ok(Admitted::NoneBefore(arrival));
         }
         let request = self.source.take()?.expect("it was just seen");
-        for later in self.source.bundle(FAR) {
-            for volume in self.addressed(later.volume) {
-                self.machine.volumes[volume].engine.prefetch(later.offset, false);
-            }
-        }
-        if let Some(later) = self.source.ahead(NEAR) {
-            for volume in self.addressed(later.volume) {
-                let Volume { engine, touched, .. } = &self.machine.volumes[volume];
-                engine.prefetch(later.offset, true);
-                if let Some(touched) = touched {
-                    touched.prefetch(later.offset);
+        for (distance, near) in [(FAR, false), (NEAR, true)] {
+            if let Some(later) = self.source.ahead(distance) {
+                let (volumes, offset) = (self.addressed(later.volume), later.offset);
+                for volume in volumes {
+                    let Volume { engine, touched, .. } = &self.machine.volumes[volume];
+                    engine.prefetch(offset, near);
+                    if near && let Some(touched) = touched {
+                        touched.prefetch(offset);
+                    }
                 }
             }
         }

@@ -149,12 +149,9 @@ impl CacheDrive {
                 if let Some(pass) = &mut self.cleaner.pass {
                     pass.found = true;
                 }
-                // The one that is likely to be examined next, and the one behind it, which may go home with it.
+                // The one that is likely to be examined next.
                 if let Some(next) = self.map.next_dirty(extent + 1, spares_rewritten(state)) {
                     prefetch(self.map.entry(next));
-                    if let Some(neighbour) = self.map.get(next + 1) {
-                        prefetch(neighbour);
-                    }
                 }
                 return Some((extent, choice));
             }
