@@ -71,7 +71,7 @@ fn shortened(value: &str) -> &str {
 }
 
 /// The labels of a sample: the family's, with these values.
-struct Labels<'a>(&'a Family, &'a [&'a str]);
+pub(super) struct Labels<'a>(pub(super) &'a Family, pub(super) &'a [&'a str]);
 
 impl EncodeLabelSet for Labels<'_> {
     fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> fmt::Result {
@@ -83,17 +83,17 @@ impl EncodeLabelSet for Labels<'_> {
     }
 }
 
-/// A count, or a sum of times.
-enum Count {
+/// A count, or a sum of times or energies.
+pub(super) enum Count {
     Whole(u64),
-    Seconds(f64),
+    Real(f64),
 }
 
 impl EncodeCounterValue for Count {
     fn encode(&self, encoder: &mut CounterValueEncoder<'_>) -> fmt::Result {
         match self {
             Count::Whole(count) => EncodeCounterValue::encode(count, encoder),
-            Count::Seconds(seconds) => EncodeCounterValue::encode(seconds, encoder),
+            Count::Real(sum) => EncodeCounterValue::encode(sum, encoder),
         }
     }
 }
@@ -115,16 +115,16 @@ fn gauge_of(bytes: Bytes) -> f64 {
     bytes.0 as f64
 }
 
-fn one_if(holds: bool) -> f64 {
+pub(super) fn one_if(holds: bool) -> f64 {
     if holds { 1.0 } else { 0.0 }
 }
 
 /// Writes families. One of which no sample applies is left out as a whole.
-struct Page<'a>(DescriptorEncoder<'a>);
+pub(super) struct Page<'a>(DescriptorEncoder<'a>);
 
 impl Page<'_> {
     /// Writes the lines that describe a family.
-    fn begin(&mut self, family: &'static Family) -> Result<MetricEncoder<'_>, fmt::Error> {
+    pub(super) fn begin(&mut self, family: &'static Family) -> Result<MetricEncoder<'_>, fmt::Error> {
         const SECONDS: registry::Unit = registry::Unit::Seconds;
         const BYTES: registry::Unit = registry::Unit::Bytes;
         static RATE: std::sync::LazyLock<registry::Unit> =
@@ -134,6 +134,9 @@ impl Page<'_> {
             Unit::Seconds => Some(&SECONDS),
             Unit::Bytes => Some(&BYTES),
             Unit::BytesPerSecond => Some(&*RATE),
+            Unit::Ratio => Some(&registry::Unit::Ratios),
+            Unit::Celsius => Some(&registry::Unit::Celsius),
+            Unit::Joules => Some(&registry::Unit::Joules),
         };
         let kind = match family.kind {
             Type::Counter => MetricType::Counter,
@@ -144,7 +147,7 @@ impl Page<'_> {
         self.0.encode_descriptor(family.base, family.help, unit, kind)
     }
 
-    fn gauges<'v>(
+    pub(super) fn gauges<'v>(
         &mut self,
         family: &'static Family,
         samples: impl IntoIterator<Item = (Vec<&'v str>, f64)>,
@@ -161,7 +164,7 @@ impl Page<'_> {
         self.gauges(family, value.into().map(|value| (vec![], value)))
     }
 
-    fn counters<'v, C: Into<Count>>(
+    pub(super) fn counters<'v, C: Into<Count>>(
         &mut self,
         family: &'static Family,
         samples: impl IntoIterator<Item = (Vec<&'v str>, C)>,
@@ -192,6 +195,8 @@ impl Collector for Figures {
         self.devices(&mut page)?;
         self.outages(&mut page)?;
         self.traffic_of_devices(&mut page)?;
+        self.rests(&mut page)?;
+        super::drives::encode(&mut page, &self.described)?;
         self.server(&mut page)
     }
 }
@@ -353,6 +358,17 @@ impl Figures {
         page.counters(&all::DEVICE_DISCARDS, self.each().map(|(name, index)| (vec![name], rows[index].discards)))
     }
 
+    fn rests(&self, page: &mut Page<'_>) -> fmt::Result {
+        let now = &self.snapshot.devices;
+        page.counters(&all::DEVICE_STANDBYS, self.each().map(|(name, index)| (vec![name], now[index].rest_cycles)))?;
+        let times = self.each().map(|(name, index)| (vec![name], Count::Real(now[index].rest.as_s_f64())));
+        page.counters(&all::DEVICE_STANDBY_TIME, times)?;
+        page.gauges(
+            &all::DEVICE_STANDS_BY,
+            self.each().map(|(name, index)| (vec![name], one_if(now[index].is_resting))),
+        )
+    }
+
     fn server(&self, page: &mut Page<'_>) -> fmt::Result {
         let about = &*self.described;
         let dropped = about.log.as_ref().map(|log| (vec![], log.dropped()));
@@ -361,7 +377,7 @@ impl Figures {
         page.counters(&all::SCRAPES_REFUSED, self.refused.iter().map(|(reason, count)| (vec![*reason], *count)))?;
         let since_1970 = about.started.duration_since(UNIX_EPOCH).ok();
         page.gauge(&all::PROCESS_START, since_1970.map(|time| time.as_secs_f64()))?;
-        page.counters(&all::PROCESS_CPU, self.machine.cpu_s.map(|used| (vec![], Count::Seconds(used))))?;
+        page.counters(&all::PROCESS_CPU, self.machine.cpu_s.map(|used| (vec![], Count::Real(used))))?;
         page.gauge(&all::PROCESS_MEMORY, self.machine.resident_bytes.map(|bytes| bytes as f64))
     }
 }

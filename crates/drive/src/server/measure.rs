@@ -87,7 +87,7 @@ impl Server {
 
     fn device_snapshot(&self, index: usize) -> DeviceSnapshot {
         let (disks, state) = (&self.volume.backend, self.device_state(index));
-        let health = &disks.health()[index];
+        let (health, rest) = (&disks.health()[index], disks.rests.of(index));
         let outage = disks.outage(index).filter(|_| state == DeviceState::Outage);
         DeviceSnapshot {
             state,
@@ -100,6 +100,9 @@ impl Server {
                 patience_left: outage.patience_left,
                 commands_waiting: outage.waiting,
             }),
+            rest_cycles: rest.cycles,
+            rest: rest.total(self.now),
+            is_resting: rest.is_resting(),
         }
     }
 

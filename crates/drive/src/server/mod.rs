@@ -10,6 +10,7 @@ mod block_device_control;
 mod block_device_state;
 mod cleaning;
 mod client;
+mod drives;
 mod ends;
 mod handle;
 mod handshakes;
@@ -51,6 +52,7 @@ use crate::{
     arena::Memory,
     cpu_latency::CpuLatency,
     disks::Disks,
+    health::Watch,
     heat::Heat,
     kernel::{Event, Kernel, Wait},
     line_log::LineLog,
@@ -129,6 +131,10 @@ pub(crate) struct Server {
     first_piece: u32,
     /// The memory for the data of its requests.
     block_device_memory: Option<(Memory, usize)>,
+    /// The threads of the drives beneath the volume.
+    drives: Option<Watch>,
+    /// The idle time after which each device is to rest, by the design, whether it can or not.
+    rests_after: Vec<Option<Nanos>>,
 }
 
 /// The parts that a server is made from.
@@ -195,6 +201,8 @@ impl Server {
             block_device: None,
             first_piece: 0,
             block_device_memory: None,
+            drives: None,
+            rests_after: Vec::new(),
         })
     }
 
@@ -271,6 +279,7 @@ impl Server {
         if self.volume.engine().deadline().is_some_and(|deadline| deadline <= self.now) {
             self.volume.tick(self.now);
         }
+        self.order_drives();
         self.accept_more();
         if self.next_sweep <= self.now {
             self.next_sweep = self.now.saturating_add(SWEEP);
