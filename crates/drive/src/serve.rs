@@ -382,7 +382,8 @@ impl Service {
         server.register();
         server.apply_patience();
         server.restore_settings(kept);
-        server.watch_drives(self.drives).map_err(system("threads for the drives"))?;
+        let fast = self.placement.hybrid().map(|pair| pair.fast.index());
+        server.watch_drives(self.drives, fast).map_err(system("threads for the drives"))?;
         if let Some(prepared) = prepared {
             server.attach(prepared, self.announce)?;
         }

@@ -14,6 +14,8 @@ use crate::block::{Beneath, Linux, PhysicalDrive, Protocol};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
     pub(crate) nvme: nvme::Known,
+    /// Whether a drive of SCSI understands ATA.
+    speaks_ata: Option<bool>,
 }
 
 /// Reads the health of a drive. One that sleeps is not woken: then the answer has its power state, and `not_read` says so.
@@ -25,30 +27,36 @@ pub(crate) fn read(
     let mut health = DriveHealth::of(&about.name);
     match about.protocol {
         Protocol::Nvme => nvme::read(drive, &mut known.nvme, &mut health)?,
-        Protocol::Scsi => read_scsi(drive, &mut health)?,
+        Protocol::Scsi => read_scsi(drive, known, &mut health)?,
     }
     health.estimate();
     Ok(health)
 }
 
-fn read_scsi(drive: &mut dyn Transport, health: &mut DriveHealth) -> Result<(), TransportError> {
+fn read_scsi(drive: &mut dyn Transport, known: &mut Known, health: &mut DriveHealth) -> Result<(), TransportError> {
     let asleep = "the drive sleeps, and is not woken for this";
-    let ata_power = match ata::power(drive) {
-        Err(error @ (TransportError::NotAllowed | TransportError::TimedOut)) => return Err(error),
-        other => other.ok(),
+    let may_speak_ata = known.speaks_ata != Some(false);
+    let ata_power = match may_speak_ata.then(|| ata::power(drive)) {
+        Some(Err(error @ (TransportError::NotAllowed | TransportError::TimedOut))) => return Err(error),
+        other => other.and_then(Result::ok),
     };
     health.power = ata_power.or_else(|| scsi::power(drive).ok());
     if health.power.is_some_and(DrivePower::sleeps) {
         health.not_read.push(asleep.to_owned());
         return Ok(());
     }
-    match ata::identify(drive) {
-        Ok(about) => {
+    match may_speak_ata.then(|| ata::identify(drive)) {
+        Some(Ok(about)) => {
+            known.speaks_ata = Some(true);
             ata::read(drive, &about, health);
             Ok(())
         }
-        Err(TransportError::Refused(_)) => scsi::read(drive, health),
-        Err(error) => Err(error),
+        Some(Err(error)) if !matches!(error, TransportError::Refused(_)) => Err(error),
+        _ => {
+            scsi::read(drive, health)?;
+            known.speaks_ata = Some(false);
+            Ok(())
+        }
     }
 }
 

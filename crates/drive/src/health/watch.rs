@@ -30,6 +30,8 @@ const ENERGY_EVERY: Duration = Duration::from_secs(30);
 const MOST_ORDERS: usize = 4;
 /// No more drives of a volume are watched.
 const MOST_DRIVES: usize = 64;
+/// The memory of a server of a block device is locked, the threads' stacks as well.
+const STACK: usize = 256 << 10;
 const POWERCAP: &str = "/sys/class/powercap";
 
 /// What the loop wants of a drive.
@@ -89,7 +91,7 @@ impl Watch {
                 last_error: None,
             };
             let name = format!("health {}", watcher.about.name);
-            thread::Builder::new().name(name).spawn(move || watcher.run(&receiver))?;
+            thread::Builder::new().name(name).stack_size(STACK).spawn(move || watcher.run(&receiver))?;
             orders.push(sender);
         }
         let energy = table.every.is_some().then(|| watch_energy(&table)).transpose()?.flatten();
@@ -137,7 +139,7 @@ fn watch_energy(table: &Arc<Table>) -> io::Result<Option<mpsc::SyncSender<()>>> 
     }
     let (sender, receiver) = mpsc::sync_channel(1);
     let table = Arc::clone(table);
-    thread::Builder::new().name("energy".to_owned()).spawn(move || {
+    thread::Builder::new().name("energy".to_owned()).stack_size(STACK).spawn(move || {
         while let Err(mpsc::RecvTimeoutError::Timeout) = receiver.recv_timeout(ENERGY_EVERY) {
             let Some(Ok(mut domains)) = table.rows().energy.clone() else { return };
             domains.iter_mut().for_each(energy::Domain::look);
@@ -231,6 +233,8 @@ impl Watcher {
         row.asked = None;
         let health = match read {
             Err(error) => {
+                // Another drive may be there when it answers again.
+                self.known = Known::default();
                 let error = error.to_string();
                 row.error = Some(error.clone());
                 drop(rows);

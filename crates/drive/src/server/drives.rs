@@ -17,11 +17,18 @@ fn after(tuning: &Tuning, index: usize) -> Option<Nanos> {
     tuning.spin_down_after.get(index).copied().flatten()
 }
 
+/// Drives are asked what was written to their flash no more often than this.
+const COUNT_AGAIN: Nanos = Nanos::from_s(2);
 const HOUR: Nanos = Nanos::from_s(3600);
 
+fn age(hours: Option<u64>) -> Option<Nanos> {
+    hours.map(|hours| Nanos(HOUR.0.saturating_mul(hours)))
+}
+
 impl Server {
-    /// Begins to watch the drives.
-    pub(crate) fn watch_drives(&mut self, table: Arc<Table>) -> io::Result<()> {
+    /// Begins to watch the drives. `fast`: the device to which a budget for wear applies.
+    pub(crate) fn watch_drives(&mut self, table: Arc<Table>, fast: Option<usize>) -> io::Result<()> {
+        self.fast = fast;
         let handle = self.handle.clone();
         let tell = Arc::new(move |news| handle.send(Box::new(move |server| server.drive_news(news))));
         self.volume.backend.rests.share(&table);
@@ -71,11 +78,14 @@ impl Server {
                 self.retune_rests(wanted);
             }
             News::Programmed(index, bytes) => self.volume.programmed(device(index), Bytes(bytes)),
-            News::Worn(index, used_ppm, hours) => {
-                let age = hours.map(|hours| Nanos(HOUR.0.saturating_mul(hours)));
-                self.volume.worn(device(index), used_ppm, age);
-            }
+            News::Worn(index, used_ppm, hours) => self.volume.worn(device(index), used_ppm, age(hours)),
         }
+    }
+
+    /// What the fast device of a partitioned drive says of its wear: the share of its life that is used up, in parts per million, and its age.
+    pub(super) fn fast_worn(&self) -> Option<(u32, Option<Nanos>)> {
+        let (used_ppm, hours) = self.drives.as_ref()?.table().rows().worn(self.fast?)?;
+        Some((used_ppm, age(hours)))
     }
 
     /// Hands orders to the drives' threads. None of this waits.
@@ -88,9 +98,11 @@ impl Server {
         }
         let counted = drives.table().counts_programs.load(Ordering::Acquire);
         if counted != 0
+            && self.now >= self.count_programs_from
             && let Some(device) = self.volume.asks_what_was_programmed(self.now)
             && counted >> device.index() & 1 == 1
         {
+            self.count_programs_from = self.now.saturating_add(COUNT_AGAIN);
             drives.count_programs(device.index());
         }
     }

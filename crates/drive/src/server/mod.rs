@@ -133,8 +133,12 @@ pub(crate) struct Server {
     block_device_memory: Option<(Memory, usize)>,
     /// The threads of the drives beneath the volume.
     drives: Option<Watch>,
+    /// The device to which a budget for wear applies.
+    fast: Option<usize>,
     /// The idle time after which each device is to rest, by the design, whether it can or not.
     rests_after: Vec<Option<Nanos>>,
+    /// From when on drives may be asked again what was written to their flash.
+    count_programs_from: Nanos,
 }
 
 /// The parts that a server is made from.
@@ -202,7 +206,9 @@ impl Server {
             first_piece: 0,
             block_device_memory: None,
             drives: None,
+            fast: None,
             rests_after: Vec::new(),
+            count_programs_from: Nanos::ZERO,
         })
     }
 

@@ -12,8 +12,6 @@ const HORIZON_FRAMES: f64 = 6.0;
 /// The rest of the budget from quiet times is available for later bursts, but at most that of this many frames: a drive
 /// that was idle for a year must not be worn out in a day.
 const SAVED_FRAMES: f64 = 8640.0;
-/// A device that is older than it has to become may spend its rest as if it had this share of the whole time before it.
-const LEAST_TIME_LEFT: f64 = 0.1;
 /// The weight of earlier frames in the estimated cost of a write.
 const MEMORY: f64 = 0.8;
 
@@ -110,14 +108,10 @@ impl Regulator {
         self.worn = before.worn;
     }
 
-    /// Bytes of its rating that the device may spend in a nanosecond: the whole in the whole time, or, if it says how worn it is, the rest
-    /// in the rest of the time.
+    /// Bytes of its rating that the device may spend in a nanosecond.
     fn rate(&self, budget: WearBudget) -> f64 {
-        let whole = budget.endurance.0 as f64 / budget.lifetime.0 as f64;
-        let Some((used_ppm, age)) = self.worn else { return whole };
-        let life_left = 1.0 - f64::from(used_ppm.min(1_000_000)) / 1e6;
-        let time_left = age.map_or(1.0, |age| 1.0 - age.0 as f64 / budget.lifetime.0 as f64);
-        whole * life_left / time_left.max(LEAST_TIME_LEFT)
+        let share = self.worn.map_or(1.0, |(used_ppm, age)| budget.share_when_worn(used_ppm, age));
+        budget.endurance.0 as f64 / budget.lifetime.0 as f64 * share
     }
 
     /// Whether this write goes to the slow device instead.
