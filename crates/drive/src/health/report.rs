@@ -55,7 +55,7 @@ impl DrivePower {
 
 /// Something that a drive warns of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DriveWarning"))]
 #[serde(rename_all = "snake_case")]
 pub enum Warning {
     /// By its own judgement it fails.
@@ -182,7 +182,7 @@ pub struct DriveHealth {
 
 /// What is computed from what a drive says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "DriveEstimates"))]
 pub struct Estimates {
     /// Bytes written to flash for each byte that hosts wrote, over the drive's life. It is the quotient of two counts of the drive, and
     /// absent if it does not count what it writes to its flash.
