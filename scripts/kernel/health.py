@@ -8,6 +8,8 @@ outside makes it through QEMU's monitor.
 """
 
 import json
+import re
+import socket
 import subprocess
 import sys
 
@@ -61,7 +63,7 @@ def standby(vm, peryton, slow, kind):
     text = design("caching-through", FAST, SLOW) + '[power.slow]\nspin_down_after = "3s"\n[power.fast]\nspin_down_after = "3s"\n'
     drive = Drive(peryton, f"/run/{kind}", text, "/dev/nvme0n1", slow)
     drive.run("format", "--force")
-    drive.start("--health", "10s")
+    drive.start("--health", "10s", "--metrics", f"unix:{drive.folder}/metrics")
     device = lambda name: json.loads(drive.status())["devices"][name]
     nbd = Nbd(drive.nbd)
     for cycle in (1, 2):
@@ -75,9 +77,29 @@ def standby(vm, peryton, slow, kind):
     expect(f"{kind}: an NVMe drive is served without, not {fast}", "NVMe" in fast["cannot"] and fast["cycles"] == 0)
     expect("one line about it", "fast is served without standby" in open(drive.log).read())
     vm.wait(lambda: "temperature_c" in (device("fast")["health"]["drives"][0]["health"] or {}), "the health is not read")
+    scraped(drive, slow.split("/")[-1], kind, rest)
     vm.say(f"{kind}: put into standby {rest['cycles']} times, for {rest['total_s']:.1f} s, and awake again")
     nbd.close()
     return drive
+
+
+def scraped(drive, slow, kind, rest):
+    """The metrics of both drives, each family once."""
+    with socket.socket(socket.AF_UNIX) as scraper:
+        scraper.settimeout(PATIENCE)
+        scraper.connect(f"{drive.folder}/metrics")
+        scraper.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text\r\nConnection: close\r\n\r\n")
+        page = b"".join(iter(lambda: scraper.recv(65536), b"")).decode()
+    lines = page.splitlines()
+    kinds = [line for line in lines if line.startswith("# TYPE")]
+    expect(f"{kind}: each family once, not {kinds}", len(kinds) == len(set(kinds)) and lines[-1] == "# EOF")
+    volume = re.search(r'volume="([^"]*)"', page)[1]
+    fast = f'{{volume="{volume}",device="fast",drive="nvme0n1"'
+    for sample in (f'peryton_drive_info{fast},model="QEMU NVMe Ctrl",serial="disk0"}} 1', f"peryton_drive_temperature_celsius{fast}}} 50.0",
+                   f"peryton_drive_life_used_ratio{fast}}} 0.0", f'peryton_drive_warning{fast},warning="temperature"}} 0.0',
+                   f'peryton_device_standbys_total{{volume="{volume}",device="slow"}} {rest["cycles"]}'):
+        expect(f"{kind}: {sample} among {[line for line in lines if line.startswith(sample.split('{')[0])]}", sample in lines)
+    expect(f"{kind}: the power state of {slow}", f'peryton_drive_power_state{{volume="{volume}",device="slow",drive="{slow}"' in page)
 
 
 def warned(vm, peryton, drive):

@@ -44,7 +44,7 @@ pub(crate) struct Rests {
     /// The devices that are to rest, one bit each; the same as in the table, from which the drives' threads read it.
     bits: u32,
     table: Arc<Table>,
-    /// Devices whose drives have not been told yet, one bit each.
+    /// Devices whose drives have no order yet, one bit each.
     pub(crate) orders: u32,
 }
 

@@ -210,7 +210,7 @@ impl DriveHealth {
     pub(crate) fn estimate(&mut self) {
         let both = self.nand_bytes_written.zip(self.bytes_written).filter(|(_, host)| *host > 0);
         let years_left = |used: u32, hours: u64| {
-            // A percentage is a whole number: below one the rest of the life cannot be told.
+            // A percentage is a whole number: below one the rest of the life is not known.
             let left = f64::from(100_u32.saturating_sub(used)) / f64::from(used);
             (used > 0 && hours > 0).then_some(hours as f64 / HOURS_A_YEAR * left)
         };

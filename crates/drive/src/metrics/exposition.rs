@@ -129,12 +129,15 @@ impl Page<'_> {
         const BYTES: registry::Unit = registry::Unit::Bytes;
         static RATE: std::sync::LazyLock<registry::Unit> =
             std::sync::LazyLock::new(|| registry::Unit::Other(Unit::BytesPerSecond.name().to_owned()));
+        // The library's own name is a plural, against the conventions.
+        static RATIO: std::sync::LazyLock<registry::Unit> =
+            std::sync::LazyLock::new(|| registry::Unit::Other(Unit::Ratio.name().to_owned()));
         let unit: Option<&'static registry::Unit> = match family.unit {
             Unit::None => None,
             Unit::Seconds => Some(&SECONDS),
             Unit::Bytes => Some(&BYTES),
             Unit::BytesPerSecond => Some(&*RATE),
-            Unit::Ratio => Some(&registry::Unit::Ratios),
+            Unit::Ratio => Some(&*RATIO),
             Unit::Celsius => Some(&registry::Unit::Celsius),
             Unit::Joules => Some(&registry::Unit::Joules),
         };
@@ -428,4 +431,34 @@ pub(super) fn plain(openmetrics: &str) -> String {
         }
     }
     page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fear: the library ends a name otherwise than the list of metrics, by which dashboards and alerts are checked.
+    #[test]
+    fn names_end_with_the_units_of_the_list() {
+        #[derive(Debug)]
+        struct All;
+        impl Collector for All {
+            fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+                let mut page = Page(encoder);
+                all::FAMILIES.iter().filter(|family| family.kind == Type::Gauge).try_for_each(|family| {
+                    let labels = vec!["x"; family.labels.len()];
+                    page.gauges(family, [(labels, 1.0)])
+                })
+            }
+        }
+        let mut registry = Registry::default();
+        registry.register_collector(Box::new(All));
+        let mut text = String::new();
+        text::encode(&mut text, &registry).unwrap();
+        for family in all::FAMILIES.iter().filter(|family| family.kind == Type::Gauge) {
+            let (name, known) =
+                (family.name(), text.lines().any(|line| line.starts_with(&format!("# TYPE {} ", family.name()))));
+            assert!(known, "{name} is not in {text}");
+        }
+    }
 }
