@@ -194,7 +194,8 @@ fn what_a_drive_in_service_cannot_do_is_refused() {
     peryton(folder, &["format", "v.toml"]).fails(2, &["volume.count", "is 2", "remove it"]);
     fs::write(folder.join("v.toml"), format!("{DEVICES}{CACHING}")).expect("a design");
     peryton(folder, &["format", "v.toml"]).ok();
-    peryton(folder, &["serve", "v.toml", "--set", "power.large.spin_down_after=500ms"]).fails(2, &["is 500ms", "1s or more"]);
+    peryton(folder, &["serve", "v.toml", "--set", "power.large.spin_down_after=500ms"])
+        .fails(2, &["is 500ms", "1s or more"]);
     peryton(folder, &["serve", "v.toml", "--health", "1s"]).fails(2, &["--health", "10s or more", "off"]);
     let (_serving, _client) = Serving::start(folder, &[]);
     for (setting, why) in [

@@ -127,8 +127,13 @@ fn a_scrape_is_strictly_valid_and_agrees_with_the_status() {
         ["peryton_device_outage_seconds", "peryton_device_outage_patience_seconds", "peryton_device_outage_commands"];
     let missing: Vec<String> =
         FAMILIES.iter().map(|family| family.name()).filter(|name| !seen.contains(name)).collect();
-    let expected: Vec<&str> =
-        absent.iter().chain(&outage).copied().chain(of_drives.iter().map(String::as_str)).filter(|name| missing.iter().any(|other| other == name)).collect();
+    let expected: Vec<&str> = absent
+        .iter()
+        .chain(&outage)
+        .copied()
+        .chain(of_drives.iter().map(String::as_str))
+        .filter(|name| missing.iter().any(|other| other == name))
+        .collect();
     assert_eq!(missing.len(), expected.len(), "{missing:?} are never there");
 }
 

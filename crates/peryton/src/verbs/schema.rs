@@ -58,7 +58,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::print_json(&match args {
         Args { one: true, .. } => peryton_sim::report_schema(),
         Args { live: true, .. } => live(),
-        Args { health: true, .. } => peryton_sim::schema_of::<Vec<PathHealth>>("What peryton health --json writes, for each path"),
+        Args { health: true, .. } => {
+            peryton_sim::schema_of::<Vec<PathHealth>>("What peryton health --json writes, for each path")
+        }
         Args { .. } => all(),
     })
 }
