@@ -30,6 +30,7 @@ TESTS = {
     "replay": "a power loss at every flush: the log of dm-log-writes is replayed",
     "faults": "errors of dm-flakey, dm-error and QEMU's blkdebug",
     "pulled": "a disk is pulled and put back under load",
+    "health": "health and standby of NVMe, ATA and SCSI drives",
     "stress": "stress-ng's file-system stressors on ext4 and xfs",
     "boot": "Debian with the package and systemd: boot, kills, hangs, upgrade, removal, reset",
     "speed": "fio over NBD and ublk in turn",

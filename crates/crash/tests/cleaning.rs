@@ -214,6 +214,32 @@ fn a_sleeping_disk_is_not_woken_for_what_can_wait() {
     assert_eq!(world.engine.dirty_extents(), 0, "before the oldest is older than it may be");
 }
 
+/// The fear: a device stops its motor while data wait that should have been home long ago, and they wait longer.
+#[test]
+fn no_device_rests_while_dirty_data_are_overdue() {
+    let cleaning = Cleaning { max_age: Nanos::from_s(300), ..Cleaning::default() };
+    let spin_down_after = vec![Some(Nanos::from_s(5)), None];
+    let mut world = world(100, 4000, Tuning { cleaning, spin_down_after, ..tuning() });
+    world.dirty(10..20);
+    world.tick(Nanos::from_s(6));
+    world.tick(Nanos::from_s(60));
+    assert_eq!(world.engine.stats().devices[0].spin_downs, 1, "nothing is overdue yet");
+    // The slow device does not work, so nothing can go home.
+    world.device_failed(SLOW);
+    world.complete_all();
+    world.tick(Nanos::from_s(400));
+    world.complete_all();
+    assert!(world.engine.cleaning(world.now).is_some_and(|report| report.overdue.is_some()));
+    let before = world.engine.stats().devices[0].spin_downs;
+    world.submit(Request { op: Op::Read, offset: EXTENT * 12, len: Bytes::kib(1) });
+    world.complete_all();
+    for _ in 0..20 {
+        world.tick(Nanos::from_s(10));
+        world.complete_all();
+    }
+    assert_eq!(world.engine.stats().devices[0].spin_downs, before);
+}
+
 /// Random writes, as many at a time as there can be; commands complete in random order.
 #[test]
 fn no_more_is_dirty_than_may_be_under_any_load() {

@@ -125,6 +125,17 @@ pub enum What {
         /// The path of the block device.
         path: String,
     },
+    /// A drive beneath the volume says something about its health that it did not say before.
+    DriveHealth {
+        /// The name that Linux uses, such as `nvme0n1`.
+        drive: String,
+        /// The volume's devices that lie on it.
+        devices: Vec<String>,
+        /// What it is about: a warning of the drive, `percentage_used`, or `media_errors`.
+        about: String,
+        /// A sentence about the drive, without its name.
+        text: String,
+    },
     /// The volume is about to be closed.
     Stopping,
 }
@@ -137,7 +148,7 @@ impl What {
                 0
             }
             What::BlockDevice { .. } | What::BlockDeviceLeft { .. } => 0,
-            What::DeviceError { .. } | What::Damage { .. } => 1,
+            What::DeviceError { .. } | What::Damage { .. } | What::DriveHealth { .. } => 1,
             What::Connected { .. } | What::Disconnected { .. } => 2,
             What::Outage { .. } | What::OutageOver { .. } | What::InDoubt { .. } | What::DoubtOver => 3,
         }

@@ -112,6 +112,10 @@ pub(crate) struct DeviceSnapshot {
     /// How often it failed and might come back.
     pub(crate) outages: u64,
     pub(crate) outage: Option<OutageSnapshot>,
+    /// How often its drives were put into standby, for how long altogether, and whether they are now.
+    pub(crate) rest_cycles: u64,
+    pub(crate) rest: Nanos,
+    pub(crate) is_resting: bool,
 }
 
 /// A device that fails and may come back.

@@ -10,10 +10,12 @@ use peryton_engine::{DeviceId, Engine, OpenError, Opened, Placement};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
+    block::Linux,
     control::{Control, Listening},
     cpu_latency::CpuLatency,
     disks::Disks,
     events::{Events, What},
+    health::Table as DriveTable,
     http::{Address, Http, Listening as HttpListening, Refused},
     kernel::{Kernel, Waker},
     line_log::LineLog,
@@ -64,6 +66,8 @@ pub struct Settings {
     pub cpu_latency: CpuLatency,
     /// Certificates for TLS; without them only unix sockets are served.
     pub tls: Option<TlsFiles>,
+    /// How often the health of the drives beneath the volume is read; `None`: never.
+    pub health: Option<Duration>,
     /// Names of devices to leave out: they are not opened, and data that only they have is lost.
     pub without: Vec<String>,
     /// How to serve the volume as a block device of this machine, if at all.
@@ -83,12 +87,16 @@ impl Default for Settings {
             spin: Duration::from_micros(250),
             cpu_latency: CpuLatency::Auto,
             tls: None,
+            health: Some(HEALTH_EVERY),
             without: Vec::new(),
             ublk: None,
             notifier: Notifier::default(),
         }
     }
 }
+
+/// How often the health of drives is read by default.
+const HEALTH_EVERY: Duration = Duration::from_secs(300);
 
 /// A volume whose devices are open and locked, with an address for clients.
 #[derive(Debug)]
@@ -115,6 +123,8 @@ pub struct Service {
     process_death: ProcessDeath,
     ublk: Option<UblkControl>,
     announce: Option<Announce>,
+    /// What is known of the drives beneath the volume.
+    drives: Arc<DriveTable>,
 }
 
 /// What a server did while it served.
@@ -171,6 +181,8 @@ impl Service {
         let (sender, calls) = mpsc::channel();
         let waker = Waker::new().map_err(|source| ServeError::System { what: "an eventfd", source })?;
         let handle = Handle::new(sender, waker);
+        let paths: Vec<_> = devices.iter().map(|device| device.as_ref().map(|device| device.path.clone())).collect();
+        let drives = Arc::new(DriveTable::new(&Linux::default(), &paths, settings.health));
         let (tuner, events) = (spec.tuner.clone(), Events::default());
         Ok(Service {
             engine,
@@ -194,6 +206,7 @@ impl Service {
             process_death: spec.process_death.clone(),
             ublk,
             announce: None,
+            drives,
         })
     }
 
@@ -297,6 +310,7 @@ impl Service {
             started: SystemTime::now(),
             log: self.log.clone(),
             devices: self.names.iter().enumerate().zip(self.engine.device_bytes()).map(device).collect(),
+            drives: Arc::clone(&self.drives),
         }
     }
 
@@ -369,6 +383,8 @@ impl Service {
         server.register();
         server.apply_patience();
         server.restore_settings(kept);
+        let fast = self.placement.hybrid().map(|pair| pair.fast.index());
+        server.watch_drives(self.drives, fast).map_err(system("threads for the drives"))?;
         if let Some(prepared) = prepared {
             server.attach(prepared, self.announce)?;
         }

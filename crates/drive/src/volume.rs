@@ -221,6 +221,16 @@ impl<B: Backend> Volume<B> {
         self.engine.programmed(device, bytes);
     }
 
+    /// Returns a device whose programmed bytes the engine wants to know now: see [`Engine::asks_what_was_programmed`].
+    pub fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
+        self.engine.asks_what_was_programmed(now)
+    }
+
+    /// Reports how worn a device is, if it says so: see [`Engine::worn`].
+    pub fn worn(&mut self, device: DeviceId, used_ppm: u32, age: Option<Nanos>) {
+        self.engine.worn(device, used_ppm, age);
+    }
+
     /// Reports how much energy all devices have drawn, if that can be measured: see [`Engine::drew`].
     pub fn drew(&mut self, microjoules: u64) {
         self.engine.drew(microjoules);

@@ -208,6 +208,16 @@ impl Engine {
         });
     }
 
+    /// Reports the share of a device's life that is used up, in parts per million, and how long it has been in use, both as the device
+    /// says itself. Bounds on wear (write regulation, adaptive admission) then spend the rest of its life in the rest of its time, in
+    /// place of a new device's.
+    pub fn worn(&mut self, device: DeviceId, used_ppm: u32, age: Option<Nanos>) {
+        drive!(mut self, drive => {
+            let written = drive.io.stats.devices.get(device.index()).map_or(0, |of| of.bytes_written.iter().sum());
+            drive.placed.worn(device, used_ppm, age, Bytes(written));
+        });
+    }
+
     /// Whether the engine wants to know the energy that all devices have drawn ([`Engine::drew`]), if a driver can
     /// measure it. Call it after a tick. Caps on power use it.
     pub fn asks_what_was_drawn(&self) -> bool {

@@ -202,6 +202,9 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// the statistics.
     fn programmed(&mut self, _device: DeviceId, _bytes: Bytes, _written: Bytes) {}
 
+    /// See [`Engine::worn`](crate::Engine::worn). `written`: as above.
+    fn worn(&mut self, _device: DeviceId, _used_ppm: u32, _age: Option<Nanos>, _written: Bytes) {}
+
     /// See [`Engine::asks_what_was_drawn`](crate::Engine::asks_what_was_drawn).
     fn asks_what_was_drawn(&self) -> bool {
         false

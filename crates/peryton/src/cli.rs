@@ -14,8 +14,8 @@ use crate::{
     failure::Failure,
     output, terminal,
     verbs::{
-        calibrate, check, clean, completions, detach, devices, dump, events, format, init, keys, man, readmit, repair,
-        schema, serve, set, sim, status, supervise, sweep, top, trace, ublk,
+        calibrate, check, clean, completions, detach, devices, dump, events, format, health, init, keys, man, readmit,
+        repair, schema, serve, set, sim, status, supervise, sweep, top, trace, ublk,
     },
 };
 
@@ -95,6 +95,8 @@ pub enum Verb {
     Set(set::Args),
     /// Print the events of a volume that is being served
     Events(events::Args),
+    /// Read the health of drives once: wear, errors, temperature (SMART, NVMe)
+    Health(health::Args),
     /// Write everything home that is dirty in the cache of a volume that is being served
     Clean(clean::Args),
     /// List the keys of design files: what each sets, its type and default, and what may change while a volume is served
@@ -211,6 +213,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Top(args) => top::run(&args),
         Verb::Set(args) => set::run(args),
         Verb::Events(args) => events::run(&args),
+        Verb::Health(args) => health::run(&args),
         Verb::Clean(args) => clean::run(&args),
         Verb::Keys(args) => keys::run(&args),
         Verb::Schema(args) => schema::run(&args),

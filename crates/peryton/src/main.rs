@@ -8,6 +8,7 @@ mod completing;
 mod destination;
 #[cfg(test)]
 mod documented;
+mod drive_health;
 mod failure;
 #[cfg(feature = "plan")]
 mod figure_arg;

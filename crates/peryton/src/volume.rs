@@ -9,7 +9,7 @@ use peryton_device::Class;
 use peryton_drive::{DevicePath, Linux, OwnSizes, ProcessDeath, Tuner, VolumeSpec};
 use peryton_engine::{Config, Tuning};
 use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, design_keys};
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Nanos};
 
 use crate::failure::Failure;
 
@@ -199,13 +199,16 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
     })
 }
 
-/// A drive in service has no power meter, does not guess the devices' power, and does not spin disks down.
+/// The shortest idle time after which a motor is stopped: each start wears it, and takes longer than this.
+const SHORTEST_IDLE: Nanos = Nanos::from_s(1);
+
+/// A drive in service has no power meter, and does not guess the devices' power. It stops no motor after a moment of rest.
 fn can_be_done(tuning: &Tuning, names: &[&str]) -> Result<(), String> {
-    let spins_down = names.iter().zip(&tuning.spin_down_after).find(|(_, after)| after.is_some());
-    if let Some((name, _)) = spins_down {
+    let after = names.iter().zip(&tuning.spin_down_after).filter_map(|(name, after)| Some((name, (*after)?)));
+    if let Some((name, after)) = after.into_iter().find(|(_, after)| *after < SHORTEST_IDLE) {
         return Err(format!(
-            "power.{name}.spin_down_after: a drive in service does not spin devices down: give \"never\", and let the disk \
-             do it by itself (hdparm -S)"
+            "power.{name}.spin_down_after: is {after}, but a drive in service waits for {SHORTEST_IDLE} at the least, because \
+             each start wears the motor: give {SHORTEST_IDLE} or more, or \"never\""
         ));
     }
     match tuning.climb.as_ref().and_then(|climb| climb.power_cap_w) {

@@ -148,25 +148,13 @@ fn every_shipped_design_becomes_a_volume() {
                 ["--set".to_owned(), format!("devices.{name}.path={}", file.display())]
             })
             .collect();
-        let power: Vec<String> = design
-            .get("power")
-            .and_then(toml::Value::as_table)
-            .into_iter()
-            .flat_map(|power| power.keys())
-            .flat_map(|name| ["--set".to_owned(), format!("power.{name}.spin_down_after=never")])
-            .collect();
         let path = path.to_str().expect("a name");
         let run = |verb: &str, more: &[&str]| {
-            let set: Vec<&str> = set.iter().chain(&power).map(String::as_str).collect();
+            let set: Vec<&str> = set.iter().map(String::as_str).collect();
             peryton(folder.path(), &[&[verb, path], &set[..], more].concat())
         };
         let made_json: Value = serde_json::from_str(&run("format", &["--json"]).ok().out).expect("JSON");
         assert_eq!(made_json["devices"].as_array().map(Vec::len), Some(names.len()), "{path}");
-        if !power.is_empty() {
-            let set: Vec<&str> = set.iter().map(String::as_str).collect();
-            peryton(folder.path(), &[&["format", path], &set[..], &["--force"]].concat())
-                .fails(2, &["spin_down_after", "never", "hdparm"]);
-        }
         run("check", &[]).ok();
         assert!(run("dump", &[]).ok().out.contains(made_json["volume"].as_str().expect("a name")), "{path}");
         run("format", &[]).fails(2, &["a Peryton volume", "--force"]);
@@ -206,19 +194,61 @@ fn what_a_drive_in_service_cannot_do_is_refused() {
     peryton(folder, &["format", "v.toml"]).fails(2, &["volume.count", "is 2", "remove it"]);
     fs::write(folder.join("v.toml"), format!("{DEVICES}{CACHING}")).expect("a design");
     peryton(folder, &["format", "v.toml"]).ok();
-    peryton(folder, &["serve", "v.toml", "--set", "power.large.spin_down_after=5s"]).fails(2, &["hdparm", "never"]);
+    peryton(folder, &["serve", "v.toml", "--set", "power.large.spin_down_after=500ms"])
+        .fails(2, &["is 500ms", "1s or more"]);
+    peryton(folder, &["serve", "v.toml", "--health", "1s"]).fails(2, &["--health", "10s or more", "off"]);
     let (_serving, _client) = Serving::start(folder, &[]);
     for (setting, why) in [
         ("devices.small.path=/dev/null", "changes nothing"),
         ("devices.large.price_usd=3", "changes nothing"),
         ("seed.value=7", "changes nothing"),
         ("name=other", "changes nothing"),
-        ("power.large.spin_down_after=5s", "hdparm"),
+        ("power.large.spin_down_after=10ms", "1s or more"),
         ("placement.extent=32KiB", "format has fixed"),
     ] {
         peryton(folder, &["set", "v.control", setting]).fails(2, &[setting.split('=').next().unwrap_or_default(), why]);
     }
     peryton(folder, &["set", "v.control", "placement.max_moves=4"]).ok();
+}
+
+/// The fear: a device that cannot be put into standby is not served, or is said to rest.
+#[test]
+fn a_file_is_served_without_standby_and_without_health() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    fs::write(folder.join("v.toml"), format!("{DEVICES}{CACHING}")).expect("a design");
+    peryton(folder, &["format", "v.toml"]).ok();
+    let (_serving, mut client) = Serving::start(folder, &["--set", "power.large.spin_down_after=1s"]);
+    client.read(0, 4096).expect("an answer");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let status: Value =
+        serde_json::from_str(&peryton(folder, &["status", "v.control", "--json"]).ok().out).expect("JSON");
+    let large = &status["devices"]["large"];
+    assert!(large["rest"]["cannot"].as_str().is_some_and(|why| why.contains("file")), "{large}");
+    assert_eq!((&large["rest"]["cycles"], &large["rest"]["resting"]), (&0.into(), &false.into()), "{large}");
+    assert!(large["health"]["drives"].is_array(), "{large}");
+    let shown = peryton(folder, &["status", "v.control"]).ok().out;
+    assert!(shown.contains("large is served without standby"), "{shown}");
+    peryton(folder, &["set", "v.control", "power.large.spin_down_after=5min"]).ok();
+    let shown = peryton(folder, &["status", "v.control"]).ok().out;
+    assert!(shown.contains("large is served without standby"), "{shown}");
+    peryton(folder, &["set", "v.control", "power.large.spin_down_after=never"]).ok();
+    let shown = peryton(folder, &["status", "v.control"]).ok().out;
+    assert!(!shown.contains("standby"), "{shown}");
+}
+
+#[test]
+fn health_says_what_it_cannot_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    peryton(folder, &["health"]).fails(2, &["DEVICE"]);
+    peryton(folder, &["health", "none.img"]).fails(2, &["none.img", "name a device"]);
+    let run = peryton(folder, &["health", "/dev/null", "--json"]);
+    let all: Value = serde_json::from_str(&run.out).expect("JSON");
+    assert_eq!((run.code, all[0]["drives"].as_array().map(Vec::len)), (1, Some(0)), "{all}");
+    assert!(all[0]["not_read"][0].as_str().is_some_and(|why| why.contains("/dev/null")), "{all}");
+    let run = peryton(folder, &["health", "/dev/null"]);
+    assert!(run.code == 1 && run.out.contains("not read:"), "{}", run.out);
 }
 
 #[test]

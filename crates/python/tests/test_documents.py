@@ -52,6 +52,7 @@ NOT_RUN = [
     ("*", r"^(python3 )?scripts/findings/\w+\.py\b", HOURS),
     ("docs/findings/against-kernel-caches.md", r"^scripts/vm\b", HOURS),
     ("docs/findings/greendm.md", r"^peryton sim .* --trace \.\./shared/", ELSEWHERE),
+    ("docs/health.md", r"^peryton health /dev/", "needs root and drives"),
     ("docs/nbd.md", r"^(nbdinfo 'nbds://drive\.example|qemu-io --object tls-creds)", OTHERS),
     ("README.md", r"^peryton devices --validate real\.trace", ELSEWHERE),
 ]

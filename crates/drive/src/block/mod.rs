@@ -1,6 +1,7 @@
-//! What Linux says of block devices: who uses one, what lies beneath it, and which names it has. All of it is read from files, so
+//! What Linux says of block devices: who uses one, what lies beneath it (drives, mirrors), and which names it has. All of it is read from files, so
 //! that tests can make them.
 
+mod beneath;
 mod in_use;
 mod mirrored;
 mod stable_name;
@@ -11,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+pub use beneath::{Beneath, PhysicalDrive, Protocol};
 pub use mirrored::Mirrored;
 
 /// The files in which Linux describes its block devices.

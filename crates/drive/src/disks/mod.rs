@@ -12,6 +12,7 @@ pub(crate) mod fault;
 mod health;
 mod locks;
 mod outage;
+mod rest;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ use self::{
 pub(crate) use self::{
     health::{Doubt, Failure, Health},
     outage::may_pass,
+    rest::Rests,
 };
 use crate::{
     arena::{Arena, Memory},
@@ -142,6 +144,7 @@ pub(crate) struct Disks {
     pub(crate) failures: Vec<Failure>,
     /// Devices that have vanished, one bit each.
     pub(crate) vanished: u32,
+    pub(crate) rests: Rests,
 }
 
 impl Disks {
@@ -149,6 +152,7 @@ impl Disks {
         Ok(Disks {
             health: vec![Health::default(); abilities.len()],
             doubts: vec![Doubt::None; abilities.len()],
+            rests: Rests::new(abilities.len()),
             faults: Faults::default(),
             outages: Outages::new(abilities.len())?,
             abilities,
@@ -367,6 +371,7 @@ impl Disks {
             waiters: Vec::new(),
         };
         self.in_flight += 1;
+        self.rests.wake(self.now, operation.device);
         if let Some(slot) = self.free.pop() {
             self.jobs[slot as usize] = Some(job);
             return slot;
@@ -580,7 +585,7 @@ impl Backend for Disks {
         self.begin_operation(slot);
     }
 
-    fn standby(&mut self, _device: DeviceId) {
-        // Files and most block devices manage their own power; `hdparm -S` sets it for disks.
+    fn standby(&mut self, device: DeviceId) {
+        self.rests.ask(device);
     }
 }

@@ -1,11 +1,11 @@
 //! What does not change while a volume is served.
 
-use std::time::SystemTime;
+use std::{sync::Arc, time::SystemTime};
 
 use peryton_engine::PlacementKind;
 use peryton_units::Bytes;
 
-use crate::line_log::LineLog;
+use crate::{health::Table, line_log::LineLog};
 
 /// What does not change while a volume is served.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Described {
     pub(crate) started: SystemTime,
     pub(crate) log: Option<LineLog>,
     pub(crate) devices: Vec<DescribedDevice>,
+    /// What is known of the drives beneath them.
+    pub(crate) drives: Arc<Table>,
 }
 
 /// What does not change of a device.

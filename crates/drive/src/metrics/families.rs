@@ -25,6 +25,12 @@ pub enum Unit {
     Bytes,
     /// A rate.
     BytesPerSecond,
+    /// A share: 1 is the whole.
+    Ratio,
+    /// Degrees.
+    Celsius,
+    /// Energy.
+    Joules,
 }
 
 impl Unit {
@@ -35,6 +41,9 @@ impl Unit {
             Unit::Seconds => "seconds",
             Unit::Bytes => "bytes",
             Unit::BytesPerSecond => "bytes_per_second",
+            Unit::Ratio => "ratio",
+            Unit::Celsius => "celsius",
+            Unit::Joules => "joules",
         }
     }
 }
@@ -147,6 +156,36 @@ families! {
         "The rate of writes with which the device lasts as long as the design asks for";
     DEVICE_POWER: Gauge "peryton_device_power_state" None ["device", "state"]
         "1 for the device's state of runtime power management in Linux, 0 for the others";
+    DEVICE_STANDBYS: Counter "peryton_device_standbys" None ["device"] "How often the device was put into standby";
+    DEVICE_STANDBY_TIME: Counter "peryton_device_standby" Seconds ["device"] "How long the device was in standby";
+    DEVICE_STANDS_BY: Gauge "peryton_device_in_standby" None ["device"] "1 while the device is in standby";
+    DRIVE_INFO: Info "peryton_drive" None ["device", "drive", "model", "serial"] "A drive beneath a device";
+    DRIVE_READ_AGE: Gauge "peryton_drive_health_age" Seconds ["device", "drive"]
+        "How long ago the drive has last answered with its health";
+    DRIVE_PASSED: Gauge "peryton_drive_healthy" None ["device", "drive"] "1 if the drive is well by its own judgement";
+    DRIVE_WARNING: Gauge "peryton_drive_warning" None ["device", "drive", "warning"] "1 for what the drive warns of";
+    DRIVE_USED: Gauge "peryton_drive_life_used" Ratio ["device", "drive"]
+        "Share of its life that the drive has used up by its own estimate; it may exceed 1";
+    DRIVE_LIFE_LEFT: Gauge "peryton_drive_life_left_estimated" Seconds ["device", "drive"]
+        "Life of the drive that is left, estimated from what was used up in the time for which it had power";
+    DRIVE_SPARE: Gauge "peryton_drive_spare" Ratio ["device", "drive"] "Spare that is left, as a share of a new drive's";
+    DRIVE_SPARE_LEAST: Gauge "peryton_drive_spare_threshold" Ratio ["device", "drive"]
+        "Spare below which the drive warns";
+    DRIVE_TEMPERATURE: Gauge "peryton_drive_temperature" Celsius ["device", "drive"] "Temperature of the drive";
+    DRIVE_MEDIA_ERRORS: Counter "peryton_drive_media_errors" None ["device", "drive"]
+        "Errors of the drive's medium in its life";
+    DRIVE_READ: Counter "peryton_drive_read" Bytes ["device", "drive"] "Bytes that hosts have read in the drive's life";
+    DRIVE_WRITTEN: Counter "peryton_drive_written" Bytes ["device", "drive"]
+        "Bytes that hosts have written in the drive's life";
+    DRIVE_FLASH_WRITTEN: Counter "peryton_drive_flash_written" Bytes ["device", "drive"]
+        "Bytes that were written to the drive's flash in its life, as it counts them itself";
+    DRIVE_POWER_ON: Counter "peryton_drive_power_on" Seconds ["device", "drive"] "Time for which the drive had power";
+    DRIVE_POWER: Gauge "peryton_drive_power_state" None ["device", "drive", "state"]
+        "1 for the power state that the drive was in when it was last asked, 0 for the others";
+    DRIVE_ENERGY: Counter "peryton_drive_energy_estimated" Joules ["device", "drive"]
+        "The most energy that the drive has drawn since the server started, by the descriptors of its power states";
+    MACHINE_ENERGY: Counter "peryton_machine_energy" Joules ["domain"]
+        "Energy that processors and memory of the machine have used since the server started, for all programs";
     LOG_LINES_DROPPED: Counter "peryton_log_lines_dropped" None [] "Lines of the server's messages that could not be written";
     LOG_LINES_HELD: Counter "peryton_log_lines_held_back" None [] "Lines and events of sources that repeat themselves";
     SCRAPES_REFUSED: Counter "peryton_scrapes_refused" None ["reason"] "Connections for metrics or the page that got nothing";

@@ -4,6 +4,7 @@
 //! (`server/measure.rs`), at most once in `FRESH`, however many ask.
 
 mod described;
+mod drives;
 mod exposition;
 mod families;
 mod machine;

@@ -77,6 +77,7 @@ impl Server {
     }
 
     fn put_in_force(&mut self, all: Vec<String>, tuning: Tuning) -> Result<(), String> {
+        let tuning = self.without_rests(tuning);
         self.volume.retune(self.now, tuning).map_err(|error| error.to_string())?;
         self.register();
         self.apply_patience();
@@ -115,6 +116,8 @@ impl Server {
                         "failed_flushes": health.failed_flushes,
                         "last_error": health.last_error,
                         "outage": outage,
+                        "rest": self.rest_status(index),
+                        "health": self.health_status(index),
                     });
                     (device.name.clone(), about)
                 }
@@ -164,6 +167,7 @@ impl Server {
             "settings": self.about.settings,
             "climb": engine.climbing(),
             "devices": devices,
+            "energy": self.energy_status(),
             "faults": self.volume.backend.faults().rules(),
             "dirty_extents": engine.dirty_extents(),
             "cleaning": cleaning::status(engine.cleaning(self.now)),

@@ -62,7 +62,7 @@ impl Server {
             stats: engine.stats().clone(),
             cleaning: engine.cleaning(self.now),
             dirty_max_age: Some(max_age).filter(|age| *age < Nanos(u64::MAX)),
-            wear_budget_bytes_per_s: wear_budget(tuning),
+            wear_budget_bytes_per_s: wear_budget(tuning, self.fast_worn()),
             log_age: engine.log_age(self.now),
             lost_extents: engine.lost_extents(),
             devices: (0..self.about.names.len()).map(|index| self.device_snapshot(index)).collect(),
@@ -87,7 +87,7 @@ impl Server {
 
     fn device_snapshot(&self, index: usize) -> DeviceSnapshot {
         let (disks, state) = (&self.volume.backend, self.device_state(index));
-        let health = &disks.health()[index];
+        let (health, rest) = (&disks.health()[index], disks.rests.of(index));
         let outage = disks.outage(index).filter(|_| state == DeviceState::Outage);
         DeviceSnapshot {
             state,
@@ -100,6 +100,9 @@ impl Server {
                 patience_left: outage.patience_left,
                 commands_waiting: outage.waiting,
             }),
+            rest_cycles: rest.cycles,
+            rest: rest.total(self.now),
+            is_resting: rest.is_resting(),
         }
     }
 
@@ -110,8 +113,9 @@ impl Server {
     }
 }
 
-/// The rate of writes that the design's bound on wear allows: that of the hill climbing, or of a partitioned drive.
-fn wear_budget(tuning: &Tuning) -> Option<f64> {
+/// The rate of writes that the design's bound on wear allows: that of the hill climbing, or of a partitioned drive, of which the fast device
+/// may say how worn it is.
+fn wear_budget(tuning: &Tuning, worn: Option<(u32, Option<Nanos>)>) -> Option<f64> {
     const DAY_S: f64 = 86_400.0;
     if let Some(bytes) = tuning.climb.as_ref().and_then(|climb| climb.fast_bytes_per_day) {
         return Some(bytes.0 as f64 / DAY_S);
@@ -121,7 +125,8 @@ fn wear_budget(tuning: &Tuning) -> Option<f64> {
     };
     let programmed = budget.programmable.map(|bytes| bytes.0 as f64 * 1e3 / f64::from(budget.amplification.max(1)));
     let life = programmed.map_or(budget.endurance.0 as f64, |bytes| bytes.min(budget.endurance.0 as f64));
-    (budget.lifetime > Nanos::ZERO).then(|| life / budget.lifetime.as_s_f64())
+    let share = worn.map_or(1.0, |(used_ppm, age)| budget.share_when_worn(used_ppm, age));
+    (budget.lifetime > Nanos::ZERO).then(|| life / budget.lifetime.as_s_f64() * share)
 }
 
 impl Handle {

@@ -10,6 +10,7 @@ mod block_device_control;
 mod block_device_state;
 mod cleaning;
 mod client;
+mod drives;
 mod ends;
 mod handle;
 mod handshakes;
@@ -52,6 +53,7 @@ use crate::{
     arena::Memory,
     cpu_latency::CpuLatency,
     disks::Disks,
+    health::Watch,
     heat::Heat,
     kernel::{Event, Kernel, Wait},
     line_log::LineLog,
@@ -130,6 +132,14 @@ pub(crate) struct Server {
     first_piece: u32,
     /// The memory for the data of its requests.
     block_device_memory: Option<(Memory, usize)>,
+    /// The threads of the drives beneath the volume.
+    drives: Option<Watch>,
+    /// The device to which a budget for wear applies.
+    fast: Option<usize>,
+    /// The idle time after which each device is to rest, by the design, whether it can or not.
+    rests_after: Vec<Option<Nanos>>,
+    /// From when on drives may be asked again what was written to their flash.
+    count_programs_from: Nanos,
 }
 
 /// The parts that a server is made from.
@@ -196,6 +206,10 @@ impl Server {
             block_device: None,
             first_piece: 0,
             block_device_memory: None,
+            drives: None,
+            fast: None,
+            rests_after: Vec::new(),
+            count_programs_from: Nanos::ZERO,
         })
     }
 
@@ -272,6 +286,7 @@ impl Server {
         if self.volume.engine().deadline().is_some_and(|deadline| deadline <= self.now) {
             self.volume.tick(self.now);
         }
+        self.order_drives();
         self.accept_more();
         if self.next_sweep <= self.now {
             self.next_sweep = self.now.saturating_add(SWEEP);

@@ -200,6 +200,15 @@ impl PlacementOps for CacheDrive {
         self.gate.programmed(device.index(), bytes, written);
     }
 
+    fn worn(&mut self, device: DeviceId, used_ppm: u32, age: Option<Nanos>, written: Bytes) {
+        if device == self.layout.fast
+            && let Some(controller) = &mut self.controller
+        {
+            controller.worn(used_ppm, age);
+        }
+        self.gate.worn(device.index(), used_ppm, written);
+    }
+
     fn asks_what_was_drawn(&self) -> bool {
         self.tuner.as_ref().is_some_and(|tuner| tuner.asks_what_was_drawn())
     }

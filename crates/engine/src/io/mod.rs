@@ -23,6 +23,9 @@ use commands::Table;
 use devices::{Device, MOST_FAILURES, MOST_STRIKES, PATIENCE};
 use requests::Requests;
 
+/// A device that would rest if nothing were overdue is looked at again after this long at the earliest.
+const OVERDUE_AGAIN: Nanos = Nanos::from_ms(100);
+
 #[derive(Debug)]
 pub(crate) struct Io<S> {
     pub(crate) tuning: Tuning,
@@ -574,8 +577,8 @@ impl<S: Step> Io<S> {
         self.deadline = Nanos::MAX;
     }
 
-    /// Spins idle devices down (GreenDM, section 2.4).
-    pub(crate) fn tick_power(&mut self, now: Nanos, out: &mut Commands) {
+    /// Spins idle devices down (GreenDM, section 2.4), unless dirty data are overdue.
+    pub(crate) fn tick_power(&mut self, now: Nanos, is_overdue: bool, out: &mut Commands) {
         for index in 0..self.devices.len() {
             let Some(Some(after)) = self.tuning.spin_down_after.get(index).copied() else { continue };
             let state = &mut self.devices[index];
@@ -583,7 +586,9 @@ impl<S: Step> Io<S> {
                 continue;
             }
             let due = state.idle_since.saturating_add(after);
-            if due <= now {
+            if due <= now && is_overdue {
+                self.due(now.saturating_add(after.max(OVERDUE_AGAIN)));
+            } else if due <= now {
                 state.standby = true;
                 self.stats.devices[index].spin_downs += 1;
                 out.push(Command::Power { device: DeviceId(index as u8), state: Power::Standby });

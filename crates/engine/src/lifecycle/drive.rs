@@ -140,7 +140,10 @@ impl<P: PlacementOps> Drive<P> {
         if self.io.fencing {
             self.go_on_fencing(now, out);
         }
-        self.io.tick_power(now, out);
+        // What is overdue goes home first: a device that rests would have to wake up for it.
+        let is_overdue = self.io.tuning.spin_down_after.iter().any(Option::is_some)
+            && self.placed.cleaning(&self.io, now).is_some_and(|cleaning| cleaning.overdue.is_some());
+        self.io.tick_power(now, is_overdue, out);
         self.placed.tune(&mut self.io, now, out);
         self.deadline()
     }

@@ -11,6 +11,7 @@ pub mod events;
 pub mod format;
 #[cfg(feature = "plan")]
 pub mod greenest;
+pub mod health;
 pub mod init;
 pub mod keys;
 #[cfg(feature = "plan")]

@@ -1,6 +1,6 @@
 //! `peryton schema`: prints the JSON Schema of reports.
 
-use peryton_drive::LiveReport;
+use peryton_drive::{LiveReport, PathHealth};
 use serde_json::Value;
 
 use crate::{failure::Failure, output};
@@ -10,7 +10,7 @@ use crate::{failure::Failure, output};
 #[command(after_help = "\
 The schema (draft 2020-12) describes what `peryton sim --json` writes: a list with an object for each design. A figure that does
 not apply is absent, never null. Later versions may add figures. Its definition LiveReport is what a volume that is being served
-answers at /live.json.")]
+answers at /live.json, and PathHealth what peryton health writes for each path.")]
 pub struct Args {
     /// Describe a single report, as the library and the package for Python give it, in place of the list
     #[arg(long)]
@@ -18,25 +18,36 @@ pub struct Args {
     /// Describe what `peryton serve --http` answers at /live.json
     #[arg(long, conflicts_with = "one")]
     live: bool,
+    /// Describe what `peryton health --json` writes: a list with an object for each path
+    #[arg(long, conflicts_with_all = ["one", "live"])]
+    health: bool,
 }
 
 /// The name of the definition of what a served volume answers.
 const LIVE: &str = "LiveReport";
+/// And of what is known of the health of a path.
+const HEALTH: &str = "PathHealth";
 
 fn live() -> Value {
     peryton_sim::schema_of::<LiveReport>("What peryton serve --http answers at /live.json")
 }
 
-/// The schema of reports, with what a served volume answers among its definitions.
+fn health_of_a_path() -> Value {
+    peryton_sim::schema_of::<PathHealth>("What peryton health --json writes for a path")
+}
+
+/// The schema of reports, with what a served volume answers and what `health` writes among its definitions.
 fn all() -> Value {
-    let (mut all, mut live) = (peryton_sim::reports_schema(), live());
-    let Some(own) = live.as_object_mut() else { return all };
-    own.remove("$schema");
-    let more = own.remove("$defs");
-    if let Some(definitions) = all["$defs"].as_object_mut() {
-        definitions.insert(LIVE.to_owned(), live);
-        if let Some(Value::Object(more)) = more {
-            definitions.extend(more);
+    let mut all = peryton_sim::reports_schema();
+    for (name, mut schema) in [(LIVE, live()), (HEALTH, health_of_a_path())] {
+        let Some(own) = schema.as_object_mut() else { continue };
+        own.remove("$schema");
+        let more = own.remove("$defs");
+        if let Some(definitions) = all["$defs"].as_object_mut() {
+            definitions.insert(name.to_owned(), schema);
+            if let Some(Value::Object(more)) = more {
+                definitions.extend(more);
+            }
         }
     }
     all
@@ -47,6 +58,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::print_json(&match args {
         Args { one: true, .. } => peryton_sim::report_schema(),
         Args { live: true, .. } => live(),
+        Args { health: true, .. } => {
+            peryton_sim::schema_of::<Vec<PathHealth>>("What peryton health --json writes, for each path")
+        }
         Args { .. } => all(),
     })
 }

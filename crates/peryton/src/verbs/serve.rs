@@ -73,6 +73,9 @@ pub struct Args {
     /// Its logical block: 512B or 4KiB. What is shorter than 4 KiB is read before it is written
     #[arg(long, value_name = "SIZE", requires = "ublk", default_value = "512B")]
     ublk_block: Bytes,
+    /// How often the health of the drives beneath is read (SMART, NVMe): a time of 10s or more, or off
+    #[arg(long, value_name = "TIME|off", default_value = "5min")]
+    health: HealthEvery,
     /// Do not use io_uring
     #[arg(long)]
     no_io_uring: bool,
@@ -85,6 +88,25 @@ pub struct Args {
     /// Print the volume at the start and a summary at the end as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// How often the health of drives is read; `None`: never.
+#[derive(Clone, Copy, Debug)]
+struct HealthEvery(Option<Duration>);
+
+/// Each reading is a dozen commands to a drive.
+const SHORTEST_HEALTH: Nanos = Nanos::from_s(10);
+
+impl std::str::FromStr for HealthEvery {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<HealthEvery, String> {
+        match text.parse::<Nanos>() {
+            _ if text == "off" => Ok(HealthEvery(None)),
+            Ok(time) if time >= SHORTEST_HEALTH => Ok(HealthEvery(Some(Duration::from_nanos(time.0)))),
+            _ => Err(format!("'{text}': give off, or a time of {SHORTEST_HEALTH} or more such as 5min")),
+        }
+    }
 }
 
 /// The longest wait for the last log lines to be written to standard error.
@@ -254,6 +276,7 @@ fn settings(args: &Args, notifier: Notifier) -> Result<Settings, Failure> {
         spin: Duration::from_nanos(args.spin.0),
         cpu_latency: args.cpu_latency,
         tls,
+        health: args.health.0,
         without: args.without.clone(),
         ublk: ublk(args)?,
         notifier,

@@ -6,7 +6,7 @@ use peryton_drive::control::{self, Ask};
 use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
-use crate::{cleaning, failure::Failure, output, table};
+use crate::{cleaning, drive_health, failure::Failure, output, table};
 
 /// Options of `peryton status`.
 #[derive(Debug, clap::Args)]
@@ -95,6 +95,46 @@ fn doubt(status: &Value) -> Option<String> {
              client says so"
         )
     })
+}
+
+/// Lines about the drives beneath the devices, and whether they rest.
+fn drives(status: &Value) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (name, device) in status["devices"].as_object().into_iter().flatten() {
+        for drive in device["health"]["drives"].as_array().into_iter().flatten() {
+            let about = drive_health::name(&drive["health"]);
+            let on = drive["drive"].as_str().unwrap_or("?");
+            match drive["health"].is_object() {
+                true => lines.push(format!("{name} on {about}: {}", drive_health::line(&drive["health"]))),
+                false if drive["error"].is_null() => lines.push(format!("{name} on {on}: its health was not read yet")),
+                false => {}
+            }
+            if let Some(error) = drive["error"].as_str() {
+                lines.push(format!("{name} on {on}: its health is not read now: {error}"));
+            }
+        }
+        let rest = &device["rest"];
+        if let Some(cannot) = rest["cannot"].as_str() {
+            lines.push(format!("{name} is served without standby: {cannot}"));
+        } else if let Some(after) = rest["after_s"].as_f64() {
+            let now = if rest["resting"] == true { "in standby" } else { "awake" };
+            lines.push(format!(
+                "{name} is {now}; it was put into standby {} times, for {} altogether (after {} of idleness)",
+                number(&rest["cycles"]),
+                Nanos(rest["total_s"].as_f64().unwrap_or(0.0) as u64 * 1_000_000_000),
+                Nanos((after * 1e9) as u64),
+            ));
+        }
+    }
+    lines
+}
+
+/// A line about the energy of the machine.
+fn energy(energy: &Value) -> Option<String> {
+    let domains = energy["machine_j"].as_object()?;
+    let each: Vec<String> =
+        domains.iter().filter_map(|(name, used)| Some(format!("{name} {} J", table::number(used.as_f64()?)))).collect();
+    Some(format!("the machine has used since the start (measured, of all programs): {}", each.join(", ")))
 }
 
 fn number(value: &Value) -> u64 {
@@ -238,6 +278,8 @@ fn shown(status: &Value) -> String {
             if status["state"] == "degraded" { "what is lost with the log" } else { "the oldest write in the log" };
         lines.push(format!("{newer} is {} old at most", Nanos((age * 1e9) as u64)));
     }
+    lines.extend(drives(status));
+    lines.extend(energy(&status["energy"]));
     let settings: Vec<String> = status["settings"].as_array().into_iter().flatten().map(text).collect();
     if !settings.is_empty() {
         lines.push(format!("set: {}", settings.join(", ")));

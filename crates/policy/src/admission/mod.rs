@@ -62,6 +62,16 @@ fn limit(of: &[Option<Bytes>], device: usize) -> Option<Bytes> {
     of.get(device).copied().flatten()
 }
 
+/// What a device says of its wear.
+#[derive(Clone, Copy, Debug)]
+struct Worn {
+    device: usize,
+    /// The share of its life that is used up.
+    used_ppm: u32,
+    /// What had been written to it when it said so.
+    written: Bytes,
+}
+
 /// The admission rule in force.
 ///
 /// # Examples
@@ -87,6 +97,8 @@ pub struct Gate {
     adapting: Option<Box<Adapting>>,
     /// Whether the rule is shown every access.
     observes: bool,
+    /// What devices say of their wear; there are at most two.
+    worn: Vec<Worn>,
 }
 
 impl Gate {
@@ -102,7 +114,7 @@ impl Gate {
             adaptive.map(|adaptive| Box::new(Adapting::new(by, adaptive, seed, extents, extent, write_hits)));
         let threshold = adapting.as_ref().map_or(fixed, |adapting| adapting.admit_all());
         let evaluator = Evaluator::new(by, threshold, extents as usize, seed);
-        Gate { config: config.clone(), evaluator, adapting, observes: by.observes() }
+        Gate { config: config.clone(), evaluator, adapting, observes: by.observes(), worn: Vec::new() }
     }
 
     /// Whether this configuration needs another gate.
@@ -149,6 +161,7 @@ impl Gate {
 
     /// Replaces another gate of the same cache: what devices have reported stays known.
     pub fn resume(&mut self, before: Gate) {
+        self.worn = before.worn;
         if let (Some(adapting), Some(before)) = (&mut self.adapting, before.adapting) {
             adapting.programs = before.programs;
         }
@@ -174,10 +187,23 @@ impl Gate {
         }
     }
 
+    /// Reports the share of a device's life that is used up, in parts per million, as it says itself, after `written`.
+    pub fn worn(&mut self, device: usize, used_ppm: u32, written: Bytes) {
+        self.worn.retain(|worn| worn.device != device);
+        self.worn.push(Worn { device, used_ppm, written });
+    }
+
     /// How much can still be written to a device, after `written`: the smaller of its rating and of what its flash can
-    /// take.
+    /// take. Of a device that says how worn it is, the rest of its rating counts.
     pub fn wear(&self, device: usize, written: Bytes) -> Wear {
-        let rated = limit(&self.config.endurance, device).map(|limit| limit.saturating_sub(written));
+        let worn = self.worn.iter().find(|worn| worn.device == device);
+        let rated = limit(&self.config.endurance, device).map(|limit| match worn {
+            Some(worn) => {
+                let left = u128::from(limit.0) * u128::from(1_000_000 - worn.used_ppm.min(1_000_000)) / 1_000_000;
+                Bytes(left as u64).saturating_sub(written.saturating_sub(worn.written))
+            }
+            None => limit.saturating_sub(written),
+        });
         let physical = limit(&self.config.programmable, device).map(|limit| match &self.adapting {
             Some(adapting) => adapting.programs.left(device, limit, written),
             None => limit.saturating_sub(written),

@@ -106,4 +106,18 @@ mod tests {
         let asked: Vec<_> = (0..4).map(|second| programs.asks(Nanos::from_s(3 * second))).collect();
         assert_eq!(asked, [Some(slow), None, Some(fast), None]);
     }
+
+    #[test]
+    fn a_device_that_says_how_worn_it_is_has_the_rest_of_its_rating() {
+        let mut known = gate(None);
+        known.worn(0, 250_000, Bytes(40));
+        assert_eq!(known.wear(0, Bytes(40)).left, Some(Bytes(750)));
+        assert_eq!(known.wear(0, Bytes(100)).left, Some(Bytes(690)));
+        assert_eq!(known.wear(1, Bytes(100)).left, None);
+        let mut next = gate(None);
+        next.resume(known);
+        assert_eq!(next.wear(0, Bytes(40)).left, Some(Bytes(750)));
+        next.worn(0, 1_200_000, Bytes(40));
+        assert_eq!(next.wear(0, Bytes(40)).left, Some(Bytes(0)));
+    }
 }

@@ -161,6 +161,17 @@ impl Controller {
         self.regulator.programmed(bytes, written);
     }
 
+    /// Reports the share of the fast device's life that is used up, in parts per million, and how long it has been in use, both as it
+    /// says itself.
+    pub fn worn(&mut self, used_ppm: u32, age: Option<Nanos>) {
+        self.regulator.worn(used_ppm, age);
+    }
+
+    /// Replaces another controller of the same drive: what devices have said of their wear stays known.
+    pub fn resume(&mut self, before: &Controller) {
+        self.regulator.resume(&before.regulator);
+    }
+
     /// Records that a device has served a command for the host.
     pub fn served(&mut self, now: Nanos, by: Way, op: Op, took: Nanos) {
         if by == Way::Fast {

@@ -35,6 +35,8 @@ pub(super) struct Regulator {
     reached_before: u64,
     /// When a report was last asked for, so that a device without reports is not asked more often.
     asked: Option<Nanos>,
+    /// What the device says of its wear: the share of its life that is used up, in parts per million, and its age.
+    worn: Option<(u32, Option<Nanos>)>,
     /// Bytes of its life that were spent, and bytes written for that; recent ones weigh most.
     cost: (f64, f64),
 }
@@ -64,6 +66,7 @@ impl Regulator {
             reached: 0,
             reached_before: 0,
             asked: None,
+            worn: None,
             cost: (0.0, 0.0),
         }
     }
@@ -93,6 +96,22 @@ impl Regulator {
             (self.programmed_before, self.reached_before) = (Some(bytes.0), written.0);
         }
         self.reached = written.0;
+    }
+
+    /// Records the share of the device's life that is used up, in parts per million, and how old it is.
+    pub(super) fn worn(&mut self, used_ppm: u32, age: Option<Nanos>) {
+        self.worn = Some((used_ppm, age));
+    }
+
+    /// Takes over what devices have reported to another regulator of theirs.
+    pub(super) fn resume(&mut self, before: &Regulator) {
+        self.worn = before.worn;
+    }
+
+    /// Bytes of its rating that the device may spend in a nanosecond.
+    fn rate(&self, budget: WearBudget) -> f64 {
+        let share = self.worn.map_or(1.0, |(used_ppm, age)| budget.share_when_worn(used_ppm, age));
+        budget.endurance.0 as f64 / budget.lifetime.0 as f64 * share
     }
 
     /// Whether this write goes to the slow device instead.
@@ -135,7 +154,7 @@ impl Regulator {
         } else {
             (assumed * physical).max(1.0)
         };
-        let rate = budget.endurance.0 as f64 / budget.lifetime.0 as f64;
+        let rate = self.rate(budget);
         self.credit += rate * span - spent;
         self.credit = self.credit.min(rate * frame * SAVED_FRAMES);
         let allowed = (rate * frame + self.credit / HORIZON_FRAMES).max(0.0) / cost;
@@ -186,6 +205,27 @@ mod tests {
         assert_eq!(kept, all);
         let (kept, all) = written(regulation(0.25), 2000, 1000);
         assert!((kept / all - 0.5).abs() < 0.02, "half, though a quarter would be the budget: {}", kept / all);
+    }
+
+    /// The fear: a drive that is half worn after a tenth of its time gets the budget of a new one.
+    #[test]
+    fn what_a_device_says_of_its_wear_changes_the_budget() {
+        let regulation = Regulation::Lifetime(budget(1.0));
+        let lifetime = Nanos::from_s(1_000_000);
+        let rate_of = |used_ppm, age_s: Option<u64>| {
+            let mut regulator = Regulator::new(regulation, 1);
+            regulator.worn(used_ppm, age_s.map(Nanos::from_s));
+            let mut next = Regulator::new(regulation, 1);
+            next.resume(&regulator);
+            next.rate(budget(1.0)) / (budget(1.0).endurance.0 as f64 / lifetime.0 as f64)
+        };
+        let near = |is: f64, should: f64| assert!((is - should).abs() < 1e-9, "{is} {should}");
+        near(rate_of(100_000, Some(100_000)), 1.0);
+        near(rate_of(550_000, Some(100_000)), 0.5);
+        near(rate_of(100_000, Some(550_000)), 2.0);
+        near(rate_of(250_000, None), 0.75);
+        near(rate_of(1_300_000, Some(100_000)), 0.0);
+        near(rate_of(0, Some(2_000_000)), 10.0);
     }
 
     #[test]

@@ -95,6 +95,31 @@ pub struct WearBudget {
     pub amplification: u32,
 }
 
+/// A device that is older than it has to become may spend its rest as if it had this share of the whole time before it.
+const LEAST_TIME_LEFT: f64 = 0.1;
+
+impl WearBudget {
+    /// The rate at which a device may be written that says how worn it is, in proportion to that of a new one: the rest of its life is
+    /// spent in the rest of its time. `used_ppm`: the share of its life that is used up; `age`: how long it has been in use.
+    ///
+    /// ```
+    /// use peryton_policy::WearBudget;
+    /// use peryton_units::{Bytes, Nanos};
+    ///
+    /// let lifetime: Nanos = "5y".parse()?;
+    /// let budget = WearBudget { endurance: Bytes(1 << 40), programmable: None, lifetime, amplification: 1_000 };
+    /// // Half worn when half of its time is over, and when a fifth is.
+    /// assert_eq!(budget.share_when_worn(500_000, Some(Nanos(lifetime.0 / 2))), 1.0);
+    /// assert_eq!(budget.share_when_worn(500_000, Some(Nanos(lifetime.0 / 5))), 0.625);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn share_when_worn(&self, used_ppm: u32, age: Option<Nanos>) -> f64 {
+        let life_left = 1.0 - f64::from(used_ppm.min(1_000_000)) / 1e6;
+        let time_left = age.map_or(1.0, |age| 1.0 - age.0 as f64 / self.lifetime.0 as f64);
+        life_left / time_left.max(LEAST_TIME_LEFT)
+    }
+}
+
 impl Default for Partition {
     fn default() -> Partition {
         Partition {

@@ -59,8 +59,8 @@ class PowerKeys(TypedDict, total=False):
     """``[power.NAME]`` of a design."""
 
     spin_down_after: str
-    """How long the device is idle before it is put into standby. Simulations only: a drive in service leaves
-    that to the disk. Default: "never"."""
+    """How long the device is idle before it is put into standby. A drive in service waits for a second at the
+    least. Default: "never"."""
 
 
 class EnduranceKeys(TypedDict, total=False):

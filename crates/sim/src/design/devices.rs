@@ -53,8 +53,8 @@ keys! {
     PRICE_USD: f64 = "devices.NAME.price_usd" { default: Else("the profile's"), unit: "US dollars", example: "12.5" }
     /// How many of them are there already and cost nothing.
     OWNED: u32 = "devices.NAME.owned" { default: Value("0"), unit: "devices", example: "1" }
-    /// How long the device is idle before it is put into standby. Simulations only: a drive in service leaves that to the disk.
-    SPIN_DOWN_AFTER: OrNever = "power.NAME.spin_down_after" { default: Value("'never'"), example: "'5s'" }
+    /// How long the device is idle before it is put into standby. A drive in service waits for a second at the least.
+    SPIN_DOWN_AFTER: OrNever = "power.NAME.spin_down_after" { default: Value("'never'"), live: true, example: "'15s'" }
     /// How many reads wear flash as much as one write (GreenDM, section 2.5); `never`: reads do not wear.
     READ_EFFECT: ReadEffect = "endurance.read_effect" { default: Value("100"), unit: "reads", live: true, example: "50" }
     /// What may be written to each such device in its life.

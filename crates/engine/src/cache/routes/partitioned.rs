@@ -268,8 +268,10 @@ impl CacheDrive {
 
     /// Adapts the controller after the tuning has changed.
     pub(in crate::cache) fn retune_partition(&mut self, io: &CacheIo) {
-        if self.controller.is_some() {
-            self.controller = Some(Controller::new(&io.tuning.partition));
+        if let Some(before) = &self.controller {
+            let mut controller = Controller::new(&io.tuning.partition);
+            controller.resume(before);
+            self.controller = Some(controller);
         }
     }
 }

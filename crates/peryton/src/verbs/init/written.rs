@@ -62,7 +62,7 @@ pub fn text(answers: &Answers, command: &str) -> String {
     for disk in disks {
         let _ = write!(
             text,
-            "\n# [power.{}]\n# spin_down_after = \"5min\"   # put the disk into standby when it is idle (simulations only)\n",
+            "\n# [power.{}]\n# spin_down_after = \"5min\"   # put the disk into standby when it is idle\n",
             disk.name
         );
     }

@@ -1,0 +1,58 @@
+//! `peryton health`: reads the health of drives once.
+
+use std::path::PathBuf;
+
+use peryton_drive::{Linux, PathHealth};
+use serde_json::Value;
+
+use crate::{drive_health, failure::Failure, output};
+
+/// Options of `peryton health`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The drives beneath each path are asked: through partitions, md, device mapper, loop devices and file systems. This needs root. A drive
+that sleeps is not woken. Exit code: 0 if every path has a drive that was read and none warns; 1 if one fails, warns or cannot be read; 2
+for a path that is not there.")]
+pub struct Args {
+    /// Drives, partitions, arrays, or files that lie on them
+    #[arg(value_name = "DEVICE", required = true)]
+    devices: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads and prints.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if let Some((path, error)) = args.devices.iter().find_map(|path| Some((path, std::fs::metadata(path).err()?))) {
+        return Err(Failure::bad_input(format!("{}: {error}: name a device, or a file", path.display())));
+    }
+    let linux = Linux::default();
+    let all: Vec<PathHealth> = args.devices.iter().map(|path| linux.health(path)).collect();
+    if args.json {
+        output::print_json(&all)?;
+    } else {
+        let texts: Result<Vec<String>, Failure> = all.iter().map(shown).collect();
+        output::print(&texts?.join("\n"))?;
+    }
+    let is_well = all.iter().all(|path| !path.drives.is_empty() && !path.has_warnings() && path.was_read());
+    if is_well { Ok(()) } else { Err(Failure::quietly(1)) }
+}
+
+fn shown(path: &PathHealth) -> Result<String, Failure> {
+    let mut text = format!("{}\n", path.path);
+    for drive in &path.drives {
+        let drive = serde_json::to_value(drive).map_err(Failure::failed)?;
+        text += &format!("  {}\n    {}\n", drive_health::name(&drive), drive_health::judgement(&drive));
+        for (what, value) in drive_health::figures(&drive) {
+            text += &format!("    {what:<20} {value}\n");
+        }
+        for line in drive["not_read"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+            text += &format!("    not read: {line}\n");
+        }
+    }
+    for line in &path.not_read {
+        text += &format!("  not read: {line}\n");
+    }
+    Ok(text)
+}
