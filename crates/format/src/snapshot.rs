@@ -356,6 +356,9 @@ pub fn load(
     Some(found)
 }
 
+/// A snapshot that is whole: its header, and the words of each of its blocks.
+pub type Whole = (Header, Vec<Vec<u32>>);
+
 /// The newest snapshot that is whole, of those that were taken before the volume was opened in `generation`. Also returns the highest
 /// number in use.
 pub fn newest(
@@ -364,7 +367,7 @@ pub fn newest(
     room: &Room,
     volume: VolumeId,
     generation: u64,
-) -> (Option<(Header, Vec<Vec<u32>>)>, u64) {
+) -> (Option<Whole>, u64) {
     let mut found: Vec<Header> = headers(storage, device, room, volume).into_iter().flatten().collect();
     let highest = found.iter().map(|header| header.number).max().unwrap_or(0);
     // One of a later generation is of a copy of the device from another time.

@@ -333,7 +333,7 @@ impl Default for Tuning {
 }
 
 /// The shortest interval between two snapshots.
-pub const SHORTEST_SNAPSHOT_INTERVAL: Nanos = Nanos::from_ms(1);
+const SHORTEST_SNAPSHOT_INTERVAL: Nanos = Nanos::from_ms(1);
 
 /// The highest possible `max_moves`: the extent map has 16 bits for a move's index.
 pub const MOST_MOVES: u32 = 4096;

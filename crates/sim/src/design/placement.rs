@@ -1,8 +1,6 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
-use peryton_engine::{
-    DeviceId, Fill, Hybrid, Placement, PlacementKind, Replacement, SHORTEST_SNAPSHOT_INTERVAL, Tuning, WritePolicy,
-};
+use peryton_engine::{DeviceId, Fill, Hybrid, Placement, PlacementKind, Replacement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -123,6 +121,9 @@ keys! {
         default: Else("cleaning waits until the slow device is idle"), placements: CACHING, live: true, example: "'20ms'",
     }
 }
+
+/// The shortest interval between two snapshots.
+const SHORTEST_INTERVAL: Nanos = Nanos::from_s(1);
 
 const JOURNALS: &[(&str, bool)] = &[("mirrored", true), ("fast", false)];
 const WRITES: &[(&str, WritePolicy)] =
@@ -320,10 +321,8 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
     set(&mut tuning.commit_interval, keys, &COMMIT_INTERVAL)?;
     if let Some(mut warm) = keys.table("warm")? {
         if let Some(interval) = warm.get(&WARM_INTERVAL)? {
-            if let Some(short) = interval.0.filter(|interval| *interval < SHORTEST_SNAPSHOT_INTERVAL) {
-                return Err(
-                    interval.wrong(format!("is {short}: use {SHORTEST_SNAPSHOT_INTERVAL} or more, or \"never\""))
-                );
+            if let Some(short) = interval.0.filter(|interval| *interval < SHORTEST_INTERVAL) {
+                return Err(interval.wrong(format!("is {short}: use {SHORTEST_INTERVAL} or more, or \"never\"")));
             }
             tuning.snapshot_interval = interval.0;
         }

@@ -1,7 +1,7 @@
 //! The state of snapshots: where they go, and how far the one under way is.
 
 use peryton_format::{
-    snapshot::{Header, Packer, Room},
+    snapshot::{Header, Packer, Room, Whole},
     superblock::VolumeId,
 };
 use peryton_policy::{admission::GateCursor, saving::Cursor};
@@ -88,7 +88,7 @@ pub(in crate::cache) struct Warm {
     /// What the time was, in seconds since 1970, and at which time of the engine.
     pub(super) wall: Option<(u64, Nanos)>,
     /// The one that was found when the volume was opened, until it is taken back.
-    pub(super) found: Option<(Header, Vec<Vec<u32>>)>,
+    pub(super) found: Option<Whole>,
     pub(in crate::cache) report: Warmth,
 }
 
