@@ -196,11 +196,13 @@ pub use api::{
     verification::Verification,
 };
 pub use engine::Engine;
+pub use lifecycle::adoption;
 pub use lifecycle::{
     CheckpointReport, CommitReport, Detached, DeviceReport, Inspection, Lost, Overlay, Readmitted, Sizes,
     SuperblockReport, Verdict,
 };
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
+pub use peryton_format::displaced::{self, Displaced};
 #[cfg(feature = "mutants")]
 pub use peryton_format::mutation;
 pub use peryton_format::takeover;

@@ -34,6 +34,8 @@ pub enum Kind {
     LogCommit,
     /// The label of what a server keeps in memory for the one after it.
     Takeover,
+    /// How far a disk that has data was taken over, or given back.
+    Adoption,
 }
 
 impl Kind {
@@ -49,6 +51,7 @@ impl Kind {
             Kind::LogIndex => b"PYli",
             Kind::LogCommit => b"PYlc",
             Kind::Takeover => b"PYtk",
+            Kind::Adoption => b"PYad",
         }
     }
 }

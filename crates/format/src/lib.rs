@@ -60,6 +60,7 @@
 //!         arrangement: Arrangement::Caching(pair),
 //!         spare: 256,
 //!         block: Bytes::ZERO,
+//!         displaced: None,
 //!     },
 //!     notes: String::new(),
 //! };
@@ -76,10 +77,12 @@
 //! # Ok::<(), Unreadable>(())
 //! ```
 
+pub mod adoption;
 pub mod block;
 pub mod blocks;
 pub mod checkpoint;
 pub mod copies;
+pub mod displaced;
 pub mod entry;
 pub mod geometry;
 pub mod journal;

@@ -3,7 +3,7 @@
 use peryton_units::Bytes;
 use thiserror::Error;
 
-use crate::{superblock::VolumeId, takeover::Found};
+use crate::{displaced::Displaced, superblock::VolumeId, takeover::Found};
 
 /// A device of a volume, counted from 0 in the order of the design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,6 +72,12 @@ pub trait Storage {
     /// A flush has failed: what a server of this volume has left in memory may lead to what is not there any more, so it counts
     /// no longer.
     fn forget_memory(&mut self, _volume: VolumeId) {}
+
+    /// How the offsets of a device that had data before are translated, if one had. A volume that was made so is opened with the
+    /// same translation only.
+    fn displaced(&self) -> Option<Displaced> {
+        None
+    }
 }
 
 /// Devices in memory, one vector for each. Everything written is durable, and only an access past the end of a device, or

@@ -7,6 +7,7 @@ use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
     blocks::Masks,
     checkpoint::{self, CheckpointHeader},
+    displaced::Displaced,
     entry::MapEntry,
     journal::JournalRing,
     layout::MetadataLayout,
@@ -79,6 +80,10 @@ impl Storage for Overlay<'_> {
 
     fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
         self.beneath.left_in_memory(volume)
+    }
+
+    fn displaced(&self) -> Option<Displaced> {
+        self.beneath.displaced()
     }
 }
 

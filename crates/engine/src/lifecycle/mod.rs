@@ -1,6 +1,7 @@
-//! The lifecycle of a volume: format, open, recover, close, inspect, repair, replace, detach; the fencing of a device;
+//! The lifecycle of a volume: format, open, recover, close, inspect, repair, replace, detach, take over a disk that has data; the fencing of a device;
 //! and the drive that serves requests while the volume is open.
 
+pub mod adoption;
 pub(crate) mod any;
 mod drive;
 mod fencing;
