@@ -198,8 +198,8 @@ pub use api::{
 pub use engine::Engine;
 pub use lifecycle::adoption;
 pub use lifecycle::{
-    CheckpointReport, CommitReport, Detached, DeviceReport, Inspection, Lost, Overlay, Readmitted, Sizes,
-    SuperblockReport, Verdict,
+    CheckpointReport, CommitReport, Detached, DeviceReport, DisplacedReport, Inspection, Lost, Overlay, Readmitted,
+    Sizes, SuperblockReport, Verdict,
 };
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 pub use peryton_format::displaced::{self, Displaced};

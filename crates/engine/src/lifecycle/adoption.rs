@@ -479,14 +479,30 @@ pub struct GivenBack {
     pub resumed: bool,
 }
 
+/// The record of giving the disk back, if that was begun. A record that an earlier volume has left does not count.
+fn begun_return(pair: Hybrid, storage: &mut dyn Storage) -> Result<Option<Record>, AdoptError> {
+    let fast = pair.fast;
+    let newest = adoption::newest(storage, fast).map_err(failed(fast))?.map(|(_, record)| record);
+    let begun = newest.filter(|record| matches!(record.phase, Phase::Returning | Phase::Returned));
+    let Some(record) = begun.filter(|record| record.displaced.device == pair.slow) else { return Ok(None) };
+    for device in [pair.fast, pair.slow] {
+        let block = read(storage, device, Bytes::ZERO, BLOCK)?;
+        if Superblock::decode(&block).is_ok_and(|superblock| superblock.volume != record.volume) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(record))
+}
+
 /// Whether the disk is being given back: all data are on it, or at its home, and nothing opens the volume any more.
 ///
 /// # Errors
 /// The fast device could not be read.
 pub fn is_returning(config: &Config, storage: &mut dyn Storage) -> Result<bool, AdoptError> {
-    let fast = pair_of(config)?.fast;
-    let newest = adoption::newest(storage, fast).map_err(failed(fast))?;
-    Ok(newest.is_some_and(|(_, record)| matches!(record.phase, Phase::Returning | Phase::Returned)))
+    match pair_of(config) {
+        Ok(pair) => Ok(begun_return(pair, storage)?.is_some()),
+        Err(_) => Ok(false),
+    }
 }
 
 /// Gives back a disk that was taken over, as the volume is now. `displaced`: how it is divided, if its superblocks say so. If the
@@ -500,20 +516,16 @@ pub fn give_back(
     storage: &mut dyn Storage,
     left: &mut dyn FnMut(u64),
 ) -> Result<GivenBack, AdoptError> {
-    let fast = pair_of(config)?.fast;
-    let newest = adoption::newest(storage, fast).map_err(failed(fast))?.map(|(_, record)| record);
-    let begun = newest.filter(|record| matches!(record.phase, Phase::Returning | Phase::Returned));
-    let (record, written_back, resumed) = match (begun, displaced) {
-        // The disk says itself that it belongs to a volume that is not the recorded one.
-        (Some(record), displaced) if displaced.is_none_or(|displaced| displaced == record.displaced) => {
-            (record, 0, true)
-        }
-        (_, Some(displaced)) => {
+    let pair = pair_of(config)?;
+    let fast = pair.fast;
+    let (record, written_back, resumed) = match (begun_return(pair, storage)?, displaced) {
+        (Some(record), _) => (record, 0, true),
+        (None, Some(displaced)) => {
             let (record, written_back) = detach_translated(config, displaced, storage, left)?;
             adoption::write(storage, fast, &record).map_err(failed(fast))?;
             (record, written_back, false)
         }
-        (_, None) => return Err(OpenError::NotFormatted { device: fast.index() }.into()),
+        (None, None) => return Err(OpenError::NotFormatted { device: fast.index() }.into()),
     };
     if record.phase == Phase::Returning {
         // Once block 0 is as it was, all else was before, and other programs may have used the disk since.

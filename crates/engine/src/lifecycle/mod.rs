@@ -21,7 +21,9 @@ pub(crate) use readmit::readmit;
 pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
 pub(crate) use volume::{format, open, reopen};
 
-pub use inspect::{CheckpointReport, CommitReport, DeviceReport, Inspection, Lost, Overlay, SuperblockReport, Verdict};
+pub use inspect::{
+    CheckpointReport, CommitReport, DeviceReport, DisplacedReport, Inspection, Lost, Overlay, SuperblockReport, Verdict,
+};
 pub use offline::Detached;
 pub use readmit::Readmitted;
 pub use sizes::Sizes;

@@ -112,6 +112,7 @@ pub(super) fn open_or_mend(
         if let Some(displaced) = displaced {
             // The last extent may go on past the end of what was taken over.
             drive.volume_size = drive.volume_size.min(displaced.volume);
+            drive.displaced = Some(displaced);
         }
         if names_damage {
             drive.placed.name_damage();
