@@ -31,6 +31,7 @@ TESTS = {
     "faults": "errors of dm-flakey, dm-error and QEMU's blkdebug",
     "pulled": "a disk is pulled and put back under load",
     "stress": "stress-ng's file-system stressors on ext4 and xfs",
+    "adopted": "disks with ext4, xfs and LVM are taken over and given back, killed again and again",
     "boot": "Debian with the package and systemd: boot, kills, hangs, upgrade, removal, reset",
     "speed": "fio over NBD and ublk in turn",
 }

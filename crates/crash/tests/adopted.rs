@@ -13,9 +13,8 @@ use crashing::{Disk, Disks};
 use every::{FAST, Fault, Faulty, SLOW};
 use peryton_engine::{
     Buffer, Buffers, Command, Commands, Config, Engine, Formatting, Hybrid, Placement, Request, RequestId, Storage,
-    Tuning, VolumeId,
+    Translated, Tuning, VolumeId,
     adoption::{self, AdoptError, Home, Plan, Taken},
-    displaced::Translated,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -206,7 +205,7 @@ fn every_write_of_taking_over_leaves_the_disk_or_the_volume() {
             let case = format!("{home:?} {fault:?} at {at}");
             let mut disks = before.clone();
             let (result, struck) = strike(&mut disks, (fault, at), |disks| adoption::adopt(&plan, NEW, disks));
-            assert!(struck || result == Ok((VolumeId(0xabc), Taken::Anew)), "{case}: {result:?}");
+            assert!(struck || result == Ok((VolumeId(0xabc), Taken::New)), "{case}: {result:?}");
             must_not_look_whole(&disks, &plan, &old, &old, &case);
             // The operation is undone,
             let mut undone = disks.clone();
@@ -298,6 +297,11 @@ fn every_write_of_giving_back_leaves_the_volume_or_the_disk() {
                 }
             }
             assert!(contents(&disks, &plan) == model, "{case}: the disk differs from the volume");
+            let fast = disks.0[FAST.index()].as_ref().unwrap().contents();
+            assert!(
+                !fast.chunks(4096).any(|block| block[8..16] == *b"PERYTON\n"),
+                "{case}: the fast device looks like a part"
+            );
             if done && adoption::is_returning(&plan.config, &mut changed).unwrap() {
                 changed.0[SLOW.index()].as_mut().unwrap().contents_mut()[1024..1032].fill(77);
                 again(&mut changed).unwrap();
@@ -325,7 +329,7 @@ fn a_disk_that_was_changed_since_taking_it_over_began_is_copied_again() {
         slow.contents_mut()[(1 << 20) + 512..][..512].fill(43);
         let now = contents(&disks, &plan);
         let (_, taken) = adoption::adopt(&plan, NEW, &mut disks).unwrap();
-        assert!(matches!(taken, Taken::Anew | Taken::BegunAgain));
+        assert!(matches!(taken, Taken::New | Taken::BegunAgain));
         assert!(Host::open(&plan, &mut disks).read_all() == now, "killed at {at}");
     }
 }

@@ -67,8 +67,8 @@ pub enum AdoptionError {
     },
     /// The disk has no room at its end.
     #[error(
-        "{}: device '{name}' has no room for {need} at its end: {used}; make that smaller first, or let it go to the fast device \
-         (--home fast)", path.display()
+        "{}: device '{name}' has no room for {need} at its end: it holds {holds}, {used}, or let it go to the fast device (--home fast)",
+        path.display()
     )]
     NoRoom {
         /// The device.
@@ -77,7 +77,9 @@ pub enum AdoptionError {
         path: PathBuf,
         /// How much is needed.
         need: Bytes,
-        /// What uses it.
+        /// What it holds.
+        holds: &'static str,
+        /// How much of the disk that uses, and what to do.
         used: String,
     },
     /// A system call failed.
@@ -128,7 +130,9 @@ pub struct Adopted {
     pub displaced: Displacement,
     /// How much of the fast device is for copies.
     pub cache: Bytes,
-    /// What was done: `anew`, `begun_again`, `resumed`, `already`, or `nothing`.
+    /// Whether Linux still has the partitions that it found on the disk before, which must not be mounted.
+    pub has_old_partitions: bool,
+    /// What was done: `new`, `begun_again`, `resumed`, `already`, or `nothing`.
     pub done: &'static str,
 }
 
@@ -212,7 +216,7 @@ pub fn adopt(spec: &VolumeSpec, asked: Adopting) -> Result<Adopted, AdoptionErro
         }
     };
     check_blocks(spec, &opened, &plan)?;
-    let report = |volume: Option<VolumeId>, done| {
+    let report = |volume: Option<VolumeId>, done, has_old_partitions| {
         let home = opened.device(plan.displaced.home);
         let disk = opened.device(opened.disk);
         Adopted {
@@ -229,11 +233,12 @@ pub fn adopt(spec: &VolumeSpec, asked: Adopting) -> Result<Adopted, AdoptionErro
                 elsewhere: plan.displaced.is_elsewhere(),
             },
             cache: plan.config.devices[opened.fast.index()],
+            has_old_partitions,
             done,
         }
     };
     if asked.dry_run {
-        return Ok(report(None, "nothing"));
+        return Ok(report(None, "nothing", false));
     }
     drop(files);
     if standing == Standing::New {
@@ -245,12 +250,14 @@ pub fn adopt(spec: &VolumeSpec, asked: Adopting) -> Result<Adopted, AdoptionErro
     let new = Formatting { volume: VolumeId(u128::from_le_bytes(random)), unix_s, zeroed: false, notes: String::new() };
     let (volume, taken) = adoption::adopt(&plan, new, &mut Files::new(&opened.devices)?).map_err(said(spec))?;
     let done = match taken {
-        Taken::Anew => "anew",
+        Taken::New => "new",
         Taken::BegunAgain => "begun_again",
         Taken::Resumed => "resumed",
         Taken::Already => "already",
     };
-    Ok(report(Some(volume), done))
+    // The table is not at its place any more, and what was a partition may look whole.
+    let has_old_partitions = opened.device(opened.disk).read_partitions_again().is_err();
+    Ok(report(Some(volume), done, has_old_partitions))
 }
 
 /// Makes the disk as it was, if taking it over has begun and has not come to its end. Returns whether it had been changed.
@@ -289,11 +296,11 @@ fn decide(
                 Ok(plan) if has_room(&plan) => Ok(plan),
                 Ok(plan) if wanted.is_some() => {
                     let used = match used {
-                        Some(used) => format!("it holds {holds}, which uses {used} of {}", disk.size),
-                        None => format!("it holds {holds}, of which it is not known how much it uses"),
+                        Some(used) => format!("which uses {used} of {}: make that smaller first", disk.size),
+                        None => "and how much of the disk that uses is not known: copy the data".to_owned(),
                     };
                     let (name, path) = (disk.name.clone(), disk.path.clone());
-                    return Err(AdoptionError::NoRoom { name, path, need: plan.displaced.bytes, used });
+                    return Err(AdoptionError::NoRoom { name, path, need: plan.displaced.bytes, holds, used });
                 }
                 Err(error) if wanted.is_some() => Err(error),
                 _ => plan(Home::Fast),
@@ -326,7 +333,7 @@ fn check_blocks(spec: &VolumeSpec, opened: &Opened, plan: &Plan) -> Result<(), A
     Err(said(spec)(AdoptError::Unaligned { device, size, block: Bytes(block), remedy }))
 }
 
-/// Gives the fast device space if it is a file, and tells it that what it holds is not needed.
+/// Gives the fast device space if it is a file, and notifies it that what it holds is not needed.
 fn prepare(opened: &Opened, plan: &Plan) -> Result<(), AdoptionError> {
     let fast = opened.device(opened.fast);
     let sizes = plan.config.sizes().map_err(|error| AdoptionError::Refused(error.to_string()))?;

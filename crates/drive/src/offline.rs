@@ -169,6 +169,10 @@ pub fn detach(spec: &VolumeSpec, left: &mut dyn FnMut(u64)) -> Result<Alone, Off
     let map = if returning { None } else { division::find(&devices)? };
     let alone = if returning || map.is_some() {
         let back = adoption::give_back(&spec.config, map, &mut files, left).map_err(refused(spec))?;
+        if let Some(device) = &devices[back.device.index()] {
+            // Those in use are as they were.
+            let _ = device.read_partitions_again();
+        }
         let detached =
             Detached { device: back.device, at: Bytes::ZERO, len: back.len, written_back: back.written_back };
         Alone { detached, given_back: true, resumed: back.resumed }

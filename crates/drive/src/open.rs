@@ -261,6 +261,22 @@ impl Device {
         self.is_block && size().is_ok_and(|size| size < self.size.0)
     }
 
+    /// Makes Linux look for partitions of the disk again. What cannot have any is left as it is.
+    ///
+    /// # Errors
+    /// Some of those that it knows are in use.
+    pub(crate) fn read_partitions_again(&self) -> io::Result<()> {
+        const BLKRRPART: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(0x12, 95);
+        if !self.is_block {
+            return Ok(());
+        }
+        // SAFETY: this call has no argument.
+        match unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::NoArg::<BLKRRPART>::new()) } {
+            Err(Errno::INVAL | Errno::NOTTY) | Ok(()) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Makes the directory of a new file durable, so that the file survives a power loss.
     ///
     /// # Errors

@@ -202,13 +202,14 @@ pub use lifecycle::{
     Sizes, SuperblockReport, Verdict,
 };
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
-pub use peryton_format::displaced::{self, Displaced};
 #[cfg(feature = "mutants")]
 pub use peryton_format::mutation;
 pub use peryton_format::takeover;
 pub use peryton_format::{
+    displaced::Displaced,
     storage::{METADATA_BLOCK, Storage},
     superblock::VolumeId,
+    translated::Translated,
 };
 pub use peryton_policy::{
     AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, BareCache, Climb, ClimbView, Objective, Partition,

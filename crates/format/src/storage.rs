@@ -3,18 +3,8 @@
 use peryton_units::Bytes;
 use thiserror::Error;
 
+pub use crate::device_id::DeviceId;
 use crate::{displaced::Displaced, superblock::VolumeId, takeover::Found};
-
-/// A device of a volume, counted from 0 in the order of the design.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceId(pub u8);
-
-impl DeviceId {
-    /// The number as an index, for tables with a row per device.
-    pub fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
 
 /// A device failed to carry out an operation.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]

@@ -175,7 +175,7 @@ fn a_file_system_keeps_every_byte_and_comes_back_with_what_was_written_since() {
         let (_serving, mut client) = Serving::start(at, &[]);
         assert!(read_all(&mut client) == after, "{kind}: after a kill");
         drop((client, _serving));
-        assert_eq!(adopt(at, more).ok().out.contains("was taken over already"), true);
+        assert!(adopt(at, more).ok().out.contains("was taken over already"));
         let checked = peryton(at, &["check", "v.toml"]);
         assert!(checked.out.contains("taken over with data: the first"), "{}", checked.out);
         let detached = peryton(at, &["detach", "v.toml"]).ok();
@@ -348,7 +348,7 @@ fn what_cannot_be_taken_over_is_refused_in_one_line_and_stays() {
         (&["--mode", "tiering"][..], 2, &["only a cache can take over a disk"][..]),
         (&["--mode", "logging"], 2, &["only a cache"]),
         (&["--mode", "partitioned", "--write", "back"], 2, &["--write is for a cache"]),
-        (&["--home", "disk"], 2, &["data of an unknown kind, of which it is not known how much it uses"]),
+        (&["--home", "disk"], 2, &["data of an unknown kind", "how much of the disk that uses is not known"]),
         (&["--undo"], 2, &["nothing to undo"]),
     ] {
         adopt(at, args).fails(code, parts);
@@ -392,7 +392,7 @@ fn what_cannot_be_taken_over_is_refused_in_one_line_and_stays() {
     peryton(at, &["adopt", "w.toml", "--slow", "slow.img", "--fast", "other.img"]).fails(2, &["a Peryton volume"]);
     peryton(at, &["format", "w.toml", "--slow", "slow.img", "--fast", "other.img"]).fails(2, &["a Peryton volume"]);
     adopt(at, &["--undo"]).fails(2, &["is taken over: peryton detach gives it back"]);
-    // Formatted anew it is a volume like any other.
+    // Formatted again it is a volume like any other.
     peryton(at, &["format", "v.toml", "--slow", "slow.img", "--fast", "fast.img", "--force"]).ok();
     let (_serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(0, 4096).unwrap() == [0; 4096]);

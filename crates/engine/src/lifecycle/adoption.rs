@@ -14,15 +14,16 @@
 //! ```
 //!
 //! Until the record says "copied" the disk is as it was; from then on until it says "returned" the home has the first part of it.
-//! Whether block 0 of the disk says that it belongs to the volume tells whether anything else may have been overwritten.
+//! Whether block 0 of the disk says that it belongs to the volume shows whether anything else may have been overwritten.
 
 use peryton_format::{
     adoption::{self, Phase, Record, Whose},
     block::{BLOCK, BLOCK_LEN},
     copies,
-    displaced::{Displaced, Translated, UNIT},
+    displaced::{Displaced, UNIT},
     storage::{DeviceError, Storage},
     superblock::{Superblock, VolumeId},
+    translated::Translated,
 };
 use peryton_units::Bytes;
 use thiserror::Error;
@@ -33,7 +34,7 @@ use crate::{
     api::error::{ConfigError, DetachError, FormatError, OpenError},
     api::opened::Formatting,
     lifecycle::offline::detach,
-    lifecycle::volume::format,
+    lifecycle::volume::{format, used_by},
 };
 
 /// The most bytes that are copied at once.
@@ -171,7 +172,7 @@ pub fn plan(config: &Config, sizes: &[Bytes], home: Home) -> Result<Plan, AdoptE
     let (fast_size, disk_size) = (size(fast)?, size(disk)?);
     let unit = pair.extent.0.max(1);
     let mut config = config.clone();
-    // More metadata than this there are not, whatever is left for data.
+    // There is no more metadata than this, whatever is left for data.
     config.devices[fast] = Bytes(down(fast_size.0, unit));
     config.devices[disk] = Bytes(disk_size.0.next_multiple_of(unit));
     let metadata = config.sizes()?.data_at[disk];
@@ -219,6 +220,7 @@ pub fn plan(config: &Config, sizes: &[Bytes], home: Home) -> Result<Plan, AdoptE
         volume,
         used: sizes.devices[disk],
     };
+    debug_assert_eq!(displaced.used, displaced.metadata + config.devices[disk] + Bytes(BLOCK));
     debug_assert!(displaced.is_possible() && sizes.volume >= volume, "{displaced:?} {sizes:?}");
     Ok(Plan { config, displaced })
 }
@@ -290,7 +292,7 @@ fn was_opened(storage: &mut dyn Storage, record: &Record) -> bool {
     let found = (0..record.devices.len() as u8).filter_map(|device| {
         let (device, metadata) = (DeviceId(device), record.displaced.metadata);
         let used = metadata + record.devices[device.index()] + Bytes(BLOCK);
-        copies::read(&mut seen, device, used, |_| None).ok()
+        copies::read(&mut seen, device, used, used_by).ok()
     });
     found.into_iter().any(|found| found.superblock.volume == record.volume && found.superblock.generation > 0)
 }
@@ -326,7 +328,7 @@ pub fn standing(plan: &Plan, storage: &mut dyn Storage) -> Result<Standing, Adop
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// All of it.
-    Anew,
+    New,
     /// It began again what an earlier call had begun; the disk was still as it was.
     BegunAgain,
     /// It went on where an earlier call had ended.
@@ -346,7 +348,7 @@ pub fn adopt(plan: &Plan, new: Formatting, storage: &mut dyn Storage) -> Result<
     let (volume, began_unix_s, taken, moved) = match standing(plan, storage)? {
         Standing::Adopted(record) => return Ok((record.volume, Taken::Already)),
         Standing::Returning(_) => return Err(AdoptError::Returning { device: disk.index() }),
-        Standing::New => (new.volume, new.unix_s, Taken::Anew, None),
+        Standing::New => (new.volume, new.unix_s, Taken::New, None),
         Standing::Begun(record) => (record.volume, record.began_unix_s, Taken::BegunAgain, None),
         Standing::Moved(record) => (record.volume, record.began_unix_s, Taken::Resumed, Some(record)),
     };
@@ -566,9 +568,8 @@ fn detach_translated(
 fn clear_fast(storage: &mut dyn Storage, fast: DeviceId) -> Result<(), AdoptError> {
     let first = read(storage, fast, Bytes::ZERO, BLOCK)?;
     if let Ok(superblock) = Superblock::decode(&first) {
-        let data = superblock.geometry.devices.get(fast.index()).copied().unwrap_or_default();
-        let metadata = superblock.geometry.displaced.map_or(Bytes::ZERO, |displaced| displaced.metadata);
-        for at in [metadata + data, Bytes::ZERO] {
+        let last = used_by(&superblock).map(|used| used - Bytes(BLOCK));
+        for at in last.into_iter().chain([Bytes::ZERO]) {
             storage.write(fast, at, &[0; BLOCK_LEN]).map_err(failed(fast))?;
             storage.flush(fast).map_err(failed(fast))?;
         }

@@ -49,7 +49,7 @@ pub(super) fn read_superblock(
 }
 
 /// The number of bytes that the volume uses of its device, if the sizes in the superblock are possible.
-fn used_by(superblock: &Superblock) -> Option<Bytes> {
+pub(super) fn used_by(superblock: &Superblock) -> Option<Bytes> {
     let config = Config {
         devices: superblock.geometry.devices.clone(),
         placement: Placement::from(&superblock.geometry.arrangement),

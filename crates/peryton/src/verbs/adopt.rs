@@ -175,7 +175,7 @@ fn costs(spec: &VolumeSpec, adopted: &Adopted) -> Vec<String> {
 
 fn report(args: &Args, spec: &VolumeSpec, adopted: &Adopted) -> Result<(), Failure> {
     let costs = costs(spec, adopted);
-    let Adopted { volume, size, disk, path, holds, displaced, cache, done } = adopted;
+    let Adopted { volume, size, disk, path, holds, displaced, cache, done, .. } = adopted;
     let (path, design) = (path.display(), args.design.display());
     if args.json {
         let mut value = serde_json::to_value(adopted).map_err(Failure::failed)?;
@@ -205,6 +205,11 @@ fn report(args: &Args, spec: &VolumeSpec, adopted: &Adopted) -> Result<(), Failu
         return output::print(&(text + "nothing was written\n"));
     };
     costs.iter().for_each(|cost| terminal::remark(cost));
+    if adopted.has_old_partitions {
+        terminal::remark(&format!(
+            "{path}: Linux still has the partitions that it found on it: mount none of them, and start the machine again, or partprobe {path}"
+        ));
+    }
     let how = match *done {
         "already" => "was taken over already",
         "resumed" => "is taken over: what an earlier call had begun is done",

@@ -199,6 +199,14 @@ fn shown(status: &Value) -> String {
             if status["state"] == "degraded" { "what is lost with the log" } else { "the oldest write in the log" };
         lines.push(format!("{newer} is {} old at most", Nanos((age * 1e9) as u64)));
     }
+    let displaced = &status["displaced"];
+    if displaced["elsewhere"] == true {
+        lines.push(format!(
+            "taken over with data: '{}' has the only copy of the first {} of the volume",
+            text(&displaced["device"]),
+            bytes(&displaced["bytes"])
+        ));
+    }
     let settings: Vec<String> = status["settings"].as_array().into_iter().flatten().map(text).collect();
     if !settings.is_empty() {
         lines.push(format!("set: {}", settings.join(", ")));
