@@ -19,7 +19,7 @@ KINDS = ["ext4", "xfs", "lvm"]
 MOUNTED = "/run/mounted"
 MAKE = {"ext4": ["mkfs.ext4", "-q", "-F"], "xfs": ["mkfs.xfs", "-q", "-f"], "lvm": ["mkfs.ext4", "-q", "-F"]}
 GROUP, MAPPED = "group", "/dev/mapper/group-data"
-KILLS = 4
+KILLS = 8
 
 
 def lvm(vm, device, *command, check=True):
@@ -80,9 +80,12 @@ def must_have(folder, expected, when):
 def killed(vm, command, chance):
     """Runs a command that is killed after a while, again and again, and then to its end; returns what it printed, and how many were killed."""
     count = 0
-    for _ in range(KILLS):
+    for attempt in range(KILLS):
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(chance.uniform(0.0, 1.5))
+        # How long the program takes to begin depends on the machine, so later attempts are killed later.
+        time.sleep(chance.uniform(0.3, 1.0) * (attempt + 1))
+        if process.poll() is not None:
+            break
         process.kill()
         count += process.wait() != 0
     done = vm.sh(*command, check=False)
