@@ -2,7 +2,10 @@
 
 use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
-use peryton_format::{geometry::Geometry, superblock::Superblock};
+use peryton_format::{
+    geometry::Geometry,
+    superblock::{Superblock, Unreadable},
+};
 use peryton_units::Bytes;
 use rustix::{
     fs::{Mode, OFlags, SeekFrom},
@@ -104,21 +107,24 @@ fn ask(path: &Path) -> io::Result<(Option<Bytes>, Option<Superblock>)> {
     Ok((Some(Bytes(size)), search(size, &mut read)))
 }
 
-/// A superblock, at the start, at the end, or where that of a disk is that had data before.
+/// A superblock, at the start, at the end, or, where that at the start is damaged, at the place of that of a disk that had data
+/// before.
 fn search(size: u64, read: &mut dyn FnMut(u64, u64) -> io::Result<Vec<u8>>) -> Option<Superblock> {
-    let first = read(0, BLOCK).ok().and_then(|block| Superblock::decode(&block).ok());
-    let at_the_end = |read: &mut dyn FnMut(u64, u64) -> io::Result<Vec<u8>>| {
-        let from = size.saturating_sub(END).next_multiple_of(BLOCK);
-        let len = (size - from.min(size)) / BLOCK * BLOCK;
-        let end = read(from, len).ok()?;
-        end.rchunks_exact(BLOCK as usize).find_map(|block| Superblock::decode(block).ok())
+    let first = read(0, BLOCK).map_err(|_| Unreadable::Damaged).and_then(|block| Superblock::decode(&block));
+    let unreadable = match first {
+        Ok(superblock) => return Some(superblock),
+        Err(unreadable) => unreadable,
     };
-    first.or_else(|| at_the_end(read)).or_else(|| {
-        (0..MOST_METADATA.min(size)).step_by(END as usize).find_map(|from| {
-            let found = read(from, END.min(size - from)).ok()?;
-            let mut superblocks = found.chunks_exact(BLOCK as usize).filter_map(|block| Superblock::decode(block).ok());
-            superblocks.find(|superblock| superblock.geometry.displaced.is_some())
-        })
+    let from = size.saturating_sub(END).next_multiple_of(BLOCK);
+    let end = read(from, (size - from.min(size)) / BLOCK * BLOCK).unwrap_or_default();
+    let last = end.rchunks_exact(BLOCK as usize).find_map(|block| Superblock::decode(block).ok());
+    if last.is_some() || unreadable != Unreadable::Damaged {
+        return last;
+    }
+    (0..MOST_METADATA.min(size)).step_by(END as usize).find_map(|from| {
+        let found = read(from, END.min(size - from)).ok()?;
+        let mut superblocks = found.chunks_exact(BLOCK as usize).filter_map(|block| Superblock::decode(block).ok());
+        superblocks.find(|superblock| superblock.geometry.displaced.is_some())
     })
 }
 
