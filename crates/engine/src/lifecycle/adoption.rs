@@ -464,7 +464,7 @@ pub fn undo(config: &Config, storage: &mut dyn Storage) -> Result<bool, AdoptErr
     if changed {
         restore(storage, &record)?;
     }
-    clear_fast(storage, fast)?;
+    clear_fast(config, storage, fast)?;
     Ok(changed)
 }
 
@@ -537,7 +537,7 @@ pub fn give_back(
         let returned = Record { phase: Phase::Returned, ..record.clone() };
         adoption::write(storage, fast, &returned).map_err(failed(fast))?;
     }
-    clear_fast(storage, fast)?;
+    clear_fast(config, storage, fast)?;
     let Displaced { device, volume: len, .. } = record.displaced;
     Ok(GivenBack { device, len, written_back, resumed })
 }
@@ -565,10 +565,12 @@ fn detach_translated(
 }
 
 /// Removes the superblocks of the volume from the fast device, and the records last.
-fn clear_fast(storage: &mut dyn Storage, fast: DeviceId) -> Result<(), AdoptError> {
+fn clear_fast(config: &Config, storage: &mut dyn Storage, fast: DeviceId) -> Result<(), AdoptError> {
     let first = read(storage, fast, Bytes::ZERO, BLOCK)?;
     if let Ok(superblock) = Superblock::decode(&first) {
-        let last = used_by(&superblock).map(|used| used - Bytes(BLOCK));
+        let config = Config { devices: superblock.geometry.devices.clone(), ..config.clone() };
+        let used = config.sizes_with(Some(superblock.geometry.spare)).ok().map(|sizes| sizes.devices[fast.index()]);
+        let last = used.map(|used| used - Bytes(BLOCK));
         for at in last.into_iter().chain([Bytes::ZERO]) {
             storage.write(fast, at, &[0; BLOCK_LEN]).map_err(failed(fast))?;
             storage.flush(fast).map_err(failed(fast))?;
