@@ -229,7 +229,7 @@ fn a_file_system_that_leaves_room_keeps_all_of_it_on_the_disk() {
         (Some(false), Some("slow"))
     );
     let size = made["size"].as_u64().unwrap() as usize;
-    assert!(size >= 64 << 20 && size < 80 << 20, "{made}");
+    assert!((64 << 20..80 << 20).contains(&size), "{made}");
     // The volume is all there without the fast device, which had nothing that had not gone home.
     {
         let (_serving, mut client) = Serving::start(at, &[]);
