@@ -81,6 +81,16 @@ impl Disks {
         None
     }
 
+    /// The kernel's number of the file that a command goes to, and the offset there; `None`: what was displaced is lost with its device.
+    #[inline]
+    pub(super) fn target(&self, slot: u32, at: u64) -> Option<(DeviceId, u64)> {
+        let job = self.jobs[slot as usize].as_ref()?;
+        match &self.divided {
+            Some(divided) if divided.map.device == job.operation.device => divided.place(job.chunk, at),
+            _ => Some((job.operation.device, at)),
+        }
+    }
+
     /// Whether a flush of this job's device has to go on with the other device.
     #[inline]
     pub(super) fn has_home_to_flush(&self, slot: u32) -> bool {

@@ -342,13 +342,11 @@ impl Disks {
             self.unreported &= !(1 << device);
             return self.give_up(slot, operation, "a flush before this one failed".to_owned());
         }
-        let effect = match self.faults.effect(&operation) {
-            None => match self.effect_at_home(&operation) {
-                Some(Effect::Gone) => return self.home_vanished(slot, operation),
-                other => other,
-            },
-            own => own,
-        };
+        let own = self.faults.effect(&operation);
+        let effect = if own.is_none() { self.effect_at_home(&operation) } else { own };
+        if own.is_none() && effect == Some(Effect::Gone) {
+            return self.home_vanished(slot, operation);
+        }
         match effect {
             // These two take effect when the command is issued to the kernel.
             None | Some(Effect::Outage | Effect::Full) => self.next_chunk(slot),
@@ -548,14 +546,7 @@ impl Disks {
         }
         let job = self.jobs[slot as usize].as_ref().expect("a job that is issued exists");
         let (ask, at, len, memory) = job.raw(&self.bounces, &self.zeros);
-        let (device, at) = match &self.divided {
-            Some(divided) if divided.map.device == job.operation.device => match divided.place(job.chunk, at) {
-                Some(place) => place,
-                // What was displaced is lost with its device.
-                None => return self.failed(slot, libc::ENODATA),
-            },
-            _ => (job.operation.device, at),
-        };
+        let Some((device, at)) = self.target(slot, at) else { return self.failed(slot, libc::ENODATA) };
         self.raw.push(Raw { slot, device, ask, at, len, memory });
     }
 }
