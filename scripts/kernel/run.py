@@ -32,6 +32,7 @@ TESTS = {
     "pulled": "a disk is pulled and put back under load",
     "health": "health and standby of NVMe, ATA and SCSI drives",
     "stress": "stress-ng's file-system stressors on ext4 and xfs",
+    "adopted": "disks with ext4, xfs and LVM are taken over and given back, killed again and again",
     "boot": "Debian with the package and systemd: boot, kills, hangs, upgrade, removal, reset",
     "speed": "fio over NBD and ublk in turn",
 }

@@ -55,12 +55,14 @@
 
 #![warn(clippy::missing_errors_doc)]
 
+mod adopt;
 mod arena;
 mod backend;
 mod block;
 pub mod control;
 mod cpu_latency;
 mod disks;
+mod division;
 mod events;
 mod figures;
 mod format;
@@ -90,6 +92,7 @@ mod storage;
 mod ublk;
 mod volume;
 
+pub use adopt::{Adopted, Adopting, AdoptionError, Displacement, adopt, undo_adoption};
 pub use arena::Memory;
 pub use backend::{Action, Backend, Operation};
 pub use block::{Beneath, Linux, Mirrored, PhysicalDrive, Protocol};
@@ -103,7 +106,7 @@ pub use line_log::LineLog;
 pub use listen::{Endpoint, ListenError};
 pub use live::LiveReport;
 pub use notify::{Message, Notified, Notifier};
-pub use offline::{OfflineError, detach, inspect, readmit, repair, replace};
+pub use offline::{Alone, OfflineError, detach, inspect, readmit, repair, replace};
 pub use open::{Device, DeviceOpenError, DevicePath, Opening};
 pub use own_sizes::{OwnSizes, own_sizes};
 pub use serve::{Service, Settings, Summary, TlsFiles};

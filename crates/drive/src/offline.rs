@@ -2,10 +2,12 @@
 
 use std::io;
 
-use peryton_engine::{Detached, Engine, Inspection, Opened, Readmitted, Trust};
+use peryton_engine::{Detached, Engine, Inspection, Opened, Readmitted, Trust, adoption};
+use peryton_units::Bytes;
 use thiserror::Error;
 
 use crate::{
+    division,
     format::{allocate, empty, zero},
     open::{Device, DeviceOpenError, Opening, named, refuse_used},
     probe,
@@ -30,6 +32,16 @@ pub enum OfflineError {
         /// What it holds.
         what: &'static str,
     },
+    /// The new device has no room for what the lost one had.
+    #[error("device '{name}' has {size}, and {need} are needed: name a larger device")]
+    TooSmall {
+        /// The name of the device.
+        name: String,
+        /// Its size.
+        size: Bytes,
+        /// What is needed.
+        need: Bytes,
+    },
     /// The system has no memory.
     #[error("memory for buffers: {0}")]
     System(#[from] io::Error),
@@ -49,7 +61,7 @@ const AS_THEY_ARE: Opening = Opening { direct: true, create: false };
 /// A device cannot be opened or read, or the volume is not one of this design.
 pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Inspection, OfflineError> {
     let without = named(&spec.devices, without)?;
-    let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
+    let devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &without)?;
     Engine::inspect(spec.config.clone(), &mut Files::with_memory(&devices, &spec.process_death)?, whole, &without)
         .map_err(refused(spec))
 }
@@ -60,7 +72,7 @@ pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Ins
 /// Those of [`inspect`], or there is no copy to repair the volume from.
 pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Opened, OfflineError> {
     let without = named(&spec.devices, without)?;
-    let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
+    let devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &without)?;
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
     let opened = Engine::repair(spec.config.clone(), &mut files, trust, &without).map_err(refused(spec))?;
     files.forget_memory();
@@ -76,7 +88,8 @@ pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Ope
 pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) -> Result<Opened, OfflineError> {
     let replaced = named(&spec.devices, &[name.to_owned()])?[0];
     let device = replaced.index();
-    let mut devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[replaced])?;
+    let mut devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &[replaced])?;
+    let map = division::find(&devices)?;
     // Nothing is destroyed before it is known that the volume can be opened without the device.
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
     Engine::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
@@ -85,19 +98,36 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
     devices[device] = new;
     let sizes = spec.config.sizes().map_err(refused(spec))?;
-    let (need, data_at, behind) = (sizes.devices[device], sizes.data_at[device], sizes.behind[device]);
+    // The engine does not see that a device has displaced data, or had data before, in its sizes.
+    let (need, is_home) = match &map {
+        Some(map) if map.device == replaced => (map.needs(), false),
+        Some(map) if map.home == replaced => ((map.at + map.bytes).max(sizes.devices[device]), true),
+        _ => (sizes.devices[device], false),
+    };
+    let data_at = sizes.data_at[device];
+    let behind = sizes.behind[device];
     if let Some(new) = &mut devices[device] {
         if !force && let Some(what) = probe::content(new)? {
             return Err(OfflineError::Holds { name: name.to_owned(), what });
         }
+        if is_home && new.is_block && new.size < need {
+            let (name, size) = (name.to_owned(), new.size);
+            return Err(OfflineError::TooSmall { name, size, need });
+        }
         if !new.is_block || new.size >= need {
-            let is_empty = empty(new, need, behind).map_err(|(_, source)| source)?;
-            allocate(new, need, data_at, behind)?;
-            if !is_empty && Engine::replaces_with_zeros(&spec.config, replaced) {
+            // What lies behind the volume on the home of displaced data is the displaced data, and room for snapshots before it.
+            let (used, behind) =
+                if is_home { (sizes.devices[device], need - sizes.devices[device]) } else { (need, behind) };
+            let is_empty = empty(new, used, behind).map_err(|(_, source)| source)?;
+            allocate(new, used, data_at, behind)?;
+            if !is_empty && (is_home || Engine::replaces_with_zeros(&spec.config, replaced)) {
                 zero(new, need)?;
             }
         }
         new.sync_directory()?;
+    }
+    if let Some(map) = map {
+        division::divide(&mut devices, map)?;
     }
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
     let opened = Engine::replace(spec.config.clone(), &mut files, replaced, accept_loss).map_err(refused(spec))?;
@@ -111,11 +141,22 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
 /// As [`inspect`]; or it is not the one that was given up, or has not everything that it had then. Nothing has changed.
 pub fn readmit(spec: &VolumeSpec, name: &str) -> Result<Readmitted, OfflineError> {
     let device = named(&spec.devices, &[name.to_owned()])?[0];
-    let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
+    let devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &[])?;
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
     let readmitted = Engine::readmit(spec.config.clone(), &mut files, device).map_err(refused(spec))?;
     files.forget_memory();
     Ok(readmitted)
+}
+
+/// A device that stands alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alone {
+    /// Where the data are.
+    pub detached: Detached,
+    /// Whether the device had data before it became part of the volume, and has them at their old places now.
+    pub given_back: bool,
+    /// Whether an earlier call had begun it.
+    pub resumed: bool,
 }
 
 /// Writes everything to one device, which can then be used without the others. `left` is called with the number of extents
@@ -123,10 +164,26 @@ pub fn readmit(spec: &VolumeSpec, name: &str) -> Result<Readmitted, OfflineError
 ///
 /// # Errors
 /// Those of [`inspect`], or no device can have everything.
-pub fn detach(spec: &VolumeSpec, left: &mut dyn FnMut(u64)) -> Result<Detached, OfflineError> {
+pub fn detach(spec: &VolumeSpec, left: &mut dyn FnMut(u64)) -> Result<Alone, OfflineError> {
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
+    // A device is missing: the engine says which.
+    let is_whole = devices.iter().all(Option::is_some);
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    let detached = Engine::detach_watched(spec.config.clone(), &mut files, left).map_err(refused(spec))?;
+    let returning = is_whole && adoption::is_returning(&spec.config, &mut files).map_err(refused(spec))?;
+    let map = if returning { None } else { division::find(&devices)? };
+    let alone = if returning || map.is_some() {
+        let back = adoption::give_back(&spec.config, map, &mut files, left).map_err(refused(spec))?;
+        if let Some(device) = &devices[back.device.index()] {
+            // Those in use are as they were.
+            let _ = device.read_partitions_again();
+        }
+        let detached =
+            Detached { device: back.device, at: Bytes::ZERO, len: back.len, written_back: back.written_back };
+        Alone { detached, given_back: true, resumed: back.resumed }
+    } else {
+        let detached = Engine::detach_watched(spec.config.clone(), &mut files, left).map_err(refused(spec))?;
+        Alone { detached, given_back: false, resumed: false }
+    };
     files.forget_memory();
-    Ok(detached)
+    Ok(alone)
 }

@@ -21,7 +21,7 @@ use rustix::{
 };
 use thiserror::Error;
 
-use crate::{block::Linux, disks::Ability, probe};
+use crate::{block::Linux, disks::Ability, division::Division, probe};
 
 /// How long to wait for a device of a server that has just ended. Its lock on a file, and its hold on a block device,
 /// end only when the kernel has released the io_uring instance, some time after the process has ended.
@@ -82,6 +82,17 @@ pub enum DeviceOpenError {
         /// Where.
         path: PathBuf,
     },
+    /// It is neither what it was nor part of a volume.
+    #[error(
+        "{}: device '{name}' was being taken over (peryton adopt) or given back (peryton detach), and that has not come to its end: \
+         run the same again", path.display()
+    )]
+    HalfAdopted {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+    },
     /// A system call failed.
     #[error("{}: device '{name}': {source}{remedy}", path.display())]
     System {
@@ -127,6 +138,8 @@ pub struct Device {
     identity: (u64, u64),
     /// Whether the file was created when it was opened, so that its directory is not durable yet.
     is_new: bool,
+    /// How it is divided, if it had data before it became part of its volume.
+    pub(crate) division: Option<Division>,
 }
 
 /// How devices are opened.
@@ -220,7 +233,18 @@ impl Device {
         let identity = if is_block { (u64::MAX, about.st_rdev) } else { (about.st_dev, about.st_ino) };
         let (name, path) = (name.clone(), path.clone());
         let file = Arc::new(file);
-        Ok(Some(Device { name, path, file, size: Bytes(size), is_block, is_direct, ability, identity, is_new }))
+        Ok(Some(Device {
+            name,
+            path,
+            file,
+            size: Bytes(size),
+            is_block,
+            is_direct,
+            ability,
+            identity,
+            is_new,
+            division: None,
+        }))
     }
 
     /// Which file it is, or `u64::MAX` and which block device.
@@ -235,6 +259,22 @@ impl Device {
         // SAFETY: the kernel writes 64 bits, the size in bytes.
         let size = || unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::Getter::<BLKGETSIZE64, u64>::new()) };
         self.is_block && size().is_ok_and(|size| size < self.size.0)
+    }
+
+    /// Makes Linux look for partitions of the disk again. What cannot have any is left as it is.
+    ///
+    /// # Errors
+    /// Some of those that it knows are in use.
+    pub(crate) fn read_partitions_again(&self) -> io::Result<()> {
+        const BLKRRPART: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(0x12, 95);
+        if !self.is_block {
+            return Ok(());
+        }
+        // SAFETY: this call has no argument.
+        match unsafe { rustix::ioctl::ioctl(&self.file, rustix::ioctl::NoArg::<BLKRRPART>::new()) } {
+            Err(Errno::INVAL | Errno::NOTTY) | Ok(()) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Makes the directory of a new file durable, so that the file survives a power loss.

@@ -2,7 +2,11 @@
 
 use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
 
-use peryton_format::{geometry::Geometry, snapshot::Room, superblock::Superblock};
+use peryton_format::{
+    geometry::Geometry,
+    snapshot::Room,
+    superblock::{Superblock, Unreadable},
+};
 use peryton_units::Bytes;
 use rustix::{
     fs::{Mode, OFlags, SeekFrom},
@@ -11,7 +15,7 @@ use rustix::{
 
 use crate::{
     arena::Arena,
-    open::{DeviceOpenError, DevicePath},
+    open::{Device, DeviceOpenError, DevicePath},
 };
 
 /// What the devices say.
@@ -28,6 +32,9 @@ const BLOCK: u64 = 4096;
 /// many bytes before the end of the device: it lies an extent and the alignment of the data before the end, if extents are no larger
 /// than by default.
 const END: u64 = 4 << 20;
+/// The last superblock of a disk that had data before lies behind its metadata, of which there are no more than this on a disk of
+/// 16 TiB.
+const MOST_METADATA: u64 = 256 << 20;
 
 /// Asks the devices. Those of the names `without` are not looked at: they may belong to another volume.
 ///
@@ -98,18 +105,61 @@ fn ask(path: &Path) -> io::Result<(Option<Bytes>, Option<Superblock>)> {
         Ok(bytes[..done].to_vec())
     };
     // A device that cannot be read has a size all the same.
-    let first = read(0, BLOCK).ok().and_then(|block| Superblock::decode(&block).ok());
-    let superblock = first.or_else(|| {
-        let from = size.saturating_sub(END).next_multiple_of(BLOCK);
-        let len = (size - from.min(size)) / BLOCK * BLOCK;
-        let end = read(from, len).ok()?;
-        let found = end.rchunks_exact(BLOCK as usize).find_map(|block| Superblock::decode(block).ok());
-        // Behind the superblock there may be room for snapshots, at the end of which is a block that says where it begins.
-        found.or_else(|| {
-            let mut marks = end.rchunks_exact(BLOCK as usize).filter_map(Room::marks_end);
-            let last = marks.find(|end| end.0 >= BLOCK && end.0 <= size)?.0 - BLOCK;
-            Superblock::decode(&read(last, BLOCK).ok()?).ok()
-        })
+    Ok((Some(Bytes(size)), search(size, &mut read)))
+}
+
+/// A superblock, at the start, at the end, or, where that at the start is damaged, at the place of that of a disk that had data
+/// before.
+fn search(size: u64, read: &mut dyn FnMut(u64, u64) -> io::Result<Vec<u8>>) -> Option<Superblock> {
+    let first = read(0, BLOCK).map_err(|_| Unreadable::Damaged).and_then(|block| Superblock::decode(&block));
+    let unreadable = match first {
+        Ok(superblock) => return Some(superblock),
+        Err(unreadable) => unreadable,
+    };
+    let from = size.saturating_sub(END).next_multiple_of(BLOCK);
+    let end = read(from, (size - from.min(size)) / BLOCK * BLOCK).unwrap_or_default();
+    let last = end.rchunks_exact(BLOCK as usize).find_map(|block| Superblock::decode(block).ok());
+    if last.is_some() {
+        return last;
+    }
+    // Behind the superblock there may be room for snapshots, at the end of which is a block that says where it begins.
+    let mut marks = end.rchunks_exact(BLOCK as usize).filter_map(Room::marks_end);
+    let behind = marks.find(|end| end.0 >= BLOCK && end.0 <= size).and_then(|end| {
+        let last = read(end.0 - BLOCK, BLOCK).ok()?;
+        Superblock::decode(&last).ok()
     });
-    Ok((Some(Bytes(size)), superblock))
+    if behind.is_some() || unreadable != Unreadable::Damaged {
+        return behind;
+    }
+    (0..MOST_METADATA.min(size)).step_by(END as usize).find_map(|from| {
+        let found = read(from, END.min(size - from)).ok()?;
+        let mut superblocks = found.chunks_exact(BLOCK as usize).filter_map(|block| Superblock::decode(block).ok());
+        superblocks.find(|superblock| superblock.geometry.displaced.is_some())
+    })
+}
+
+/// The first block of an open device.
+pub(crate) fn first_block(device: &Device) -> io::Result<Vec<u8>> {
+    read_open(device, 0, BLOCK)
+}
+
+/// A superblock of an open device, wherever it may be.
+pub(crate) fn any_superblock(device: &Device) -> Option<Superblock> {
+    search(device.size.0, &mut |at, len| read_open(device, at, len))
+}
+
+fn read_open(device: &Device, at: u64, len: u64) -> io::Result<Vec<u8>> {
+    let arena = Arena::new(len as usize)?;
+    // SAFETY: no other reference to the memory exists.
+    let bytes = unsafe { arena.at(0).slice_mut(len as usize) };
+    let mut done = 0;
+    while done < len as usize {
+        match rustix::io::pread(&device.file, &mut bytes[done..], at + done as u64) {
+            Ok(0) => break,
+            Ok(moved) => done += moved,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(bytes[..done].to_vec())
 }

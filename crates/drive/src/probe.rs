@@ -235,6 +235,17 @@ fn known(start: &[u8], end: &[u8]) -> Option<&'static str> {
     end.chunks(4096).any(|block| block.starts_with(&MD)).then_some("a member of a RAID array (md)")
 }
 
+/// Whether the last blocks say that the device is a member of an md array, whatever it begins with: a member of a mirror with its
+/// superblock at the end begins like the array.
+pub(crate) fn ends_as_md(device: &Device) -> io::Result<bool> {
+    let size = device.size.0;
+    let at = size.saturating_sub(END as u64).next_multiple_of(4096);
+    let arena = Arena::new(END)?;
+    // SAFETY: nobody else knows the arena.
+    let end = unsafe { arena.at(0).slice_mut((size.saturating_sub(at) as usize).min(END)) };
+    Ok(read(device, at, end)?.chunks(4096).any(|block| block.starts_with(&MD)))
+}
+
 fn judge(start: &[u8], end: &[u8]) -> Option<&'static str> {
     let holds = |bytes: &[u8]| bytes.iter().any(|byte| *byte != 0);
     known(start, end).or_else(|| (holds(start) || holds(end)).then_some("data of an unknown kind"))

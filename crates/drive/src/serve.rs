@@ -157,7 +157,7 @@ impl Service {
         };
         let opening = Opening { direct: settings.direct, create: false };
         let without = named(&spec.devices, &settings.without)?;
-        let devices = Device::open_all(&spec.devices, opening, &without)?;
+        let devices = Device::open_volume(&spec.devices, opening, &without)?;
         let (mut engine, opened) = open_engine(spec, &devices, &without, &settings.notifier)?;
         let memory = SharedMemory::begin(&spec.process_death, &mut engine, &devices);
         match (&memory, opened.taken_over) {
@@ -295,7 +295,7 @@ impl Service {
             DescribedDevice {
                 name: name.clone(),
                 size: device.map(|device| device.size),
-                used: *used,
+                used: device.map_or(*used, |device| device.used(*used)),
                 rated_writes: rated_writes.get(index).copied().flatten(),
                 number: device.filter(|device| device.is_block).map(|device| device.identity().1),
             }
@@ -338,10 +338,18 @@ impl Service {
         let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
         let absent = devices.iter().enumerate().filter(|(_, device)| device.is_none());
         absent.for_each(|(index, _)| disks.faults_mut().leave_out(index));
+        let mut files: Vec<_> =
+            devices.iter().map(|device| device.as_ref().map(|device| device.file.clone())).collect();
+        if let Some(division) = devices.iter().flatten().find_map(|device| device.division.as_ref()) {
+            let home = division.elsewhere().map(|file| {
+                files.push(Some(file.clone()));
+                DeviceId((files.len() - 1) as u8)
+            });
+            disks.divide(division.map, home.or(division.home.is_some().then_some(division.map.home)));
+        }
         let mut volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         volume.keep_in(self.memory);
         let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"))?;
-        let files: Vec<_> = devices.iter().map(|device| device.as_ref().map(|device| device.file.clone())).collect();
         let waker = self.handle.waker();
         let kernel =
             Kernel::new(files, waker, DEPTH, self.settings.io_uring).map_err(system("threads for the devices"))?;
@@ -516,12 +524,12 @@ fn open_engine(
         let DevicePath { name, path } = at.clone();
         match device {
             None => return Err(ServeError::Missing { name, path }),
-            Some(device) if device.size < *need => {
+            Some(device) if device.room() < *need => {
                 // A device that is too small may be the wrong one.
                 if let Some(error) = swapped(spec, devices, without) {
                     return Err(ServeError::Refused(spec.with_names(error)));
                 }
-                return Err(ServeError::TooSmall { name, path, size: device.size, need: *need });
+                return Err(ServeError::TooSmall { name, path, size: device.room(), need: *need });
             }
             Some(_) => {}
         }

@@ -1,16 +1,19 @@
 //! Synchronous access to the devices, for formatting, opening and closing a volume.
 
 use std::{
-    io, thread,
+    io,
+    os::fd::OwnedFd,
+    thread,
     time::{Duration, Instant},
 };
 
-use peryton_engine::{DeviceError, DeviceId, Storage, VolumeId, takeover::Found};
+use peryton_engine::{DeviceError, DeviceId, Displaced, Storage, VolumeId, takeover::Found};
 use peryton_units::Bytes;
 
 use crate::{
     arena::Arena,
     disks::may_pass,
+    division::Division,
     notify::Notifier,
     open::Device,
     shared_memory::{self, ProcessDeath},
@@ -68,9 +71,35 @@ impl<'a> Files<'a> {
         }
     }
 
-    fn device(&self, device: DeviceId) -> Result<&Device, DeviceError> {
-        self.devices.get(device.index()).and_then(Option::as_ref).ok_or(DeviceError)
+    fn read_at(&mut self, device: &Device, file: &OwnedFd, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        for (index, part) in into.chunks_mut(AT_ONCE).enumerate() {
+            let at = at.0 + (index * AT_ONCE) as u64;
+            // SAFETY: no other reference to the buffer exists.
+            let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
+            let mut call = || whole(part.len(), |done| rustix::io::pread(file, &mut buffer[done..], at + done as u64));
+            patiently(&mut self.patience, &mut call).map_err(|error| failed(device, "a read", error))?;
+            self.notifier.progress();
+            part.copy_from_slice(buffer);
+        }
+        Ok(())
     }
+
+    fn write_at(&mut self, device: &Device, file: &OwnedFd, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        for (index, part) in from.chunks(AT_ONCE).enumerate() {
+            let at = at.0 + (index * AT_ONCE) as u64;
+            // SAFETY: no other reference to the buffer exists.
+            let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
+            buffer.copy_from_slice(part);
+            let mut call = || whole(part.len(), |done| rustix::io::pwrite(file, &buffer[done..], at + done as u64));
+            patiently(&mut self.patience, &mut call).map_err(|error| failed(device, "a write", error))?;
+            self.notifier.progress();
+        }
+        Ok(())
+    }
+}
+
+fn at_index(devices: &[Option<Device>], device: DeviceId) -> Result<&Device, DeviceError> {
+    devices.get(device.index()).and_then(Option::as_ref).ok_or(DeviceError)
 }
 
 /// Repeats what fails but may succeed later.
@@ -108,44 +137,40 @@ fn whole(len: usize, mut call: impl FnMut(usize) -> rustix::io::Result<usize>) -
 
 impl Storage for Files<'_> {
     fn size(&self, device: DeviceId) -> Option<Bytes> {
-        self.device(device).ok().map(|device| device.size)
+        at_index(self.devices, device).ok().map(Device::room)
     }
 
     fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-        let device = self.devices.get(device.index()).and_then(Option::as_ref).ok_or(DeviceError)?;
-        for (index, part) in into.chunks_mut(AT_ONCE).enumerate() {
-            let at = at.0 + (index * AT_ONCE) as u64;
-            // SAFETY: no other reference to the buffer exists.
-            let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
-            let mut call =
-                || whole(part.len(), |done| rustix::io::pread(&device.file, &mut buffer[done..], at + done as u64));
-            patiently(&mut self.patience, &mut call).map_err(|error| failed(device, "a read", error))?;
-            self.notifier.progress();
-            part.copy_from_slice(buffer);
-        }
-        Ok(())
+        let device = at_index(self.devices, device)?;
+        let Some(division) = &device.division else { return self.read_at(device, &device.file, at, into) };
+        division.map.parts(at, into.len()).try_for_each(|(place, part)| {
+            let file = division.file(&place, &device.file).ok_or(DeviceError)?;
+            self.read_at(device, file, place.at, &mut into[part])
+        })
     }
 
     fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
-        let device = self.devices.get(device.index()).and_then(Option::as_ref).ok_or(DeviceError)?;
-        for (index, part) in from.chunks(AT_ONCE).enumerate() {
-            let at = at.0 + (index * AT_ONCE) as u64;
-            // SAFETY: no other reference to the buffer exists.
-            let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
-            buffer.copy_from_slice(part);
-            let mut call =
-                || whole(part.len(), |done| rustix::io::pwrite(&device.file, &buffer[done..], at + done as u64));
-            patiently(&mut self.patience, &mut call).map_err(|error| failed(device, "a write", error))?;
-            self.notifier.progress();
-        }
-        Ok(())
+        let device = at_index(self.devices, device)?;
+        let Some(division) = &device.division else { return self.write_at(device, &device.file, at, from) };
+        division.map.parts(at, from.len()).try_for_each(|(place, part)| {
+            let file = division.file(&place, &device.file).ok_or(DeviceError)?;
+            self.write_at(device, file, place.at, &from[part])
+        })
     }
 
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
-        let device = self.device(device)?;
-        rustix::fs::fdatasync(&device.file).map_err(|error| failed(device, "a flush", error.into()))?;
+        let device = at_index(self.devices, device)?;
+        let home = device.division.as_ref().and_then(Division::elsewhere);
+        for file in [Some(&device.file), home].into_iter().flatten() {
+            rustix::fs::fdatasync(file).map_err(|error| failed(device, "a flush", error.into()))?;
+        }
         self.notifier.progress();
         Ok(())
+    }
+
+    fn displaced(&self) -> Option<Displaced> {
+        let mut divisions = self.devices.iter().flatten().filter_map(|device| device.division.as_ref());
+        divisions.next().map(|division| division.map)
     }
 
     fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {

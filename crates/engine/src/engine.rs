@@ -408,7 +408,7 @@ impl Engine {
 
     /// The lost data, with at most `most` of its ranges. Walks the map if any data is lost.
     pub fn losses(&self, most: usize) -> Losses {
-        drive!(self, drive => drive.placed.losses(&drive.io, most))
+        drive!(self, drive => drive.losses(most))
     }
 
     /// Logging: the age of the oldest logged write that has not migrated to the primary. With the log gone, how old the

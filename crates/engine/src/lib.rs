@@ -197,17 +197,20 @@ pub use api::{
     warmth::{SnapshotTaken, WarmStart, Warmth},
 };
 pub use engine::Engine;
+pub use lifecycle::adoption;
 pub use lifecycle::{
-    CheckpointReport, CommitReport, Detached, DeviceReport, Inspection, Lost, Overlay, Readmitted, Sizes,
-    SnapshotReport, SuperblockReport, Verdict,
+    CheckpointReport, CommitReport, Detached, DeviceReport, DisplacedReport, Inspection, Lost, Overlay, Readmitted,
+    Sizes, SnapshotReport, SuperblockReport, Verdict,
 };
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 #[cfg(feature = "mutants")]
 pub use peryton_format::mutation;
 pub use peryton_format::takeover;
 pub use peryton_format::{
+    displaced::Displaced,
     storage::{METADATA_BLOCK, Storage},
     superblock::VolumeId,
+    translated::Translated,
 };
 pub use peryton_policy::{
     AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, BareCache, Climb, ClimbView, Objective, Partition,

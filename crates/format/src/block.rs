@@ -40,6 +40,8 @@ pub enum Kind {
     SnapshotHeader,
     /// What is in it.
     SnapshotItems,
+    /// How far a disk that has data was taken over, or given back.
+    Adoption,
 }
 
 impl Kind {
@@ -58,6 +60,7 @@ impl Kind {
             Kind::SnapshotRoom => b"PYsr",
             Kind::SnapshotHeader => b"PYsh",
             Kind::SnapshotItems => b"PYsi",
+            Kind::Adoption => b"PYad",
         }
     }
 }

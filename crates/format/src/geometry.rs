@@ -2,7 +2,7 @@
 
 use peryton_units::Bytes;
 
-use crate::storage::DeviceId;
+use crate::{displaced::Displaced, storage::DeviceId};
 
 /// The most devices that a volume can have.
 pub const MOST_DEVICES: usize = 16;
@@ -19,7 +19,8 @@ pub const MOST_DEVICES: usize = 16;
 ///
 /// let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
 /// let devices = vec![Bytes::gib(8), Bytes::gib(100)];
-/// let on_device = Geometry { devices, arrangement: Arrangement::Caching(pair), spare: 256, block: Bytes::ZERO };
+/// let arrangement = Arrangement::Caching(pair);
+/// let on_device = Geometry { devices, arrangement, spare: 256, block: Bytes::ZERO, displaced: None };
 /// let design = Geometry { arrangement: Arrangement::Tiering(pair), ..on_device.clone() };
 /// assert_eq!(design.differences(&on_device), ["placement.mode is tiering in the design and caching on the device"]);
 /// assert!(design.differences(&design).is_empty());
@@ -34,6 +35,8 @@ pub struct Geometry {
     pub spare: u32,
     /// The size of the blocks by which the fast device may have a part of an extent; 0 if it has whole extents.
     pub block: Bytes,
+    /// How a device is divided that had data before.
+    pub displaced: Option<Displaced>,
 }
 
 /// The purpose of each device of a volume.
@@ -104,6 +107,13 @@ impl Geometry {
         if self.block > Bytes::ZERO && on_device.block > Bytes::ZERO {
             differ("the size of the blocks of an extent", self.block.to_string(), on_device.block.to_string());
         }
+        let taken_over = |displaced: &Option<Displaced>| match displaced {
+            Some(Displaced { bytes, home, at, .. }) => {
+                format!("taken over with data, of which {bytes} moved to device {} at {at}", home.0)
+            }
+            None => "not taken over with data".to_owned(),
+        };
+        differ("the slow device", taken_over(&self.displaced), taken_over(&on_device.displaced));
         differ("the number of spare extents", self.spare.to_string(), on_device.spare.to_string());
         found
     }

@@ -61,6 +61,7 @@
 //!         arrangement: Arrangement::Caching(pair),
 //!         spare: 256,
 //!         block: Bytes::ZERO,
+//!         displaced: None,
 //!     },
 //!     notes: String::new(),
 //! };
@@ -77,10 +78,13 @@
 //! # Ok::<(), Unreadable>(())
 //! ```
 
+pub mod adoption;
 pub mod block;
 pub mod blocks;
 pub mod checkpoint;
 pub mod copies;
+pub mod device_id;
+pub mod displaced;
 pub mod entry;
 pub mod geometry;
 pub mod journal;
@@ -93,3 +97,4 @@ pub mod snapshot;
 pub mod storage;
 pub mod superblock;
 pub mod takeover;
+pub mod translated;

@@ -3,18 +3,8 @@
 use peryton_units::Bytes;
 use thiserror::Error;
 
-use crate::{superblock::VolumeId, takeover::Found};
-
-/// A device of a volume, counted from 0 in the order of the design.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceId(pub u8);
-
-impl DeviceId {
-    /// The number as an index, for tables with a row per device.
-    pub fn index(self) -> usize {
-        usize::from(self.0)
-    }
-}
+pub use crate::device_id::DeviceId;
+use crate::{displaced::Displaced, superblock::VolumeId, takeover::Found};
 
 /// A device failed to carry out an operation.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -72,6 +62,12 @@ pub trait Storage {
     /// A flush has failed: what a server of this volume has left in memory may lead to what is not there any more, so it counts
     /// no longer.
     fn forget_memory(&mut self, _volume: VolumeId) {}
+
+    /// How the offsets of a device that had data before are translated, if one had. A volume that was made so is opened with the
+    /// same translation only.
+    fn displaced(&self) -> Option<Displaced> {
+        None
+    }
 }
 
 /// Devices in memory, one vector for each. Everything written is durable, and only an access past the end of a device, or

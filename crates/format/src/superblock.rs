@@ -7,7 +7,8 @@ use peryton_units::Bytes;
 use thiserror::Error;
 
 use crate::{
-    block::{BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
+    block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
+    displaced::Displaced,
     geometry::{Arrangement, Geometry, LogPair, MOST_DEVICES, MapPair},
     storage::DeviceId,
 };
@@ -16,10 +17,12 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeId(pub u128);
 
-/// The newest version of the format: that of volumes whose fast device may have a part of an extent. Other volumes are of
-/// version 2. Version 1, which has no seals, is read as well: a volume becomes one of version 2 when it is opened.
-pub const VERSION: u32 = 3;
-/// The version of volumes whose fast device has whole extents.
+/// The newest version of the format: that of volumes one of whose devices had data before ([`displaced`](crate::displaced)).
+/// Version 1, which has no seals, is read as well: a volume becomes one of version 2 when it is opened.
+pub const VERSION: u32 = 4;
+/// The version of other volumes whose fast device may have a part of an extent.
+pub const VERSION_OF_PARTS: u32 = 3;
+/// The version of other volumes, whose fast device has whole extents.
 pub const VERSION_OF_WHOLE_EXTENTS: u32 = 2;
 const OLDEST_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"PERYTON\n";
@@ -28,6 +31,7 @@ const BLOCK_AT: usize = 92;
 const SIZES_AT: usize = 160;
 const SEALS_AT: usize = SIZES_AT + 8 * MOST_DEVICES;
 const GIVEN_UP_AT: usize = SEALS_AT + 8 * MOST_DEVICES;
+const DISPLACED_AT: usize = GIVEN_UP_AT + 8;
 const NOTES_AT: usize = 512;
 /// The most bytes of notes that a superblock stores for the driver.
 pub const MOST_NOTES: usize = BLOCK_LEN - NOTES_AT;
@@ -104,6 +108,7 @@ impl VolumeState {
 ///         arrangement: Arrangement::Single { device: DeviceId(0) },
 ///         spare: 0,
 ///         block: Bytes::ZERO,
+///         displaced: None,
 ///     },
 ///     notes: "placement.max_moves=4".to_owned(),
 /// };
@@ -184,6 +189,25 @@ fn put_arrangement(block: &mut [u8], arrangement: &Arrangement) {
     }
 }
 
+pub(crate) fn put_displaced(block: &mut [u8], displaced: &Displaced) {
+    let Displaced { device, home, metadata, bytes, at, volume, used: _ } = *displaced;
+    (block[DISPLACED_AT], block[DISPLACED_AT + 1]) = (device.0, home.0);
+    for (index, size) in [metadata, bytes, at, volume].into_iter().enumerate() {
+        put_u64(block, DISPLACED_AT + 8 + index * 8, size.0);
+    }
+}
+
+/// What a block says of displaced data, if it is possible. `devices`: the bytes of data on each device.
+pub(crate) fn get_displaced(block: &[u8], devices: &[Bytes]) -> Option<Displaced> {
+    let [metadata, bytes, at, volume] =
+        std::array::from_fn(|index| Bytes(get_u64(block, DISPLACED_AT + 8 + index * 8)));
+    let (device, home) = (DeviceId(block[DISPLACED_AT]), DeviceId(block[DISPLACED_AT + 1]));
+    let data = *devices.get(device.index()).filter(|_| home.index() < devices.len())?;
+    let used = data.0.checked_add(metadata.0)?.checked_add(BLOCK)?;
+    let displaced = Displaced { device, home, metadata, bytes, at, volume, used: Bytes(used) };
+    displaced.is_possible().then_some(displaced)
+}
+
 fn get_arrangement(block: &[u8]) -> Option<Arrangement> {
     let (a, b, unit) = (DeviceId(block[100]), DeviceId(block[101]), Bytes(get_u64(block, 104)));
     Some(match get_u32(block, 96) {
@@ -237,8 +261,7 @@ impl Superblock {
         );
         let mut block = vec![0; BLOCK_LEN];
         block[8..16].copy_from_slice(MAGIC);
-        let in_part = self.geometry.block > Bytes::ZERO;
-        put_u32(&mut block, 16, if in_part { VERSION } else { VERSION_OF_WHOLE_EXTENTS });
+        put_u32(&mut block, 16, self.version());
         put_u32(&mut block, 20, self.state as u32);
         block[24..40].copy_from_slice(&self.volume.0.to_le_bytes());
         put_u64(&mut block, 40, self.generation);
@@ -260,6 +283,9 @@ impl Superblock {
             put_u64(&mut block, SEALS_AT + index * 8, *seal);
         }
         put_u64(&mut block, GIVEN_UP_AT, self.given_up_commit);
+        if let Some(displaced) = &self.geometry.displaced {
+            put_displaced(&mut block, displaced);
+        }
         block[NOTES_AT..NOTES_AT + self.notes.len()].copy_from_slice(self.notes.as_bytes());
         seal(&mut block, Kind::Superblock, self.volume);
         block
@@ -284,8 +310,17 @@ impl Superblock {
             return Err(Unreadable::Version(version));
         }
         let found = Self::fields(block, volume).ok_or(Unreadable::Damaged)?;
-        let in_part = found.geometry.block > Bytes::ZERO;
-        if in_part == (version == VERSION) { Ok(found) } else { Err(Unreadable::Damaged) }
+        let is_of_it = found.version() == version || version == OLDEST_VERSION && found.version() == version + 1;
+        if is_of_it { Ok(found) } else { Err(Unreadable::Damaged) }
+    }
+
+    /// The version of the format that the volume needs.
+    fn version(&self) -> u32 {
+        match (&self.geometry.displaced, self.geometry.block > Bytes::ZERO) {
+            (Some(_), _) => VERSION,
+            (None, true) => VERSION_OF_PARTS,
+            (None, false) => VERSION_OF_WHOLE_EXTENTS,
+        }
     }
 
     fn fields(block: &[u8], volume: VolumeId) -> Option<Superblock> {
@@ -303,6 +338,11 @@ impl Superblock {
         let generation = get_u64(block, 40);
         let possible = count <= MOST_DEVICES && usize::from(device) < count && notes <= MOST_NOTES;
         (possible && generation < MOST_NUMBERS).then_some(())?;
+        let devices: Vec<Bytes> = (0..count).map(|index| Bytes(get_u64(block, SIZES_AT + index * 8))).collect();
+        let displaced = match get_u32(block, 16) {
+            VERSION => Some(get_displaced(block, &devices)?),
+            _ => None,
+        };
         Some(Superblock {
             volume,
             device: DeviceId(device),
@@ -316,10 +356,11 @@ impl Superblock {
             seals: std::array::from_fn(|index| get_u64(block, SEALS_AT + index * 8)),
             given_up_commit: get_u64(block, GIVEN_UP_AT),
             geometry: Geometry {
-                devices: (0..count).map(|index| Bytes(get_u64(block, SIZES_AT + index * 8))).collect(),
+                devices,
                 arrangement: get_arrangement(block)?,
                 spare: get_u32(block, 84),
                 block: Bytes(u64::from(get_u32(block, BLOCK_AT))),
+                displaced,
             },
             notes: String::from_utf8(block[NOTES_AT..NOTES_AT + notes].to_vec()).ok()?,
         })
@@ -343,6 +384,10 @@ impl fmt::Display for Superblock {
         writeln!(f, "spare extents: {}", self.geometry.spare)?;
         if self.geometry.block > Bytes::ZERO {
             writeln!(f, "blocks of an extent: {}", self.geometry.block)?;
+        }
+        if let Some(Displaced { device, home, bytes, at, volume, .. }) = self.geometry.displaced {
+            writeln!(f, "taken over with data: {volume} of device {}", device.0)?;
+            writeln!(f, "displaced: the first {bytes} of them, to device {} at {at}", home.0)?;
         }
         let gone = (0..32).filter(|device| self.gone >> device & 1 == 1).map(|device: u32| device.to_string());
         let gone: Vec<String> = gone.collect();
@@ -376,6 +421,7 @@ mod tests {
                 arrangement,
                 spare: 5,
                 block: Bytes::ZERO,
+                displaced: None,
             },
             notes: notes.to_string(),
         }
@@ -420,7 +466,7 @@ mod tests {
         let geometry = Geometry { block: Bytes::kib(4), ..whole.geometry.clone() };
         let in_part = Superblock { geometry, ..whole.clone() };
         let mut block = in_part.encode();
-        assert_eq!(get_u32(&block, 16), VERSION);
+        assert_eq!(get_u32(&block, 16), VERSION_OF_PARTS);
         assert_eq!(Superblock::decode(&block), Ok(in_part.clone()));
         let differences = whole.geometry.differences(&in_part.geometry);
         assert_eq!(differences, ["placement.fill is extent in the design and part or auto on the device"]);
@@ -428,6 +474,36 @@ mod tests {
         put_u32(&mut block, 16, VERSION_OF_WHOLE_EXTENTS);
         seal(&mut block, Kind::Superblock, in_part.volume);
         assert_eq!(Superblock::decode(&block), Err(Unreadable::Damaged));
+    }
+
+    #[test]
+    fn a_device_that_had_data_is_of_a_version_of_its_own_with_extents_of_any_kind() {
+        let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
+        let plain = sample(Arrangement::Caching(pair), "");
+        let displaced = Displaced {
+            device: DeviceId(1),
+            home: DeviceId(0),
+            metadata: Bytes::mib(1),
+            bytes: Bytes::mib(3),
+            at: Bytes::mib(20),
+            volume: Bytes::gib(3) - Bytes::kib(64),
+            used: Bytes::gib(3) + Bytes::mib(1) + Bytes(BLOCK),
+        };
+        for unit in [Bytes::ZERO, Bytes::kib(4)] {
+            let geometry = Geometry { displaced: Some(displaced), block: unit, ..plain.geometry.clone() };
+            let block = Superblock { geometry, ..plain.clone() };
+            let encoded = block.encode();
+            assert_eq!(get_u32(&encoded, 16), 4);
+            assert_eq!(Superblock::decode(&encoded), Ok(block.clone()));
+            assert!(
+                plain.geometry.differences(&block.geometry).iter().any(|line| line.contains("taken over with data"))
+            );
+            // Numbers that contradict each other are damage.
+            let mut forged = encoded.clone();
+            put_u64(&mut forged, DISPLACED_AT + 16, Bytes::mib(1).0);
+            seal(&mut forged, Kind::Superblock, block.volume);
+            assert_eq!(Superblock::decode(&forged), Err(Unreadable::Damaged));
+        }
     }
 
     #[test]

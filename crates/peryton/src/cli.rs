@@ -14,8 +14,8 @@ use crate::{
     failure::Failure,
     output, terminal,
     verbs::{
-        calibrate, check, clean, completions, detach, devices, dump, events, format, health, init, keys, man, readmit,
-        repair, schema, serve, set, sim, status, supervise, sweep, top, trace, ublk,
+        adopt, calibrate, check, clean, completions, detach, devices, dump, events, format, health, init, keys, man,
+        readmit, repair, schema, serve, set, sim, status, supervise, sweep, top, trace, ublk,
     },
 };
 
@@ -70,6 +70,8 @@ pub enum Verb {
     Lifetime(lifetime::Args),
     /// Format the devices of a design as a volume
     Format(format::Args),
+    /// Take over a disk that has data: it keeps them and gains a cache
+    Adopt(adopt::Args),
     /// Serve a volume as a block device: over NBD, or of this machine (--ublk)
     Serve(serve::Args),
     /// Serve a volume as a block device of this machine, and start the server again when it ends unexpectedly
@@ -208,6 +210,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Repair(args) => repair::run(&args),
         Verb::Readmit(args) => readmit::run(&args),
         Verb::Dump(args) => dump::run(&args),
+        Verb::Adopt(args) => adopt::run(&args),
         Verb::Detach(args) => detach::run(&args),
         Verb::Status(args) => status::run(&args),
         Verb::Top(args) => top::run(&args),

@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, io, process::ExitCode};
 
-use peryton_drive::{MakeError, OfflineError, ServeError, control::ControlError};
+use peryton_drive::{AdoptionError, MakeError, OfflineError, ServeError, control::ControlError};
 use peryton_sim::{DesignError, MiniatureError, SimError, SweepError, TableError};
 use peryton_trace::{SynthError, TraceError};
 
@@ -94,6 +94,15 @@ impl From<MakeError> for Failure {
     fn from(error: MakeError) -> Failure {
         match error {
             MakeError::System { .. } | MakeError::Other(_) => Failure::failed(error),
+            _ => Failure::bad_input(error),
+        }
+    }
+}
+
+impl From<AdoptionError> for Failure {
+    fn from(error: AdoptionError) -> Failure {
+        match error {
+            AdoptionError::Failed(_) | AdoptionError::System(_) => Failure::failed(error),
             _ => Failure::bad_input(error),
         }
     }

@@ -43,6 +43,8 @@ pub struct NewDesign<'a> {
     pub slow: &'a Path,
     /// What they are for.
     pub mode: Mode,
+    /// The verb that writes it.
+    pub by: &'static str,
     /// Where writes go; `None`: back, or the placement is no cache.
     pub write: Option<Write>,
 }
@@ -83,9 +85,10 @@ impl NewDesign<'_> {
     /// The text of the design.
     pub fn text(&self, linux: &Linux) -> Result<String, Failure> {
         let devices = [("fast", named(self.fast, linux)?), ("slow", named(self.slow, linux)?)];
-        let mut text = String::from(
-            "# A volume on two devices, written by `peryton format`. `peryton keys` lists every key, with its default and whether it may\n\
+        let mut text = format!(
+            "# A volume on two devices, written by `peryton {}`. `peryton keys` lists every key, with its default and whether it may\n\
              # change while the volume is served (`peryton set`). The mode and the extents stay as they were when the volume was formatted.\n",
+            self.by
         );
         for (name, named) in &devices {
             text.push_str(&format!("\n[devices.{name}]\n"));
@@ -190,7 +193,8 @@ mod tests {
             (Mode::Partitioned, None),
             (Mode::Logging, None),
         ] {
-            let text = NewDesign { fast: &fast, slow: &slow, mode, write }.text(&Linux::default()).unwrap();
+            let text =
+                NewDesign { fast: &fast, slow: &slow, mode, write, by: "format" }.text(&Linux::default()).unwrap();
             assert!(text.lines().all(|line| line.len() <= 140), "{text}");
             let is_offer = |line: &&str| line.starts_with("# ") && line.contains(" = ");
             let offers = text.lines().filter(is_offer).count();
@@ -221,7 +225,7 @@ mod tests {
     #[test]
     fn a_device_that_is_not_there_is_named() {
         let none = Path::new("/dev/none-of-that-name");
-        let design = NewDesign { fast: none, slow: none, mode: Mode::Caching, write: None };
+        let design = NewDesign { fast: none, slow: none, mode: Mode::Caching, write: None, by: "format" };
         let error = format!("{:?}", design.text(&Linux::default()).unwrap_err());
         assert!(error.contains("/dev/none-of-that-name") && error.contains("is there"), "{error}");
     }

@@ -185,7 +185,16 @@ fn copy(from: &Path, to: &Path) {
 
 /// What may be said when the operation is run again because it failed, or was killed, though it had done everything.
 fn is_done(error: &str) -> bool {
-    ["was not given up", "was detached", "is not missing"].iter().any(|part| error.contains(part))
+    [
+        "was not given up",
+        "was detached",
+        "is not missing",
+        "is not part of a Peryton volume",
+        "nothing to undo",
+        "is taken over: peryton detach",
+    ]
+    .iter()
+    .any(|part| error.contains(part))
 }
 
 /// Runs an operation at every N, failing and killed. Returns how many points there were.
@@ -312,6 +321,70 @@ fn every_write_of_replace_may_fail() {
         model.check(work, case);
     });
     report("replace", points, 60);
+}
+
+/// A disk with data, and an empty fast device.
+fn disk_with_data(folder: &Path) -> Model {
+    const MIB: usize = 1 << 20;
+    let blocks = 12 * MIB / BLOCK;
+    let bytes: Vec<u8> = (0..blocks as u64).flat_map(|block| content(written(1, block))).collect();
+    fs::write(folder.join("large.img"), bytes).unwrap();
+    fs::File::create(folder.join("small.img")).unwrap().set_len(16 << 20).unwrap();
+    Model::all(|block| written(1, block), blocks as u64)
+}
+
+const ADOPT: [&str; 6] = ["adopt", "v.toml", "--slow", "large.img", "--fast", "small.img"];
+
+#[test]
+fn every_write_of_adopt_may_fail() {
+    let base = folder();
+    let model = disk_with_data(base.path());
+    let before = fs::read(base.path().join("large.img")).unwrap();
+    let undo = [&ADOPT[..], &["--undo"]].concat();
+    let points = every(base.path(), &ADOPT, &ADOPT, |work, case| model.check(work, case));
+    let points = points
+        + every(base.path(), &ADOPT, &undo, |work, case| {
+            let done = peryton(work, &undo);
+            let is_as_it_was = fs::read(work.join("large.img")).unwrap() == before;
+            let is_adopted = done.err.contains("is taken over: peryton detach");
+            assert!(is_as_it_was != is_adopted, "{case}: {}", done.err);
+            if is_adopted {
+                model.check(work, case);
+            }
+        });
+    report("adopt", points, 160);
+}
+
+#[test]
+fn every_write_of_giving_back_may_fail() {
+    let base = folder();
+    let mut model = disk_with_data(base.path());
+    peryton(base.path(), &ADOPT).ok();
+    // The copies of the folder have devices of their own.
+    let design = fs::read_to_string(base.path().join("v.toml")).unwrap();
+    let here = format!("{}/", fs::canonicalize(base.path()).unwrap().display());
+    assert!(design.contains(&here), "{design}");
+    fs::write(base.path().join("v.toml"), design.replace(&here, "")).unwrap();
+    let mut child = command(base.path(), &["serve", "v.toml"]).spawn().unwrap();
+    let mut client = served(base.path(), &mut child).expect("it is served");
+    for block in (0..model.0.len() as u64).filter(|block| block % 50 < 3) {
+        client.write(block * BLOCK as u64, &content(written(2, block)), false).unwrap();
+        model.0.insert(block, (vec![written(2, block)], false));
+    }
+    client.flush().unwrap();
+    drop(client);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let points = every(base.path(), &["detach", "v.toml"], &["detach", "v.toml"], |work, case| {
+        let done = peryton(work, &["detach", "v.toml"]);
+        assert!(is_done(&done.err), "{case}: {}", done.err);
+        let bytes = fs::read(work.join("large.img")).unwrap();
+        for (block, (may_be, _)) in &model.0 {
+            let found = &bytes[*block as usize * BLOCK..][..BLOCK];
+            assert!(found == content(may_be[0]), "{case}: block {block} is {}", found[0]);
+        }
+    });
+    report("giving back", points, 100);
 }
 
 /// A volume whose fast device was given up while it was served.

@@ -75,6 +75,7 @@ INSTEAD = [
     (r"^cargo run --release -- ", "peryton "),
     (r"/dev/nvme0n1\b", "fast.img"),
     (r"/dev/sdb\b", "slow.img"),
+    (r"/dev/sdc\b", "full.img"),
     (r"--peryton target/(release|quick)/peryton\b", f"--peryton {PERYTON}"),
     (r"(^|\s)(scripts/\S+\.py)\b", rf"\1{REPOSITORY}/\2"),
     (r"/etc/peryton/", ""),
@@ -109,6 +110,7 @@ GIVEN = {
     "random-writes.toml": "cp examples/workloads/smoke.toml random-writes.toml",
     "fast.img": "truncate -s 64M fast.img",
     "slow.img": "truncate -s 320M slow.img",
+    "full.img": "seq 9999 > full.img && truncate -s 64M full.img",
 }
 # A design whose devices are two small files.
 A_VOLUME = (

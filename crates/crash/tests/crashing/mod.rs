@@ -7,8 +7,7 @@ mod runs;
 
 use std::ops::{Deref, DerefMut, Range};
 
-use disks::Disk;
-pub use disks::{Disks, Interrupted, flip, forge};
+pub use disks::{Disk, Disks, Interrupted, flip, forge};
 pub use runs::{Sum, run};
 
 use peryton_crash::{Disks as FakeDisks, Driver, Effect, Pending};

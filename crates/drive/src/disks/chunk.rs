@@ -29,6 +29,8 @@ pub(super) enum Chunk {
     None,
     /// A flush.
     Flush,
+    /// A flush of the device that has what is displaced of this one ([`divided`](super::divided)).
+    FlushHome,
     /// Goes directly to the device. `advances`: how many bytes of the operation it finishes (a discard skips the
     /// edges).
     Direct { ask: Ask, at: u64, len: u64, advances: u64 },
@@ -93,7 +95,7 @@ impl Chunk {
     #[inline]
     pub(super) fn ask(&self) -> Ask {
         match *self {
-            Chunk::None | Chunk::Flush => Ask::Sync,
+            Chunk::None | Chunk::Flush | Chunk::FlushHome => Ask::Sync,
             Chunk::Direct { ask, .. } => ask,
             Chunk::Bounced { stage: Stage::Write, .. } => Ask::Write,
             Chunk::Bounced { .. } => Ask::Read,
@@ -104,7 +106,7 @@ impl Chunk {
     #[inline]
     pub(super) fn advances(&self) -> u64 {
         match *self {
-            Chunk::None | Chunk::Flush => 0,
+            Chunk::None | Chunk::Flush | Chunk::FlushHome => 0,
             Chunk::Direct { advances, .. } => advances,
             Chunk::Bounced { begin, end, .. } => end - begin,
         }
@@ -132,7 +134,7 @@ impl Chunk {
     #[inline]
     pub(super) fn changes(&self) -> Option<(u64, u64)> {
         match *self {
-            Chunk::None | Chunk::Flush | Chunk::Direct { ask: Ask::Read | Ask::Sync, .. } => None,
+            Chunk::None | Chunk::Flush | Chunk::FlushHome | Chunk::Direct { ask: Ask::Read | Ask::Sync, .. } => None,
             Chunk::Direct { at, len, .. } => Some((at, at + len)),
             Chunk::Bounced { stage: Stage::Read, .. } => None,
             Chunk::Bounced { from, to, .. } => Some((from, to)),

@@ -60,7 +60,7 @@ impl Disks {
             return self.finish(slot, Ok(()));
         }
         let operation = job.operation;
-        self.vanished |= u32::from(vanished) << device;
+        self.vanished |= u32::from(vanished) << self.asked(slot).index();
         if is_flush {
             self.doubts[device] = Doubt::Lasting;
         }

@@ -7,6 +7,7 @@
 //! no other chunk may write its blocks, because the write-back would undo that.
 
 mod chunk;
+mod divided;
 mod failing;
 pub(crate) mod fault;
 mod health;
@@ -23,6 +24,7 @@ use peryton_units::Nanos;
 
 use self::{
     chunk::{Chunk, Stage},
+    divided::Divided,
     fault::{Effect, Faults},
     locks::{Locks, Range},
     outage::Outages,
@@ -127,6 +129,8 @@ pub(crate) struct Disks {
     short: VecDeque<u32>,
     faults: Faults,
     outages: Outages,
+    /// The device that had data before, if one had.
+    divided: Option<Divided>,
     now: Nanos,
     /// Commands for the kernel that have not been taken yet.
     pub(crate) raw: Vec<Raw>,
@@ -155,6 +159,7 @@ impl Disks {
             rests: Rests::new(abilities.len()),
             faults: Faults::default(),
             outages: Outages::new(abilities.len())?,
+            divided: None,
             abilities,
             jobs: Vec::new(),
             free: Vec::new(),
@@ -242,7 +247,7 @@ impl Disks {
     pub(crate) fn device_that_failed(&self, slot: u32, result: i32) -> Option<DeviceId> {
         let job = self.jobs[slot as usize].as_ref().expect("the kernel answers what it was asked");
         let transfers = matches!(job.chunk.ask(), Ask::Read | Ask::Write);
-        (result < 0 || result == 0 && transfers).then_some(job.operation.device)
+        (result < 0 || result == 0 && transfers).then(|| self.asked(slot))
     }
 
     /// Handles the kernel's answer: the number of bytes transferred, or a negative error number.
@@ -341,7 +346,12 @@ impl Disks {
             self.unreported &= !(1 << device);
             return self.give_up(slot, operation, "a flush before this one failed".to_owned());
         }
-        match self.faults.effect(&operation) {
+        let own = self.faults.effect(&operation);
+        let effect = if own.is_none() { self.effect_at_home(&operation) } else { own };
+        if own.is_none() && effect == Some(Effect::Gone) {
+            return self.home_vanished(slot, operation);
+        }
+        match effect {
             // These two take effect when the command is issued to the kernel.
             None | Some(Effect::Outage | Effect::Full) => self.next_chunk(slot),
             Some(Effect::Fail) => {
@@ -419,6 +429,10 @@ impl Disks {
                 return self.issue(slot);
             }
         }
+        if job.chunk == Chunk::Flush && self.has_home_to_flush(slot) {
+            return self.flush_home(slot);
+        }
+        let job = self.jobs[slot as usize].as_mut().expect("a job that is stepped exists");
         job.done += job.chunk.advances();
         if job.done >= job.operation.len {
             return self.finish(slot, Ok(()));
@@ -429,11 +443,8 @@ impl Disks {
     /// Plans the next chunk of a job and starts it unless it must wait.
     fn next_chunk(&mut self, slot: u32) {
         self.end_chunk(slot);
+        let Some(chunk) = self.plan(slot) else { return self.finish(slot, Ok(())) };
         let job = self.jobs[slot as usize].as_mut().expect("a job that goes on exists");
-        let ability = &self.abilities[job.operation.device.index()];
-        let Some(chunk) = Chunk::plan(&job.operation, job.done, ability, job.memory_at(job.done, &self.zeros)) else {
-            return self.finish(slot, Ok(()));
-        };
         job.chunk = chunk;
         job.moved = 0;
         self.numbers += 1;
@@ -540,7 +551,8 @@ impl Disks {
         }
         let job = self.jobs[slot as usize].as_ref().expect("a job that is issued exists");
         let (ask, at, len, memory) = job.raw(&self.bounces, &self.zeros);
-        self.raw.push(Raw { slot, device: job.operation.device, ask, at, len, memory });
+        let Some((device, at)) = self.target(slot, at) else { return self.failed(slot, libc::ENODATA) };
+        self.raw.push(Raw { slot, device, ask, at, len, memory });
     }
 }
 
@@ -557,7 +569,7 @@ impl Job {
     #[inline]
     fn raw(&self, bounces: &Arena, zeros: &Arena) -> (Ask, u64, u64, Memory) {
         let (at, len, memory) = match self.chunk {
-            Chunk::None | Chunk::Flush => (0, 0, Memory::NONE),
+            Chunk::None | Chunk::Flush | Chunk::FlushHome => (0, 0, Memory::NONE),
             Chunk::Direct { at, len, .. } => (at, len, self.memory_at(self.done, zeros)),
             Chunk::Bounced { from, to, block, stage, .. } => {
                 let start = u64::from(self.bounce.expect("a bounced chunk in flight has a buffer")) * BOUNCE;

@@ -15,7 +15,7 @@ use std::{collections::VecDeque, io};
 use peryton_engine::{DeviceId, IoId};
 use peryton_units::Nanos;
 
-use super::{ATTEMPTS, Ask, Chunk, Disks, Job};
+use super::{ATTEMPTS, Ask, Disks, Job};
 use crate::{
     arena::{Arena, PAGE},
     backend::{Action, Operation},
@@ -282,9 +282,8 @@ impl Disks {
         let Some(job) = self.jobs[slot as usize].as_mut() else { return };
         job.interruptions = 0;
         if job.chunk.bounces() {
-            let ability = &self.abilities[job.operation.device.index()];
-            let memory = job.memory_at(job.done, &self.zeros);
-            job.chunk = Chunk::plan(&job.operation, job.done, ability, memory).expect("it was planned before");
+            let chunk = self.plan(slot).expect("it was planned before");
+            self.jobs[slot as usize].as_mut().expect("it goes on").chunk = chunk;
             return self.begin_if_free(slot);
         }
         self.issue(slot);

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{Handle, Server, cleaning, say::Kind, warmth};
 use crate::{
     disks::fault::{Effect, Fault, LONGEST_LAG_US},
+    division,
     events::What,
     figures::DeviceState,
     line_log::LineLog,
@@ -109,7 +110,7 @@ impl Server {
                         "state": state.name(),
                         "path": device.path,
                         "size": device.size,
-                        "used": engine.device_bytes()[index],
+                        "used": device.used(engine.device_bytes()[index]),
                         "direct": device.is_direct,
                         "errors": health.errors,
                         "retries": health.retries,
@@ -132,6 +133,7 @@ impl Server {
             "in_doubt": engine.is_in_doubt(),
             "stopped": engine.has_stopped(),
             "lost": ranges(&losses),
+            "displaced": division::told(&self.about.devices, &self.about.names),
             "log_age_s": engine.log_age(self.now).map(|age| age.0 as f64 / 1e9),
             "size": engine.volume_size(),
             "volume": format!("{:032x}", opened.volume.0),

@@ -42,6 +42,7 @@ impl Server {
             let (bit, device) = (1 << index, self.about.names[index].clone());
             if gone & bit & !self.outages.ended != 0 {
                 self.volume.backend.end_waiting(DeviceId(index as u8));
+                self.volume.backend.lose_home(DeviceId(index as u8));
             }
             if now & bit & !self.outages.reported & !gone != 0
                 && let Some(outage) = self.volume.backend.outage(index)

@@ -70,6 +70,7 @@ fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<
         move_buffer_bytes,
         identity: None,
         fencing: Fencing::default(),
+        displaced: None,
         keeps: None,
     });
     drive.placed.begin(&mut drive.io);

@@ -1,13 +1,16 @@
 //! A drive: a placement and its I/O state. The order of the steps in each call is here, once for all placements.
 
-use peryton_format::takeover::{Label, MOST_DEVICES, Record};
+use peryton_format::{
+    displaced::Displaced,
+    takeover::{Label, MOST_DEVICES, Record},
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config,
     api::error::{DeviceError, DriverError, RequestError, TuningError},
-    api::location::Location,
+    api::location::{Location, Losses},
     api::stats::Stats,
     api::verification::Verification,
     io::{Io, Purpose, Step as _},
@@ -30,11 +33,29 @@ pub(crate) struct Drive<P: PlacementOps> {
     /// The state of the superblocks; a simulated drive has none.
     pub(crate) identity: Option<Identity>,
     pub(crate) fencing: Fencing,
+    /// How the slow device is divided, if it had data before it became part of the volume.
+    pub(crate) displaced: Option<Displaced>,
     /// Set if records for the next process are handed out: the fenced devices, as they were handed out last.
     pub(crate) keeps: Option<u32>,
 }
 
 impl<P: PlacementOps> Drive<P> {
+    /// The lost data. What is displaced to a device that is gone is lost, and the map does not say so.
+    pub(crate) fn losses(&self, most: usize) -> Losses {
+        let gone = |displaced: &Displaced| displaced.is_elsewhere() && self.io.is_fenced(displaced.home);
+        let Some(displaced) = self.displaced.filter(gone) else { return self.placed.losses(&self.io, most) };
+        let all = self.placed.losses(&self.io, usize::MAX);
+        let mut losses = Losses::default();
+        losses.add(0, displaced.bytes.0, most);
+        for range in all.ranges {
+            let from = range.start.max(displaced.bytes);
+            if from < range.end {
+                losses.add(from.0, range.end.0, most);
+            }
+        }
+        losses
+    }
+
     /// Takes a request of the host. Appends commands to `out`.
     #[inline]
     pub(crate) fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {

@@ -12,6 +12,7 @@
 
 use peryton_format::{
     block::BLOCK,
+    displaced::Displaced,
     mutation::{self, Mutation},
 };
 use peryton_units::{Bytes, Nanos};
@@ -71,7 +72,9 @@ impl<P: PlacementOps> Drive<P> {
         self.fencing.left.clear();
         self.fencing.retry_at = Nanos::ZERO;
         let lost = self.placed.fence(&mut self.io, now, device, out);
-        self.io.owes_error |= lost;
+        // The map does not say what is displaced to the device, and some of that may have been answered and not flushed.
+        let loses_displaced = |displaced: &Displaced| displaced.is_elsewhere() && displaced.home == device;
+        self.io.owes_error |= lost || self.displaced.as_ref().is_some_and(loses_displaced);
         self.go_on_fencing(now, out);
     }
 

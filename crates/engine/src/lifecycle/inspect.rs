@@ -7,6 +7,7 @@ use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
     blocks::Masks,
     checkpoint::{self, CheckpointHeader},
+    displaced::Displaced,
     entry::MapEntry,
     journal::JournalRing,
     layout::MetadataLayout,
@@ -29,7 +30,6 @@ use crate::{
     lifecycle::sizes::{Laid, lay_out},
     lifecycle::volume::open,
     log::{LogDrive, LogReport},
-    placement::PlacementOps,
 };
 
 /// A writable copy of devices in memory: a read returns what was written to the copy, or else the devices' content.
@@ -80,6 +80,10 @@ impl Storage for Overlay<'_> {
 
     fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
         self.beneath.left_in_memory(volume)
+    }
+
+    fn displaced(&self) -> Option<Displaced> {
+        self.beneath.displaced()
     }
 }
 
@@ -197,6 +201,17 @@ pub struct CommitReport {
     pub updates: Vec<MapRow>,
 }
 
+/// Where the first part of a volume lies whose slow device had data before. Offset and length are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DisplacedReport {
+    /// The index of the device.
+    pub home: usize,
+    /// The length of that part.
+    pub bytes: u64,
+    /// Its offset on the device.
+    pub at: u64,
+}
+
 /// The most lost ranges that are listed.
 const MOST_LOST: usize = 4096;
 
@@ -243,6 +258,9 @@ impl Lost {
 pub struct Inspection {
     /// The metadata of each device.
     pub devices: Vec<DeviceReport>,
+    /// Where the first part of the volume lies, if the slow device had data before it became part of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub displaced: Option<DisplacedReport>,
     /// What opening would find, or why the volume cannot be opened.
     #[serde(skip)]
     pub opened: Result<Opened, OpenError>,
@@ -343,13 +361,18 @@ pub(crate) fn inspect(
     }
     let opened = open(config, &mut Overlay::new(storage), Trust::Nobody, without);
     let lost = match &opened {
-        Ok((drive, _)) => with_drive!(drive, drive => drive.placed.losses(&drive.io, MOST_LOST)),
+        Ok((drive, _)) => with_drive!(drive, drive => drive.losses(MOST_LOST)),
         Err(_) => Losses::default(),
     };
+    let displaced = storage.displaced().map(|displaced| DisplacedReport {
+        home: displaced.home.index(),
+        bytes: displaced.bytes.0,
+        at: displaced.at.0,
+    });
     let opened = opened.map(|(_, opened)| opened);
     let (findings, verdict) = judge(&devices, &opened, &lost);
     let lost = Lost::of(&lost);
-    Ok(Inspection { devices, opened, lost, findings, verdict, commits, log, map })
+    Ok(Inspection { devices, displaced, opened, lost, findings, verdict, commits, log, map })
 }
 
 /// Inspects checkpoints and journals.

@@ -1,6 +1,7 @@
-//! The lifecycle of a volume: format, open, recover, close, inspect, repair, replace, detach; the fencing of a device;
+//! The lifecycle of a volume: format, open, recover, close, inspect, repair, replace, detach, take over a disk that has data; the fencing of a device;
 //! and the drive that serves requests while the volume is open.
 
+pub mod adoption;
 pub(crate) mod any;
 mod drive;
 mod fencing;
@@ -21,7 +22,8 @@ pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
 pub(crate) use volume::{format, open, reopen};
 
 pub use inspect::{
-    CheckpointReport, CommitReport, DeviceReport, Inspection, Lost, Overlay, SnapshotReport, SuperblockReport, Verdict,
+    CheckpointReport, CommitReport, DeviceReport, DisplacedReport, Inspection, Lost, Overlay, SnapshotReport,
+    SuperblockReport, Verdict,
 };
 pub use offline::Detached;
 pub use readmit::Readmitted;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use peryton_format::{
+    displaced::Displaced,
     storage::Storage,
     superblock::{VolumeId, VolumeState},
     takeover::Found,
@@ -181,6 +182,10 @@ impl Storage for Noting<'_> {
 
     fn forget_memory(&mut self, volume: VolumeId) {
         self.beneath.forget_memory(volume);
+    }
+
+    fn displaced(&self) -> Option<Displaced> {
+        self.beneath.displaced()
     }
 }
 

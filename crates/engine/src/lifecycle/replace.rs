@@ -38,6 +38,12 @@ pub(crate) fn can_replace(
     if accept_loss {
         return Ok(());
     }
+    // The map does not know of displaced data.
+    if let Some(displaced) =
+        storage.displaced().filter(|displaced| displaced.is_elsewhere() && displaced.home == device)
+    {
+        return Err(ReplaceError::Zeros { device: device.index(), bytes: displaced.bytes });
+    }
     match &config.placement {
         Placement::Logging(pair) if pair.log == device => Err(ReplaceError::Older { device: device.index() }),
         Placement::Logging(_) | Placement::Linear { .. } | Placement::Single { .. } => {

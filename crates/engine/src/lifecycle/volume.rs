@@ -7,6 +7,7 @@
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
     copies::{self, FoundSuperblock, NoSuperblock},
+    displaced::Displaced,
     geometry::{Arrangement, Geometry, MOST_DEVICES},
     mutation::{self, Mutation},
     storage::Storage,
@@ -48,7 +49,7 @@ pub(super) fn read_superblock(
 }
 
 /// The number of bytes that the volume uses of its device, if the sizes in the superblock are possible.
-fn used_by(superblock: &Superblock) -> Option<Bytes> {
+pub(super) fn used_by(superblock: &Superblock) -> Option<Bytes> {
     let config = Config {
         devices: superblock.geometry.devices.clone(),
         placement: Placement::from(&superblock.geometry.arrangement),
@@ -104,9 +105,15 @@ pub(super) fn open_or_mend(
     if blocks.is_empty() {
         return Err(OpenError::NothingLeft { device: 0 });
     }
-    let newest = agree(&left, &blocks, &config)?;
+    let displaced = storage.displaced();
+    let newest = agree(&left, &blocks, &config, displaced)?;
     let mut drive = AnyDrive::new(config, Some(newest.geometry.spare))?;
     let mut opened = with_drive!(&mut drive, drive => {
+        if let Some(displaced) = displaced {
+            // The last extent may go on past the end of what was taken over.
+            drive.volume_size = drive.volume_size.min(displaced.volume);
+            drive.displaced = Some(displaced);
+        }
         if names_damage {
             drive.placed.name_damage();
         }
@@ -142,7 +149,12 @@ pub(crate) fn reopen<P: PlacementOps>(
 
 /// Checks that the devices are all the devices of one volume, and of the same generation. Returns the newest
 /// superblock.
-fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result<Superblock, OpenError> {
+fn agree(
+    devices: &[DeviceId],
+    blocks: &[Superblock],
+    config: &Config,
+    displaced: Option<Displaced>,
+) -> Result<Superblock, OpenError> {
     let named = || devices.iter().map(|device| device.index()).zip(blocks);
     let newest = blocks
         .iter()
@@ -162,6 +174,7 @@ fn agree(devices: &[DeviceId], blocks: &[Superblock], config: &Config) -> Result
         arrangement: Arrangement::from(&config.placement),
         spare: newest.geometry.spare,
         block: config.placement.block(config.tuning.fill),
+        displaced,
     };
     let differences = design.differences(&newest.geometry);
     if !differences.is_empty() {
@@ -242,7 +255,7 @@ impl<P: PlacementOps> Drive<P> {
             gone: 0,
             given_up: [0; MOST_DEVICES],
             given_up_commit: 0,
-            geometry: self.geometry(),
+            geometry: Geometry { displaced: storage.displaced(), ..self.geometry() },
             notes: new.notes,
         };
         self.placed.format(&self.io, storage, volume).map_err(failed)?;
@@ -415,11 +428,14 @@ impl<P: PlacementOps> Drive<P> {
             arrangement: Arrangement::from(&self.placement),
             spare: self.placed.spare(),
             block: self.placement.block(self.io.tuning.fill),
+            displaced: None,
         }
     }
 
     pub(super) fn fingerprint(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> u64 {
-        let data = (self.placed.data_at(device), self.device_bytes[device.index()] - Bytes(BLOCK));
-        copies::fingerprint(storage, device, data, volume)
+        // Displaced data may have been lost with the device that had them, which is no reason to take this one for another.
+        let displaced = storage.displaced().filter(|displaced| displaced.device == device);
+        let from = displaced.map_or(self.placed.data_at(device), |displaced| displaced.range().1);
+        copies::fingerprint(storage, device, (from, self.device_bytes[device.index()] - Bytes(BLOCK)), volume)
     }
 }

@@ -2,6 +2,7 @@
 
 use peryton_drive::VolumeSpec;
 use peryton_engine::{Inspection, OpenError, Opened, Placement, Verdict};
+use peryton_units::Bytes;
 use serde_json::{Value, json};
 
 use crate::{failure::Failure, output, volume};
@@ -88,6 +89,13 @@ fn text(spec: &VolumeSpec, found: &Inspection) -> String {
             _ => format!("{mapped} extents mapped, {dirty} dirty, {lost} lost"),
         };
         text.push_str(&format!("volume {volume:032x}, opened {times} times: {holds}\n"));
+    }
+    if let Some(displaced) = &found.displaced {
+        let (bytes, at) = (Bytes(displaced.bytes), Bytes(displaced.at));
+        let home = spec.devices.get(displaced.home).map_or("?", |device| device.name.as_str());
+        text.push_str(&format!(
+            "taken over with data: the first {bytes} of the volume lie on device '{home}', at {at}\n"
+        ));
     }
     for finding in &found.findings {
         text.push_str(&format!("  {}\n", spec.with_names(finding)));

@@ -1,6 +1,7 @@
 //! `peryton detach`: writes everything back to one device, so that it can be used alone.
 
 use indicatif::ProgressStyle;
+use peryton_drive::Alone;
 use peryton_engine::Placement;
 use serde_json::json;
 
@@ -11,7 +12,8 @@ use crate::{failure::Failure, output, terminal, volume};
 #[command(
     after_help = "Data that only the fast device has are written to the slow device; with a log, data that only the log has are \
 written to the primary. That device then holds the whole volume from the offset on that is printed: mount it with \
--o loop,offset=N, or set up a loop device there. The volume cannot be served any more."
+-o loop,offset=N, or set up a loop device there. A disk that was taken over (peryton adopt) has its data at their old places \
+again. The volume cannot be served any more. If detach is ended early, run it again."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -32,7 +34,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         bar.set_position(bar.length().unwrap_or(0) - left);
     });
     bar.finish_and_clear();
-    let detached = detached.map_err(Failure::failed)?;
+    let Alone { detached, given_back, resumed } = detached.map_err(Failure::failed)?;
     let at = &spec.devices[detached.device.index()];
     if args.json {
         return output::print_json(&json!({
@@ -41,9 +43,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "offset": detached.at.0,
             "length": detached.len.0,
             "extents_written_back": detached.written_back,
+            "given_back": given_back,
         }));
     }
     let path = at.path.display();
+    if given_back {
+        let how = if resumed { "what was begun before is done: " } else { "" };
+        return output::print(&format!(
+            "{how}device '{}' ({path}) stands alone, as it was before it was taken over: {} with what was written since, {} extents written back\n",
+            at.name, detached.len, detached.written_back
+        ));
+    }
     let unit = if matches!(spec.config.placement, Placement::Logging(_)) { "blocks" } else { "extents" };
     output::print(&format!(
         "device '{}' ({path}) stands alone: {} from offset {} on, {} {unit} written back\nmount -o loop,offset={} {path} DIR\n",

@@ -67,7 +67,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.write.is_some() && args.mode != Mode::Caching {
         return Err(Failure::bad_input("--write is for a cache: leave it out, or give --mode caching"));
     }
-    let new = NewDesign { fast, slow, mode: args.mode, write: args.write };
+    let new = NewDesign { fast, slow, mode: args.mode, write: args.write, by: "format" };
     let (spec, made) = format_new(&design, &new, args.force)?;
     report(args, &spec, &made, Some(&design))
 }

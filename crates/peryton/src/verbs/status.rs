@@ -280,6 +280,14 @@ fn shown(status: &Value) -> String {
     }
     lines.extend(drives(status));
     lines.extend(energy(&status["energy"]));
+    let displaced = &status["displaced"];
+    if displaced["elsewhere"] == true {
+        lines.push(format!(
+            "taken over with data: '{}' has the only copy of the first {} of the volume",
+            text(&displaced["device"]),
+            bytes(&displaced["bytes"])
+        ));
+    }
     let settings: Vec<String> = status["settings"].as_array().into_iter().flatten().map(text).collect();
     if !settings.is_empty() {
         lines.push(format!("set: {}", settings.join(", ")));

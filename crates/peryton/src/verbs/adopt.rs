@@ -1,0 +1,228 @@
+//! `peryton adopt`: takes over a disk that has data. It keeps them, and gains a cache.
+
+use std::{
+    fs::{self, File},
+    io::Write as _,
+    path::{Path, PathBuf},
+};
+
+use peryton_drive::{Adopted, Adopting, Linux, VolumeSpec};
+use peryton_engine::adoption::Home;
+use peryton_sim::DesignText;
+use serde_json::{Value, json};
+
+use crate::{
+    at_risk::at_risk,
+    failure::Failure,
+    new_design::{Mode, NewDesign, Write},
+    output, terminal,
+    volume::{InPlace, Purpose},
+};
+
+/// Options of `peryton adopt`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The volume has the data of the disk at the same offsets, so what was mounted from the disk is mounted from the \
+volume. The first MiBs of the disk move, to make room for metadata; what is on the disk alone cannot be mounted then. If adopt is \
+ended early, run the same again, or with --undo. peryton detach gives the disk back. See docs/adopting.md for what the loss of each \
+device costs."
+)]
+pub struct Args {
+    /// The design to write; it may be there from an earlier call with the same options
+    #[arg(value_name = "DESIGN.toml", default_value = "volume.toml")]
+    design: PathBuf,
+    /// The disk that has data: a whole disk, a partition, or any other block device or file
+    #[arg(long, value_name = "DEVICE")]
+    slow: PathBuf,
+    /// The fast device, which becomes the cache
+    #[arg(long, value_name = "DEVICE")]
+    fast: PathBuf,
+    /// What the two devices are for: caching or partitioned
+    #[arg(long, value_enum, default_value = "caching")]
+    mode: Mode,
+    /// Where the writes of a cache go [default: back]
+    #[arg(long, value_enum)]
+    write: Option<Write>,
+    /// Where the first MiBs of the disk move
+    #[arg(long, value_enum, default_value = "auto")]
+    home: WantedHome,
+    /// Overwrite what the fast device holds; devices in use are refused all the same
+    #[arg(long)]
+    force: bool,
+    /// Say what would be done, and what the loss of each device would cost then; write nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Make the disk as it was, if an earlier call was ended early
+    #[arg(long, conflicts_with_all = ["dry_run", "force", "home"])]
+    undo: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Where the first part of the disk moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum WantedHome {
+    /// To the end of the disk if what is on it leaves that unused, otherwise to the fast device
+    Auto,
+    /// To the end of the disk: the loss of the fast device does not lose it
+    Disk,
+    /// To the end of the fast device: its loss loses it
+    Fast,
+}
+
+/// Takes the disk over and prints the result.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.write.is_some() && args.mode != Mode::Caching {
+        return Err(Failure::bad_input("--write is for a cache: leave it out, or give --mode caching"));
+    }
+    let (path, force) = (&args.design, args.force);
+    let new = NewDesign { fast: &args.fast, slow: &args.slow, mode: args.mode, write: args.write, by: "adopt" };
+    let text = new.text(&Linux::default())?;
+    let near = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let named = DesignText::new(text.as_str(), path.display().to_string());
+    let spec = InPlace::read(named, near, &[], Purpose::Format)?.spec_to_serve()?;
+    if args.undo {
+        return undo(args, &spec);
+    }
+    let home = match args.home {
+        WantedHome::Auto => None,
+        WantedHome::Disk => Some(Home::Disk),
+        WantedHome::Fast => Some(Home::Fast),
+    };
+    let planned = peryton_drive::adopt(&spec, Adopting { home, force, dry_run: true })?;
+    if args.dry_run {
+        return report(args, &spec, &planned);
+    }
+    let is_new = write_design(path, near, &text)?;
+    let adopted = peryton_drive::adopt(&spec, Adopting { home, force, dry_run: false }).inspect_err(|error| {
+        // Once the disk may be changed, the design is needed.
+        let untouched = !matches!(error, peryton_drive::AdoptionError::Failed(_));
+        if is_new && untouched {
+            // The first error is the one to report.
+            let _ = fs::remove_file(path);
+        }
+    })?;
+    report(args, &spec, &adopted)
+}
+
+fn undo(args: &Args, spec: &VolumeSpec) -> Result<(), Failure> {
+    let changed = peryton_drive::undo_adoption(spec)?;
+    let disk = args.slow.display();
+    if args.json {
+        return output::print_json(&json!({ "path": args.slow, "restored": changed }));
+    }
+    output::print(&match changed {
+        true => format!("{disk} is as it was: its first part was copied back\n"),
+        false => format!("{disk} is as it was: nothing had been written to it\n"),
+    })
+}
+
+/// Writes the design, unless it is there with the same text. Returns whether it was written.
+fn write_design(path: &Path, near: &Path, text: &str) -> Result<bool, Failure> {
+    let failed = |error: std::io::Error| Failure::writing(&path.display().to_string(), &error);
+    let written = File::create_new(path).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    match written {
+        Ok(()) => {}
+        // It may have been cut off when an earlier call was ended.
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            let there = fs::read(path).map_err(failed)?;
+            if there == text.as_bytes() {
+                return Ok(false);
+            }
+            if !text.as_bytes().starts_with(&there) {
+                return Err(Failure::bad_input(format!(
+                    "{}: there is a file already with other content, which stays as it is: name another one for the design, as in \
+                     peryton adopt new.toml --slow ...",
+                    path.display()
+                )));
+            }
+            let mut file = File::create(path).map_err(failed)?;
+            file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(failed)?;
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    File::open(near).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    Ok(true)
+}
+
+/// What the loss of each device costs, one line each, beyond what `at_risk` says of any such design.
+fn costs(spec: &VolumeSpec, adopted: &Adopted) -> Vec<String> {
+    let mut lines = Vec::new();
+    let Adopted { displaced, size, .. } = adopted;
+    if displaced.elsewhere {
+        lines.push(format!(
+            "{}: device '{}' has the only copy of the first {} of the disk: if it fails, they are lost as well, and with them most \
+             often what says which files there are; use two drives as md RAID 1, or make what is on the disk {} smaller first, so that \
+             they can stay on it (--home disk)",
+            displaced.path.display(),
+            displaced.device,
+            displaced.bytes,
+            displaced.bytes,
+        ));
+    } else {
+        lines.push(format!(
+            "{}: the disk has all of its data, up to {size}, also without the fast device, but for writes that have not gone home",
+            adopted.path.display()
+        ));
+    }
+    lines.extend(at_risk(spec, &Linux::default()));
+    lines
+}
+
+fn report(args: &Args, spec: &VolumeSpec, adopted: &Adopted) -> Result<(), Failure> {
+    let costs = costs(spec, adopted);
+    let Adopted { volume, size, disk, path, holds, displaced, cache, done, .. } = adopted;
+    let (path, design) = (path.display(), args.design.display());
+    if args.json {
+        let mut value = serde_json::to_value(adopted).map_err(Failure::failed)?;
+        value["design"] = json!(args.design);
+        value["costs"] = Value::from(costs);
+        return output::print_json(&value);
+    }
+    let moved = format!(
+        "the first {} move to {} at {} of {} ({})",
+        displaced.bytes,
+        if displaced.elsewhere { "the fast device," } else { "the end of the disk," },
+        displaced.at,
+        displaced.device,
+        displaced.path.display()
+    );
+    let Some(volume) = volume else {
+        let of = match holds {
+            Some(what) => format!("holds {what}, and would be taken over:"),
+            None => "is being taken over; that would go on, or is done:".to_owned(),
+        };
+        let mut text = format!(
+            "device '{disk}' ({path}) {of}\n  a volume of {size}, with {cache} for copies on '{}'\n",
+            fast(spec)
+        );
+        text.push_str(&format!("  {moved}\n"));
+        costs.iter().for_each(|cost| text.push_str(&format!("  {cost}\n")));
+        return output::print(&(text + "nothing was written\n"));
+    };
+    costs.iter().for_each(|cost| terminal::remark(cost));
+    if adopted.has_old_partitions {
+        terminal::remark(&format!(
+            "{path}: Linux still has the partitions that it found on it: mount none of them, and start the machine again, or partprobe {path}"
+        ));
+    }
+    let how = match *done {
+        "already" => "was taken over already",
+        "resumed" => "is taken over: what an earlier call had begun is done",
+        "begun_again" => "is taken over: an earlier call had not changed it, so this one began again",
+        _ => "is taken over",
+    };
+    output::print(&format!(
+        "device '{disk}' ({path}) {how}\nvolume {volume} of {size}, with {cache} for copies; {moved}\nthe design is {design}: peryton \
+         serve {design}; peryton detach {design} gives the disk back\n"
+    ))
+}
+
+fn fast(spec: &VolumeSpec) -> &str {
+    let fast = spec.config.placement.hybrid().map(|pair| pair.fast.index());
+    fast.and_then(|fast| spec.devices.get(fast)).map_or("the fast device", |device| device.name.as_str())
+}
