@@ -33,6 +33,7 @@
 
 mod array;
 mod array_report;
+mod as_recorded;
 mod columns;
 mod comment;
 mod course;
@@ -85,6 +86,7 @@ mod warnings;
 mod wear_parts;
 
 pub use array_report::ArrayReport;
+pub use as_recorded::{AsRecorded, OpenedState, run_as_recorded};
 pub use columns::{Column, Columns};
 pub use curve_policy::CurvePolicy;
 pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};

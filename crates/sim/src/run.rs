@@ -116,7 +116,10 @@ pub(crate) fn replay(
     watch: Watch,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Outcome, SimError> {
-    let machine = Machine { watch, ..design.build(options.warm_up)? };
+    let mut machine = Machine { watch, ..design.build(options.warm_up)? };
+    if let Some(recorded) = &options.recorded {
+        recorded.begin(design, &mut machine)?;
+    }
     let volumes = if machine.same_requests { 1 } else { machine.volumes.len() };
     let source = RequestSource::new(trace, design.volume, volumes, options.fit, options.limit, progress)?;
     simulate(design, machine, source, options)

@@ -10,7 +10,7 @@ mod measuring;
 mod tests;
 
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
-use peryton_engine::{Command, Commands, IoId, Power, Request, RequestId, Stats};
+use peryton_engine::{Command, Commands, IoId, Power, Request, RequestId, Stats, Tuning};
 use peryton_units::{Bytes, Nanos, Op};
 
 use self::measuring::Uses;
@@ -107,6 +107,11 @@ struct Simulator<'a, const SEVERAL: bool> {
     uses: Option<Box<Uses>>,
     /// The end of the interval that ends first; without intervals, the last time that an event can have.
     interval_end: Nanos,
+    /// The run goes on until this time.
+    until: Nanos,
+    /// Settings that come into force, the next one last, and the time of that.
+    changes: Vec<(Nanos, Tuning)>,
+    next_change: Nanos,
     /// Whether a reply is part of the warm-up or of an interval.
     replies_count: bool,
 }
@@ -146,7 +151,12 @@ fn simulate_volumes<const SEVERAL: bool>(
         Replay::Depth(depth) => (depth, None),
         Replay::Timed { speed } => (MOST_IN_FLIGHT, Some(speed)),
     };
+    let recorded = options.recorded.as_deref();
+    let changes: Vec<_> = recorded.map(|recorded| recorded.changes.iter().rev().cloned().collect()).unwrap_or_default();
     let mut simulator = Simulator::<SEVERAL> {
+        until: recorded.map_or(Nanos::ZERO, |recorded| recorded.until),
+        next_change: changes.last().map_or(Nanos::MAX, |(at, _)| *at),
+        changes,
         hosts: (0..volumes).map(|_| Host::new()).collect(),
         volume_bits: volumes.next_power_of_two().trailing_zeros(),
         machine,
@@ -208,11 +218,15 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                 match self.admit()? {
                     Admitted::To { volume } => volume,
                     Admitted::NoneBefore(arrival) => {
+                        let mut end = Nanos::MAX;
                         if self.in_flight == 0 && self.source.peek().is_none() {
-                            return Ok(());
+                            if self.until <= self.now {
+                                return Ok(());
+                            }
+                            end = self.until;
                         }
                         deadline = self.machine.deadline();
-                        let next = self.completions.next().min(self.device_event).min(deadline).min(arrival);
+                        let next = self.completions.next().min(self.device_event).min(deadline).min(arrival).min(end);
                         // One comparison for both, so that intervals cost nothing unless they are asked for.
                         if next > self.interval_end {
                             self.end_intervals_before(next)?;
@@ -359,6 +373,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         if arrival > self.now {
             return Ok(Admitted::NoneBefore(arrival));
         }
+        if arrival >= self.next_change {
+            self.change_settings(arrival)?;
+        }
         let request = self.source.take()?.expect("it was just seen");
         for (distance, near) in [(FAR, false), (NEAR, true)] {
             if let Some(later) = self.source.ahead(distance) {
@@ -381,6 +398,22 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             }
         }
         Ok(Admitted::To { volume: last })
+    }
+
+    /// Puts the settings into force that are due.
+    #[cold]
+    fn change_settings(&mut self, by: Nanos) -> Result<(), SimError> {
+        while let Some((_, tuning)) = self.changes.pop_if(|(at, _)| *at <= by) {
+            for volume in 0..self.hosts.len() {
+                let engine = &mut self.machine.volumes[volume].engine;
+                engine
+                    .retune(self.now, tuning.clone(), &mut self.commands)
+                    .map_err(|error| SimError::State { problem: error.to_string() })?;
+                self.carry_out_rarely(volume);
+            }
+        }
+        self.next_change = self.changes.last().map_or(Nanos::MAX, |(at, _)| *at);
+        Ok(())
     }
 
     /// The volumes of the drive that get a request of this volume of the trace.
@@ -584,6 +617,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     }
 
     fn outcome(mut self, answered: u64, options: &Options) -> Result<Outcome, SimError> {
+        self.last_reply = self.last_reply.max(self.until);
         self.end_last_interval();
         let picture = options.picture.then(|| self.intervals.pop().map_or_else(Vec::new, Intervals::into_rows));
         let uses = self.uses.take().map(|uses| uses.counts.report(self.last_reply));

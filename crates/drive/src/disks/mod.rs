@@ -18,6 +18,7 @@ mod tests;
 use std::{collections::VecDeque, io};
 
 use peryton_engine::{DeviceError, DeviceId, IoId};
+use peryton_recording::DeviceFigures;
 use peryton_units::Nanos;
 
 use self::{
@@ -87,6 +88,8 @@ const MOST_FAILURES: usize = 64;
 #[derive(Debug)]
 struct Job {
     operation: Operation,
+    /// When it was given to this.
+    began: Nanos,
     /// Bytes of the operation that are finished.
     done: u64,
     chunk: Chunk,
@@ -126,6 +129,8 @@ pub(crate) struct Disks {
     faults: Faults,
     outages: Outages,
     now: Nanos,
+    /// How long the operations of each device took, if that is to be measured.
+    measured: Vec<DeviceFigures>,
     /// Commands for the kernel that have not been taken yet.
     pub(crate) raw: Vec<Raw>,
     /// Results for the engine that have not been taken yet.
@@ -163,6 +168,7 @@ impl Disks {
             numbers: 0,
             short: VecDeque::new(),
             now: Nanos::ZERO,
+            measured: Vec::new(),
             raw: Vec::new(),
             finished: Vec::new(),
             own_finished: None,
@@ -191,6 +197,22 @@ impl Disks {
     /// For each device, whether acknowledged data may be lost.
     pub(crate) fn doubts(&self) -> &[Doubt] {
         &self.doubts
+    }
+
+    /// Measures from now on how long operations take.
+    pub(crate) fn measure(&mut self) {
+        self.measured = vec![DeviceFigures::default(); self.abilities.len()];
+    }
+
+    /// How long the operations of each device took that succeeded; empty unless that is measured.
+    pub(crate) fn measured(&self) -> &[DeviceFigures] {
+        &self.measured
+    }
+
+    /// Sets the time; what is due is started by [`Disks::tick`].
+    #[inline]
+    pub(crate) fn set_now(&mut self, now: Nanos) {
+        self.now = now;
     }
 
     pub(crate) fn in_flight(&self) -> u32 {
@@ -304,6 +326,17 @@ impl Disks {
                 _ => Doubt::UntilFlushed,
             };
         }
+        if result.is_ok()
+            && let Some(figures) = self.measured.get_mut(job.operation.device.index())
+        {
+            let took = self.now.saturating_sub(job.began);
+            match job.operation.action {
+                Action::Read => figures.reads.record(took),
+                Action::Write | Action::Zero => figures.writes.record(took),
+                Action::Flush => figures.flushes.record(took),
+                Action::Discard => {}
+            }
+        }
         self.free.push(slot);
         self.in_flight -= 1;
         if self.own == Some(slot) {
@@ -356,6 +389,7 @@ impl Disks {
     fn add(&mut self, operation: Operation) -> u32 {
         let job = Job {
             operation,
+            began: self.now,
             done: 0,
             chunk: Chunk::None,
             moved: 0,
