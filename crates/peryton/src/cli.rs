@@ -8,14 +8,14 @@ use clap::{
 };
 
 #[cfg(feature = "plan")]
-use crate::verbs::{greenest, lifetime, plan, size, tune};
+use crate::verbs::{advise, greenest, lifetime, plan, size, tune};
 use crate::{
     destination,
     failure::Failure,
     output, terminal,
     verbs::{
         calibrate, check, clean, completions, detach, devices, dump, events, format, init, keys, man, readmit, repair,
-        schema, serve, set, sim, status, supervise, sweep, top, trace, ublk,
+        schema, serve, set, sim, status, supervise, sweep, top, trace, twin, ublk,
     },
 };
 
@@ -95,6 +95,11 @@ pub enum Verb {
     Set(set::Args),
     /// Print the events of a volume that is being served
     Events(events::Args),
+    /// Replay what a drive recorded on models of its devices, and set prediction beside measurement
+    Twin(twin::Args),
+    /// Simulate other settings and devices for a drive in service on its own recorded requests
+    #[cfg(feature = "plan")]
+    Advise(advise::Args),
     /// Write everything home that is dirty in the cache of a volume that is being served
     Clean(clean::Args),
     /// List the keys of design files: what each sets, its type and default, and what may change while a volume is served
@@ -211,6 +216,9 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Top(args) => top::run(&args),
         Verb::Set(args) => set::run(args),
         Verb::Events(args) => events::run(&args),
+        Verb::Twin(args) => twin::run(&args),
+        #[cfg(feature = "plan")]
+        Verb::Advise(args) => advise::run(&args),
         Verb::Clean(args) => clean::run(&args),
         Verb::Keys(args) => keys::run(&args),
         Verb::Schema(args) => schema::run(&args),

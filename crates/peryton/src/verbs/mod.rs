@@ -1,5 +1,7 @@
 //! The verbs. Each file contains a verb's options (`Args`) and its function (`run`), which `cli.rs` calls.
 
+#[cfg(feature = "plan")]
+pub mod advise;
 pub mod calibrate;
 pub mod check;
 pub mod clean;
@@ -33,4 +35,5 @@ pub mod top;
 pub mod trace;
 #[cfg(feature = "plan")]
 pub mod tune;
+pub mod twin;
 pub mod ublk;

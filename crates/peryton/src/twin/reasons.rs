@@ -1,0 +1,111 @@
+//! Why prediction and measurement differ: the likeliest reasons first.
+
+use peryton_recording::Flags;
+
+use super::{Figure, Overhead, Prediction, Recording, Setup, compare::Verdict};
+use crate::table;
+
+/// More requests waiting at once than this mean that the models are slower than the requests came.
+const CROWD: u32 = 10_000;
+
+pub fn of(
+    recording: &Recording,
+    setup: &Setup,
+    prediction: &Prediction,
+    figures: &[Figure],
+    overhead: &Overhead,
+) -> Vec<String> {
+    let mut reasons = Vec::new();
+    if recording.dropped > 0 {
+        reasons.push(format!(
+            "{} requests are missing in the recording, because its file could not be written fast enough or was full: counts of the \
+             drive include them, those of the twin do not",
+            recording.dropped
+        ));
+    }
+    if recording.damaged_bytes > 0 {
+        reasons.push(format!(
+            "{} bytes of the recording are no whole chunk: its writer was killed, or the file is damaged",
+            recording.damaged_bytes
+        ));
+    }
+    if let Some(why) = &recording.head.no_state {
+        reasons.push(format!(
+            "the twin began with an empty drive, because the recording has no state of the start: {why}"
+        ));
+    }
+    let wrong_models = models(setup, recording, figures);
+    let has_wrong_model = !wrong_models.is_empty();
+    reasons.extend(wrong_models);
+    if prediction.report.deepest_queue > CROWD {
+        reasons.push(format!(
+            "{} requests waited at once in the twin: its devices are slower than the requests came, so that its response times say \
+             little",
+            prediction.report.deepest_queue
+        ));
+    }
+    let disagreeing = |part: &str| figures.iter().any(|figure| figure.disagrees() && figure.figure.contains(part));
+    let is_response = ["all requests: ", "reads: ", "writes: ", "flushes: "];
+    let responses = figures.iter().any(|figure| {
+        figure.disagrees() && figure.unit == "us" && is_response.iter().any(|start| figure.figure.starts_with(start))
+    });
+    let counts = figures
+        .iter()
+        .any(|figure| figure.disagrees() && ["share", "extents", "commands", "bytes"].contains(&figure.unit));
+    if responses && !has_wrong_model {
+        reasons.push(format!(
+            "response times differ although the devices' commands agree: what is left is the host, its processors and sockets; {} us \
+             of each read and {} us of each write were taken for that",
+            table::number(overhead.read_us),
+            table::number(overhead.write_us)
+        ));
+    }
+    if counts && !has_wrong_model && recording.dropped == 0 && recording.head.no_state.is_none() {
+        reasons.push(
+            "hits or traffic differ although the devices' commands agree: what depends on the order of completions, such as \
+             cancelled moves, and requests that the drive divided, are the likeliest reasons"
+                .to_owned(),
+        );
+    } else if counts && has_wrong_model {
+        reasons.push(
+            "hits and traffic depend on time (moves that are cancelled, windows, delays of write-backs), so the model named above may \
+             be the reason for their difference as well"
+                .to_owned(),
+        );
+    }
+    let durable = recording.rows.iter().filter(|row| row.flags.has(Flags::DURABLE)).count();
+    if durable > 0 && (disagreeing("flushes") || durable * 20 > recording.rows.len()) {
+        reasons.push(format!(
+            "{durable} requests were to be durable before their answer: the twin submits a flush with each, and their response times \
+             are not compared"
+        ));
+    }
+    reasons
+}
+
+/// Devices whose commands took another time than their models say.
+fn models(setup: &Setup, recording: &Recording, figures: &[Figure]) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for device in &setup.design.devices {
+        let start = format!("{}: a command, ", device.name);
+        for figure in figures.iter().filter(|figure| figure.verdict == Verdict::Disagrees) {
+            let Some(kind) = figure.figure.strip_prefix(&start) else { continue };
+            let (Some(measured), Some(predicted)) = (figure.measured, figure.predicted) else { continue };
+            wrong.push((
+                (predicted / measured).ln().abs(),
+                format!(
+                    "device '{}': its {kind} took {} us, the model '{}' says {} us: give a profile that is fitted to it (peryton \
+                     calibrate, docs/calibrating.md) with --profile {}=FILE",
+                    device.name,
+                    table::number(measured),
+                    device.profile.name,
+                    table::number(predicted),
+                    device.name
+                ),
+            ));
+        }
+    }
+    debug_assert!(recording.head.devices.len() == setup.design.devices.len());
+    wrong.sort_by(|one, other| other.0.total_cmp(&one.0));
+    wrong.into_iter().map(|(_, reason)| reason).collect()
+}
