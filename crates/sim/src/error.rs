@@ -97,7 +97,7 @@ pub enum SimError {
     },
     /// The state at the start of a recording is not one of this design.
     #[error(
-        "the recorded state at the start cannot be opened with this design ({problem}): leave it out, and begin empty"
+        "the recorded state at the start cannot be opened with this design ({problem}): begin with an empty drive (--empty)"
     )]
     State {
         /// What the engine says.

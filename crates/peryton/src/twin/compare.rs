@@ -21,6 +21,9 @@ const LEAST_FOR_P99: usize = 200;
 /// What is above this is not what the host adds: it would hide a wrong model.
 const MOST_OVERHEAD: Nanos = Nanos::from_us(250);
 
+/// The name of the figure of accesses that went past the cache because the fast device was slow.
+pub const CONGESTED: &str = "past the cache: congestion";
+
 /// Whether a figure agrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -189,6 +192,14 @@ fn traffic(recording: &Recording, setup: &Setup, prediction: &Prediction) -> Vec
     ] {
         counted(name.to_owned(), "extents", path, FEW);
     }
+    for (name, path) in [
+        (CONGESTED, "/bypasses/congested"),
+        ("past the cache: sequential", "/bypasses/sequential"),
+        ("past the cache: too much dirty", "/bypasses/dirty_target"),
+        ("past the cache: admission", "/bypassed"),
+    ] {
+        counted(name.to_owned(), "accesses", path, FEW);
+    }
     // The length of an extent, or of a request, for what is in flight at the end.
     let unit = setup.design.placement.hybrid().map_or(64.0 * 1024.0, |pair| pair.extent.0 as f64);
     for (index, device) in setup.design.devices.iter().enumerate() {
@@ -267,7 +278,11 @@ fn devices(recording: &Recording, setup: &Setup, prediction: &Prediction) -> Vec
             let enough = |times: &Distribution| times.count as usize >= LEAST_FOR_MEAN;
             if enough(measured) && enough(predicted) {
                 let name = format!("{}: a command, {kind}", device.name);
+                let median = |times: &Distribution| times.quantile_us(0.5);
+                let median =
+                    Figure::relative(format!("{name}, median"), "us", median(measured), median(predicted), MEAN);
                 all.push(Figure::relative(name, "us", measured.mean_us(), predicted.mean_us(), MEAN));
+                all.push(median);
             }
         }
     }

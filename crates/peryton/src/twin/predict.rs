@@ -28,6 +28,8 @@ use crate::failure::Failure;
 pub struct Models {
     pub profiles: Vec<(String, String)>,
     pub set: Vec<String>,
+    /// Begin with an empty drive, whatever the recording has.
+    pub empty: bool,
 }
 
 /// The design of a recording, with models of its devices.
@@ -37,6 +39,7 @@ pub struct Setup {
     known: InService,
     overrides: Vec<String>,
     pub design: Design,
+    pub is_empty: bool,
 }
 
 impl Setup {
@@ -72,7 +75,7 @@ impl Setup {
                  (peryton calibrate makes one) or the name of a shipped one (peryton devices)"
             )));
         }
-        Ok(Setup { text, known, overrides, design })
+        Ok(Setup { text, known, overrides, design, is_empty: models.empty })
     }
 
     /// The design with more settings.
@@ -98,7 +101,8 @@ impl Setup {
         for change in recording.changes.iter().filter(|change| with_changes && change.at > Nanos::ZERO) {
             changes.push((change.at, self.with(&change.settings)?.tuning));
         }
-        Ok(AsRecorded { state: recording.opened_state(), until: recording.figures.at, changes })
+        let state = if self.is_empty { None } else { recording.opened_state() };
+        Ok(AsRecorded { state, until: recording.figures.at, changes })
     }
 }
 

@@ -29,12 +29,17 @@ pub fn of(
             recording.damaged_bytes
         ));
     }
-    if let Some(why) = &recording.head.no_state {
+    if let Some(why) = &recording.head.no_state
+        && !setup.is_empty
+    {
         reasons.push(format!(
             "the twin began with an empty drive, because the recording has no state of the start: {why}"
         ));
     }
-    let wrong_models = models(setup, recording, figures);
+    if setup.is_empty {
+        reasons.push("the twin began with an empty drive, as was asked for".to_owned());
+    }
+    let wrong_models = models(setup, figures);
     let has_wrong_model = !wrong_models.is_empty();
     reasons.extend(wrong_models);
     if prediction.report.deepest_queue > CROWD {
@@ -49,9 +54,9 @@ pub fn of(
     let responses = figures.iter().any(|figure| {
         figure.disagrees() && figure.unit == "us" && is_response.iter().any(|start| figure.figure.starts_with(start))
     });
-    let counts = figures
-        .iter()
-        .any(|figure| figure.disagrees() && ["share", "extents", "commands", "bytes"].contains(&figure.unit));
+    let counts = figures.iter().any(|figure| {
+        figure.disagrees() && ["share", "extents", "accesses", "commands", "bytes"].contains(&figure.unit)
+    });
     if responses && !has_wrong_model {
         reasons.push(format!(
             "response times differ although the devices' commands agree: what is left is the host, its processors and sockets; {} us \
@@ -60,7 +65,7 @@ pub fn of(
             table::number(overhead.write_us)
         ));
     }
-    if counts && !has_wrong_model && recording.dropped == 0 && recording.head.no_state.is_none() {
+    if counts && !has_wrong_model && recording.dropped == 0 && recording.head.no_state.is_none() && !setup.is_empty {
         reasons.push(
             "hits or traffic differ although the devices' commands agree: what depends on the order of completions, such as \
              cancelled moves, and requests that the drive divided, are the likeliest reasons"
@@ -73,6 +78,15 @@ pub fn of(
                 .to_owned(),
         );
     }
+    let congested = figures.iter().find(|figure| figure.figure == super::compare::CONGESTED && figure.disagrees());
+    if let Some(figure) = congested {
+        reasons.push(format!(
+            "{} accesses of the drive and {} of the twin went past the cache because the fast device was slower than the slow one just then: \
+             hits and traffic follow from that",
+            figure.measured.unwrap_or(0.0),
+            figure.predicted.unwrap_or(0.0)
+        ));
+    }
     let durable = recording.rows.iter().filter(|row| row.flags.has(Flags::DURABLE)).count();
     if durable > 0 && (disagreeing("flushes") || durable * 20 > recording.rows.len()) {
         reasons.push(format!(
@@ -84,28 +98,31 @@ pub fn of(
 }
 
 /// Devices whose commands took another time than their models say.
-fn models(setup: &Setup, recording: &Recording, figures: &[Figure]) -> Vec<String> {
+fn models(setup: &Setup, figures: &[Figure]) -> Vec<String> {
     let mut wrong = Vec::new();
     for device in &setup.design.devices {
-        let start = format!("{}: a command, ", device.name);
+        let (name, profile) = (&device.name, &device.profile.name);
+        let start = format!("{name}: a command, ");
         for figure in figures.iter().filter(|figure| figure.verdict == Verdict::Disagrees) {
-            let Some(kind) = figure.figure.strip_prefix(&start) else { continue };
+            let Some(kind) = figure.figure.strip_prefix(&start).filter(|kind| !kind.ends_with(", median")) else {
+                continue;
+            };
             let (Some(measured), Some(predicted)) = (figure.measured, figure.predicted) else { continue };
-            wrong.push((
-                (predicted / measured).ln().abs(),
-                format!(
-                    "device '{}': its {kind} took {} us, the model '{}' says {} us: give a profile that is fitted to it (peryton \
-                     calibrate, docs/calibrating.md) with --profile {}=FILE",
-                    device.name,
-                    table::number(measured),
-                    device.profile.name,
-                    table::number(predicted),
-                    device.name
+            let median = figures.iter().find(|other| other.figure == format!("{start}{kind}, median"));
+            let (measured_us, predicted_us) = (table::number(measured), table::number(predicted));
+            let reason = match median {
+                Some(median) if median.verdict == Verdict::Agrees => format!(
+                    "device '{name}': half of its {kind} took as long as the model '{profile}' says, but the mean was {measured_us} us, and \
+                     {predicted_us} us in the model: a few took long, as those do that wait for processors or for what else uses the device"
                 ),
-            ));
+                _ => format!(
+                    "device '{name}': its {kind} took {measured_us} us, the model '{profile}' says {predicted_us} us: give a profile that is \
+                     fitted to it (peryton calibrate, docs/calibrating.md) with --profile {name}=FILE"
+                ),
+            };
+            wrong.push(((predicted / measured).ln().abs(), reason));
         }
     }
-    debug_assert!(recording.head.devices.len() == setup.design.devices.len());
     wrong.sort_by(|one, other| other.0.total_cmp(&one.0));
     wrong.into_iter().map(|(_, reason)| reason).collect()
 }

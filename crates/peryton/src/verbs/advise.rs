@@ -29,6 +29,7 @@ use crate::{
 Examples:
   peryton advise my.control
   peryton advise my.control --objective p99 --apply
+  peryton advise my.recording --empty --try devices.ssd.size=16GiB,32GiB
   peryton advise my.recording --try devices.ssd.profile=intel-320-300gb,samsung-870-evo-1tb --profile hdd=my-disk.toml
 
 Each setting is simulated alone, from the state in which the drive was opened, on the requests that it recorded. How far the twin of
@@ -350,7 +351,7 @@ fn shown(args: &Args, advice: &Advice) -> String {
         None => format!("\nThe drive does not measure {}, so that no difference can be trusted.\n", advice.objective),
     };
     for reason in &advice.reasons {
-        text += &format!("! {reason}.\n");
+        text += &format!("! {}.\n", super::twin::capital(reason));
     }
     match &advice.applied {
         Some(applied) => {

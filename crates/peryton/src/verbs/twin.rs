@@ -36,6 +36,9 @@ pub struct RecordedArgs {
     /// Set a key of the design for the twin, such as devices.hdd.model.read=8ms
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Begin with an empty drive, in place of the recorded state: for other sizes than those that were formatted
+    #[arg(long)]
+    empty: bool,
     /// When requests arrive: as recorded (timed), one after the other without think time (sync), or so that N are in flight at all
     /// times (qd=N)
     #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
@@ -51,7 +54,11 @@ impl RecordedArgs {
             }
             _ => Err(Failure::bad_input(format!("--profile {text}: write DEVICE=PROFILE such as hdd=my-disk.toml"))),
         };
-        Ok(Models { profiles: self.profile.iter().map(of).collect::<Result<_, _>>()?, set: self.set.clone() })
+        Ok(Models {
+            profiles: self.profile.iter().map(of).collect::<Result<_, _>>()?,
+            set: self.set.clone(),
+            empty: self.empty,
+        })
     }
 }
 
@@ -146,7 +153,8 @@ fn shown(twin: &Twin) -> String {
     text
 }
 
-fn capital(text: &str) -> String {
+/// With a capital at the start.
+pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
