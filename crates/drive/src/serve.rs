@@ -142,6 +142,7 @@ impl Service {
         if settings.pool < SMALLEST_POOL {
             return Err(ServeError::Pool(settings.pool));
         }
+        let recording = settings.record.as_ref().map(Recorder::create).transpose()?;
         let ublk = ublk_control(&settings)?;
         settings.notifier.status("opening the volume");
         let tls = match (&settings.tls, endpoint) {
@@ -183,9 +184,13 @@ impl Service {
             name: at.name.clone(),
             size: device.as_ref().map(|device| device.size),
         };
-        let recorder = settings.record.as_ref().map(|record| {
+        let recorder = settings.record.as_ref().zip(recording).map(|(record, file)| {
             let devices = devices.iter().zip(&spec.devices).map(recorded).collect();
-            Recorder::begin(record, Start { name: spec.name.clone(), volume: engine.volume_size(), devices, state })
+            Recorder::begin(
+                record,
+                file,
+                Start { name: spec.name.clone(), volume: engine.volume_size(), devices, state },
+            )
         });
         let recorder = recorder.transpose()?;
         Ok(Service {

@@ -101,8 +101,11 @@ fn calibrated(twin: &Value) -> Vec<String> {
     let mut set = Vec::new();
     for device in ["ssd", "hdd"] {
         for (kind, key) in [("reads", "read"), ("writes", "write")] {
-            // Other programs interrupt some; half of them show what the device does.
-            let us = figure(twin, &format!("{device}: a command, {kind}, median"))["measured"].as_f64().unwrap();
+            // Other programs interrupt some; half of them show what the device does. Too few commands say nothing.
+            let name = format!("{device}: a command, {kind}, median");
+            let all = twin["figures"].as_array().unwrap();
+            let Some(found) = all.iter().find(|figure| figure["figure"] == *name) else { continue };
+            let us = found["measured"].as_f64().unwrap();
             set.push("--set".to_owned());
             set.push(format!("devices.{device}.model.{key}={:.0}ns", us * 1e3));
         }
@@ -209,7 +212,7 @@ fn advise_finds_what_is_obviously_better_and_applies_it() {
     peryton(folder, &["format", "v.toml"]).ok();
     let (serving, mut client) = begin(folder, &[]);
     let began = Instant::now();
-    while began.elapsed() < Duration::from_secs(8) {
+    while began.elapsed() < Duration::from_secs(14) {
         work(&mut client, 100, 5);
     }
     let args = ["advise", "v.control", "--objective", "p50", "--try", "placement.promotion.threshold=0,300", "--only"];

@@ -8,6 +8,7 @@ mod writer;
 
 use std::{
     collections::BTreeMap,
+    fs::File,
     io,
     path::PathBuf,
     sync::{
@@ -116,13 +117,17 @@ pub(crate) struct Start {
 }
 
 impl Recorder {
-    /// Makes the file and the thread that writes it.
-    pub(crate) fn begin(record: &Record, start: Start) -> Result<Recorder, RecordError> {
+    /// Makes the file, before the volume is opened: nothing is to be undone if that is refused.
+    pub(crate) fn create(record: &Record) -> Result<File, RecordError> {
         if record.limit < SMALLEST {
             return Err(RecordError::TooSmall(record.limit));
         }
+        writer::create(&record.path)
+    }
+
+    /// Begins to record into the file.
+    pub(crate) fn begin(record: &Record, file: File, start: Start) -> Result<Recorder, RecordError> {
         let failed = |source| RecordError::System { path: record.path.clone(), source };
-        let file = writer::create(&record.path)?;
         let progress = Arc::new(Progress::default());
         let (to, jobs) = sync_channel(MOST_WAITING);
         let (end, ended) = sync_channel(1);
@@ -306,6 +311,11 @@ mod tests {
         Start { name: "v".to_owned(), volume: Bytes::gib(1), devices: Vec::new(), state: Err("a test".to_owned()) }
     }
 
+    fn begin(path: &Path, limit: Bytes) -> Result<Recorder, RecordError> {
+        let record = record(path, limit);
+        Recorder::begin(&record, Recorder::create(&record)?, start())
+    }
+
     fn row(number: u64) -> Row {
         Row {
             at: Nanos::from_us(number),
@@ -347,7 +357,7 @@ mod tests {
     fn what_was_recorded_comes_back() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.recording");
-        let mut recorder = Recorder::begin(&record(&path, Bytes::mib(64)), start()).unwrap();
+        let mut recorder = begin(&path, Bytes::mib(64)).unwrap();
         for number in 0..20_000 {
             recorder.request(Nanos::from_us(number), &row(number));
         }
@@ -366,7 +376,7 @@ mod tests {
     fn a_full_recording_ends_within_its_bound_and_says_so() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.recording");
-        let mut recorder = Recorder::begin(&record(&path, SMALLEST), start()).unwrap();
+        let mut recorder = begin(&path, SMALLEST).unwrap();
         for number in 0..400_000 {
             recorder.request(Nanos::from_us(number), &row(number));
             if number % 10_000 == 0 {
@@ -448,17 +458,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("v.recording");
         for requests in [3, 5] {
-            let mut recorder = Recorder::begin(&record(&path, Bytes::mib(64)), start()).unwrap();
+            let mut recorder = begin(&path, Bytes::mib(64)).unwrap();
             (0..requests).for_each(|number| recorder.request(Nanos::ZERO, &row(number)));
             recorder.finish(Nanos::ZERO, Duration::from_secs(10));
         }
         assert_eq!(read(&path).0.len(), 5);
         assert_eq!(read(&folder.path().join("v.recording.old")).0.len(), 3);
         fs::write(&path, "a letter").unwrap();
-        let error = Recorder::begin(&record(&path, Bytes::mib(64)), start()).unwrap_err();
+        let error = begin(&path, Bytes::mib(64)).unwrap_err();
         assert!(error.to_string().contains("no recording"), "{error}");
         assert_eq!(fs::read(&path).unwrap(), b"a letter");
-        let error = Recorder::begin(&record(&path, Bytes::kib(4)), start()).unwrap_err();
+        let error = begin(&path, Bytes::kib(4)).unwrap_err();
         assert!(error.to_string().contains("too small"), "{error}");
     }
 }

@@ -59,7 +59,7 @@ pub struct Args {
 }
 
 /// Fewer requests than this say too little for a change of settings.
-const LEAST_TO_APPLY: usize = 500;
+const LEAST_TO_APPLY: usize = 300;
 /// The least that a prediction may be wrong by, however well the twin agrees: two runs of one workload differ by as much.
 const LEAST_ERROR: f64 = 0.02;
 /// A twin that is further from its drive than this has not earned that its advice is carried out.
