@@ -155,8 +155,8 @@ fn a_calibrated_twin_agrees_and_a_wrong_model_is_named() {
     let result = twin(folder, &wrong);
     let reasons = result["reasons"].to_string();
     assert!(reasons.contains("device 'hdd': its reads took") && reasons.contains("peryton calibrate"), "{reasons}");
-    assert_eq!(figure(&result, "hdd: a command, reads")["verdict"], "disagrees");
-    assert_eq!(figure(&result, "ssd: a command, reads")["verdict"], "agrees");
+    assert_eq!(figure(&result, "hdd: a command, reads, median")["verdict"], "disagrees");
+    assert_eq!(figure(&result, "ssd: a command, reads, median")["verdict"], "agrees");
 
     let page = peryton(folder, &["twin", "v.recording", "--report", "-"]).ok().out;
     assert!(page.starts_with("<!DOCTYPE html>") && page.contains("fast hit ratio") && page.contains("[placement]"));

@@ -5,6 +5,7 @@
 //! else, so a run gives the same bytes each time.
 
 mod apart;
+mod changes;
 mod measuring;
 #[cfg(test)]
 mod tests;
@@ -398,22 +399,6 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             }
         }
         Ok(Admitted::To { volume: last })
-    }
-
-    /// Puts the settings into force that are due.
-    #[cold]
-    fn change_settings(&mut self, by: Nanos) -> Result<(), SimError> {
-        while let Some((_, tuning)) = self.changes.pop_if(|(at, _)| *at <= by) {
-            for volume in 0..self.hosts.len() {
-                let engine = &mut self.machine.volumes[volume].engine;
-                engine
-                    .retune(self.now, tuning.clone(), &mut self.commands)
-                    .map_err(|error| SimError::State { problem: error.to_string() })?;
-                self.carry_out_rarely(volume);
-            }
-        }
-        self.next_change = self.changes.last().map_or(Nanos::MAX, |(at, _)| *at);
-        Ok(())
     }
 
     /// The volumes of the drive that get a request of this volume of the trace.

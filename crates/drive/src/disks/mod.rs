@@ -11,6 +11,7 @@ mod failing;
 pub(crate) mod fault;
 mod health;
 mod locks;
+mod measured;
 mod outage;
 #[cfg(test)]
 mod tests;
@@ -199,16 +200,6 @@ impl Disks {
         &self.doubts
     }
 
-    /// Measures from now on how long operations take.
-    pub(crate) fn measure(&mut self) {
-        self.measured = vec![DeviceFigures::default(); self.abilities.len()];
-    }
-
-    /// How long the operations of each device took that succeeded; empty unless that is measured.
-    pub(crate) fn measured(&self) -> &[DeviceFigures] {
-        &self.measured
-    }
-
     /// Sets the time; what is due is started by [`Disks::tick`].
     #[inline]
     pub(crate) fn set_now(&mut self, now: Nanos) {
@@ -326,17 +317,7 @@ impl Disks {
                 _ => Doubt::UntilFlushed,
             };
         }
-        if result.is_ok()
-            && let Some(figures) = self.measured.get_mut(job.operation.device.index())
-        {
-            let took = self.now.saturating_sub(job.began);
-            match job.operation.action {
-                Action::Read => figures.reads.record(took),
-                Action::Write | Action::Zero => figures.writes.record(took),
-                Action::Flush => figures.flushes.record(took),
-                Action::Discard => {}
-            }
-        }
+        self.note_time(&job, result.is_ok());
         self.free.push(slot);
         self.in_flight -= 1;
         if self.own == Some(slot) {
