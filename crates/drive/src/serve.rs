@@ -7,6 +7,7 @@ use std::{
 };
 
 use peryton_engine::{DeviceId, Engine, OpenError, Opened, Placement};
+use peryton_recording::RecordedDevice;
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -26,6 +27,7 @@ use crate::{
     notify::Notifier,
     open::{Device, DevicePath, Opening, named},
     pool::Pool,
+    recorder::{Noting, Record, Recorder, Start},
     serve_error::{SMALLEST_POOL, ServeError},
     server::{About, Announce, BlockDevice, Call, Handle, Parts, Reopening, Server},
     shared_memory::{NoMemory, ProcessDeath, SharedMemory},
@@ -75,6 +77,8 @@ pub struct Settings {
     /// The program that watches this one, if there is one. It hears of signs of life, of progress and of what the server does; that
     /// clients can use the volume is for the caller to report.
     pub notifier: Notifier,
+    /// Where to record what clients do, if at all.
+    pub record: Option<Record>,
 }
 
 impl Default for Settings {
@@ -91,6 +95,7 @@ impl Default for Settings {
             without: Vec::new(),
             ublk: None,
             notifier: Notifier::default(),
+            record: None,
         }
     }
 }
@@ -119,6 +124,7 @@ pub struct Service {
     /// Connections to any of them that got nothing.
     refused: Arc<Refused>,
     log: Option<LineLog>,
+    recorder: Option<Recorder>,
     memory: Result<SharedMemory, NoMemory>,
     process_death: ProcessDeath,
     ublk: Option<UblkControl>,
@@ -146,6 +152,7 @@ impl Service {
         if settings.pool < SMALLEST_POOL {
             return Err(ServeError::Pool(settings.pool));
         }
+        let recording = settings.record.as_ref().map(Recorder::create).transpose()?;
         let ublk = ublk_control(&settings)?;
         settings.notifier.status("opening the volume");
         let tls = match (&settings.tls, endpoint) {
@@ -158,7 +165,8 @@ impl Service {
         let opening = Opening { direct: settings.direct, create: false };
         let without = named(&spec.devices, &settings.without)?;
         let devices = Device::open_volume(&spec.devices, opening, &without)?;
-        let (mut engine, opened) = open_engine(spec, &devices, &without, &settings.notifier)?;
+        let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
+        let (mut engine, opened, state) = open_engine(spec, &devices, &without, &settings.notifier, most_state)?;
         let memory = SharedMemory::begin(&spec.process_death, &mut engine, &devices);
         match (&memory, opened.taken_over) {
             (Err(NoMemory::System { .. }), _) => {
@@ -184,6 +192,19 @@ impl Service {
         let paths: Vec<_> = devices.iter().map(|device| device.as_ref().map(|device| device.path.clone())).collect();
         let drives = Arc::new(DriveTable::new(&Linux::default(), &paths, settings.health));
         let (tuner, events) = (spec.tuner.clone(), Events::default());
+        let recorded = |(device, at): (&Option<Device>, &DevicePath)| RecordedDevice {
+            name: at.name.clone(),
+            size: device.as_ref().map(|device| device.size),
+        };
+        let recorder = settings.record.as_ref().zip(recording).map(|(record, file)| {
+            let devices = devices.iter().zip(&spec.devices).map(recorded).collect();
+            Recorder::begin(
+                record,
+                file,
+                Start { name: spec.name.clone(), volume: engine.volume_size(), devices, state },
+            )
+        });
+        let recorder = recorder.transpose()?;
         Ok(Service {
             engine,
             placement: spec.config.placement.clone(),
@@ -202,6 +223,7 @@ impl Service {
             sites: Vec::new(),
             refused: Arc::default(),
             log: None,
+            recorder,
             memory,
             process_death: spec.process_death.clone(),
             ublk,
@@ -338,6 +360,9 @@ impl Service {
         let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
         let absent = devices.iter().enumerate().filter(|(_, device)| device.is_none());
         absent.for_each(|(index, _)| disks.faults_mut().leave_out(index));
+        if self.recorder.is_some() {
+            disks.measure();
+        }
         let mut files: Vec<_> =
             devices.iter().map(|device| device.as_ref().map(|device| device.file.clone())).collect();
         if let Some(division) = devices.iter().flatten().find_map(|device| device.division.as_ref()) {
@@ -381,6 +406,7 @@ impl Service {
             started: Instant::now(),
             about,
             log: self.log,
+            recorder: self.recorder,
             handle: self.handle,
             notifier: self.settings.notifier.clone(),
             reopening: Reopening::new(self.process_death),
@@ -399,6 +425,7 @@ impl Service {
         server.run().map_err(system("waiting for events"))?;
         let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
+        server.finish_recording();
         let now = server.now;
         let (mut engine, about, mut memory, block_device) = server.into_parts();
         let failed = block_device.and_then(BlockDevice::end);
@@ -509,13 +536,17 @@ fn swapped(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceId]) 
     found.opened.err().filter(|error| matches!(error, OpenError::Swapped { .. }))
 }
 
-/// Opens the volume on its devices.
+/// What an opening read, for a recording, or why that is not its state.
+type State = Result<Vec<Vec<u8>>, String>;
+
+/// Opens the volume on its devices, and notes what it reads, up to so many bytes.
 fn open_engine(
     spec: &VolumeSpec,
     devices: &[Option<Device>],
     without: &[DeviceId],
     notifier: &Notifier,
-) -> Result<(Engine, Opened), ServeError> {
+    most_state: Option<Bytes>,
+) -> Result<(Engine, Opened, State), ServeError> {
     let needs = spec.config.sizes().map_err(|error| ServeError::Refused(spec.with_names(error)))?.devices;
     for (index, ((device, at), need)) in devices.iter().zip(&spec.devices).zip(&needs).enumerate() {
         if without.iter().any(|other| other.index() == index) {
@@ -538,6 +569,9 @@ fn open_engine(
     let mut files = Files::with_memory(devices, &spec.process_death)
         .map_err(|source| ServeError::System { what: "memory", source })?
         .notifying(notifier);
-    Engine::open_without(spec.config.clone(), &mut files, without)
-        .map_err(|error| ServeError::Refused(spec.with_names(error)))
+    let mut noting = Noting::new(&mut files, most_state);
+    let (engine, opened) = Engine::open_without(spec.config.clone(), &mut noting, without)
+        .map_err(|error| ServeError::Refused(spec.with_names(error)))?;
+    let state = noting.into_state();
+    Ok((engine, opened, state))
 }

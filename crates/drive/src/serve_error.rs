@@ -10,6 +10,7 @@ use crate::{
     listen::ListenError,
     nbd::{ExportError, TlsError},
     open::DeviceOpenError,
+    recorder::RecordError,
     ublk::UblkError,
     volume::RetuneError,
 };
@@ -93,6 +94,9 @@ pub enum ServeError {
     /// The volume cannot be a block device of this machine.
     #[error(transparent)]
     Ublk(#[from] UblkError),
+    /// Nothing can be recorded there.
+    #[error(transparent)]
+    Record(#[from] RecordError),
     /// A system call failed.
     #[error("{what}: {source}")]
     System {

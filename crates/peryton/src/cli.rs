@@ -8,14 +8,14 @@ use clap::{
 };
 
 #[cfg(feature = "plan")]
-use crate::verbs::{greenest, lifetime, plan, size, tune};
+use crate::verbs::{advise, greenest, lifetime, plan, size, tune};
 use crate::{
     destination,
     failure::Failure,
     output, terminal,
     verbs::{
         adopt, calibrate, check, clean, completions, detach, devices, dump, events, format, health, init, keys, man,
-        readmit, repair, schema, serve, set, sim, status, supervise, sweep, top, trace, ublk,
+        readmit, repair, schema, serve, set, sim, status, supervise, sweep, top, trace, twin, ublk,
     },
 };
 
@@ -99,6 +99,11 @@ pub enum Verb {
     Events(events::Args),
     /// Read the health of drives once: wear, errors, temperature (SMART, NVMe)
     Health(health::Args),
+    /// Replay what a drive recorded on models of its devices, and set prediction beside measurement
+    Twin(twin::Args),
+    /// Simulate other settings and devices for a drive in service on its own recorded requests
+    #[cfg(feature = "plan")]
+    Advise(advise::Args),
     /// Write everything home that is dirty in the cache of a volume that is being served
     Clean(clean::Args),
     /// List the keys of design files: what each sets, its type and default, and what may change while a volume is served
@@ -217,6 +222,9 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Set(args) => set::run(args),
         Verb::Events(args) => events::run(&args),
         Verb::Health(args) => health::run(&args),
+        Verb::Twin(args) => twin::run(&args),
+        #[cfg(feature = "plan")]
+        Verb::Advise(args) => advise::run(&args),
         Verb::Clean(args) => clean::run(&args),
         Verb::Keys(args) => keys::run(&args),
         Verb::Schema(args) => schema::run(&args),

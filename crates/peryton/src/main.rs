@@ -24,6 +24,7 @@ mod table;
 mod terminal;
 mod top;
 mod trace_args;
+mod twin;
 mod verbs;
 mod volume;
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use peryton_device::Class;
-use peryton_drive::{DevicePath, Linux, OwnSizes, ProcessDeath, Tuner, VolumeSpec};
+use peryton_drive::{DevicePath, Linux, OwnSizes, ProcessDeath, Record, Tuner, VolumeSpec};
 use peryton_engine::{Config, Tuning};
 use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, design_keys};
 use peryton_units::{Bytes, Nanos};
@@ -38,6 +38,18 @@ impl DesignArgs {
     /// The same, and refuses what can be simulated but not done by a drive in service.
     pub fn spec_to_serve(&self, without: &[String]) -> Result<VolumeSpec, Failure> {
         self.read(Purpose::Use { without })?.spec_to_serve()
+    }
+
+    /// The same, and what a recording says of it: in this file, of at most so many bytes.
+    pub fn spec_to_record(
+        &self,
+        without: &[String],
+        path: &Path,
+        limit: Bytes,
+    ) -> Result<(VolumeSpec, Record), Failure> {
+        let read = self.read(Purpose::Use { without })?;
+        let record = read.recorded(path, limit);
+        Ok((read.spec_to_serve()?, record))
     }
 
     /// Reads the design of a volume that is to be made, and refuses what a drive in service cannot do.
@@ -115,6 +127,19 @@ impl InPlace {
         let known = ask(&text.device_places(set)?, near, purpose)?;
         let design = text.in_service(set, &known)?;
         Ok(InPlace { text, set: set.to_vec(), known, design, near: near.to_owned() })
+    }
+
+    /// What a recording of the volume says of it.
+    fn recorded(&self, path: &Path, limit: Bytes) -> Record {
+        Record {
+            path: path.to_owned(),
+            limit,
+            design: self.text.text().to_owned(),
+            set: self.set.clone(),
+            sizes: self.known.sizes.clone(),
+            formatted: self.known.formatted.as_ref().map(|fixed| (fixed.data.clone(), fixed.spare)),
+            has_whole_extents: self.known.has_whole_extents,
+        }
     }
 
     /// The volume, with the paths of its devices.

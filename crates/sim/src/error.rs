@@ -95,6 +95,14 @@ pub enum SimError {
         /// The size of the volume.
         volume: Bytes,
     },
+    /// The state at the start of a recording is not one of this design.
+    #[error(
+        "the recorded state at the start cannot be opened with this design ({problem}): begin with an empty drive (--empty)"
+    )]
+    State {
+        /// What the engine says.
+        problem: String,
+    },
     /// The trace has several volumes.
     #[error(
         "request {request} of the trace is of volume {volume}, those before of volume {before}: choose one with \

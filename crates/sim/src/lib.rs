@@ -33,6 +33,7 @@
 
 mod array;
 mod array_report;
+mod as_recorded;
 mod columns;
 mod comment;
 mod course;
@@ -85,6 +86,7 @@ mod warnings;
 mod wear_parts;
 
 pub use array_report::ArrayReport;
+pub use as_recorded::{AsRecorded, OpenedState};
 pub use columns::{Column, Columns};
 pub use curve_policy::CurvePolicy;
 pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};
@@ -111,7 +113,7 @@ pub use picture::Picture;
 pub use redundancy::{ParseRedundancyError, Redundancy};
 pub use report::{AdmissionReport, Cost, DeviceReport, MoveReport, PartitionReport, Report};
 pub use report_schema::{report_schema, reports_schema, schema_of};
-pub use run::{Progress, TraceFactory, run, run_observed, run_one};
+pub use run::{Progress, TraceFactory, run, run_as_recorded, run_observed, run_one};
 pub use sampling::{ParseSamplingError, SampleFigure, SampleReport, Sampling};
 pub use sensitivity::{Sensitivity, SimulationsDone, Subject, Swing, sensitivity};
 pub use space::{

@@ -1,11 +1,11 @@
 //! The options of a replay.
 
-use std::{fmt, str::FromStr};
+use std::{fmt, str::FromStr, sync::Arc};
 
 use peryton_units::Nanos;
 use thiserror::Error;
 
-use crate::sampling::share::Sampling;
+use crate::{AsRecorded, sampling::share::Sampling};
 
 /// The rule by which requests arrive.
 ///
@@ -128,6 +128,8 @@ pub struct Options {
     /// Simulate a sample of the trace, on a design that is smaller by as much, and report how far its figures may be from those of
     /// the whole ([`Report::sample`](crate::Report::sample)).
     pub sample: Option<Sampling>,
+    /// Begin and end as a recording of a drive in service did. A sample begins empty.
+    pub recorded: Option<Arc<AsRecorded>>,
 }
 
 impl Default for Options {
@@ -142,6 +144,7 @@ impl Default for Options {
             interval: None,
             picture: false,
             sample: None,
+            recorded: None,
         }
     }
 }

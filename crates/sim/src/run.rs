@@ -1,5 +1,6 @@
 //! Runs several designs in parallel.
 
+use peryton_engine::Stats;
 use peryton_trace::{Source, TraceError};
 use rayon::prelude::*;
 
@@ -116,7 +117,10 @@ pub(crate) fn replay(
     watch: Watch,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Outcome, SimError> {
-    let machine = Machine { watch, ..design.build(options.warm_up)? };
+    let mut machine = Machine { watch, ..design.build(options.warm_up)? };
+    if let Some(recorded) = &options.recorded {
+        recorded.begin(design, &mut machine)?;
+    }
     let volumes = if machine.same_requests { 1 } else { machine.volumes.len() };
     let source = RequestSource::new(trace, design.volume, volumes, options.fit, options.limit, progress)?;
     simulate(design, machine, source, options)
@@ -158,6 +162,39 @@ pub fn run_observed(
     observer: Observer,
 ) -> Result<(), SimError> {
     replay(design, trace, options, Watch(Some(observer)), &|_| {}).map(drop)
+}
+
+/// Replays the trace on one design as [`run_one`](crate::run_one) does, without a sample, and calls `observer` with each event. Also
+/// returns the statistics of the engine, in the form in which a drive in service has them.
+///
+/// ```
+/// use peryton_sim::{AsRecorded, Design, Options, run_as_recorded};
+/// use peryton_trace::{OpenOptions, open};
+/// use peryton_units::Nanos;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let design = "[devices.only]\nprofile = 'fixed'\nsize = '8GiB'\n[placement]\nmode = 'single'\n";
+/// let design = Design::parse(design, "my design", &[])?;
+/// let trace = open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?;
+/// let recorded = AsRecorded { until: Nanos::from_s(3600), ..AsRecorded::default() };
+/// let options = Options { limit: Some(100), recorded: Some(recorded.into()), ..Options::default() };
+/// let (report, stats) = run_as_recorded(&design, "sqlite", Box::new(trace), &options, Box::new(|_, _, _| {}))?;
+/// assert_eq!((report.simulated_s, stats.requests.iter().sum::<u64>()), (3600.0, 100));
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// Those of [`run_one`](crate::run_one); the state is not one of this design.
+pub fn run_as_recorded(
+    design: &Design,
+    trace_name: &str,
+    trace: Box<dyn Source>,
+    options: &Options,
+    observer: Observer,
+) -> Result<(Report, Stats), SimError> {
+    let outcome = replay(design, trace, options, Watch(Some(observer)), &|_| {})?;
+    Ok((report::make(design, trace_name, options, &outcome), outcome.stats))
 }
 
 #[cfg(test)]

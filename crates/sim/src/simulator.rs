@@ -5,12 +5,13 @@
 //! else, so a run gives the same bytes each time.
 
 mod apart;
+mod changes;
 mod measuring;
 #[cfg(test)]
 mod tests;
 
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
-use peryton_engine::{Command, Commands, IoId, Power, Request, RequestId, Stats};
+use peryton_engine::{Command, Commands, IoId, Power, Request, RequestId, Stats, Tuning};
 use peryton_units::{Bytes, Nanos, Op};
 
 use self::measuring::Uses;
@@ -107,6 +108,11 @@ struct Simulator<'a, const SEVERAL: bool> {
     uses: Option<Box<Uses>>,
     /// The end of the interval that ends first; without intervals, the last time that an event can have.
     interval_end: Nanos,
+    /// The run goes on until this time.
+    until: Nanos,
+    /// Settings that come into force, the next one last, and the time of that.
+    changes: Vec<(Nanos, Tuning)>,
+    next_change: Nanos,
     /// Whether a reply is part of the warm-up or of an interval.
     replies_count: bool,
 }
@@ -146,7 +152,12 @@ fn simulate_volumes<const SEVERAL: bool>(
         Replay::Depth(depth) => (depth, None),
         Replay::Timed { speed } => (MOST_IN_FLIGHT, Some(speed)),
     };
+    let recorded = options.recorded.as_deref();
+    let changes: Vec<_> = recorded.map(|recorded| recorded.changes.iter().rev().cloned().collect()).unwrap_or_default();
     let mut simulator = Simulator::<SEVERAL> {
+        until: recorded.map_or(Nanos::ZERO, |recorded| recorded.until),
+        next_change: changes.last().map_or(Nanos::MAX, |(at, _)| *at),
+        changes,
         hosts: (0..volumes).map(|_| Host::new()).collect(),
         volume_bits: volumes.next_power_of_two().trailing_zeros(),
         machine,
@@ -208,11 +219,15 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                     Admitted::NoneBefore(arrival) => break arrival,
                 }
             };
+            let mut end = Nanos::MAX;
             if self.in_flight == 0 && self.source.peek().is_none() {
-                return Ok(());
+                if self.until <= self.now {
+                    return Ok(());
+                }
+                end = self.until;
             }
             let deadline = self.machine.deadline();
-            let next = self.completions.next().min(self.device_event).min(deadline).min(arrival);
+            let next = self.completions.next().min(self.device_event).min(deadline).min(arrival).min(end);
             // One comparison for both, so that intervals cost nothing unless they are asked for.
             if next > self.interval_end {
                 self.end_intervals_before(next)?;
@@ -351,6 +366,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         };
         if arrival > self.now {
             return Ok(Admitted::NoneBefore(arrival));
+        }
+        if arrival >= self.next_change {
+            self.change_settings(arrival)?;
         }
         let request = self.source.take()?.expect("it was just seen");
         for (distance, near) in [(FAR, false), (NEAR, true)] {
@@ -571,6 +589,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     }
 
     fn outcome(mut self, answered: u64, options: &Options) -> Result<Outcome, SimError> {
+        self.last_reply = self.last_reply.max(self.until);
         self.end_last_interval();
         let picture = options.picture.then(|| self.intervals.pop().map_or_else(Vec::new, Intervals::into_rows));
         let uses = self.uses.take().map(|uses| uses.counts.report(self.last_reply));

@@ -12,6 +12,7 @@ mod failing;
 pub(crate) mod fault;
 mod health;
 mod locks;
+mod measured;
 mod outage;
 mod rest;
 #[cfg(test)]
@@ -20,6 +21,7 @@ mod tests;
 use std::{collections::VecDeque, io};
 
 use peryton_engine::{DeviceError, DeviceId, IoId};
+use peryton_recording::DeviceFigures;
 use peryton_units::Nanos;
 
 use self::{
@@ -91,6 +93,8 @@ const MOST_FAILURES: usize = 64;
 #[derive(Debug)]
 struct Job {
     operation: Operation,
+    /// When it was given to this.
+    began: Nanos,
     /// Bytes of the operation that are finished.
     done: u64,
     chunk: Chunk,
@@ -132,6 +136,8 @@ pub(crate) struct Disks {
     /// The device that had data before, if one had.
     divided: Option<Divided>,
     now: Nanos,
+    /// How long the operations of each device took, if that is to be measured.
+    measured: Vec<DeviceFigures>,
     /// Commands for the kernel that have not been taken yet.
     pub(crate) raw: Vec<Raw>,
     /// Results for the engine that have not been taken yet.
@@ -172,6 +178,7 @@ impl Disks {
             numbers: 0,
             short: VecDeque::new(),
             now: Nanos::ZERO,
+            measured: Vec::new(),
             raw: Vec::new(),
             finished: Vec::new(),
             own_finished: None,
@@ -200,6 +207,12 @@ impl Disks {
     /// For each device, whether acknowledged data may be lost.
     pub(crate) fn doubts(&self) -> &[Doubt] {
         &self.doubts
+    }
+
+    /// Sets the time; what is due is started by [`Disks::tick`].
+    #[inline]
+    pub(crate) fn set_now(&mut self, now: Nanos) {
+        self.now = now;
     }
 
     pub(crate) fn in_flight(&self) -> u32 {
@@ -313,6 +326,7 @@ impl Disks {
                 _ => Doubt::UntilFlushed,
             };
         }
+        self.note_time(&job, result.is_ok());
         self.free.push(slot);
         self.in_flight -= 1;
         if self.own == Some(slot) {
@@ -370,6 +384,7 @@ impl Disks {
     fn add(&mut self, operation: Operation) -> u32 {
         let job = Job {
             operation,
+            began: self.now,
             done: 0,
             chunk: Chunk::None,
             moved: 0,

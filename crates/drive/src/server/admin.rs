@@ -13,6 +13,7 @@ use crate::{
     figures::DeviceState,
     line_log::LineLog,
     open::Device,
+    recorder::Recorder,
     shared_memory::{NoMemory, SharedMemory},
 };
 
@@ -83,6 +84,9 @@ impl Server {
         self.register();
         self.apply_patience();
         self.about.settings.clone_from(&all);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.settings(self.now, &all);
+        }
         self.about.events.report(What::Set { settings: all });
         Ok(())
     }
@@ -167,6 +171,7 @@ impl Server {
                 "lines_held_back": self.limits.held_back,
             },
             "settings": self.about.settings,
+            "recording": self.recorder.as_ref().map(Recorder::status),
             "climb": engine.climbing(),
             "devices": devices,
             "energy": self.energy_status(),

@@ -2,6 +2,7 @@
 //! to the kernel that take long are given by another thread (`block_device_control.rs`).
 
 use peryton_engine::{Request as HostRequest, RequestError, RequestId};
+use peryton_recording::Flags;
 use peryton_units::{Bytes, Nanos, Op};
 use serde_json::Value;
 
@@ -209,7 +210,11 @@ impl Server {
                     Kind::Discard => Asked::Discard,
                 };
                 self.awake.answered();
-                self.record(asked, answer.took, answer.request.offset, answer.request.len, answer.result >= 0);
+                let flags = Flags::DURABLE
+                    .when(answer.request.fua)
+                    .with(Flags::ZEROS.when(answer.request.kind == Kind::WriteZeroes))
+                    .with(Flags::FAILED.when(answer.result < 0));
+                self.record(asked, answer.took, answer.request.offset, answer.request.len, flags);
                 self.answer_block_device(slot, answer.result);
             }
             Replied::Nothing => {}

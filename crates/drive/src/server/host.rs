@@ -1,6 +1,7 @@
 //! Host requests between NBD and the volume: their buffers, their pieces, their answers.
 
 use peryton_engine::{Location, Request as HostRequest, RequestError, RequestId};
+use peryton_recording::Flags;
 use peryton_units::{Bytes, Op};
 
 use super::{
@@ -344,10 +345,7 @@ impl Server {
         if pending.abandoned {
             return self.release(slot);
         }
-        let durable = matches!(
-            request.command,
-            Command::Write { fua: true } | Command::Trim { fua: true } | Command::WriteZeroes { fua: true, .. }
-        );
+        let durable = flags_of(request.command).has(Flags::DURABLE);
         if durable && !flushing && pending.failed.is_none() {
             pending.flushing = true;
             return self.hand_on_rest(slot);
@@ -368,7 +366,8 @@ impl Server {
         let Pending { request, client: index, arrived, .. } = *self.requests.pending.at(slot);
         self.awake.answered();
         let took = self.now.saturating_sub(arrived);
-        self.record(kind_of(request.command), took, request.offset, request.length, result.is_ok());
+        let flags = flags_of(request.command).with(Flags::FAILED.when(result.is_err()));
+        self.record(kind_of(request.command), took, request.offset, request.length, flags);
         match result {
             Ok(()) if matches!(request.command, Command::Read { .. }) => {
                 // The buffers stay in use by the socket until the data is sent.
@@ -461,6 +460,17 @@ fn kind_of(command: Command) -> Asked {
         Command::Trim { .. } => Asked::Discard,
         Command::Cache | Command::Status { .. } => Asked::Other,
     }
+}
+
+/// As what a request is recorded, besides its kind.
+#[inline]
+fn flags_of(command: Command) -> Flags {
+    let (fua, zeros) = match command {
+        Command::Write { fua } | Command::Trim { fua } => (fua, false),
+        Command::WriteZeroes { fua, .. } => (fua, true),
+        _ => (false, false),
+    };
+    Flags::DURABLE.when(fua).with(Flags::ZEROS.when(zeros))
 }
 
 fn errno(error: RequestError) -> Errno {

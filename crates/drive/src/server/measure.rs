@@ -6,6 +6,7 @@ use std::{
 };
 
 use peryton_engine::{DeviceId, Regulation, Tuning};
+use peryton_recording::Flags;
 use peryton_units::{Bytes, Nanos};
 
 use super::{BlockDevice, Handle, Server};
@@ -37,9 +38,12 @@ impl Server {
 
     /// Counts a request that is being answered.
     #[inline]
-    pub(super) fn record(&mut self, asked: Asked, took: Nanos, offset: Bytes, len: Bytes, well: bool) {
-        self.latencies.record(asked, took, len, well);
+    pub(super) fn record(&mut self, asked: Asked, took: Nanos, offset: Bytes, len: Bytes, flags: Flags) {
+        self.latencies.record(asked, took, len, !flags.has(Flags::FAILED));
         self.heat.record(asked, offset);
+        if self.recorder.is_some() {
+            self.record_request(asked, took, offset, len, flags);
+        }
     }
 
     fn snapshot(&mut self) -> Snapshot {

@@ -19,6 +19,7 @@ mod measure;
 mod notes;
 mod outage_state;
 mod outages;
+mod recording;
 mod reopening;
 mod reopening_state;
 mod requests;
@@ -61,6 +62,7 @@ use crate::{
     nbd::{Export, TlsServer},
     notify::Notifier,
     pool::Pool,
+    recorder::Recorder,
     shared_memory::{NoMemory, SharedMemory},
     status::Latencies,
     volume::Volume,
@@ -126,6 +128,7 @@ pub(crate) struct Server {
     outages: outage_state::Outages,
     reopening: Reopening,
     log: Option<LineLog>,
+    recorder: Option<Recorder>,
     handle: Handle,
     block_device: Option<BlockDevice>,
     /// The engine's number for the request that is a client's first piece. Those of the block device's slots come before.
@@ -156,6 +159,7 @@ pub(crate) struct Parts {
     pub(crate) started: Instant,
     pub(crate) about: About,
     pub(crate) log: Option<LineLog>,
+    pub(crate) recorder: Option<Recorder>,
     pub(crate) handle: Handle,
     pub(crate) notifier: Notifier,
     pub(crate) reopening: Reopening,
@@ -202,6 +206,7 @@ impl Server {
             outages: outage_state::Outages::default(),
             reopening: parts.reopening,
             log: parts.log,
+            recorder: parts.recorder,
             handle: parts.handle,
             block_device: None,
             first_piece: 0,
@@ -233,6 +238,7 @@ impl Server {
             let now = self.clock();
             self.attention = self.attention.saturating_add(Nanos(now.saturating_sub(self.now).0.min(SWEEP.0)));
             self.now = now;
+            self.volume.backend.set_now(now);
             // Sends are mostly complete at once, which says nothing about how fast answers come.
             if events.iter().any(|event| !matches!(event, Event::Sent { .. })) {
                 self.spins[self.awaited].came(self.now);
@@ -266,7 +272,8 @@ impl Server {
         let (engine, devices) = (self.volume.engine().deadline(), self.volume.backend.next_due());
         let reopening = self.reopening.deadline(self.now);
         let (awake, watchdog) = (self.awake.deadline(), self.watchdog.deadline());
-        let deadlines = [engine, devices, self.next_look(), awake, self.next_accept(), reopening, watchdog];
+        let recorder = self.recorder.as_ref().and_then(Recorder::deadline);
+        let deadlines = [engine, devices, self.next_look(), awake, self.next_accept(), reopening, watchdog, recorder];
         match deadlines.into_iter().flatten().min() {
             None => Wait::Forever,
             Some(due) => Wait::For(Duration::from_nanos(due.saturating_sub(self.now).0)),
@@ -283,6 +290,7 @@ impl Server {
         self.volume.backend.tick(self.now);
         self.awake.tick(self.now);
         self.watchdog.tick(self.now);
+        self.tick_recorder();
         if self.volume.engine().deadline().is_some_and(|deadline| deadline <= self.now) {
             self.volume.tick(self.now);
         }

@@ -102,6 +102,8 @@ impl Server {
                     self.stop.phase = Phase::Flushing;
                     // No client is left and the block device is idle: every row is free, and this request has none.
                     debug_assert_eq!(self.requests.pending.used(), 0);
+                    // The last flush is no client's.
+                    self.record_figures();
                     let flush = Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
                     self.volume.submit(self.now, LAST_FLUSH, flush, Data::None);
                     self.settle();

@@ -19,6 +19,7 @@ mod sizing;
 mod sorted;
 #[cfg(feature = "plan")]
 mod tuning;
+mod twin;
 mod weights;
 
 pub use calibration::{TRUSTED as TRUSTED_DEMERIT, calibration};
@@ -33,6 +34,7 @@ pub use simulation::{TraceCurve, is_pictured, simulation};
 pub use sizing::sizing;
 #[cfg(feature = "plan")]
 pub use tuning::{Tuning, tuning};
+pub use twin::twin;
 
 /// The command line of this process, quoted for a shell.
 pub fn command_line() -> String {

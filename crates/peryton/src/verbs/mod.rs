@@ -1,6 +1,8 @@
 //! The verbs. Each file contains a verb's options (`Args`) and its function (`run`), which `cli.rs` calls.
 
 pub mod adopt;
+#[cfg(feature = "plan")]
+pub mod advise;
 pub mod calibrate;
 pub mod check;
 pub mod clean;
@@ -35,4 +37,5 @@ pub mod top;
 pub mod trace;
 #[cfg(feature = "plan")]
 pub mod tune;
+pub mod twin;
 pub mod ublk;

@@ -1,11 +1,16 @@
 //! `peryton serve`: serves a volume as a block device, over NBD or of this machine.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use peryton_drive::{
     Address, CpuLatency, Endpoint, Http, LineLog, Notifier, Service, Settings, Summary, TlsFiles, Token, UblkSettings,
 };
 use peryton_engine::Opened;
+use peryton_trace::TraceError;
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
 use signal_hook::{
@@ -13,7 +18,7 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::{failure::Failure, output, page, volume};
+use crate::{failure::Failure, output, page, twin, volume};
 
 /// Options of `peryton serve`.
 #[derive(Debug, clap::Args)]
@@ -85,6 +90,14 @@ pub struct Args {
     /// Serve without this lost device: data that only it had are lost, the rest is served, and the device is refused later
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
+    /// Record what clients do and how long it takes in a file, for peryton twin and advise; an earlier recording there is renamed
+    /// to FILE.old. With a name that ends in .parquet, the recording ends in .recording, and Parquet is made of its requests when the
+    /// server stops
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
+    /// The most bytes of that file; then the recording ends, and the volume is served on
+    #[arg(long, value_name = "SIZE", requires = "record", default_value = "256MiB")]
+    record_limit: Bytes,
     /// Print the volume at the start and a summary at the end as JSON
     #[arg(long)]
     json: bool,
@@ -125,7 +138,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
-    let spec = args.design.spec_to_serve(&args.without)?;
+    let (spec, record) = match &args.record {
+        Some(path) => {
+            let path = &twin::recording_of(path);
+            let (spec, record) = args.design.spec_to_record(&args.without, path, args.record_limit)?;
+            (spec, Some(record))
+        }
+        None => (args.design.spec_to_serve(&args.without)?, None),
+    };
     let token = args.http_token.as_deref().map(Token::from_file).transpose().map_err(Failure::bad_input)?;
     let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(args.design.beside("nbd")));
     let control = args.control.clone().unwrap_or_else(|| args.design.beside("control"));
@@ -133,7 +153,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         tracing::warn!(%error, "NOTIFY_SOCKET: nobody is notified");
         Notifier::default()
     });
-    let mut service = Service::open(&spec, &endpoint, settings(args, notifier.clone())?)?;
+    let mut service = Service::open(&spec, &endpoint, Settings { record, ..settings(args, notifier.clone())? })?;
     service.set_log(log.clone());
     let opened = service.opened().clone();
     let control = service.control(&control)?;
@@ -167,7 +187,22 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     }
     let summary = service.run()?;
     drop((control, http, metrics));
+    if let Some(path) = args.record.as_deref().filter(|path| twin::is_parquet(path)) {
+        in_parquet(path)?;
+    }
     if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
+}
+
+/// Writes the requests of the recording as a trace in Parquet.
+fn in_parquet(path: &Path) -> Result<(), Failure> {
+    let recording = twin::recording_of(path);
+    let trace = peryton_trace::open(&recording, &peryton_trace::OpenOptions::default());
+    match trace.and_then(|mut trace| Ok(peryton_trace::save(&mut trace, path, "peryton serve --record"))) {
+        Ok(saved) => saved.map(|_| ()).map_err(Failure::from),
+        // No client has asked for anything.
+        Err(TraceError::Empty { .. }) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Listens for browsers and scrapers. Both are at one address unless `--metrics` names another one.
@@ -280,6 +315,7 @@ fn settings(args: &Args, notifier: Notifier) -> Result<Settings, Failure> {
         without: args.without.clone(),
         ublk: ublk(args)?,
         notifier,
+        record: None,
     })
 }
 

@@ -135,6 +135,7 @@ impl Point {
             interval: None,
             picture: false,
             sample: sample(self.sample)?,
+            recorded: None,
         })
     }
 

@@ -85,6 +85,7 @@ formats! {
     lis Lis "lis" "the ARC paper's text (.lis)";
     oracle_general OracleGeneral "oracle-general" "libCacheSim's oracleGeneral";
     lcs Lcs "lcs" "libCacheSim's lcs, versions 1 to 8";
+    recording Recording "recording" "what a drive recorded (peryton serve --record)";
     csv Csv "csv" "CSV with named columns";
     parquet Parquet "parquet" "Peryton's own, quick to read (docs/parquet-trace.md)";
 }

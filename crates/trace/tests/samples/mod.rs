@@ -1,5 +1,6 @@
 //! A small trace of each format, written by hand from the description of the format, and the requests in it.
 
+use peryton_recording::{Flags, chunk};
 use peryton_trace::{Format, Request};
 use peryton_units::{
     Bytes, Nanos,
@@ -260,6 +261,21 @@ fn binary() -> Vec<Sample> {
         words(&mut two, &[u32::from(command) | 0x0200 << 16, serial, length, 1]);
         two.extend(block.to_le_bytes().into_iter().chain(us.to_le_bytes()).chain(7u64.to_le_bytes()));
     }
+    let mut recorded = peryton_recording::Rows::default();
+    // Recorded when they are answered: the second arrived first, and was to be durable.
+    for (at, op, flags, offset, len) in [
+        (9_000, Read, Flags::NONE, 8_192, 512),
+        (7_000, Write, Flags::DURABLE, 0, 4_096),
+        (9_500, Flush, Flags::NONE, 0, 0),
+    ] {
+        let (at, offset, len) = (Nanos(at), Bytes(offset), Bytes(len));
+        recorded.push(&peryton_recording::Row { at, op, flags, offset, len, latency: Nanos(1_000) });
+    }
+    let recording = [
+        chunk::chunk(chunk::HEAD, 0, 0, b"{}"),
+        chunk::chunk(chunk::REQUESTS, 1, 0, &recorded.take()),
+        chunk::chunk(chunk::END, 2, 0, b"{}"),
+    ];
     let mut oracle = Vec::new();
     for (seconds, object, size, next) in
         [(5u32, 7u64, 4_096u32, 2i64), (5, 1 << 40, 100_000, -1), (9, 7, 512, i64::MAX)]
@@ -298,6 +314,12 @@ fn binary() -> Vec<Sample> {
         (4_000_000_000, 0, Discard, 28_672, 512),
     ];
     vec![
+        sample(
+            "recording",
+            Format::Recording,
+            recording.concat(),
+            &[(0, 0, Write, 0, 4_096), (0, 0, Flush, 0, 0), (2_000, 0, Read, 8_192, 512), (2_500, 0, Flush, 0, 0)],
+        ),
         sample("lcs 1 with the older header", Format::Lcs, lcs_1, &objects),
         sample("lcs 3", Format::Lcs, lcs_3, &kinds),
         sample("lcs 5", Format::Lcs, lcs_5, &kinds),

@@ -1,0 +1,138 @@
+//! The twin of a drive in service: its recording replayed on models of its devices, beside what it measured.
+//!
+//! `recording.rs` reads a recording, `predict.rs` replays it with the drive's own engine and settings, `compare.rs` sets prediction
+//! beside measurement, and `reasons.rs` says why they differ where they do.
+
+mod compare;
+mod predict;
+mod reasons;
+mod recording;
+
+use std::path::{Path, PathBuf};
+
+use peryton_drive::control::{self, Ask};
+use peryton_sim::Replay;
+use serde::Serialize;
+
+#[cfg(feature = "plan")]
+pub use self::predict::Requests;
+pub use self::{
+    compare::{Figure, Overhead, Verdict},
+    predict::{Models, Prediction, Setup},
+    recording::Recording,
+};
+use crate::failure::Failure;
+
+/// The result of a comparison.
+#[derive(Clone, Debug, Serialize)]
+pub struct Twin {
+    /// The version that made it.
+    pub peryton_version: &'static str,
+    /// The command that made it.
+    pub command: String,
+    /// The recording.
+    pub recording: About,
+    /// A hash of the replayed requests.
+    pub trace_hash: String,
+    /// The replay.
+    pub replay: String,
+    /// What the host adds to a request, fitted to the first half of the requests.
+    pub overhead: Overhead,
+    /// The figures. Those of response times are of the second half, which nothing was fitted to.
+    pub figures: Vec<Figure>,
+    /// The likeliest reasons for what disagrees, and what limits the comparison.
+    pub reasons: Vec<String>,
+    /// The design in full, as it was simulated.
+    pub design_toml: String,
+}
+
+/// What the recording is.
+#[derive(Clone, Debug, Serialize)]
+pub struct About {
+    /// The file.
+    pub path: PathBuf,
+    /// The volume.
+    pub name: String,
+    /// The version of Peryton that recorded it.
+    pub peryton_version: String,
+    /// Requests that are replayed: those before the drive's last counts.
+    pub requests: usize,
+    /// Requests after the last counts, which are left out.
+    pub uncounted: usize,
+    /// Requests that are missing because they could not be written.
+    pub dropped: u64,
+    /// Bytes of the file that belong to no whole chunk.
+    pub damaged_bytes: u64,
+    /// The time from the start of the server to its last counts.
+    pub span_s: f64,
+    /// Whether the state of the volume at the start is part of it.
+    pub has_state: bool,
+}
+
+impl Twin {
+    /// Replays the recording and compares.
+    pub fn of(recording: &Recording, models: &Models, replay: Replay) -> Result<Twin, Failure> {
+        let setup = Setup::of(recording, models)?;
+        let prediction = Prediction::of(recording, &setup, replay)?;
+        Ok(Twin::compared(recording, &setup, &prediction, replay))
+    }
+
+    /// The comparison of a recording with its replay.
+    pub fn compared(recording: &Recording, setup: &Setup, prediction: &Prediction, replay: Replay) -> Twin {
+        let overhead = Overhead::fitted(recording, prediction);
+        let figures = compare::figures(recording, setup, prediction, &overhead);
+        let reasons = reasons::of(recording, setup, prediction, &figures, &overhead);
+        Twin {
+            peryton_version: env!("CARGO_PKG_VERSION"),
+            command: crate::page::command_line(),
+            recording: About {
+                path: recording.path.clone(),
+                name: recording.head.name.clone(),
+                peryton_version: recording.head.peryton_version.clone(),
+                requests: recording.rows.len(),
+                uncounted: recording.uncounted,
+                dropped: recording.dropped,
+                damaged_bytes: recording.damaged_bytes,
+                span_s: recording.figures.at.as_s_f64(),
+                has_state: recording.has_state(),
+            },
+            trace_hash: prediction.report.trace_hash.to_string(),
+            replay: replay.to_string(),
+            overhead,
+            figures,
+            reasons,
+            design_toml: prediction.report.design_toml.clone(),
+        }
+    }
+}
+
+/// Whether a recording with this name is also to be a trace in Parquet.
+pub fn is_parquet(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "parquet")
+}
+
+/// The recording with this name: Parquet can be read only once it is complete, so that is made of it later.
+pub fn recording_of(path: &Path) -> PathBuf {
+    if is_parquet(path) { path.with_extension("recording") } else { path.to_owned() }
+}
+
+/// The recording at a path: of a file, or that of the volume with this control socket.
+pub fn recording_at(path: &Path) -> Result<Recording, Failure> {
+    use std::os::unix::fs::FileTypeExt;
+    let is_socket = std::fs::metadata(path).is_ok_and(|about| about.file_type().is_socket());
+    if !is_socket {
+        return Recording::read(&recording_of(path));
+    }
+    let mut found = None;
+    control::ask(path, &Ask::Status, |answer| {
+        found = answer["status"]["recording"]["path"].as_str().map(PathBuf::from);
+        true
+    })?;
+    let found = found.ok_or_else(|| {
+        Failure::bad_input(format!(
+            "{}: the volume is served without a recording: serve it with --record FILE",
+            path.display()
+        ))
+    })?;
+    Recording::read(&found)
+}

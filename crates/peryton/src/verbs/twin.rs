@@ -1,0 +1,160 @@
+//! `peryton twin`: replays what a drive recorded on models of its devices, and sets prediction beside measurement.
+
+use std::path::PathBuf;
+
+use peryton_sim::Replay;
+
+use crate::{
+    failure::Failure,
+    output, page,
+    table::{self, Column, Table},
+    twin::{Figure, Models, Twin, Verdict, recording_at},
+};
+
+/// Options of `peryton twin`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    pub recorded: RecordedArgs,
+    /// Write the comparison as a self-contained HTML page to a file (- for standard output, in place of the table)
+    #[arg(long, value_name = "OUT.html")]
+    report: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Options that name a recording and models of the devices.
+#[derive(Clone, Debug, clap::Args)]
+pub struct RecordedArgs {
+    /// A recording (peryton serve --record), or the control socket of a volume that is being served with one
+    #[arg(value_name = "RECORDING|CONTROL")]
+    pub recording: PathBuf,
+    /// The profile of a device, in place of the design's: a file (peryton calibrate) or the name of a shipped one
+    #[arg(long, value_name = "DEVICE=PROFILE")]
+    profile: Vec<String>,
+    /// Set a key of the design for the twin, such as devices.hdd.model.read=8ms
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Begin with an empty drive, in place of the recorded state: for other sizes than those that were formatted
+    #[arg(long)]
+    empty: bool,
+    /// When requests arrive: as recorded (timed), one after the other without think time (sync), or so that N are in flight at all
+    /// times (qd=N)
+    #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
+    pub replay: Replay,
+}
+
+impl RecordedArgs {
+    /// The models of the devices.
+    pub fn models(&self) -> Result<Models, Failure> {
+        let of = |text: &String| match text.split_once('=') {
+            Some((device, profile)) if !device.is_empty() && !profile.is_empty() => {
+                Ok((device.to_owned(), profile.to_owned()))
+            }
+            _ => Err(Failure::bad_input(format!("--profile {text}: write DEVICE=PROFILE such as hdd=my-disk.toml"))),
+        };
+        Ok(Models {
+            profiles: self.profile.iter().map(of).collect::<Result<_, _>>()?,
+            set: self.set.clone(),
+            empty: self.empty,
+        })
+    }
+}
+
+/// Compares and prints.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
+    let models = args.recorded.models()?;
+    let recording = recording_at(&args.recorded.recording)?;
+    let twin = Twin::of(&recording, &models, args.recorded.replay)?;
+    if let Some(path) = &args.report {
+        output::write(path, page::twin(&twin))?;
+    }
+    output::print_result(&twin, args.json, report_to_stdout, || shown(&twin))
+}
+
+/// A value with its unit in a table.
+pub fn value(figure: &Figure, value: Option<f64>) -> String {
+    match (figure.unit, value) {
+        (_, None) => table::NONE.to_owned(),
+        ("bytes", Some(value)) => format!("{} MiB", table::number(value / f64::from(1 << 20))),
+        ("us" | "W" | "years" | "GB", Some(value)) => {
+            format!("{} {}", table::number(value), figure.unit.replace("us", "µs"))
+        }
+        ("share", Some(value)) => format!("{:.2} %", value * 100.0),
+        (_, Some(value)) => format!("{value:.0}"),
+    }
+}
+
+/// A difference in a table.
+pub fn difference(figure: &Figure) -> String {
+    let unit = if figure.unit == "share" { "points" } else { "%" };
+    figure.difference.map_or_else(|| table::NONE.to_owned(), |share| format!("{:+.1} {unit}", share * 100.0))
+}
+
+/// What may be claimed.
+pub fn allowed(figure: &Figure) -> String {
+    figure.allowed.map_or_else(|| table::NONE.to_owned(), |share| format!("±{:.0} %", share * 100.0))
+}
+
+/// The verdict in words.
+pub fn verdict(figure: &Figure) -> &'static str {
+    match figure.verdict {
+        Verdict::Agrees => "agrees",
+        Verdict::Disagrees => "DISAGREES",
+        Verdict::Unknown => "not measured",
+    }
+}
+
+fn shown(twin: &Twin) -> String {
+    let about = &twin.recording;
+    let figures = |title| Column::figures(title, 2);
+    let mut rows = Table::of(vec![
+        Column::names("figure", 0),
+        figures("measured"),
+        figures("twin"),
+        figures("difference"),
+        Column::figures("allowed", 3),
+        Column::names("", 1),
+    ]);
+    for figure in &twin.figures {
+        rows.add_row([
+            figure.figure.clone(),
+            value(figure, figure.measured),
+            value(figure, figure.predicted),
+            difference(figure),
+            allowed(figure),
+            verdict(figure).to_owned(),
+        ]);
+    }
+    let mut text = rows.shown();
+    let disagreeing = twin.figures.iter().filter(|figure| figure.disagrees()).count();
+    text += &match disagreeing {
+        0 => "\nThe twin agrees with the drive in all figures that both have.\n".to_owned(),
+        1 => "\nOne figure disagrees.\n".to_owned(),
+        count => format!("\n{count} figures disagree.\n"),
+    };
+    for reason in &twin.reasons {
+        text += &format!("! {}.\n", capital(reason));
+    }
+    text += &format!(
+        "{} requests of '{}' in {} s; response times are of the second half, and the host's {} µs of a read and {} µs of a write were \
+         fitted to the first.\nTrace {}, replay {}, Peryton {}.\n",
+        about.requests,
+        about.name,
+        table::number(about.span_s),
+        table::number(twin.overhead.read_us),
+        table::number(twin.overhead.write_us),
+        twin.trace_hash,
+        twin.replay,
+        twin.peryton_version
+    );
+    text
+}
+
+/// With a capital at the start.
+pub fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
