@@ -145,7 +145,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     }
     let summary = service.run()?;
     drop((control, http, metrics));
-    if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
+    if args.json { output::print_json(&summary) } else { output::tell(&summed_up(&summary)) }
 }
 
 /// Listens for browsers and scrapers. Both are at one address unless `--metrics` names another one.
@@ -215,11 +215,11 @@ impl Start {
         let metrics = metrics.as_ref().map(|at| format!(", metrics {at}")).unwrap_or_default();
         let http = http.as_ref().map(|at| format!(", page {at}")).unwrap_or_default();
         let control = control.display();
-        output::print(&format!("{name}: {size} ({how}) at {device}{nbd}, control {control}{http}{metrics}\n"))?;
+        output::tell(&format!("{name}: {size} ({how}) at {device}{nbd}, control {control}{http}{metrics}\n"))?;
         if without.is_empty() {
             return Ok(());
         }
-        output::print(&format!("degraded, without {}: {lost} are lost\n", without.join(" and ")))
+        output::tell(&format!("degraded, without {}: {lost} are lost\n", without.join(" and ")))
     }
 }
 
