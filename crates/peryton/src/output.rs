@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde::Serialize;
+use textwrap::WordSplitter;
 
 use crate::{destination, failure::Failure, json_layout::Layout, terminal};
 
@@ -33,7 +34,8 @@ fn wrapped(text: &str, columns: usize) -> String {
         true => line.to_owned(),
         false => {
             let (begins, margin) = column_of(line);
-            let options = textwrap::Options::new(columns).break_words(false);
+            // An option or a file's name stays in one piece.
+            let options = textwrap::Options::new(columns).break_words(false).word_splitter(WordSplitter::NoHyphenation);
             let margin = " ".repeat(margin);
             textwrap::fill(&line[begins..], options.initial_indent(&line[..begins]).subsequent_indent(&margin))
         }
