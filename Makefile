@@ -43,11 +43,12 @@ wheel: setup
 	@python3 scripts/python.py wheel
 
 # Packages for release in target/dist (docs/packages.md): the command for Debian 12 and later, the wheel, the crates, lists of what is
-# in them, checksums. dist-try installs them on a clean Debian 12; publish-try goes through `cargo publish` without publishing.
+# in them, checksums. dist-try installs them on a clean Debian 12, and compiles them there; publish-try goes through `cargo publish` without publishing.
 dist: setup
 	@python3 scripts/dist.py build
 dist-try:
 	@python3 scripts/dist.py try
+	@python3 scripts/dist.py try-source
 publish-try: setup
 	@python3 scripts/dist.py publish
 

@@ -4,6 +4,7 @@
     scripts/dist.py build             builds the command, the wheel, the source distribution, the crates, a list of all parts
                                       (SBOM), the Debian package, and checksums
     scripts/dist.py try               installs them on a clean Debian 12 (debootstrap, as root), and simulates
+    scripts/dist.py try-source        the same from the crates and the source distribution, by Cargo and pip, which compile them there
     scripts/dist.py publish           goes through `cargo publish` for every crate, without publishing
 
 The same commit gives the same names and times in the archives. A tool that is missing and that Cargo or pip can install is
@@ -31,6 +32,31 @@ CYCLONEDX = "0.5.9"
 NEWEST_GLIBC = (2, 36)
 LIBRARIES = {"ld-linux-x86-64.so.2", "libc.so.6", "libgcc_s.so.1", "libm.so.6"}
 SUITE = "bookworm"
+# What a clean system has, and what it has besides where something is compiled.
+INSTALLED, COMPILER = ["python3", "python3-venv"], ["gcc", "libc6-dev", "make"]
+# The packages have no symbols for debuggers, so none are made, which shortens the optimisation of the whole program.
+os.environ.setdefault("CARGO_PROFILE_RELEASE_DEBUG", "false")
+
+# What is done with a package to see that it works.
+TRACE = "sqlite-ext4.parquet"
+DESIGN = "caching-back.toml"
+IN_PYTHON = f"""
+import sys, peryton
+report = peryton.simulate("{DESIGN}", "{TRACE}", replay="qd=8")
+assert report["requests"] == 15066, report
+curve = peryton.size("{DESIGN}", "{TRACE}", points=3)
+print(sys.version.split()[0], peryton.__version__, repr(report), repr(curve))
+"""
+SIMULATE = f"sim {DESIGN} --trace {TRACE} --replay qd=8 > table && head -8 table"
+PIP_INSTALL = "/venv/bin/pip install --quiet --disable-pip-version-check --no-index --find-links ."
+# Makes Cargo take what is on crates.io from a folder.
+FROM_A_FOLDER = """
+[source.crates-io]
+replace-with = "built"
+
+[source.built]
+directory = "/opt/registry"
+"""
 
 
 class Wrong(Exception):
@@ -214,69 +240,110 @@ def publish():
     run(CARGO, "publish", "--workspace", "--dry-run", "--no-verify", "--locked", cwd=ROOT)
 
 
-def clean_system():
-    """A fresh Debian 12 with Python and nothing else; it is made once, and copied for each try."""
-    if os.geteuid() != 0:
-        raise Wrong("a clean system is made by debootstrap, as root")
-    if not shutil.which("debootstrap"):
-        run("apt-get", "install", "-y", "-qq", "debootstrap")
-    base, system = TARGET / "clean" / SUITE, TARGET / "clean" / "try"
-    if not (base / "complete").is_file():
-        shutil.rmtree(base, ignore_errors=True)
-        base.mkdir(parents=True)
-        run("debootstrap", "--variant=minbase", "--include=python3,python3-venv", SUITE, base)
-        (base / "complete").touch()
-    shutil.rmtree(system, ignore_errors=True)
-    run("cp", "-a", base, system)
-    return system
+class CleanSystem:
+    """A fresh Debian 12 with these packages and nothing else; it is made once, and copied for each try. No program in it has a network."""
+
+    def __init__(self, name, packages):
+        if os.geteuid() != 0:
+            raise Wrong("a clean system is made by debootstrap, as root")
+        if not shutil.which("debootstrap"):
+            run("apt-get", "install", "-y", "-qq", "debootstrap")
+        base, self.folder = TARGET / "clean" / f"{SUITE}-{name}", TARGET / "clean" / f"try-{name}"
+        if not (base / "complete").is_file():
+            shutil.rmtree(base, ignore_errors=True)
+            base.mkdir(parents=True)
+            run("debootstrap", "--variant=minbase", f"--include={','.join(packages)}", SUITE, base, stdout=subprocess.DEVNULL)
+            (base / "complete").touch()
+        shutil.rmtree(self.folder, ignore_errors=True)
+        run("cp", "-a", base, self.folder)
+        self.work = self.folder / "work"
+        self.work.mkdir()
+        # A program finds its own libraries by /proc.
+        self.mounts = [f"mount -t proc proc '{self.folder / 'proc'}'"]
+        self.environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
+        for path in (ROOT / "examples" / "traces" / TRACE, ROOT / "examples" / "designs" / DESIGN):
+            shutil.copy(path, self.work)
+        (self.work / "in_python.py").write_text(IN_PYTHON)
+
+    def mount(self, outside, inside):
+        """Shows a folder of this machine in it, for reading only."""
+        (self.folder / inside).mkdir(parents=True, exist_ok=True)
+        self.mounts.append(f"mount --bind --options ro '{outside}' '{self.folder / inside}'")
+
+    def run(self, text):
+        """Runs a command there; its mounts end with it."""
+        print(f"$ {text}", flush=True)
+        entered = " && ".join([*self.mounts, f"exec chroot '{self.folder}' /bin/sh -ec 'cd /work; {text}'"])
+        run("unshare", "--mount", "--net", "/bin/sh", "-c", entered, env=self.environment)
+
+    def remove(self):
+        shutil.rmtree(self.folder)
 
 
-TRACE = "sqlite-ext4.parquet"
-DESIGN = "caching-back.toml"
-IN_PYTHON = f"""
-import sys, peryton
-report = peryton.simulate("{DESIGN}", "{TRACE}", replay="qd=8")
-assert report["requests"] == 15066, report
-curve = peryton.size("{DESIGN}", "{TRACE}", points=3)
-print(sys.version.split()[0], peryton.__version__, repr(report), repr(curve))
-"""
+def built():
+    """Checks that there is something to try."""
+    if not (DIST / "SHA256SUMS").is_file():
+        raise Wrong("there is nothing to try: scripts/dist.py build")
+    run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=DIST)
 
 
 def tried():
     """Installs what was built on a clean system, and uses it there."""
-    if not DIST.is_dir():
-        raise Wrong("there is nothing to try: scripts/dist.py build")
-    run("sha256sum", "--check", "--quiet", "SHA256SUMS", cwd=DIST)
-    system = clean_system()
-    work = system / "work"
-    work.mkdir()
+    built()
+    system = CleanSystem("plain", INSTALLED)
     for path in DIST.iterdir():
         if path.is_file():
-            shutil.copy(path, work)
-    shutil.copy(ROOT / "examples" / "traces" / TRACE, work)
-    shutil.copy(ROOT / "examples" / "designs" / DESIGN, work)
-    (work / "in_python.py").write_text(IN_PYTHON)
-
-    def inside(text):
-        print(f"$ {text}", flush=True)
-        environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
-        run("chroot", system, "/bin/sh", "-ec", f"cd /work; {text}", env=environment)
-
-    inside("cat /etc/debian_version; python3 --version; ldd --version | head -1; ! command -v cc")
+            shutil.copy(path, system.work)
+    system.run("cat /etc/debian_version; python3 --version; ldd --version | head -1; ! command -v cc")
     name = f"peryton-{version()}-x86_64-linux"
-    inside(f"tar -xzf {name}.tar.gz && {name}/bin/peryton --version")
-    inside(f"{name}/bin/peryton sim {DESIGN} --trace {TRACE} --replay qd=8 | head -8")
-    inside("python3 -m venv /venv && /venv/bin/pip install --quiet --no-index peryton-*.whl && /venv/bin/python in_python.py")
-    inside("dpkg --install ./*.deb && cd / && peryton --version && dpkg --verify peryton")
-    inside(f"peryton sim {DESIGN} --trace {TRACE} --replay qd=8 | head -8; dpkg --remove peryton")
-    shutil.rmtree(system)
+    system.run(f"tar -xzf {name}.tar.gz && {name}/bin/peryton --version")
+    system.run(f"{name}/bin/peryton {SIMULATE}")
+    system.run(f"python3 -m venv /venv && {PIP_INSTALL} --only-binary peryton peryton && /venv/bin/python in_python.py")
+    system.run("dpkg --install ./*.deb && cd / && peryton --version && dpkg --verify peryton")
+    system.run(f"peryton {SIMULATE}; dpkg --remove peryton")
+    system.remove()
+
+
+def tried_from_source():
+    """Compiles the crates and the source distribution on a clean system, as Cargo and pip do that get them from a registry. The registry is
+    a folder that has what was built besides the crates that they depend on, and the toolchain is that of this machine."""
+    built()
+    system = CleanSystem("compiler", [*INSTALLED, *COMPILER])
+    registry = TARGET / "clean" / "registry"
+    shutil.rmtree(registry, ignore_errors=True)
+    run(CARGO, "vendor", "--locked", "--versioned-dirs", "--quiet", registry, cwd=ROOT, stdout=subprocess.DEVNULL)
+    for crate in sorted((DIST / "crates").glob("*.crate")):
+        with tarfile.open(crate) as packed_crate:
+            packed_crate.extractall(registry, filter="data")
+        about = {"files": {}, "package": hashlib.sha256(crate.read_bytes()).hexdigest()}
+        (registry / crate.stem / ".cargo-checksum.json").write_text(json.dumps(about))
+    (sdist,) = DIST.glob(f"peryton-{version()}.tar.gz")
+    shutil.copy(sdist, system.work)
+    # pip builds the wheel by maturin, which it looks for beside the source distribution.
+    wanted = re.search(r"(?m)^maturin==\S+", (ROOT / "crates" / "python" / "packaging.txt").read_text()).group(0)
+    run(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:", "--dest", system.work, wanted)
+    system.mount(output("rustc", "--print", "sysroot", cwd=ROOT).strip(), "opt/rust")
+    system.mount(registry, "opt/registry")
+    cargo = system.folder / "root" / ".cargo"
+    cargo.mkdir()
+    (cargo / "config.toml").write_text(FROM_A_FOLDER)
+    system.environment["PATH"] += ":/opt/rust/bin:/root/.cargo/bin"
+    # What both need is compiled once, optimised as Cargo does for those who install a program, not as a whole program.
+    system.environment |= {"CARGO_TARGET_DIR": "/compiled", "CARGO_TERM_PROGRESS_WHEN": "never", "CARGO_PROFILE_RELEASE_DEBUG": "false"}
+    system.environment |= {"CARGO_PROFILE_RELEASE_LTO": "false", "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16"}
+    system.run("cat /etc/debian_version; cc --version | head -1; cargo --version")
+    system.run("cargo install --locked --quiet peryton && cd / && peryton --version")
+    system.run(f"peryton {SIMULATE}")
+    system.run(f"python3 -m venv /venv && {PIP_INSTALL} --no-binary peryton peryton && /venv/bin/python in_python.py")
+    system.remove()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("verb", choices=["build", "try", "publish"])
+    parser.add_argument("verb", choices=["build", "try", "try-source", "publish"])
     try:
-        {"build": build, "try": tried, "publish": publish}[parser.parse_args().verb]()
+        verbs = {"build": build, "try": tried, "try-source": tried_from_source, "publish": publish}
+        verbs[parser.parse_args().verb]()
     except Wrong as wrong:
         sys.exit(f"dist: {wrong}")
     except subprocess.CalledProcessError as error:

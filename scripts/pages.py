@@ -7,8 +7,8 @@ usage: scripts/pages.py [--shots FOLDER] PAGE.html...
 With --live it looks at the page of a volume: COMMAND is a `peryton serve`, whose volume another program writes to meanwhile. Values have to
 change, a setting has to be made, and the page has to say so when the server is killed, and go on when it is there again.
 
-It fails if a page logs an error, asks for anything from the network, is wider than its window, has a chart without a drawing or text that
-its policy or a hostile name has broken, or does not obey the keyboard. It speaks Chromium's protocol over a pipe, so it needs no library.
+It fails if a page logs an error, asks for anything from the network, is wider than its window, has a chart without a drawing, text that
+its policy or a hostile name has broken or that is hard to read on its ground, or does not obey the keyboard. It speaks Chromium's protocol over a pipe, so it needs no library.
 """
 
 import base64
@@ -24,7 +24,7 @@ from pathlib import Path
 
 MOST_BYTES = 2_000_000
 TIMEOUT_S = 60
-WIDE, PHONE = (1200, 900), (390, 844)
+WIDE, PHONE = (1280, 900), (390, 844)
 
 # Waits for the charts, then says what a reader would object to.
 LOOK = """(async () => {
@@ -55,6 +55,46 @@ LOOK = """(async () => {
   return { problems, figures: figures.map((one) => one.querySelector("figcaption").textContent), dark: paper[0] < ink[0] };
 })()"""
 
+# The least contrast of text with its ground, of large text, and of lines (WCAG 2.2, 1.4.3 and 1.4.11).
+CONTRAST = """(() => {
+  const problems = new Set();
+  const parts = (text) => { const found = text.match(/[0-9.]+(e-?[0-9]+)?/g).map(Number); const whole = text.startsWith("color(") ? 255 : 1; return [...found.slice(0, 3).map((one) => one * whole), found[3] ?? 1]; };
+  const over = ([r, g, b, a], below) => [r, g, b].map((one, at) => one * a + below[at] * (1 - a));
+  const light = (rgb) => { const [r, g, b] = rgb.map((one) => one / 255).map((one) => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const contrast = (one, other) => { const [a, b] = [light(one), light(other)].sort((x, y) => y - x); return (a + 0.05) / (b + 0.05); };
+  const ground = (element) => { const chain = []; for (let one = element; one; one = one.parentElement) chain.unshift(parts(getComputedStyle(one).backgroundColor)); return chain.reduce((below, one) => over(one, below), [255, 255, 255]); };
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let text = texts.nextNode(); text; text = texts.nextNode()) {
+    const element = text.parentElement;
+    const style = getComputedStyle(element);
+    if (!text.textContent.trim() || !element.checkVisibility({ visibilityProperty: true }) || element.closest("script, style, .spoken, [disabled], [aria-pressed=false]")) continue;
+    const below = ground(element);
+    const ink = parts(element.closest("svg") ? style.fill : style.color);
+    const large = parseFloat(style.fontSize) >= 24 || parseFloat(style.fontSize) >= 18.6 && Number(style.fontWeight) >= 700;
+    const found = contrast(over(ink, below), below);
+    if (found < (large ? 3 : 4.5)) problems.add(`hard to read (${found.toFixed(2)}): '${text.textContent.trim().slice(0, 40)}'`);
+  }
+  const probe = document.body.appendChild(document.createElement("i"));
+  const named = (name) => { probe.style.color = `var(${name})`; return parts(getComputedStyle(probe).color).slice(0, 3); };
+  for (const name of ["--c0", "--c1", "--c2", "--c3", "--c4", "--c5", "--c6", "--c7", "--edge", "--faint"]) for (const below of ["--paper", "--card"]) {
+    const found = contrast(named(name), named(below));
+    if (found < 3) problems.add(`lines of ${name} on ${below}: contrast ${found.toFixed(2)}`);
+  }
+  probe.remove();
+  return { problems: [...problems] };
+})()"""
+
+# Where the tab key has come to: what it is, and whether one sees that it is there.
+FOCUSED = """(() => {
+  const one = document.activeElement;
+  if (!one || one === document.body || one === document.documentElement) return null;
+  window.tabbed ??= new Set();
+  const again = window.tabbed.has(one);
+  window.tabbed.add(one);
+  const shown = one.matches(".segments input") ? one.nextElementSibling : one;
+  return { again, shown: getComputedStyle(shown).outlineStyle !== "none", what: one.outerHTML.slice(0, 80), left: [...document.querySelectorAll(REACHED)].filter((other) => other.checkVisibility() && !window.tabbed.has(other)).map((other) => other.outerHTML.slice(0, 80)) };
+})()""".replace("REACHED", '"figure .plot[tabindex], .legend button, select, summary, th button, input[type=range], .segments input:checked"')
+
 # Works the page by keys and clicks.
 WORK = """(async () => {
   const problems = [];
@@ -76,9 +116,15 @@ WORK = """(async () => {
     const [slider, ranking] = [figure.querySelector("input[type=range]"), figure.querySelector(".ranking")];
     if (slider) {
       const before = ranking.textContent;
-      for (const one of figure.querySelectorAll("input[type=range]")) { one.value = one === slider ? 10 : 0; one.dispatchEvent(new Event("input", { bubbles: true })); }
-      await frame();
-      if (!ranking.textContent || /score (?!1\\.00)/.test(before) && ranking.textContent === before) problems.push("weights change nothing");
+      const sliders = [...figure.querySelectorAll("input[type=range]")];
+      const orders = new Set();
+      for (const alone of [...sliders.slice(1), slider]) {
+        for (const one of sliders) { one.value = one === alone ? 10 : 0; one.dispatchEvent(new Event("input", { bubbles: true })); }
+        await frame();
+        orders.add(ranking.textContent);
+      }
+      orders.delete(before);
+      if (!ranking.textContent || /score (?!1\\.00)/.test(before) && !orders.size) problems.push("weights change nothing");
       if (!/score 1\\.00/.test(ranking.textContent)) problems.push("the best by one weight is not the best: " + ranking.textContent);
     }
     for (const select of figure.querySelectorAll("select")) { select.selectedIndex = select.options.length - 1; select.dispatchEvent(new Event("change", { bubbles: true })); }
@@ -250,6 +296,30 @@ class Browser:
                 yield f"asks the network: {params['request']['url'][:200]}"
 
 
+MOST_TABS = 2000
+
+
+def by_tab(browser):
+    """Goes through the page by the tab key; yields what is not reached, and where one does not see the place."""
+    browser.evaluate("document.activeElement.blur(), window.scrollTo(0, 0), null")
+    left = None
+    for _ in range(MOST_TABS):
+        for kind in ("rawKeyDown", "keyUp"):
+            browser.ask("Input.dispatchKeyEvent", type=kind, key="Tab", code="Tab", windowsVirtualKeyCode=9)
+        found = browser.evaluate(FOCUSED)
+        if not found or found["again"]:
+            break
+        left = found["left"]
+        if not found["shown"]:
+            yield f"the focus is not seen: {found['what']}"
+    if left is None:
+        # Only a page with nothing to work has nothing for the keyboard.
+        if browser.evaluate("document.querySelectorAll('figure .plot[tabindex], summary, th button').length"):
+            yield "the tab key reaches nothing"
+    elif left:
+        yield f"not reached by the tab key: {left[:3]}"
+
+
 def shoot(browser, shots, name, width):
     if shots:
         whole = browser.ask("Page.getLayoutMetrics")["cssContentSize"]
@@ -286,6 +356,9 @@ def look_live(browser, token_file, command, shots):
             if seen.get("dark") is not (scheme == "dark"):
                 problems.append(f"{where}: the colours are those of the other scheme")
             shoot(browser, shots, f"live-{scheme}-{name}", width)
+            problems += [f"{where}: {text}" for text in browser.evaluate(CONTRAST)["problems"]]
+            if scheme == "light":
+                problems += [f"{where}: {text}" for text in by_tab(browser)]
             problems += [f"{where}: {text}" for text in browser.complaints(url, url)]
         first = browser.evaluate(SHOWN)
         browser.evaluate(f"{ROWS}({first['rows'] + 3})")
@@ -343,6 +416,9 @@ def look(browser, page, shots):
         if seen.get("dark") is not (scheme == "dark"):
             problems.append(f"{where}: the colours are those of the other scheme")
         shoot(browser, shots, f"{page.stem}-{scheme}-{name}", width)
+        problems += [f"{where}: {text}" for text in browser.evaluate(CONTRAST)["problems"]]
+        if scheme == "light":
+            problems += [f"{where}: {text}" for text in by_tab(browser)]
         problems += [f"{where}: {text}" for text in browser.evaluate(WORK)["problems"]]
         problems += [f"{where}: {text}" for text in browser.complaints(url)]
     return size, figures, problems

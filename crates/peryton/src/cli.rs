@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::{
-    Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand, builder::ArgPredicate,
-    error::ErrorKind, value_parser,
+    Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
+    builder::ArgPredicate,
+    error::{ContextKind, ContextValue, ErrorKind},
+    value_parser,
 };
 
 #[cfg(feature = "plan")]
@@ -166,8 +168,22 @@ pub fn parse() -> Result<Cli, Failure> {
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             Err(Failure::bad_input("nothing to do: give a verb, or see --help"))
         }
-        _ => Err(Failure::bad_input(one_line(&error.render().to_string()))),
+        _ => Err(Failure::bad_input(match below_zero(&error) {
+            Some((option, value)) => format!("{option} {value}: takes no value below 0"),
+            None => one_line(&error.render().to_string()),
+        })),
     })
+}
+
+/// The option with a value below zero, which clap takes for an option of its own: `--speed -3`.
+fn below_zero(error: &clap::Error) -> Option<(String, String)> {
+    let ContextValue::String(unknown) = error.get(ContextKind::InvalidArg)? else { return None };
+    let is_number =
+        |word: &str| word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let place = words.iter().position(|word| is_number(word) && word.starts_with(unknown.as_str()))?;
+    let option = words.get(place.checked_sub(1)?)?;
+    option.starts_with("--").then(|| (option.clone(), words[place].clone()))
 }
 
 /// Shortens an error of clap, which is a paragraph, to one line.
@@ -235,6 +251,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::builder::StyledStr;
+
     use super::*;
 
     #[test]
@@ -258,5 +276,24 @@ mod tests {
             found.len() > 15 && found.contains(&"mrc".to_owned()) && found.contains(&"sim".to_owned()),
             "{found:?}"
         );
+    }
+
+    /// The fear: a flag says nothing about what it does.
+    #[test]
+    fn every_verb_and_every_argument_has_help() {
+        fn visit(command: &Command, path: &str, found: &mut usize) {
+            let path = format!("{path} {}", command.get_name());
+            let told = |text: Option<&StyledStr>| text.is_some_and(|text| text.to_string().trim().len() > 3);
+            assert!(told(command.get_about()), "{path}");
+            for arg in command.get_arguments() {
+                assert!(told(arg.get_help()), "{path}: {}", arg.get_id());
+                assert!(!arg.is_hide_set(), "{path}: {} is hidden", arg.get_id());
+                *found += 1;
+            }
+            command.get_subcommands().for_each(|below| visit(below, &path, found));
+        }
+        let mut found = 0;
+        visit(&command(), "", &mut found);
+        assert!(found > 200, "{found}");
     }
 }

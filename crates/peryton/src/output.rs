@@ -7,12 +7,48 @@ use std::{
 };
 
 use serde::Serialize;
+use textwrap::WordSplitter;
 
-use crate::{destination, failure::Failure, json_layout::Layout};
+use crate::{destination, failure::Failure, json_layout::Layout, terminal};
 
 /// Prints to standard output, or to the file of `-o`.
 pub fn print(text: &str) -> Result<(), Failure> {
     lines(|out| out.write_all(text.as_bytes()))
+}
+
+/// Prints text for people: on a terminal, lines that are longer than it is wide go on below, unless `--wide` is given.
+pub fn tell(text: &str) -> Result<(), Failure> {
+    match terminal::table_columns() {
+        Some(columns) => print(&wrapped(text, columns)),
+        None => print(text),
+    }
+}
+
+/// Where the columns of a line have to begin at the latest for it to go on beneath the last of them.
+const LAST_COLUMN: usize = 48;
+
+/// Breaks lines between words. A line goes on beneath the last of its columns, which have two spaces between them, and where it
+/// has none, a little to the right of its beginning.
+fn wrapped(text: &str, columns: usize) -> String {
+    let lines = text.split('\n').map(|line| match line.chars().count() <= columns {
+        true => line.to_owned(),
+        false => {
+            let (begins, margin) = column_of(line);
+            // An option or a file's name stays in one piece.
+            let options = textwrap::Options::new(columns).break_words(false).word_splitter(WordSplitter::NoHyphenation);
+            let margin = " ".repeat(margin);
+            textwrap::fill(&line[begins..], options.initial_indent(&line[..begins]).subsequent_indent(&margin))
+        }
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The byte of a line from which it may be broken, and how far to the right it goes on.
+fn column_of(line: &str) -> (usize, usize) {
+    let begins = |at: usize| at + line[at..].len() - line[at..].trim_start().len();
+    let columns = line.match_indices("  ").map(|(at, _)| begins(at)).map(|at| (at, line[..at].chars().count()));
+    let last = columns.filter(|(at, _)| *at > begins(0)).take_while(|(_, margin)| *margin <= LAST_COLUMN).last();
+    last.unwrap_or((begins(0), begins(0) + 2))
 }
 
 /// Prints a value as JSON.
@@ -69,7 +105,7 @@ pub fn print_result<T: Serialize + ?Sized>(
     match (json, report_to_stdout) {
         (true, _) => print_json(value),
         (false, true) => Ok(()),
-        (false, false) => print(&shown()),
+        (false, false) => tell(&shown()),
     }
 }
 

@@ -1,10 +1,15 @@
 //! The command-line options that name and read traces.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use peryton_trace::{
     Format, OpenOptions, Reader, SaveError, Skipped, SkippedCount, Source, SourceError, TraceError, TraceFiles,
+    partial_of,
+};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
 };
 
 use crate::failure::Failure;
@@ -96,11 +101,35 @@ impl From<SourceError> for Failure {
     }
 }
 
+/// Refuses `-` as the file of a trace that is to be written.
+pub fn is_a_file(path: &Path) -> Result<(), Failure> {
+    match crate::output::is_stdout(path) {
+        true => Err(Failure::bad_input(
+            "-: a trace is written to a file, whose name says whether it is CSV; /dev/stdout is one",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// Removes what is written of a trace if Ctrl-C or SIGTERM ends the program.
+pub fn remove_if_interrupted(path: &Path) -> Result<(), Failure> {
+    let Some(partial) = partial_of(path) else { return Ok(()) };
+    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(Failure::failed)?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            // There may be nothing yet; and the program ends in any case.
+            let _ = std::fs::remove_file(&partial);
+            let _ = signal_hook::low_level::emulate_default_handler(signal);
+        }
+    });
+    Ok(())
+}
+
 impl From<SaveError> for Failure {
     fn from(error: SaveError) -> Failure {
         match error {
             SaveError::Trace(error) => error.into(),
-            SaveError::Csv { path, source } => Failure::writing(&path, &source),
+            SaveError::Write { path, source } => Failure::writing(&path, &source),
         }
     }
 }

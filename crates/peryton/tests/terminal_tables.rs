@@ -1,4 +1,4 @@
-//! The fear: on a terminal of 80 columns tables are broken into pieces, or a pipe lacks columns.
+//! The fear: on a terminal of 80 columns tables and sentences are broken into pieces, or a pipe lacks columns.
 //! (util-linux's `script` makes the terminal.)
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -103,4 +103,39 @@ fn tables_of_planning_fit_the_terminal() {
         &format!("plan --trace trace.csv --latency 1s --no-models --devices {devices} --most 2"),
         true,
     );
+}
+
+/// Lines go on below between words, with the words that a pipe gets.
+#[test]
+fn sentences_fit_the_terminal() {
+    let folder = folder();
+    let mut wrapped = 0;
+    for words in [
+        "trace info trace.csv",
+        "trace overwrites trace.csv",
+        "keys",
+        "keys placement",
+        "sim caching.toml single.toml --trace trace.csv --sensitivity",
+        "devices intel-320-300gb",
+        #[cfg(feature = "plan")]
+        "size --design caching.toml --trace trace.csv --points 3",
+        #[cfg(feature = "plan")]
+        "tune caching.toml --trace trace.csv --evaluations 4",
+        #[cfg(feature = "plan")]
+        "greenest --capacity 100TB --peak 1000MB --average 100MB",
+    ] {
+        let Some(narrow) = shown(folder.path(), 80, words) else {
+            return println!("skipped: script (util-linux) is not installed");
+        };
+        for line in narrow.lines() {
+            assert!(width(line) <= 80 || !line.trim().contains(' '), "peryton {words}: {}: {line}", width(line));
+        }
+        let wide = shown(folder.path(), 80, &format!("{words} --wide")).unwrap();
+        wrapped += usize::from(wide.lines().any(|line| width(line) > 80 && !tables(&wide).contains(&line)));
+        if tables(&narrow).is_empty() {
+            let plain = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+            assert_eq!(plain(&narrow), plain(&wide), "peryton {words}");
+        }
+    }
+    assert!(wrapped > 4, "{wrapped} of them have long lines");
 }

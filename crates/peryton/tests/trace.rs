@@ -1,5 +1,7 @@
 //! `peryton trace`: descriptions of traces, and conversions between formats.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
 mod common;
 
 use common::{folder, peryton};
@@ -66,13 +68,18 @@ fn a_specification_is_drawn_and_can_be_replayed_at_once() {
 fn rubbish_gets_one_line() {
     let folder = folder();
     std::fs::write(folder.path().join("bad.toml"), "requests = 'many'\n").unwrap();
+    std::fs::write(folder.path().join("empty.csv"), "").unwrap();
     let table: &[(&[&str], &[&str])] = &[
         (&["info"], &["FILE"]),
         (&["info", "nothing"], &["nothing", "No such file"]),
         (&["info", "."], &["."]),
         (&["head", "trace.csv", "-n", "x"], &["x"]),
         (&["convert", "trace.csv"], &["OUT.parquet"]),
-        (&["convert", "trace.csv", "no/such/out.parquet"], &["no/such/out.parquet"]),
+        (&["convert", "trace.csv", "-"], &["-: ", "/dev/stdout"]),
+        (&["info", "single.toml"], &["single.toml: this is a design"]),
+        (&["info", "empty.csv"], &["empty.csv: no request in it"]),
+        (&["head", "trace.csv", "-n", "-3"], &["-3"]),
+        (&["mrc", "trace.csv", "--points", "-3"], &["--points -3: takes no value below 0"]),
         (&["synth", "bad.toml", "x.parquet"], &["bad.toml"]),
         (&["synth", "nothing.toml", "x.parquet"], &["nothing.toml"]),
         (&["mrc", "trace.csv", "--block", "0"], &["--block 0"]),
@@ -81,5 +88,53 @@ fn rubbish_gets_one_line() {
     ];
     for (args, parts) in table {
         peryton(folder.path(), &[&["trace"], *args].concat()).fails(2, parts);
+    }
+}
+
+/// The fears: the trace is lost that is converted onto itself, what cannot be written is found late or reported by another name, and
+/// an interruption leaves half a file.
+#[test]
+fn a_conversion_is_complete_or_did_not_happen() {
+    let folder = folder();
+    let at = |name: &str| folder.path().join(name);
+    let before = std::fs::read_to_string(at("trace.csv")).unwrap();
+    peryton(folder.path(), &["trace", "convert", "trace.csv", "trace.csv"]).ok();
+    let after = std::fs::read_to_string(at("trace.csv")).unwrap();
+    assert_eq!(after.lines().count(), before.lines().count());
+    for output in ["no/such/out.parquet", "no/such/out.csv"] {
+        peryton(folder.path(), &["trace", "convert", "trace.csv", output])
+            .fails(1, &[&format!("{output}: No such file")]);
+    }
+    std::fs::write(at("bad.csv"), before + "rubbish\n").unwrap();
+    for output in ["trace.csv", "out.parquet", "out.csv"] {
+        peryton(folder.path(), &["trace", "convert", "bad.csv", output]).fails(2, &["bad.csv:2002"]);
+    }
+    assert_eq!(std::fs::read_to_string(at("trace.csv")).unwrap(), after);
+    assert!(!at("out.parquet").exists() && !at("out.csv").exists());
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn an_interruption_leaves_no_part_of_a_trace() {
+    let folder = folder();
+    let endless = "requests = 100000000000\nfootprint = '64MiB'\nread_share = 0.5\narrival = '1us'\nsize = '4KiB'\naddress = 'uniform'\n";
+    std::fs::write(folder.path().join("endless.toml"), endless).unwrap();
+    let files = || std::fs::read_dir(folder.path()).unwrap().count();
+    let before = files();
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_peryton"))
+            .args(["trace", "synth", "endless.toml", "out.parquet"])
+            .current_dir(folder.path())
+            .spawn()
+            .unwrap();
+        let begun = std::time::Instant::now();
+        while files() == before {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(60), "nothing is written");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        // SAFETY: the process is a child that has not been waited for.
+        assert_eq!(unsafe { libc::kill(i32::try_from(child.id()).unwrap(), signal) }, 0);
+        assert!(!child.wait().unwrap().success());
+        assert_eq!(files(), before, "signal {signal}");
     }
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Display, str::FromStr};
 use peryton_units::{Bytes, Nanos};
 use pyo3::{
     conversion::FromPyObjectOwned,
-    exceptions::PyTypeError,
+    exceptions::{PyOverflowError, PyTypeError},
     prelude::*,
     types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple},
 };
@@ -18,12 +18,10 @@ pub(crate) struct Size(pub(crate) Bytes);
 impl<'py> FromPyObject<'_, 'py> for Size {
     type Error = PyErr;
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Size> {
-        match object.extract::<u64>() {
-            Ok(bytes) if !object.is_instance_of::<PyBool>() => Ok(Size(Bytes(bytes))),
-            _ => text(&object, "a number of bytes, or a text such as '4KiB'")
-                .and_then(|text| word("size", &text))
-                .map(Size),
+        if let Ok(text) = object.cast::<PyString>() {
+            return text.to_str()?.parse().map(Size).map_err(input);
         }
+        Ok(Size(Bytes(object.extract()?)))
     }
 }
 
@@ -33,35 +31,12 @@ pub(crate) struct Time(pub(crate) Nanos);
 impl<'py> FromPyObject<'_, 'py> for Time {
     type Error = PyErr;
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Time> {
-        if object.is_instance_of::<PyString>() {
-            return word("time", &text(&object, "")?).map(Time);
-        }
-        let seconds: f64 =
-            object.extract().map_err(|_| expected(&object, "a number of seconds, or a text such as '60s'"))?;
-        word("time", &format!("{seconds}s")).map(Time)
+        let text = match object.cast::<PyString>() {
+            Ok(text) => text.to_str()?.to_owned(),
+            Err(_) => format!("{}s", object.extract::<f64>()?),
+        };
+        text.parse().map(Time).map_err(input)
     }
-}
-
-/// The share of a trace that is sampled.
-pub(crate) struct Share(pub(crate) f64);
-
-impl<'py> FromPyObject<'_, 'py> for Share {
-    type Error = PyErr;
-    fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Share> {
-        match object.extract() {
-            Ok(share) if !object.is_instance_of::<PyBool>() => Ok(Share(share)),
-            _ => Err(expected(&object, "of sample a number above 0 and up to 1, such as 0.01")),
-        }
-    }
-}
-
-fn expected(object: &Borrowed<'_, '_, PyAny>, what: &str) -> PyErr {
-    let kind = object.get_type().name().map_or_else(|_| "it".to_owned(), |name| name.to_string());
-    PyTypeError::new_err(format!("{kind}: expected {what}"))
-}
-
-fn text(object: &Borrowed<'_, '_, PyAny>, what: &str) -> PyResult<String> {
-    object.extract().map_err(|_| expected(object, what))
 }
 
 /// A value that is written as a word, such as `raid5`; the error names the argument.
@@ -78,9 +53,24 @@ where
     T: FromPyObjectOwned<'py>,
 {
     match arguments.get_item(name)? {
-        Some(value) if !value.is_none() => Ok(Some(value.extract::<T>().map_err(Into::into)?)),
+        Some(value) if !value.is_none() => taken(name, &value).map(Some),
         _ => Ok(None),
     }
+}
+
+/// A value of an argument. The package has checked its type; what is left are values that the type of Rust cannot have.
+pub(crate) fn taken<'py, T>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<T>
+where
+    T: FromPyObjectOwned<'py>,
+{
+    let py = value.py();
+    value.extract::<T>().map_err(|error| {
+        let error: PyErr = error.into();
+        match error.is_instance_of::<PyOverflowError>(py) {
+            true => input(format!("{name} {value}: use a number that is not below 0, nor beyond 64 bits")),
+            false => PyErr::from_type(error.get_type(py), format!("{name}: {}", error.value(py))),
+        }
+    })
 }
 
 /// An optional argument that is a word.

@@ -120,7 +120,7 @@ impl<T> InPython<T> for Result<T, SaveError> {
     fn in_python(self) -> Result<T, PyErr> {
         self.map_err(|error| match error {
             SaveError::Trace(error) => input(error),
-            error @ SaveError::Csv { .. } => failed(error),
+            error @ SaveError::Write { .. } => failed(error),
         })
     }
 }

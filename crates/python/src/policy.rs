@@ -66,19 +66,19 @@ fn foreign(capsule: &Bound<'_, PyCapsule>) -> PyResult<Replacement> {
 }
 
 /// A policy by its name, a class of Python that makes one, or one in Rust of another wheel.
-pub(crate) fn replacement(policy: &Bound<'_, PyAny>) -> PyResult<Replacement> {
+pub(crate) fn replacement(argument: &str, policy: &Bound<'_, PyAny>) -> PyResult<Replacement> {
     if let Ok(name) = policy.cast::<PyString>() {
         let (name, known) = (name.to_str()?, Replacement::ALL);
         let found = known.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy);
         return found.ok_or_else(|| {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
-            input(format!("policy '{name}': use one of {}, or a class of yours", names.join(", ")))
+            input(format!("{argument} '{name}': use one of {}, or a class of yours", names.join(", ")))
         });
     }
     if let Ok(capsule) = policy.cast::<PyCapsule>() {
         return foreign(capsule);
     }
-    let name = named(policy, "victim")?;
+    let name = named(argument, policy, "victim")?;
     static KNOWN: OnceLock<Made<Replacement>> = OnceLock::new();
     Ok(KNOWN.get_or_init(Made::default).of(policy, |class| {
         let shown = name.clone();
@@ -87,8 +87,8 @@ pub(crate) fn replacement(policy: &Bound<'_, PyAny>) -> PyResult<Replacement> {
 }
 
 /// A rule of Python.
-pub(crate) fn admission(rule: &Bound<'_, PyAny>) -> PyResult<AdmitBy> {
-    let name = named(rule, "admits")?;
+pub(crate) fn admission(argument: &str, rule: &Bound<'_, PyAny>) -> PyResult<AdmitBy> {
+    let name = named(argument, rule, "admits")?;
     static KNOWN: OnceLock<Made<AdmitBy>> = OnceLock::new();
     Ok(KNOWN.get_or_init(Made::default).of(rule, |class| {
         AdmitBy::custom(&name, move |extents, seed| {
@@ -106,14 +106,16 @@ pub(crate) fn admission(rule: &Bound<'_, PyAny>) -> PyResult<AdmitBy> {
 }
 
 /// The name of a class that has this method, or of a function that makes its instances.
-fn named(class: &Bound<'_, PyAny>, method: &str) -> PyResult<String> {
+fn named(argument: &str, class: &Bound<'_, PyAny>, method: &str) -> PyResult<String> {
     if !class.is_callable() {
         let kind = class.get_type().name()?;
-        return Err(PyTypeError::new_err(format!("{kind}: give a policy's name, or a class with the method {method}")));
+        return Err(PyTypeError::new_err(format!(
+            "{argument}: expected a policy's name, or a class with the method {method}, not {kind}"
+        )));
     }
     if class.is_instance_of::<pyo3::types::PyType>() && !class.hasattr(method)? {
         let name: String = class.getattr("__name__")?.extract()?;
-        return Err(PyTypeError::new_err(format!("{name} has no method {method}, which decides")));
+        return Err(PyTypeError::new_err(format!("{argument}: {name} has no method {method}, which decides")));
     }
     Ok(class.getattr("__name__").and_then(|name| name.extract()).unwrap_or_else(|_| "custom".to_owned()))
 }

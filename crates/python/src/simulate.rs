@@ -8,10 +8,10 @@ use std::sync::{
 use peryton_device::flash::Images;
 use peryton_sim::{Design as Parsed, Fit, KeyValues, Options, Replay, Sampling, SimError, Swept, sweep};
 use peryton_units::{Bytes, Nanos};
-use pyo3::prelude::*;
+use pyo3::{prelude::*, types::PyDict};
 
 use crate::{
-    arguments::{Share, Time, json, one_of, override_text, word},
+    arguments::{Time, given, json, one_of, override_text, word},
     design::Design,
     error::{InPython, input},
     policy,
@@ -45,38 +45,36 @@ fn swept(designs: &[PyRef<'_, Design>], keys: &[Key<'_>]) -> PyResult<Vec<Swept>
     sweep(&designs.iter().map(|design| design.written()).collect::<Vec<_>>(), &keys).in_python()
 }
 
-/// Simulates the designs; returns their reports as JSON.
+/// Simulates the designs; returns their reports as JSON. The arguments are those of `peryton.simulate`, which has their defaults.
 #[pyfunction]
-#[pyo3(signature = (designs, trace, *, sweep, replay, speed, warm_up, warm_up_requests, limit, fit, interval, sample, sample_seed, replacement, admission, jobs, progress))]
-#[allow(clippy::too_many_arguments)]
 pub(crate) fn simulate(
     py: Python<'_>,
     designs: Vec<PyRef<'_, Design>>,
     trace: &Trace,
     sweep: Vec<Key<'_>>,
-    replay: &str,
-    speed: Option<f64>,
-    warm_up: bool,
-    warm_up_requests: u64,
-    limit: Option<u64>,
-    fit: &str,
-    interval: Option<Time>,
-    sample: Option<Share>,
-    sample_seed: u64,
-    replacement: Option<&Bound<'_, PyAny>>,
-    admission: Option<&Bound<'_, PyAny>>,
-    jobs: Option<usize>,
+    arguments: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let replay = self::replay(replay, speed)?;
+    let text = |name: &str, default: &str| -> PyResult<String> {
+        Ok(given(arguments, name)?.unwrap_or_else(|| default.to_owned()))
+    };
+    let replay = self::replay(&text("replay", "timed")?, given(arguments, "speed")?)?;
+    let warm_up = given(arguments, "warm_up")?.unwrap_or(false);
+    let warm_up_requests = given(arguments, "warm_up_requests")?.unwrap_or(0);
+    let limit: Option<u64> = given(arguments, "limit")?;
+    let interval: Option<Time> = given(arguments, "interval")?;
+    let sample_seed = given(arguments, "sample_seed")?.unwrap_or(0);
+    let replacement: Option<Bound<'_, PyAny>> = given(arguments, "replacement")?;
+    let admission: Option<Bound<'_, PyAny>> = given(arguments, "admission")?;
     let interval = interval.map(|interval| interval.0);
     if interval == Some(Nanos::ZERO) {
         return Err(input("interval: give a time above 0, such as '1s'"));
     }
-    let sample = sample.map(|share| Sampling::new(share.0, sample_seed)).transpose();
+    let sample = given(arguments, "sample")?.map(|share| Sampling::new(share, sample_seed)).transpose();
     let sample = sample.map_err(|error| input(format!("sample: {error}")))?;
-    let fit = self::fit(fit)?;
-    let options = Options { replay, fit, warm_up, warm_up_requests, limit, interval, picture: false, sample };
+    let fit = self::fit(&text("fit", "error")?)?;
+    let options =
+        Options { replay, fit, warm_up, warm_up_requests, limit, interval, picture: false, sample, recorded: None };
     if designs.is_empty() {
         return Err(input("there is no design to simulate: give one"));
     }
@@ -88,12 +86,12 @@ pub(crate) fn simulate(
         [] => (designs.iter().map(|design| design.parsed()).collect::<PyResult<_>>()?, Vec::new()),
         keys => swept(&designs, keys)?.into_iter().map(|one| (one.design, one.values)).unzip(),
     };
-    if let Some(replacement) = replacement {
-        let replacement = policy::replacement(replacement)?;
+    if let Some(replacement) = &replacement {
+        let replacement = policy::replacement("replacement", replacement)?;
         parsed.iter_mut().try_for_each(|design| design.use_replacement(replacement)).in_python()?;
     }
-    if let Some(admission) = admission {
-        let admission = policy::admission(admission)?;
+    if let Some(admission) = &admission {
+        let admission = policy::admission("admission", admission)?;
         parsed.iter_mut().try_for_each(|design| design.use_admission(admission)).in_python()?;
     }
     if parsed.len() > 1 {
@@ -102,7 +100,7 @@ pub(crate) fn simulate(
     }
     let is_python = replacement.is_some() || admission.is_some();
     let opener = trace.opener.clone();
-    let jobs = threads(jobs)?;
+    let jobs = threads(given(arguments, "jobs")?)?;
     let requests = opener
         .requests()
         .map_or(0, |requests| requests.min(limit.unwrap_or(u64::MAX)).saturating_mul(parsed.len() as u64));

@@ -16,7 +16,7 @@ use pyo3::{
 };
 
 use crate::{
-    arguments::{Size, Time, given, json, word, word_given},
+    arguments::{Size, Time, given, json, taken, word, word_given},
     design::Design,
     error::{InPython, input},
     running::{Running, run, threads},
@@ -39,6 +39,7 @@ pub(crate) fn size(
     let warm_up: bool = given(arguments, "warm_up")?.unwrap_or(false);
     let warm_up_requests: Option<u64> = given(arguments, "warm_up_requests")?;
     let options = Options {
+        recorded: None,
         replay: simulate::replay(&replay, given(arguments, "speed")?)?,
         fit: simulate::fit(&fit)?,
         warm_up,
@@ -91,6 +92,6 @@ fn sizes(sizes: &Bound<'_, PyAny>) -> PyResult<Sizes> {
     if let Ok(text) = sizes.cast::<PyString>() {
         return word("sizes", &text.to_string());
     }
-    let sizes = sizes.try_iter()?.map(|size| Ok(size?.extract::<Size>()?.0));
+    let sizes = sizes.try_iter()?.map(|size| Ok(taken::<Size>("sizes", &size?)?.0));
     sizes.collect::<PyResult<Vec<_>>>().map(Sizes::Given)
 }

@@ -150,5 +150,5 @@ def test_a_design_without_a_fast_device_has_no_curve(sqlite: Path) -> None:
     with pytest.raises(peryton.InputError, match=r'no fast device whose size could differ.*simulate\(\.\.\., sweep=') as caught:
         peryton.size(DESIGNS / "hdd-only.toml", sqlite)
     assert "--" not in str(caught.value)
-    with pytest.raises(TypeError, match="expected one design"):
+    with pytest.raises(TypeError, match="design: expected a Design, a path or a dictionary, not a list of dict"):
         peryton.size([CACHE], sqlite)  # type: ignore[arg-type]

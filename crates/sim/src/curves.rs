@@ -95,7 +95,13 @@ impl Curves {
         if let Some(rate) = self.rate.filter(|rate| !(*rate > 0.0 && *rate <= 1.0)) {
             return wrong(format!("--rate {rate}: use a share above 0 and up to 1, such as 0.01"));
         }
+        if self.policies.is_empty() {
+            return wrong("there is no policy to simulate: give one, such as lru".to_owned());
+        }
         match &self.sizes {
+            CurveSizes::Given(sizes) if sizes.is_empty() => {
+                wrong("--sizes: there is none: give at least one, such as 1GiB".to_owned())
+            }
             CurveSizes::Points(points) if !(1..=MOST_POINTS).contains(points) => {
                 wrong(format!("--points {points}: use 1 to {MOST_POINTS}"))
             }

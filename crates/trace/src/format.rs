@@ -44,9 +44,12 @@ pub(crate) fn detect(path: &str, head: Head<'_>) -> Result<Format, TraceError> {
     if let [format] = fitting[..] {
         return Ok(format);
     }
+    if head.bytes.is_empty() {
+        let expected = "a file that is not empty".to_owned();
+        return Err(TraceError::Empty { path: path.to_owned(), expected });
+    }
     let remedy = format!("give the format, one of {}", names(Format::ALL));
     let (found, remedy) = match head.bytes {
-        [] => ("the file is empty".to_owned(), "a trace has at least one request".to_owned()),
         _ if fitting.len() > 1 => (format!("fits more than one format: {}", names(&fitting)), remedy),
         [b'P', b'K', 3, 4, ..] => ("a zip archive".to_owned(), "unzip it and give one trace".to_owned()),
         bytes if bytes.get(257..262) == Some(b"ustar") => {

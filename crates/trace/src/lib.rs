@@ -44,6 +44,7 @@ mod info;
 mod input;
 mod join;
 mod measured;
+mod new_file;
 mod open;
 mod order;
 #[cfg(feature = "parquet")]
@@ -74,6 +75,7 @@ pub use info::{
 };
 pub use join::Join;
 pub use measured::{MAX_MEASURED, MeasuredFormat, TimedRequest, measured};
+pub use new_file::partial_of;
 pub use open::{MAX_FILES, OpenOptions, Reader, open, open_all, read};
 pub use order::REORDER_WINDOW;
 #[cfg(feature = "parquet")]

@@ -1,7 +1,6 @@
 //! Writes a trace to a file, in the format that the file's name says.
 
 use std::{
-    fs::File,
     io::{self, BufWriter, Write},
     path::Path,
 };
@@ -9,7 +8,7 @@ use std::{
 use peryton_units::Op;
 use thiserror::Error;
 
-use crate::{ParquetWriter, Request, Source, TraceError};
+use crate::{ParquetWriter, Request, Source, TraceError, new_file::NewFile};
 
 /// The first line of a CSV trace.
 pub const CSV_HEADER: &str = "time_us,op,offset,length,volume\n";
@@ -36,12 +35,12 @@ pub fn csv_line(out: &mut dyn Write, request: &Request) -> io::Result<()> {
 /// The reason why a trace was not saved.
 #[derive(Debug, Error)]
 pub enum SaveError {
-    /// The trace cannot be read, or Parquet cannot be written.
+    /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
-    /// The CSV file cannot be written.
+    /// The file cannot be written.
     #[error("{path}: {source}")]
-    Csv {
+    Write {
         /// The file.
         path: String,
         /// The system's error.
@@ -50,7 +49,8 @@ pub enum SaveError {
 }
 
 /// Writes all requests to a file: CSV if its name ends in `.csv`, otherwise Parquet. `origin` says in words where the
-/// requests come from; Parquet keeps it. Returns the number of requests.
+/// requests come from; Parquet keeps it. Returns the number of requests. The file gets its name when it is complete, so it may be one
+/// that is being read.
 ///
 /// # Errors
 /// The trace cannot be read further, or the file cannot be written.
@@ -68,27 +68,33 @@ pub enum SaveError {
 /// ```
 pub fn save(source: &mut dyn Source, path: &Path, origin: &str) -> Result<u64, SaveError> {
     let mut batch = Vec::new();
+    let failed = |source| SaveError::Write { path: path.display().to_string(), source };
     if path.extension().is_some_and(|extension| extension == "csv") {
-        let failed = |source| SaveError::Csv { path: path.display().to_string(), source };
-        let mut out = BufWriter::new(File::create(path).map_err(failed)?);
+        let (kept, file) = NewFile::create(path).map_err(failed)?;
+        let mut out = BufWriter::new(file);
         out.write_all(CSV_HEADER.as_bytes()).map_err(failed)?;
         let mut requests = 0;
         loop {
             source.next_batch(&mut batch)?;
             if batch.is_empty() {
-                out.flush().map_err(failed)?;
+                out.flush().and_then(|()| kept.keep(out.get_ref())).map_err(failed)?;
                 return Ok(requests);
             }
             requests += batch.len() as u64;
             batch.iter().try_for_each(|request| csv_line(&mut out, request)).map_err(failed)?;
         }
     }
-    let mut writer = ParquetWriter::create(path, origin)?;
+    // What the writer reports is about the file that it writes.
+    let failed = |error| match error {
+        TraceError::Io { path, source } => SaveError::Write { path, source },
+        error => SaveError::Trace(error),
+    };
+    let mut writer = ParquetWriter::create(path, origin).map_err(failed)?;
     loop {
         source.next_batch(&mut batch)?;
         if batch.is_empty() {
-            return Ok(writer.finish()?);
+            return writer.finish().map_err(failed);
         }
-        writer.write(&batch)?;
+        writer.write(&batch).map_err(failed)?;
     }
 }

@@ -80,11 +80,16 @@
     const [first, last] = [Math.ceil(log(min) - 1e-9), Math.floor(log(max) + 1e-9)];
     const decades = last - first + 1;
     if (base === 10 && decades < 3) {
-      const all = [];
-      for (let power = first - 1; power <= last; power += 1)
-        for (const digit of decades < 2 ? [1, 2, 3, 5, 7] : [1, 2, 5]) all.push(digit * 10 ** power);
-      const within = all.filter((value) => value >= min * 0.999 && value <= max * 1.001);
-      if (within.length > 1) return within;
+      /* As many digits of each power as have room between them. */
+      const room = count / log(max / min);
+      for (const digits of [[1, 2, 3, 5, 7], [1, 2, 5], [1, 3], [1]]) {
+        const nearest = Math.min(...digits.map((digit, at) => log((digits[at + 1] || 10) / digit)));
+        if (nearest * room < 0.8) continue;
+        const all = [];
+        for (let power = first - 1; power <= last; power += 1) for (const digit of digits) all.push(digit * 10 ** power);
+        const within = all.filter((value) => value >= min * 0.999 && value <= max * 1.001);
+        if (within.length > 1) return within;
+      }
       return linearSteps(min, max, Math.min(count, 4), unit);
     }
     const every = Math.max(1, Math.ceil(decades / Math.max(count, 2)));

@@ -78,11 +78,12 @@ pub fn ranking(answer: &Answer, first: &str, repeat: &str) -> String {
 fn warnings(answer: &Answer) -> Vec<(String, String)> {
     let decisive = answer.decisive_estimates.iter().map(|one| {
         let text = format!(
-            "the figure {} of {}, which rests on estimates, would put {3} first if it were {2:+.0} % off",
+            "the figure {} of {}, which rests on estimates, would put {} first if it were {:.0} % {}",
             one.figure,
             one.device,
-            one.off_by * 100.0,
-            one.first
+            one.first,
+            one.off_by.abs() * 100.0,
+            if one.off_by < 0.0 { "lower" } else { "higher" }
         );
         ("decisive_estimate".to_owned(), sentence(&text))
     });

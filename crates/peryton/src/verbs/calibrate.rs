@@ -175,5 +175,5 @@ fn report(args: &Args, options: &FitOptions, fit: &Fit) -> Result<(), Failure> {
     if fit.other.demerit_share > page::TRUSTED_DEMERIT {
         text += "! The model is more than 15 % of the mean away from the device: docs/calibrating.md says what may be missing.\n";
     }
-    output::print(&text)
+    output::tell(&text)
 }

@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.json {
         output::print_json(&as_json(&spec, &found))?;
     } else {
-        output::print(&text(&spec, &found))?;
+        output::tell(&text(&spec, &found))?;
     }
     match found.verdict {
         Verdict::Clean => Ok(()),

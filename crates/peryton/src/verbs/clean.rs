@@ -57,7 +57,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&state);
     }
     let left = Bytes(state["dirty_bytes"].as_u64().unwrap_or(0));
-    output::print(&match (state["state"].as_str(), left) {
+    output::tell(&match (state["state"].as_str(), left) {
         (_, Bytes::ZERO) => "clean\n".to_owned(),
         (Some("asked"), left) => match state["clean_in_s"].as_f64() {
             Some(seconds) => format!("writing {left} home, which takes {}\n", cleaning::time(seconds)),

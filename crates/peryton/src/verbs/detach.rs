@@ -55,7 +55,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         ));
     }
     let unit = if matches!(spec.config.placement, Placement::Logging(_)) { "blocks" } else { "extents" };
-    output::print(&format!(
+    output::tell(&format!(
         "device '{}' ({path}) stands alone: {} from offset {} on, {} {unit} written back\nmount -o loop,offset={} {path} DIR\n",
         at.name, detached.len, detached.at.0, detached.written_back, detached.at.0
     ))

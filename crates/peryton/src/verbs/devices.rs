@@ -65,7 +65,7 @@ fn list(json: bool) -> Result<(), Failure> {
             profile.description.clone(),
         ]);
     }
-    output::print(&rows.shown())
+    output::tell(&rows.shown())
 }
 
 fn show(name: &str, json: bool) -> Result<(), Failure> {
@@ -126,7 +126,7 @@ fn show(name: &str, json: bool) -> Result<(), Failure> {
     for (number, source) in (1..).zip(&profile.sources) {
         text += &format!("  [{number}] {source}\n");
     }
-    output::print(&text)
+    output::tell(&text)
 }
 
 /// Values of the model that are themselves figures of a data sheet, which it therefore gives back.
@@ -193,7 +193,7 @@ fn values(name: &str, json: bool) -> Result<(), Failure> {
     for (number, source) in (1..).zip(&profile.sources) {
         text += &format!("  [{number}] {source}\n");
     }
-    output::print(&text)
+    output::tell(&text)
 }
 
 /// A figure of the data sheet, of a measurement, and of the model.
@@ -286,7 +286,7 @@ fn validate_on(name: &str, traces: &[PathBuf], format: Option<MeasuredFormat>, j
 fn show_validations(validations: &[validate::Validation], json: bool) -> Result<(), Failure> {
     if !json {
         let plots: Vec<String> = validations.iter().map(validate::Validation::render).collect();
-        return output::print(&plots.join("\n"));
+        return output::tell(&plots.join("\n"));
     }
     // One trace gives one object, as the other verbs do.
     match validations {

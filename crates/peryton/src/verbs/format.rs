@@ -134,5 +134,5 @@ fn report(args: &Args, spec: &VolumeSpec, made: &Made, design: Option<&Path>) ->
         let design = design.display();
         text.push_str(&format!("the design is {design}: peryton serve {design}\n"));
     }
-    output::print(&text)
+    output::tell(&text)
 }

@@ -51,7 +51,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&all.collect::<Vec<_>>());
     }
     if args.prefix.is_none() {
-        return output::print(&lines(&keys));
+        return output::tell(&lines(&keys));
     }
     let mut text = String::new();
     for key in keys {
@@ -71,7 +71,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let default = key.default.map_or_else(String::new, |default| format!("; default {default}"));
         let _ = writeln!(text, "{MODEL}.{} ({})\n    {}\n    {}{default}", key.path, key.model, key.about, key.kind);
     }
-    output::print(&text)
+    output::tell(&text)
 }
 
 /// Whether a key is in the table of this name, or begins with it.

@@ -234,7 +234,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             all => output::print_json(all),
         };
     }
-    output::print(&shown(&rows))
+    output::tell(&shown(&rows))
 }
 
 fn shown(rows: &[Lifetime]) -> String {

@@ -136,7 +136,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
         bar.finish();
         return match args.json {
             true => output::print_json(&trained),
-            false => output::print(&shown_models(&capacity::qualities(&catalogue, &trained))),
+            false => output::tell(&shown_models(&capacity::qualities(&catalogue, &trained))),
         };
     }
     if args.trace.iter().any(|path| path.as_os_str() == "-") {

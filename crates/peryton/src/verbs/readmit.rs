@@ -32,5 +32,5 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&value);
     }
     let (name, restored, lost) = (&args.name, done.restored, done.opened.lost);
-    output::print(&format!("'{name}' is part of the volume again: {restored} extents restored, {lost} stay lost\n"))
+    output::tell(&format!("'{name}' is part of the volume again: {restored} extents restored, {lost} stay lost\n"))
 }

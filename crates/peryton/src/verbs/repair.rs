@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         "repaired"
     };
-    output::print(&format!(
+    output::tell(&format!(
         "{state}: {} commits replayed, {} damaged copies made good, {} extents lost\n",
         opened.commits, opened.repaired, opened.lost
     ))

@@ -190,14 +190,14 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     if let Some(path) = args.record.as_deref().filter(|path| twin::is_parquet(path)) {
         in_parquet(path)?;
     }
-    if args.json { output::print_json(&summary) } else { output::print(&summed_up(&summary)) }
+    if args.json { output::print_json(&summary) } else { output::tell(&summed_up(&summary)) }
 }
 
 /// Writes the requests of the recording as a trace in Parquet.
 fn in_parquet(path: &Path) -> Result<(), Failure> {
     let recording = twin::recording_of(path);
     let trace = peryton_trace::open(&recording, &peryton_trace::OpenOptions::default());
-    match trace.and_then(|mut trace| Ok(peryton_trace::save(&mut trace, path, "peryton serve --record"))) {
+    match trace.map(|mut trace| peryton_trace::save(&mut trace, path, "peryton serve --record")) {
         Ok(saved) => saved.map(|_| ()).map_err(Failure::from),
         // No client has asked for anything.
         Err(TraceError::Empty { .. }) => Ok(()),
@@ -272,11 +272,11 @@ impl Start {
         let metrics = metrics.as_ref().map(|at| format!(", metrics {at}")).unwrap_or_default();
         let http = http.as_ref().map(|at| format!(", page {at}")).unwrap_or_default();
         let control = control.display();
-        output::print(&format!("{name}: {size} ({how}) at {device}{nbd}, control {control}{http}{metrics}\n"))?;
+        output::tell(&format!("{name}: {size} ({how}) at {device}{nbd}, control {control}{http}{metrics}\n"))?;
         if without.is_empty() {
             return Ok(());
         }
-        output::print(&format!("degraded, without {}: {lost} are lost\n", without.join(" and ")))
+        output::tell(&format!("degraded, without {}: {lost} are lost\n", without.join(" and ")))
     }
 }
 

@@ -37,7 +37,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let lines: Vec<&str> = set.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     if lines.is_empty() {
-        return output::print("all settings are those of the design\n");
+        return output::tell("all settings are those of the design\n");
     }
-    output::print(&format!("{}\n", lines.join("\n")))
+    output::tell(&format!("{}\n", lines.join("\n")))
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    fmt,
     path::PathBuf,
     sync::{
         Arc,
@@ -10,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use indicatif::ProgressStyle;
+use indicatif::{HumanCount, ProgressState, ProgressStyle};
 use peryton_device::flash::Images;
 use peryton_sim::{
     Columns, Design, DesignText, DeviceReport, FtlReport, KeyValues, LatencySummary, LoggingStats, MainFigures,
@@ -182,7 +183,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let estimated = reports.iter().flat_map(|report| report.estimated_values.clone()).collect();
     text += &sensitivity::estimates(&estimated, args.sensitivity);
     text += &rests.map_or_else(String::new, |rests| rests.shown());
-    output::print(&text)
+    output::tell(&text)
 }
 
 /// The number of sizes of the miss-ratio curve on the page.
@@ -305,8 +306,13 @@ fn swept_key(text: &str) -> Result<KeyValues, Failure> {
 
 fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counted) -> Result<Vec<Report>, Failure> {
     let bar = terminal::spinner();
-    let style = ProgressStyle::with_template("{spinner} {human_pos} requests simulated, {per_sec}")
-        .expect("the template is a constant");
+    let rate = |state: &ProgressState, out: &mut dyn fmt::Write| {
+        // A bar that cannot be written is no failure.
+        let _ = write!(out, "{}", HumanCount(state.per_sec() as u64));
+    };
+    let style = ProgressStyle::with_template("{spinner} {human_pos} requests simulated, {rate} a second")
+        .expect("the template is a constant")
+        .with_key("rate", rate);
     bar.set_style(style);
     bar.enable_steady_tick(Duration::from_millis(100));
     let so_far: Vec<AtomicU64> = designs.iter().map(|_| AtomicU64::new(0)).collect();

@@ -130,7 +130,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     match to_stdout.first() {
         Some(&"--json") => output::print_json(&curve),
         Some(_) => Ok(()),
-        None => output::print(&shown(&curve)),
+        None => output::tell(&shown(&curve)),
     }
 }
 

@@ -26,7 +26,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         status = answer["status"].take();
         true
     })?;
-    if args.json { output::print_json(&status) } else { output::print(&shown(&status)) }
+    if args.json { output::print_json(&status) } else { output::tell(&shown(&status)) }
 }
 
 /// The most lost ranges that are printed; the JSON has all of them.

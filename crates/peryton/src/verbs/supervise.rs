@@ -205,7 +205,7 @@ impl Supervisor<'_> {
             News::Serves(path) => {
                 supervision.serves(self.now());
                 let pid = server.map_or(String::new(), |pid| format!(" by process {pid}"));
-                output::print(&format!("{path} is served{pid}\n"))?;
+                output::tell(&format!("{path} is served{pid}\n"))?;
             }
             News::Said(Message { ready, alive, status, extend }) => {
                 if ready {

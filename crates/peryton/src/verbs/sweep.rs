@@ -66,7 +66,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(folder) = &args.out else {
         let axes = space.keys().iter().map(|axis| axis.key.as_str()).collect::<Vec<_>>().join(", ");
         let over = if axes.is_empty() { String::new() } else { format!(" over {axes}") };
-        return output::print(&format!("{} simulations{over}\n", space.len()));
+        return output::tell(&format!("{} simulations{over}\n", space.len()));
     };
     let mut set = DataSet::open(folder)?;
     let bar = terminal::bar(space.len() as u64);
@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if done.errors > 0 {
         text += &format!("! {} of them ended with an error: see the column 'error' of their rows\n", done.errors);
     }
-    output::print(&text)
+    output::tell(&text)
 }
 
 /// What was done, and the time that the rest will take if it is like the part that is done.

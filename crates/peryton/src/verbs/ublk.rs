@@ -39,14 +39,14 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
     match verb {
         Verb::List(args) => {
             let devices = block_devices().map_err(refused)?;
-            if args.json { output::print_json(&all(&devices)) } else { output::print(&shown(&devices)) }
+            if args.json { output::print_json(&all(&devices)) } else { output::tell(&shown(&devices)) }
         }
         Verb::Remove(args) => {
             let device = remove_block_device(&args.which).map_err(refused)?;
             if args.json {
                 output::print_json(&about(&device))
             } else {
-                output::print(&format!("{} ({}) is removed\n", device.path(), device.name))
+                output::tell(&format!("{} ({}) is removed\n", device.path(), device.name))
             }
         }
     }

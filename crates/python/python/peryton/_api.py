@@ -3,9 +3,10 @@
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack, overload
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from . import _native
+from ._checked import checked
 from ._design import Design, designs
 from ._policy import AdmissionRule, PolicyCapsule, ReplacementPolicy
 from ._progress import Progress, shown
@@ -13,8 +14,9 @@ from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports, SizeCurve
 from ._trace import Trace, traced
 
 Path: TypeAlias = str | os.PathLike[str]
-Size: TypeAlias = int | str
-Time: TypeAlias = float | str
+Size: TypeAlias = Annotated[int | str, "a number of bytes, or a text such as '4KiB'"]
+Time: TypeAlias = Annotated[float | str, "a number of seconds, or a text such as '60s'"]
+Share: TypeAlias = Annotated[float, "a number above 0 and up to 1, such as 0.01"]
 
 
 class Options(TypedDict, total=False):
@@ -27,7 +29,7 @@ class Options(TypedDict, total=False):
     limit: int | None
     fit: Literal["error", "wrap", "skip"]
     interval: Time | None
-    sample: float | None
+    sample: Share | None
     sample_seed: int
     replacement: type[ReplacementPolicy] | PolicyCapsule | None
     admission: type[AdmissionRule] | None
@@ -55,6 +57,7 @@ def simulate(
     sweep: None = None,
     **options: Unpack[Options],
 ) -> Reports: ...
+@checked
 def simulate(
     design: Any,
     trace: Any,
@@ -67,7 +70,7 @@ def simulate(
     limit: int | None = None,
     fit: str = "error",
     interval: Time | None = None,
-    sample: float | None = None,
+    sample: Share | None = None,
     sample_seed: int = 0,
     replacement: type[ReplacementPolicy] | PolicyCapsule | None = None,
     admission: type[AdmissionRule] | None = None,
@@ -117,25 +120,23 @@ def simulate(
         SimulationError: the machine or Peryton failed, or a policy broke its contract.
     """
     all_designs = designs(design)
+    arguments = {
+        "replay": replay,
+        "speed": speed,
+        "warm_up": warm_up,
+        "warm_up_requests": warm_up_requests,
+        "limit": limit,
+        "fit": fit,
+        "interval": interval,
+        "sample": sample,
+        "sample_seed": sample_seed,
+        "replacement": replacement,
+        "admission": admission,
+        "jobs": jobs,
+    }
+    inner = [one._inner for one in all_designs]
     with shown(progress) as callback:
-        found = _native.simulate(
-            [one._inner for one in all_designs],
-            traced(trace)._inner,
-            sweep=_swept(sweep),
-            replay=replay,
-            speed=speed,
-            warm_up=warm_up,
-            warm_up_requests=warm_up_requests,
-            limit=limit,
-            fit=fit,
-            interval=interval,
-            sample=sample,
-            sample_seed=sample_seed,
-            replacement=replacement,
-            admission=admission,
-            jobs=jobs,
-            progress=callback,
-        )
+        found = _native.simulate(inner, traced(trace)._inner, _swept(sweep), arguments, callback)
     reports = [Report(report) for report in json.loads(found)]
     return Reports(reports) if isinstance(design, list | tuple) or sweep else reports[0]
 
@@ -148,6 +149,7 @@ def _swept(sweep: Mapping[str, Iterable[object]] | None) -> list[tuple[str, list
     return [(key, list(values)) for key, values in keys]
 
 
+@checked
 def size(
     design: Design | Path | Mapping[str, Any],
     trace: Any,
@@ -198,8 +200,6 @@ def size(
             wrong.
         SimulationError: the machine or Peryton failed.
     """
-    if isinstance(design, list | tuple):
-        raise TypeError(f"{type(design).__name__}: expected one design: a curve is of a single one")
     (one,) = designs(design)
     arguments = {
         "sizes": sizes if sizes is None or isinstance(sizes, str) else list(sizes),
@@ -220,6 +220,7 @@ def size(
         return SizeCurve(json.loads(_native.size(one._inner, traced(trace)._inner, arguments, callback)))
 
 
+@checked
 def mrc(
     trace: Any,
     *,
@@ -227,7 +228,7 @@ def mrc(
     block: Size = "4KiB",
     sizes: Iterable[Size] | None = None,
     points: int | None = None,
-    rate: float | None = None,
+    rate: Share | None = None,
     window: Time = "60s",
     jobs: int | None = None,
     progress: Progress = None,
@@ -257,18 +258,17 @@ def mrc(
         SimulationError: a policy broke its contract.
     """
     chosen = [policies] if isinstance(policies, str | type) or callable(policies) or not isinstance(policies, Iterable) else list(policies)
+    arguments = {
+        "policies": chosen,
+        "block": block,
+        "sizes": None if sizes is None else list(sizes),
+        "points": points,
+        "rate": rate,
+        "window": window,
+        "jobs": jobs,
+    }
     with shown(progress) as callback:
-        found = _native.mrc(
-            traced(trace)._inner,
-            policies=chosen,
-            block=block,
-            sizes=None if sizes is None else list(sizes),
-            points=points,
-            rate=rate,
-            window=window,
-            jobs=jobs,
-            progress=callback,
-        )
+        found = _native.mrc(traced(trace)._inner, arguments, callback)
     return Curves(json.loads(found))
 
 
@@ -280,6 +280,7 @@ def lifetime(
 def lifetime(
     array: Path | Mapping[str, Any] | None = None, *, admit: Iterable[float], **tables: Mapping[str, Any]
 ) -> Lifetimes: ...
+@checked
 def lifetime(
     array: Path | Mapping[str, Any] | None = None,
     *,
@@ -316,6 +317,7 @@ def lifetime(
     return answers[0] if single else Lifetimes(answers)
 
 
+@checked
 def plan(
     trace: Any,
     *,
@@ -425,6 +427,7 @@ def plan(
         return Plan(json.loads(_native.plan(traced(trace)._inner, arguments, callback)))
 
 
+@checked
 def greenest(
     trace: Any = None,
     *,

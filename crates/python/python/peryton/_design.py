@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _native
+from ._checked import checked, named
 from ._keys import DesignKeys, Key
 from ._native import Design as _Design
 
@@ -34,6 +35,7 @@ class Design:
     __slots__ = ("_inner",)
     _inner: _Design
 
+    @checked
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._inner = _Design._load(os.fspath(path))
 
@@ -44,17 +46,20 @@ class Design:
         return design
 
     @classmethod
+    @checked
     def from_toml(cls, text: str, name: str = "design") -> "Design":
         """A design from the text of a design file; `name` is its name in errors and, if the text has none, in reports."""
         return cls._of(_Design._parse(text, name))
 
     @classmethod
+    @checked
     def from_dict(cls, keys: DesignKeys | Mapping[str, Any], name: str = "design") -> "Design":
         """A design from a dictionary with the keys of a design file. The order of the devices is theirs in the drive.
         A key whose value is None is absent. :class:`DesignKeys` has the types of all keys, which editors complete in a
         dictionary written here."""
         return cls._of(_Design._from_dict(dict(keys), name))
 
+    @checked
     def set(self, key: Key | str, value: object) -> "Design":
         """Sets a dotted key, such as ``placement.max_moves``, as ``--set`` of the command does; returns the design.
 
@@ -103,6 +108,7 @@ class Design:
         return Design.from_toml, (self.to_toml(), self.name)
 
 
+@checked
 def design_keys(prefix: str = "") -> list[dict[str, Any]]:
     """Every key that a design may have, as ``peryton keys --json``; ``docs/design-keys.md`` of the repository is a page of them.
 
@@ -129,4 +135,4 @@ def designs(given: object) -> list[Design]:
         return [Design(given)]
     if isinstance(given, list | tuple):
         return [design for one in given for design in designs(one)]
-    raise TypeError(f"{type(given).__name__}: expected a Design, the path of a design file, a dictionary, or a list of these")
+    raise TypeError(f"design: expected a Design, the path of a design file, a dictionary or a list of these, not {named(given)}")

@@ -143,20 +143,8 @@ class Candidates:
 def simulate(
     designs: Sequence[Design],
     trace: Trace,
-    *,
     sweep: Sequence[tuple[str, Sequence[object]]],
-    replay: str,
-    speed: float | None,
-    warm_up: bool,
-    warm_up_requests: int,
-    limit: int | None,
-    fit: str,
-    interval: float | str | None,
-    sample: float | None,
-    sample_seed: int,
-    replacement: object,
-    admission: object,
-    jobs: int | None,
+    arguments: Mapping[str, Any],
     progress: Callable[[str, int, int], object] | None,
 ) -> str: ...
 def size(
@@ -164,18 +152,7 @@ def size(
 ) -> str: ...
 def point_row(point: str, files: Sequence[str]) -> str: ...
 def file_hash(path: str) -> str: ...
-def mrc(
-    trace: Trace,
-    *,
-    policies: Sequence[object],
-    block: int | str,
-    sizes: Sequence[int | str] | None,
-    points: int | None,
-    rate: float | None,
-    window: float | str,
-    jobs: int | None,
-    progress: Callable[[str, int, int], object] | None,
-) -> str: ...
+def mrc(trace: Trace, arguments: Mapping[str, Any], progress: Callable[[str, int, int], object] | None) -> str: ...
 def lifetime(file: str | None, values: Mapping[str, Any], admit: Sequence[float]) -> str: ...
 def plan(trace: Trace, arguments: Mapping[str, Any], progress: Callable[[str, int, int], object] | None) -> str: ...
 def greenest(

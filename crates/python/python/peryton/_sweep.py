@@ -13,6 +13,7 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from . import _native
+from ._checked import checked
 from ._design import Design
 from ._native import InputError
 from ._progress import Progress, shown
@@ -71,10 +72,17 @@ class Sweep(Mapping[str, Any]):
         return f"Sweep({os.fspath(self.path)!r}: {counts})"
 
 
+@checked
 def rows(path: Path) -> "polars.DataFrame":
-    """The rows of a sweep as a data frame, also while it runs."""
+    """The rows of a sweep as a data frame, also while it runs.
+
+    Raises:
+        InputError: there is no such folder.
+    """
     import polars
 
+    if not FilePath(path).is_dir():
+        raise InputError(f"{os.fspath(path)}: there is no such folder: give that of a sweep")
     while True:
         parts = sorted(FilePath(path).glob("part-*.parquet"))
         if not parts:
@@ -87,6 +95,7 @@ def rows(path: Path) -> "polars.DataFrame":
         return frame.unique(subset="point", keep="last", maintain_order=True)
 
 
+@checked
 def sweep(
     space: Path | Mapping[str, Any],
     out: Path,

@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ._checked import checked, named
 from ._native import InputError
 from ._native import Trace as _Trace
 
@@ -54,6 +55,7 @@ class Trace:
     __slots__ = ("_inner",)
     _inner: _Trace
 
+    @checked
     def __init__(
         self,
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
@@ -85,7 +87,7 @@ class Trace:
         """A trace of any object with Arrow's ``__arrow_c_stream__``: a table of pyarrow, a frame of polars, a relation of
         DuckDB. The columns are not copied. Rows are in the order of arrival."""
         if not hasattr(columns, "__arrow_c_stream__"):
-            raise TypeError(f"{type(columns).__name__} has no __arrow_c_stream__: give a table or a data frame of Arrow")
+            raise TypeError(f"columns: expected a table or a data frame of Arrow (with __arrow_c_stream__), not {type(columns).__name__}")
         return cls._of(_Trace._from_arrow(columns, name))
 
     @classmethod
@@ -101,9 +103,12 @@ class Trace:
         return cls.from_numpy({column: frame[column].to_numpy() for column in known}, name=name)
 
     @classmethod
+    @checked
     def from_numpy(cls, columns: Mapping[str, Any], name: str = "numpy") -> "Trace":
         """A trace of a dictionary of arrays of NumPy, all of one dimension and equally long. Contiguous arrays of whole
         numbers, and times in float64, are not copied; others are."""
+        if not columns:
+            raise InputError(f"{name}: has no columns: give time, op, offset and length")
         given = [(column, _array(column, values)) for column, values in columns.items()]
         return cls._of(_Trace._from_buffers(given, name))
 
@@ -128,6 +133,7 @@ class Trace:
         overwrites --json``. Reads it once."""
         return json.loads(self._inner._overwrites())  # type: ignore[no-any-return]
 
+    @checked
     def save(self, path: str | os.PathLike[str]) -> int:
         """Writes the trace as Parquet, or as CSV if the name ends in ``.csv``; returns the number of requests. A file in
         Parquet gets its name when it is complete."""
@@ -205,10 +211,10 @@ def traced(given: object) -> Trace:
         return given
     if isinstance(given, str | os.PathLike):
         return Trace(given)
-    if isinstance(given, list | tuple):
+    if isinstance(given, list | tuple) and all(isinstance(one, str | os.PathLike) for one in given):
         return Trace(given)
     if hasattr(given, "__arrow_c_stream__"):
         return Trace.from_arrow(given)
     if isinstance(given, Mapping):
         return Trace.from_numpy(given)
-    raise TypeError(f"{type(given).__name__}: expected a Trace, paths, a data frame or a dictionary of arrays")
+    raise TypeError(f"trace: expected a Trace, paths, a data frame or a dictionary of arrays, not {named(given)}")

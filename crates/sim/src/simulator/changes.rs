@@ -15,7 +15,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                 engine
                     .retune(self.now, tuning.clone(), &mut self.commands)
                     .map_err(|error| SimError::State { problem: error.to_string() })?;
-                self.carry_out_rarely(volume);
+                self.carry_out(volume);
             }
         }
         self.next_change = self.changes.last().map_or(Nanos::MAX, |(at, _)| *at);

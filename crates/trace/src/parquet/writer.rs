@@ -1,6 +1,6 @@
 use std::{
-    fs::{self, File},
-    io::BufWriter,
+    fs::File,
+    io::{self, BufWriter},
     path::{Path, PathBuf},
     sync::{Arc, LazyLock},
 };
@@ -10,6 +10,7 @@ use arrow_schema::{DataType, Field, Schema};
 use parquet::{
     arrow::ArrowWriter,
     basic::{Compression, Encoding, ZstdLevel},
+    errors::ParquetError,
     file::{
         metadata::KeyValue,
         properties::{EnabledStatistics, WriterProperties, WriterVersion},
@@ -18,7 +19,7 @@ use parquet::{
 };
 
 use super::{ORIGIN_KEY, ROW_GROUP_ROWS, VERSION, VERSION_KEY, invalid, io_error};
-use crate::{Request, TraceError};
+use crate::{Request, TraceError, new_file::NewFile};
 
 /// Writes a trace as Parquet, in bounded memory: one row group, encoded.
 ///
@@ -39,9 +40,8 @@ use crate::{Request, TraceError};
 /// ```
 pub struct ParquetWriter {
     path: PathBuf,
-    partial: PathBuf,
-    /// `None` after the writer has finished.
-    writer: Option<ArrowWriter<BufWriter<File>>>,
+    file: NewFile,
+    writer: ArrowWriter<BufWriter<File>>,
     requests: u64,
 }
 
@@ -52,17 +52,10 @@ impl ParquetWriter {
     /// The file cannot be created.
     pub fn create(path: impl AsRef<Path>, origin: &str) -> Result<ParquetWriter, TraceError> {
         let path = path.as_ref().to_owned();
-        let mut name = path.file_name().ok_or_else(|| invalid(&path, "is not the name of a file"))?.to_owned();
-        name.push(format!(".partial-{}", std::process::id()));
-        let partial = path.with_file_name(name);
-        let file = File::create(&partial).map_err(|error| io_error(&partial, error))?;
+        let (kept, file) = NewFile::create(&path).map_err(|error| io_error(&path, error))?;
         let writer = ArrowWriter::try_new(BufWriter::new(file), schema(), Some(properties(origin)));
-        let writer = writer.map_err(|error| {
-            // Errors are ignored here, because the first error is the one to report.
-            let _ = fs::remove_file(&partial);
-            invalid(&path, error)
-        })?;
-        Ok(ParquetWriter { path, partial, writer: Some(writer), requests: 0 })
+        let writer = writer.map_err(|error| invalid(&path, error))?;
+        Ok(ParquetWriter { path, file: kept, writer, requests: 0 })
     }
 
     /// Appends any number of requests.
@@ -71,8 +64,7 @@ impl ParquetWriter {
     /// The file cannot be written.
     pub fn write(&mut self, requests: &[Request]) -> Result<(), TraceError> {
         let batch = record_batch(requests);
-        let writer = self.writer.as_mut().expect("finish takes the writer by value");
-        writer.write(&batch).map_err(|error| invalid(&self.path, error))?;
+        self.writer.write(&batch).map_err(|error| failed(&self.path, error))?;
         self.requests += requests.len() as u64;
         Ok(())
     }
@@ -81,25 +73,23 @@ impl ParquetWriter {
     ///
     /// # Errors
     /// The file cannot be written, made durable or renamed; there is no file under its name then.
-    pub fn finish(mut self) -> Result<u64, TraceError> {
-        let writer = self.writer.take().expect("finish takes the writer by value");
-        let result = writer.into_inner().map_err(|error| invalid(&self.path, error)).and_then(|buffered| {
-            let file = buffered.into_inner().map_err(|error| io_error(&self.partial, error.into_error()))?;
-            file.sync_all().map_err(|error| io_error(&self.partial, error))?;
-            fs::rename(&self.partial, &self.path).map_err(|error| io_error(&self.path, error))
-        });
-        if result.is_err() {
-            let _ = fs::remove_file(&self.partial);
-        }
-        result.map(|()| self.requests)
+    pub fn finish(self) -> Result<u64, TraceError> {
+        let ParquetWriter { path, file, writer, requests } = self;
+        let buffered = writer.into_inner().map_err(|error| failed(&path, error))?;
+        let written = buffered.into_inner().map_err(|error| io_error(&path, error.into_error()))?;
+        file.keep(&written).map_err(|error| io_error(&path, error))?;
+        Ok(requests)
     }
 }
 
-impl Drop for ParquetWriter {
-    fn drop(&mut self) {
-        if self.writer.take().is_some() {
-            let _ = fs::remove_file(&self.partial);
-        }
+/// An error of the library, which is mostly one of the file.
+fn failed(path: &Path, error: ParquetError) -> TraceError {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => io_error(path, *error),
+            Err(error) => invalid(path, error),
+        },
+        error => invalid(path, error),
     }
 }
 

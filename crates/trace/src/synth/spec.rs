@@ -143,7 +143,14 @@ impl SynthSpec {
     /// # Errors
     /// The text is not TOML, or has a key or value that a specification does not have.
     pub fn parse(text: &str, path: impl AsRef<Path>) -> Result<SynthSpec, SynthError> {
-        toml::from_str(text).map_err(|error| text_error(path.as_ref(), text, &error))
+        toml::from_str(text).map_err(|error| match toml::from_str::<toml::Table>(text) {
+            // The two kinds of files are easily confused on a command line.
+            Ok(tables) if tables.contains_key("placement") => SynthError::Text {
+                place: path.as_ref().display().to_string(),
+                message: "this is a design of a drive: give a trace, or a specification of a workload".to_owned(),
+            },
+            _ => text_error(path.as_ref(), text, &error),
+        })
     }
 
     /// Reads a specification from a file.

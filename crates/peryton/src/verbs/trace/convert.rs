@@ -31,6 +31,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None if files.len() > 1 => files.pop().expect("there are at least two"),
         None => return Err(Failure::bad_input("give the file to write: peryton trace convert TRACE OUT.parquet")),
     };
+    trace_args::is_a_file(&output)?;
+    trace_args::remove_if_interrupted(&output)?;
     let files = args.trace_args.files(&files);
     let mut reader = files.open()?;
     let requests = save(&mut reader, &output, &files.name())?;

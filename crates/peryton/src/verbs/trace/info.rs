@@ -43,5 +43,5 @@ fn show<T: Serialize + Display>(
     let found = of(&mut *source)?;
     drop(source);
     skipped.report();
-    if args.json { output::print_json(&found) } else { output::print(&found.to_string()) }
+    if args.json { output::print_json(&found) } else { output::tell(&found.to_string()) }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use peryton_trace::{SynthSource, SynthSpec, save};
 
-use crate::{failure::Failure, terminal};
+use crate::{failure::Failure, terminal, trace_args};
 
 /// Options of `peryton trace synth`.
 #[derive(Debug, clap::Args)]
@@ -31,6 +31,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut source = SynthSource::new(&spec, &args.spec.display().to_string())?;
     let output = args.output.as_ref().or(args.out.as_ref()).expect("clap asks for one");
+    trace_args::is_a_file(output)?;
+    trace_args::remove_if_interrupted(output)?;
     let name = args.spec.file_name().unwrap_or(args.spec.as_os_str()).to_string_lossy();
     let origin = format!("drawn from {name}, seed {}", spec.seed);
     let requests = save(&mut source, output, &origin)?;
