@@ -123,6 +123,6 @@ mod tests {
         assert!(!rows.iter().any(|(what, _)| *what == "media errors"), "what is not known is absent");
         let line = line(&health);
         assert!(line.contains("-2 °C") && line.contains("1.83 (measured)") && line.contains("(estimated)"), "{line}");
-        assert_eq!((bytes(0), bytes(999), bytes(1000)), ("0 B".into(), "999 B".into(), "1 kB".into()));
+        assert_eq!((bytes(0), bytes(999), bytes(1000)), ("0 B".into(), "999 B".into(), "1.00 kB".into()));
     }
 }

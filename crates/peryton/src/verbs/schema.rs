@@ -64,3 +64,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Args { .. } => all(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_types_have_one_name() {
+        let whole = all();
+        for schema in [peryton_sim::reports_schema(), live(), health_of_a_path()] {
+            for (name, definition) in schema["$defs"].as_object().into_iter().flatten() {
+                assert_eq!(whole["$defs"][name], *definition, "two types are called {name}");
+            }
+        }
+    }
+}
