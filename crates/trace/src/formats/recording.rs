@@ -25,7 +25,8 @@ pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
         return Err(head.unfit(&name, "not a recording", "peryton serve --record writes them"));
     }
     let name = name.to_string();
-    let recording = Recording { scan: Scan::new(Bytes(input)), name, skip_bad: options.skip_bad, skipped: Skipped::default() };
+    let recording =
+        Recording { scan: Scan::new(Bytes(input)), name, skip_bad: options.skip_bad, skipped: Skipped::default() };
     Ok(Box::new(recording))
 }
 
