@@ -125,6 +125,21 @@ impl Recorder {
         writer::create(&record.path)
     }
 
+    /// The side of the loop, with the ends of the channels to a thread and from it.
+    fn new(path: PathBuf, (to, ended): (SyncSender<Job>, Receiver<()>), progress: Arc<Progress>) -> Recorder {
+        Recorder {
+            path,
+            rows: Rows::default(),
+            since: None,
+            figures_due: None,
+            to: Some(to),
+            ended,
+            progress,
+            number: 0,
+            requests: 0,
+        }
+    }
+
     /// Begins to record into the file.
     pub(crate) fn begin(record: &Record, file: File, start: Start) -> Result<Recorder, RecordError> {
         let failed = |source| RecordError::System { path: record.path.clone(), source };
@@ -140,17 +155,7 @@ impl Recorder {
             })
             .map_err(failed)?;
         let path = std::path::absolute(&record.path).unwrap_or_else(|_| record.path.clone());
-        let mut recorder = Recorder {
-            path,
-            rows: Rows::default(),
-            since: None,
-            figures_due: None,
-            to: Some(to),
-            ended,
-            progress,
-            number: 0,
-            requests: 0,
-        };
+        let mut recorder = Recorder::new(path, (to, ended), progress);
         let (state, no_state) = match start.state {
             Ok(state) => (state, None),
             Err(why) => (Vec::new(), Some(why)),
@@ -405,17 +410,7 @@ mod tests {
             writer.write(&jobs);
             drop(end);
         });
-        let mut recorder = Recorder {
-            path: path.to_owned(),
-            rows: Rows::default(),
-            since: None,
-            figures_due: None,
-            to: Some(to),
-            ended,
-            progress: Arc::clone(&progress),
-            number: 0,
-            requests: 0,
-        };
+        let mut recorder = Recorder::new(path.to_owned(), (to, ended), Arc::clone(&progress));
         let began = Instant::now();
         (0..100_000).for_each(|number| recorder.request(Nanos::from_us(number), &row(number)));
         assert!(began.elapsed() < Duration::from_secs(5));
@@ -429,17 +424,7 @@ mod tests {
         let (to, jobs) = sync_channel(MOST_WAITING);
         let (_end, ended) = sync_channel(1);
         let progress = Arc::new(Progress::default());
-        let mut recorder = Recorder {
-            path: PathBuf::from("x"),
-            rows: Rows::default(),
-            since: None,
-            figures_due: None,
-            to: Some(to),
-            ended,
-            progress: Arc::clone(&progress),
-            number: 0,
-            requests: 0,
-        };
+        let mut recorder = Recorder::new(PathBuf::from("x"), (to, ended), Arc::clone(&progress));
         (0..1_000_000).for_each(|number| recorder.request(Nanos::from_us(number), &row(number)));
         let dropped = progress.dropped.load(Ordering::Relaxed);
         assert!(dropped > 500_000, "{dropped}");
