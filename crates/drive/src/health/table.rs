@@ -34,6 +34,22 @@ pub(crate) struct DriveRow {
     pub(crate) most_energy_uj: Option<u64>,
 }
 
+impl DriveRow {
+    /// A drive of which nothing is known yet, beneath these devices.
+    pub(super) fn new(about: PhysicalDrive, devices: u32) -> DriveRow {
+        DriveRow {
+            about,
+            devices,
+            health: None,
+            read: None,
+            error: None,
+            asked: None,
+            nand: None,
+            most_energy_uj: None,
+        }
+    }
+}
+
 /// A device of the volume.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceRow {
@@ -145,16 +161,7 @@ fn rows_of(drives: &mut Vec<DriveRow>, about: PhysicalDrive, device: usize) -> u
         drives[place].devices |= bit;
         return place;
     }
-    drives.push(DriveRow {
-        about,
-        devices: bit,
-        health: None,
-        read: None,
-        error: None,
-        asked: None,
-        nand: None,
-        most_energy_uj: None,
-    });
+    drives.push(DriveRow::new(about, bit));
     drives.len() - 1
 }
 

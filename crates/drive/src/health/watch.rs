@@ -333,16 +333,7 @@ mod tests {
         let table = Arc::new(Table::new(&Linux::default(), &[], Some(Duration::from_secs(60))));
         let mut rows = table.rows();
         rows.devices = vec![DeviceRow { drives: vec![0], is_mirror: false, without: vec![], cannot_rest: None }];
-        rows.drives = vec![super::super::table::DriveRow {
-            about: about.clone(),
-            devices: 1,
-            health: None,
-            read: None,
-            error: None,
-            asked: None,
-            nand: None,
-            most_energy_uj: None,
-        }];
+        rows.drives = vec![super::super::table::DriveRow::new(about.clone(), 1)];
         drop(rows);
         let news = Arc::new(Mutex::new(Vec::new()));
         let told = Arc::clone(&news);
