@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     // extents, which few runs have, and some only where writes go past those. Each stage has a quarter of the time.
     let failing = Options { faults: Some(true), ..options };
     let in_part = Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), ..failing };
-    let past_parts = Options { admission: Some(AdmitBy::Probability), ..in_part };
+    let past_parts = Options { admission: Some(AdmitBy::Probability), grouped: true, ..in_part };
     let stages = [&options, &failing, &in_part, &past_parts];
     let budget = Duration::from_secs(arguments.seconds) / 4;
     make(None);

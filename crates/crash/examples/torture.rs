@@ -33,6 +33,9 @@ struct Arguments {
     /// Whether the fast device has room for snapshots of what the cache has learnt; the seed decides if not given
     #[arg(long)]
     room: Option<bool>,
+    /// Let half of the requests come in groups: a part of an extent is written, others are read, then all of it is written
+    #[arg(long)]
+    grouped: bool,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -92,6 +95,7 @@ fn main() -> ExitCode {
         admission: arguments.admission,
         fill: arguments.fill,
         room: arguments.room,
+        grouped: arguments.grouped,
         ends: arguments.ends,
         log,
     };

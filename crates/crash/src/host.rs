@@ -35,7 +35,15 @@ impl World {
         } else if self.chance(2) {
             len = 1 + len % 4;
         }
-        let len = len.min(total - start);
+        let mut len = len.min(total - start);
+        if self.grouped {
+            if self.group.is_empty() && self.chance(2) {
+                self.begin_group(extent, total);
+            }
+            if let Some((of_group, range)) = self.group.pop_front() {
+                (op, start, len) = (of_group, range.start, range.len());
+            }
+        }
         let request = Request { op, offset: Bytes(start as u64 * SECTOR), len: Bytes(len as u64 * SECTOR) };
         let range = Drive::span(&request);
         let from = self.model.tick();
@@ -53,6 +61,18 @@ impl World {
         }
         say!(self, "{from}: {op:?} {range:?}, tags from {:?}", data.first());
         self.drive.submit(request, from, data);
+    }
+
+    /// Begins requests for one extent: some of it is written, some read, and then all of it written and read.
+    fn begin_group(&mut self, extent: usize, total: usize) {
+        let first = self.rng.random_range(0..total.div_ceil(extent)) * extent;
+        let whole = first..(first + extent).min(total);
+        for op in [Op::Write, Op::Read, Op::Read] {
+            let start = self.rng.random_range(whole.clone());
+            let len = self.rng.random_range(1..=whole.end - start);
+            self.group.push_back((op, start..start + len));
+        }
+        self.group.extend([(Op::Write, whole.clone()), (Op::Read, whole)]);
     }
 
     pub(crate) fn complete_one(&mut self) {

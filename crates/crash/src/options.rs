@@ -19,6 +19,9 @@ pub struct Options {
     pub fill: Option<Fill>,
     /// Whether the fast device has room for snapshots of what the cache has learnt; otherwise the seed decides.
     pub room: Option<bool>,
+    /// Half of the requests come in groups that change a part of an extent, read others of it and then write the whole of it, so that
+    /// writes go past extents with blocks of every kind.
+    pub grouped: bool,
     /// How runs come to their end; otherwise the seed decides.
     pub ends: Option<Ends>,
     /// Called with a line of text for each step.

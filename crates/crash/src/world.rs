@@ -1,9 +1,11 @@
 //! The state of one run: the design, the drive on its disks, the model of a correct disk, and the faults. The files
 //! `host`, `offline`, `power` and `run` act on it.
 
+use std::{collections::VecDeque, ops::Range};
+
 use peryton_engine::{AdmitBy, Config, DeviceId, Engine, Formatting, Replacement, RequestError, VolumeId, WritePolicy};
 use peryton_format::snapshot::Room;
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Op};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -39,6 +41,9 @@ pub(crate) struct World {
     pub(crate) replacement: Option<Replacement>,
     /// The admission rule of the whole run, if it is not drawn.
     pub(crate) admission: Option<AdmitBy>,
+    /// Whether requests come in groups, and what is left of the one under way.
+    pub(crate) grouped: bool,
+    pub(crate) group: VecDeque<(Op, Range<usize>)>,
     pub(crate) plan: Plan,
     /// The design with which the volume is opened next.
     pub(crate) config: Config,
@@ -145,6 +150,8 @@ impl World {
             log: options.log,
             replacement: options.replacement,
             admission: options.admission,
+            grouped: options.grouped,
+            group: VecDeque::new(),
             plan,
             config,
             drive,

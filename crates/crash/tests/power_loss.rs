@@ -13,6 +13,7 @@ const POWER: Options = Options {
     admission: None,
     fill: None,
     room: None,
+    grouped: false,
     ends: Some(Ends::Power),
     log: None,
 };
