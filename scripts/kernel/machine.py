@@ -89,7 +89,9 @@ class Machine:
         try:
             output, _ = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            raise Failed(f"the machine did not end within {PATIENCE} s") from None
+            end(process)
+            output, _ = process.communicate()
+            raise Failed(f"the machine did not end within {PATIENCE} s: {' / '.join(output.strip().splitlines()[-20:])}") from None
         finally:
             end(process)
         if process.returncode != 0:

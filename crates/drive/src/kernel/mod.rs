@@ -99,6 +99,15 @@ impl Kernel {
         }
     }
 
+    /// Lets go of the devices' files, and keeps the rest until the process ends: commands of a block device that wait for requests
+    /// are then cancelled by the process's end. All device commands must have been answered.
+    pub(crate) fn keep(self) {
+        match self {
+            Kernel::Uring(ring) => ring.keep(),
+            Kernel::Threads(threads) => drop(threads),
+        }
+    }
+
     #[inline]
     pub(crate) fn device(&mut self, raw: &Raw) {
         match self {

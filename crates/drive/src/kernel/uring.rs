@@ -187,6 +187,21 @@ impl Uring {
         self.enter(0, 0);
     }
 
+    /// Lets go of the files, and keeps the ring until the process ends.
+    pub(super) fn keep(mut self) {
+        self.release_files();
+        self.files = Vec::new();
+        std::mem::forget(self);
+    }
+
+    fn release_files(&mut self) {
+        // The kernel releases a ring only some time after its process has ended, and would keep the devices busy until
+        // then.
+        if std::mem::take(&mut self.registered_files) {
+            let _ = self.ring.submitter().unregister_files();
+        }
+    }
+
     #[inline]
     pub(super) fn turn(&mut self, wait: Wait, events: &mut Vec<Event>) -> io::Result<()> {
         if !self.waker_armed {
@@ -236,11 +251,7 @@ impl Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // The kernel releases a ring only some time after its process has ended, and would keep the devices busy until
-        // then.
-        if self.registered_files {
-            let _ = self.ring.submitter().unregister_files();
-        }
+        self.release_files();
     }
 }
 

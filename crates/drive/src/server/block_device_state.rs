@@ -94,6 +94,19 @@ impl BlockDevice {
         self.phase == Phase::Live
     }
 
+    /// Whether commands wait for requests, which come as long as the device is there.
+    ///
+    /// They must wait until the process ends. If their ring were closed earlier, the kernel would cancel them from a thread of its
+    /// own while requests still come, and can lose one: such a request is neither handed over nor given back, and Linux (6.12 was
+    /// seen to do so) then waits for it without end before it lets another server take the device over. At the end of the process
+    /// the kernel cancels them on the very thread to which it hands requests over, so one comes after the other.
+    pub(super) fn keeps_commands(&self) -> bool {
+        match self.phase {
+            Phase::Starting | Phase::Removed | Phase::Failed => false,
+            Phase::Live | Phase::Removing | Phase::Left => true,
+        }
+    }
+
     pub(super) fn serving(&self) -> u32 {
         self.slots.serving()
     }
@@ -122,11 +135,17 @@ impl BlockDevice {
         })
     }
 
-    /// Ends the other thread; the kernel must have released the ring. Removes the device if it is not to stay.
+    /// Ends the other thread; the kernel must have released the ring, or keep it. Removes the device if it is not to stay.
     pub(crate) fn end(self) -> Option<UblkError> {
-        let path = self.path();
+        let (path, keeps) = (self.path(), self.keeps_commands());
         let BlockDevice { queues, jobs, thread, phase, id, error, recovered, name, .. } = self;
-        drop((queues, jobs));
+        if keeps {
+            // The kernel writes the data of requests that come there.
+            std::mem::forget(queues);
+        } else {
+            drop(queues);
+        }
+        drop(jobs);
         let Ok(mut control) = thread.join() else { return error };
         let remove = phase == Phase::Removed || (phase == Phase::Failed && !recovered);
         if remove {

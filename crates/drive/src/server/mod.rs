@@ -381,10 +381,13 @@ impl Server {
     }
 
     /// Returns the engine and the devices at the end, when all clients are gone. System calls that are left end with
-    /// the ring.
+    /// the ring, or, if a block device stays for the next server, with the process.
     pub(crate) fn into_parts(self) -> (Engine, About, Result<SharedMemory, NoMemory>, Option<BlockDevice>) {
         let Server { kernel, volume, pool, about, block_device, .. } = self;
-        drop(kernel);
+        match &block_device {
+            Some(device) if device.keeps_commands() => kernel.keep(),
+            _ => drop(kernel),
+        }
         drop(pool);
         let (engine, _, memory) = volume.into_parts();
         (engine, about, memory, block_device)

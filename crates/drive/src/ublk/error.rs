@@ -80,6 +80,20 @@ pub enum UblkError {
         /// The server.
         pid: i32,
     },
+    /// The last server has ended, and the kernel does not let another one take the device over.
+    #[error(
+        "/dev/ublkb{id}: its last server (process {pid}) has ended, but after {waited_s} s the kernel still waits for requests that it \
+         had: try again; if that does not help, the kernel has lost one, and only a restart of the machine frees the device (what was \
+         flushed is safe)"
+    )]
+    Unfinished {
+        /// Its number.
+        id: u32,
+        /// The last server.
+        pid: i32,
+        /// How long this program has waited.
+        waited_s: u64,
+    },
     /// There is no such device.
     #[error("{0}: no block device of a Peryton volume: see peryton ublk list")]
     Unknown(String),

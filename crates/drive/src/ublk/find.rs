@@ -105,7 +105,10 @@ pub(crate) fn waiting(control: &mut Control, volume: u128) -> Result<Option<Devi
                     break;
                 }
                 Verdict::Wait if began.elapsed() < PATIENCE => thread::sleep(LOOK),
-                Verdict::Wait => return Err(UblkError::Served { id, pid: info.pid }),
+                Verdict::Wait if lives(info.pid) => return Err(UblkError::Served { id, pid: info.pid }),
+                Verdict::Wait => {
+                    return Err(UblkError::Unfinished { id, pid: info.pid, waited_s: PATIENCE.as_secs() });
+                }
                 Verdict::Refuse => {
                     let what = "it does not survive its server, or this program does not know its state".to_owned();
                     return Err(UblkError::Other { id, what });
