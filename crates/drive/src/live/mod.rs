@@ -19,12 +19,13 @@ use serde_json::{Map, Value};
 
 pub use self::report::LiveReport;
 use self::{
-    report::{LiveCleaning, LiveDevice, LiveEvent, LiveOutage, LiveSettings, LiveVolume},
+    report::{LiveCleaning, LiveDevice, LiveDrive, LiveEvent, LiveOutage, LiveSettings, LiveVolume},
     ring::{Ring, Taken, ms},
 };
 use crate::{
     events::{Event, Events},
     figures::{Sample, cleaning_name},
+    health::DriveRow,
     metrics::{Described, Machine},
     server::Handle,
 };
@@ -176,6 +177,14 @@ impl Live {
 
     fn devices(&self, sample: &Sample, power: &[Option<&'static str>]) -> Vec<LiveDevice> {
         let now = &sample.snapshot;
+        let all = self.described.drives.drives();
+        let drive = |row: &DriveRow| LiveDrive {
+            drive: row.about.name.clone(),
+            health: row.health.clone(),
+            read_ms_ago: row.read.map(|read| read.elapsed().as_millis() as u64),
+            error: row.error.clone(),
+            warnings: row.health.iter().flat_map(|health| &health.warnings).map(|warning| warning.meaning()).collect(),
+        };
         let devices = self.described.devices.iter().zip(&now.devices).zip(&now.stats.devices).enumerate();
         let device = |(index, ((about, now), traffic)): (usize, ((&crate::metrics::DescribedDevice, _), _))| {
             let now: &crate::figures::DeviceSnapshot = now;
@@ -199,6 +208,7 @@ impl Live {
                 written_bytes: traffic.bytes_written.iter().sum(),
                 rated_writes_bytes: about.rated_writes.map(|bytes| bytes.0),
                 wear_budget_bytes_per_s: budget.filter(|_| self.described.fast == Some(index)),
+                drives: all.iter().filter(|drive| drive.devices >> index & 1 == 1).map(drive).collect(),
             }
         };
         devices.map(device).collect()

@@ -3,6 +3,8 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use crate::health::DriveHealth;
+
 /// The state of a served volume, and what has happened since a row and an event that the reader has: the answer to
 /// `GET /live.json?since=ROW&events=EVENT`.
 #[derive(Clone, Debug, Serialize)]
@@ -114,6 +116,27 @@ pub struct LiveDevice {
     /// The rate of writes with which it lasts as long as the design asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wear_budget_bytes_per_s: Option<f64>,
+    /// The drives beneath it, and what they say of their health.
+    pub drives: Vec<LiveDrive>,
+}
+
+/// A drive beneath a device.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct LiveDrive {
+    /// The name that Linux uses, such as `nvme0n1`.
+    pub drive: String,
+    /// What it said when it was last read; absent if it has said nothing yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<DriveHealth>,
+    /// How long ago that was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_ms_ago: Option<u64>,
+    /// Why the last reading failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// What it warns of, each the end of a sentence about the drive.
+    pub warnings: Vec<&'static str>,
 }
 
 /// A device that fails and may come back.

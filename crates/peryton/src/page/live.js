@@ -188,6 +188,9 @@
     for (const device of devices) {
       if (device.state === "gone") all.push(`Degraded: the volume goes on without ${device.name}.`);
       if (device.outage) all.push(`Outage: ${device.name} fails. Commands wait for it for ${number(Math.ceil(device.outage.patience_left_ms / 10_000) * 10)} s more at most; then it is given up.`);
+      for (const drive of device.drives) {
+        for (const warning of drive.warnings) all.push(`The drive ${drive.drive} beneath ${device.name} ${warning}.`);
+      }
       if (device.state === "errors") all.push(`Commands to ${device.name} have failed for good: plan to replace it.`);
     }
     if (volume.state === "stopped") all.push("Stopped: a flush failed, and every request fails until the device can be flushed.");
@@ -249,6 +252,18 @@
       return make("tr", { class: device.state === "ok" ? null : "bad" }, make("th", { scope: "row", text: device.name }), ...cells.map((text, column) => make("td", { class: column === 0 ? "text" : null, text })));
     });
     at("devices").replaceChildren(...body);
+    const drives = now.devices.flatMap((device) => device.drives.map((drive) => {
+      const said = drive.health || { estimates: {} };
+      const or = (value, text) => (value === undefined || value === null ? "–" : text(value));
+      const says = drive.error || (drive.warnings.length ? drive.warnings.join("; ") : said.passed === true ? "it is well" : said.passed === false ? "it fails" : drive.health ? "it does not judge itself" : "not read yet");
+      const percent = (value) => `${number(value)} %`;
+      const cells = [says, device.name, or(drive.read_ms_ago, (ms) => `${duration(ms)} ago`), or(said.temperature_c, (celsius) => `${celsius} °C`), or(said.percentage_used, percent), or(said.spare_percent, percent), or(said.media_errors, number), or(said.bytes_written, bytes), or(said.estimates.write_amplification, number), or(said.estimates.years_left, (years) => `${number(years)} years`)];
+      const bad = drive.error || drive.warnings.length || said.passed === false;
+      return make("tr", { class: bad ? "bad" : null }, make("th", { scope: "row", text: drive.drive }), ...cells.map((text, column) => make("td", { class: column === 0 ? "text" : null, text })));
+    }));
+    at("drives").replaceChildren(...drives);
+    at("of-drives").hidden = !drives.length;
+    at("no-drives").hidden = drives.length > 0;
     const { volume, cleaning } = now;
     const lines = [`${volume.placement}, ${bytes(volume.size_bytes)}, opened ${volume.openings === 1 ? "once" : `${number(volume.openings)} times`}, identity ${volume.id}.`];
     lines.push(`Memory for requests: ${bytes(volume.pool_free_bytes)} of ${bytes(volume.pool_bytes)} free${volume.clients_waiting ? `; ${number(volume.clients_waiting)} clients wait for it` : ""}.`);

@@ -59,6 +59,11 @@ fn body(name: &str, keys: &[(&str, &str)]) -> Markup {
             p id="about" { }
             (table(&DEVICES, "devices"))
             p class="about" { "The rate of writes is that of the last hour at most. " em { "Lasts" } " is how long a new device would last at this rate; what it has been through before is not known." }
+            p id="no-drives" class="about" { "No drive beneath the volume is read (" code { "peryton serve --health" } ", docs/health.md)." }
+            div id="of-drives" hidden {
+                (table(&DRIVES, "drives"))
+                p class="about" { "What each drive says of itself; " em { "write amplification" } " only of drives that count what is written to their flash, and " em { "left" } " is estimated at the rate of its life so far." }
+            }
             (settings(keys))
             h2 { "Events" }
             (table(&EVENTS, "events"))
@@ -82,6 +87,20 @@ const DEVICES: [&str; 13] = [
     "written now",
     "wear budget",
     "lasts",
+];
+/// The columns of the drives beneath them; the first two have text.
+const DRIVES: [&str; 11] = [
+    "drive",
+    "says",
+    "of device",
+    "read",
+    "temperature",
+    "life used",
+    "spare",
+    "media errors",
+    "written by hosts",
+    "write amplification",
+    "left",
 ];
 const EVENTS: [&str; 3] = ["time", "event", "about"];
 

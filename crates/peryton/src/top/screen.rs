@@ -78,6 +78,10 @@ fn lines(view: &View, columns: u16) -> Vec<Line<'static>> {
         );
         lines.push(if device.state == "ok" { Line::raw(row) } else { Line::styled(row, alarm) });
     }
+    for drive in &view.drives {
+        let style = if drive.is_bad { alarm } else { Style::new() };
+        lines.extend(folded(&drive.text, usize::from(columns)).into_iter().map(|line| Line::styled(line, style)));
+    }
     lines.extend(heat_map(view, usize::from(columns)));
     lines
 }

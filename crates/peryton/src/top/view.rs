@@ -6,7 +6,7 @@ use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
 use super::sample::Sample;
-use crate::cleaning;
+use crate::{cleaning, drive_health};
 
 /// The kinds of requests that have a row.
 pub const KINDS: [&str; 4] = ["read", "write", "flush", "discard"];
@@ -23,6 +23,8 @@ pub struct View {
     pub traffic: Vec<Traffic>,
     pub cache: Vec<String>,
     pub devices: Vec<DeviceRow>,
+    /// What the drives beneath them say of their health.
+    pub drives: Vec<DriveLine>,
     pub heat: Vec<Heat>,
     /// The bytes of the volume for each entry of the heat.
     pub heat_part: Bytes,
@@ -49,6 +51,14 @@ pub struct DeviceRow {
     pub written_bytes_per_s: f64,
     pub errors: u64,
     pub path: String,
+}
+
+/// A drive beneath a device.
+#[derive(Debug, Default, PartialEq)]
+pub struct DriveLine {
+    pub text: String,
+    /// Whether it warns of something, fails, or could not be read.
+    pub is_bad: bool,
 }
 
 /// How much a part of the volume is used: requests a second, of late.
@@ -110,6 +120,7 @@ impl View {
             traffic: KINDS.iter().map(|kind| traffic(&between, kind)).collect(),
             cache: cache(&between),
             devices: devices(&between),
+            drives: drives(status),
             heat: heat(&between, last),
             heat_part: Bytes(number(&after.activity["heat"]["part_bytes"])),
         }
@@ -255,6 +266,28 @@ fn devices(between: &Between<'_>) -> Vec<DeviceRow> {
     rows.map(row).collect()
 }
 
+fn drives(status: &Value) -> Vec<DriveLine> {
+    let devices = status["devices"].as_object().into_iter().flatten();
+    let of = |(device, about): (&String, &Value)| -> Vec<DriveLine> {
+        let drives = about["health"]["drives"].as_array().into_iter().flatten();
+        drives.map(|drive| drive_line(device, drive)).collect()
+    };
+    devices.flat_map(of).collect()
+}
+
+fn drive_line(device: &str, drive: &Value) -> DriveLine {
+    let (name, health) = (text(&drive["drive"]), &drive["health"]);
+    let says = match (drive["error"].as_str(), health.is_object()) {
+        (Some(_), _) => text(&drive["error"]),
+        (None, true) => drive_health::line(health),
+        (None, false) => "not read yet".to_owned(),
+    };
+    let warns = health["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty());
+    let is_bad = drive["error"].is_string() || warns || health["passed"] == false;
+    let says: String = says.chars().filter(|letter| !letter.is_control()).collect();
+    DriveLine { text: format!("{device}, drive {name}: {says}"), is_bad }
+}
+
 fn heat(between: &Between<'_>, last: Option<&View>) -> Vec<Heat> {
     let parts = between.after.activity["heat"]["reads"].as_array().map_or(0, Vec::len);
     let rate = |key: &str, index: usize| {
@@ -289,7 +322,9 @@ pub mod tests {
                 "moves": { "promotions": reads, "demotions": 0, "writebacks": 0, "bytes": reads << 20 },
                 "devices": [{ "reads": [reads, 0, 0, 0, reads], "writes": [0, 0, 0, 0, 0],
                     "bytes_read": [reads * 8192, 0, 0, 0, 0], "bytes_written": [0, 0, 0, 0, 0] }] },
-            "devices": { "ssd": { "state": "ok", "errors": 0, "path": "/dev/x", "outage": null } },
+            "devices": { "ssd": { "state": "ok", "errors": 0, "path": "/dev/x", "outage": null, "health": { "not_read": [], "drives": [
+                { "drive": "nvme0n1", "error": null, "health": { "passed": true, "warnings": [], "percentage_used": 81, "estimates": {} } },
+                { "drive": "sdb\u{1b}", "error": "it did not answer", "health": null }] } } },
             "cleaning": null, "lost": { "bytes": 0 }, "stopped": false, "in_doubt": false,
         });
         let activity = json!({
@@ -312,6 +347,9 @@ pub mod tests {
         assert_eq!((view.heat[0].reads, view.heat[1].reads, view.heat_part), (1000.0, 0.0, Bytes::mib(4)));
         assert!(view.cache[0].starts_with("hits: 25.0 %"), "{:?}", view.cache);
         assert!(!view.title.contains('\u{1b}'), "{}", view.title);
+        let drives: Vec<(&str, bool)> = view.drives.iter().map(|drive| (drive.text.as_str(), drive.is_bad)).collect();
+        assert_eq!(drives[0], ("ssd, drive nvme0n1: well, by its own judgement: life used up 81 %", false));
+        assert_eq!(drives[1], ("ssd, drive sdb: it did not answer", true));
         // The same again without traffic: the heat fades.
         let later = View::between(Some(&after), &sample(now + Duration::from_secs(3), 3000), Some(&view));
         assert_eq!((later.traffic[0].quantiles, later.heat[0].reads), (None, 800.0));
