@@ -18,6 +18,7 @@ mod page_layer;
 mod page_map;
 mod parameters;
 mod precondition;
+mod queue;
 mod segmented_lru;
 mod slc_cache;
 mod timeline;
@@ -32,7 +33,8 @@ pub use images::Images;
 use layer::Layer;
 use open_stripe::Programmed;
 use parameters::Geometry;
-pub use parameters::{Collection, FlashParameters, LevelWear, Mapping, Precondition};
+use queue::Queue;
+pub use parameters::{Collection, FlashParameters, LevelWear, Mapping, Placement, Precondition};
 use peryton_units::{Bytes, Nanos, Op};
 use slc_cache::SlcCache;
 pub use slc_cache::SlcParameters;
@@ -92,6 +94,8 @@ pub struct Flash {
     controller_free: u64,
     /// The same for reads, if they begin apart from other commands.
     reads_free: Option<u64>,
+    /// The ends of the commands that the drive has taken, where it takes a bounded number.
+    queue: Option<Queue>,
     background_after: u64,
     /// The dies that work in the present idle time, with the start times of their next steps; kept to reuse its memory.
     turns: BinaryHeap<Reverse<(u64, u32)>>,
@@ -190,6 +194,7 @@ impl Flash {
             write_interval: p.write_interval.0,
             controller_free: 0,
             reads_free: p.reads_apart.then_some(0),
+            queue: p.queue_depth.map(Queue::new),
             background_after: p.background_after.map_or(u64::MAX, |after| after.0),
             turns: BinaryHeap::new(),
             wake: p.wake.0,
@@ -224,6 +229,9 @@ impl Flash {
             _ => self.controller_free,
         };
         let mut begin = now.max(free);
+        if let Some(queue) = &mut self.queue {
+            begin = queue.taken(begin);
+        }
         if self.meter.wake(now) {
             begin += self.wake;
         } else if now >= self.meter.busy_until().saturating_add(self.nap_after) {
@@ -242,6 +250,9 @@ impl Flash {
             Op::Discard => self.discard(begin, io),
             Op::Flush => self.flush(begin),
         };
+        if let Some(queue) = &mut self.queue {
+            queue.ends_at(end);
+        }
         self.meter.busy(now, end);
         Accepted::At(Nanos(end))
     }
