@@ -20,17 +20,20 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
-CHANNELS, CHIPS, BLOCKS, PAGES, PAGE = 4, 2, 256, 256, 8192
+CHANNELS, CHIPS, BLOCKS, PAGES, PAGE = 4, 2, 256, 64, 8192
 DIES = CHANNELS * CHIPS
+# MQSim begins to clean a plane that has fewer free blocks than it may clean at a time, whatever its threshold.
+FREE_BLOCKS = 10
 READ_US, PROGRAM_US, ERASE_US = 75, 750, 3800
 CHANNEL_MB, HOST_MB = 333, 4000
 SECTOR = 512
 SECTORS = PAGE // SECTOR
 OVER_PROVISIONING = 0.28
 LOGICAL_PAGES = int(DIES * BLOCKS * PAGES * (1 - OVER_PROVISIONING)) // 2 * 2
-# MQSim's time for a command over its channel beside the page and for the host's protocol, measured with reads that are alone; Peryton is
-# given it as `read_overhead` and `write_overhead`.
-QUANTILES = (0.5, 0.9, 0.99, 0.999)
+# Time of a command on the channel, and of the host's protocol beside its data: what a read and a write that are alone take in MQSim beyond
+# sensing or programming and the two transfers.
+COMMAND_NS, READ_OVERHEAD_NS, WRITE_OVERHEAD_NS = 300, 700, 400
+QUANTILES = (0.5, 0.9)
 
 MQSIM_DEVICE = f"""<?xml version="1.0" encoding="us-ascii"?>
 <Execution_Parameter_Set><Host_Parameter_Set>
@@ -38,7 +41,7 @@ MQSIM_DEVICE = f"""<?xml version="1.0" encoding="us-ascii"?>
 <SATA_Processing_Delay>400000</SATA_Processing_Delay><Enable_ResponseTime_Logging>true</Enable_ResponseTime_Logging>
 <ResponseTime_Logging_Period_Length>0</ResponseTime_Logging_Period_Length>
 </Host_Parameter_Set><Device_Parameter_Set>
-<Seed>321</Seed><Enabled_Preconditioning>{{steady}}</Enabled_Preconditioning><Memory_Type>FLASH</Memory_Type>
+<Seed>321</Seed><Enabled_Preconditioning>false</Enabled_Preconditioning><Memory_Type>FLASH</Memory_Type>
 <HostInterface_Type>NVME</HostInterface_Type><IO_Queue_Depth>65535</IO_Queue_Depth><Queue_Fetch_Size>512</Queue_Fetch_Size>
 <Caching_Mechanism>ADVANCED</Caching_Mechanism><Data_Cache_Sharing_Mode>SHARED</Data_Cache_Sharing_Mode>
 <Data_Cache_Capacity>{{buffer}}</Data_Cache_Capacity><Data_Cache_DRAM_Row_Size>8192</Data_Cache_DRAM_Row_Size>
@@ -47,7 +50,7 @@ MQSIM_DEVICE = f"""<?xml version="1.0" encoding="us-ascii"?>
 <Address_Mapping>PAGE_LEVEL</Address_Mapping><Ideal_Mapping_Table>true</Ideal_Mapping_Table><CMT_Capacity>2097152</CMT_Capacity>
 <CMT_Sharing_Mode>SHARED</CMT_Sharing_Mode><Plane_Allocation_Scheme>CWDP</Plane_Allocation_Scheme>
 <Transaction_Scheduling_Policy>PRIORITY_OUT_OF_ORDER</Transaction_Scheduling_Policy>
-<Overprovisioning_Ratio>{OVER_PROVISIONING}</Overprovisioning_Ratio><GC_Exec_Threshold>0.03</GC_Exec_Threshold>
+<Overprovisioning_Ratio>{OVER_PROVISIONING}</Overprovisioning_Ratio><GC_Exec_Threshold>0.01</GC_Exec_Threshold>
 <GC_Block_Selection_Policy>GREEDY</GC_Block_Selection_Policy><Use_Copyback_for_GC>false</Use_Copyback_for_GC>
 <Preemptible_GC_Enabled>false</Preemptible_GC_Enabled><GC_Hard_Threshold>0.005</GC_Hard_Threshold>
 <Dynamic_Wearleveling_Enabled>true</Dynamic_Wearleveling_Enabled><Static_Wearleveling_Enabled>false</Static_Wearleveling_Enabled>
@@ -94,6 +97,7 @@ read = "{read}us"
 program = "{program}us"
 erase = "{erase}us"
 channel_mb_per_s = {channel}
+channel_command = "{command}ns"
 interface_mb_per_s = {host}
 full_duplex = true
 read_overhead = "{read_overhead}ns"
@@ -102,6 +106,8 @@ cycles = 10000
 over_provisioning = {spare}
 gc_low = {gc_low}
 gc_high = {gc_low}
+collect_at_once = true
+placement = "{placement}"
 precondition = "{precondition}"
 {more}
 idle_w = 1
@@ -110,16 +116,19 @@ standby_w = 1
 
 
 class Scenario:
-    """Requests, and how both devices are set up for them."""
+    """Requests, and how both devices are set up for them. Only `requests` are compared; `before` brings MQSim into a steady state."""
 
-    def __init__(self, name, requests, *, steady=False, buffer=0, suspend=False):
-        self.name, self.requests = name, requests
-        self.steady, self.buffer, self.suspend = steady, buffer, suspend
+    def __init__(self, name, requests, *, before=(), buffer=0, suspend=False, placement="address"):
+        # The last request touches the end of the device, so that Peryton models all of it and not the part that is used.
+        last = (requests[-1][0] + 10_000_000, "r", (LOGICAL_PAGES - 1) * SECTORS, SECTORS)
+        self.name, self.requests, self.before = name, [*requests, last], list(before)
+        self.buffer, self.suspend, self.placement = buffer, suspend, placement
+        self.steady = bool(before)
 
 
-def drawn(seed, count, gap_us, reads, *, turns=False, span=LOGICAL_PAGES // 2):
+def drawn(seed, count, gap_us, reads, *, turns=False, span=LOGICAL_PAGES // 2, now=0):
     """Requests of a page each at random times, `gap_us` apart on average and at least 2 us; with `turns` the dies of writes take turns."""
-    rng, now, requests, writes = random.Random(seed), 0, [], 0
+    rng, requests, writes = random.Random(seed), [], 0
     for _ in range(count):
         now += 2000 + int(rng.expovariate(1 / max(gap_us - 2, 1e-6)) * 1000)
         read = rng.random() < reads
@@ -129,6 +138,13 @@ def drawn(seed, count, gap_us, reads, *, turns=False, span=LOGICAL_PAGES // 2):
         writes += not read
         requests.append((now, "r" if read else "w", page * SECTORS, SECTORS))
     return requests
+
+
+def overwritten(seed, gap_us):
+    """Every page in order, and then as many again as there are, three times, at random: the state that Peryton's precondition makes."""
+    rng, order = random.Random(seed), list(range(LOGICAL_PAGES))
+    order += [rng.randrange(LOGICAL_PAGES) for _ in range(3 * LOGICAL_PAGES)]
+    return [(index * gap_us * 1000, "w", page * SECTORS, SECTORS) for index, page in enumerate(order)]
 
 
 def of_trace(path):
@@ -146,10 +162,9 @@ def run_mqsim(binary, folder, scenario):
     """The latency in us of each request, in order, and MQSim's own mean in us."""
     trace = folder / "requests.trace"
     with open(trace, "w", encoding="ascii") as file:
-        for at, op, first, sectors in scenario.requests:
+        for at, op, first, sectors in scenario.before + scenario.requests:
             file.write(f"{at} 0 {first} {sectors} {int(op == 'r')}\n")
     device = MQSIM_DEVICE.format(
-        steady="true" if scenario.steady else "false",
         buffer=max(scenario.buffer, 1 << 20),
         suspend="PROGRAM_ERASE" if scenario.suspend else "NONE",
     )
@@ -158,7 +173,7 @@ def run_mqsim(binary, folder, scenario):
         caching="WRITE_CACHE" if scenario.buffer else "TURNED_OFF",
         channels=",".join(map(str, range(CHANNELS))),
         chips=",".join(map(str, range(CHIPS))),
-        filled=100 if scenario.steady else 50,
+        filled=50,
         trace=trace,
     )
     (folder / "work.xml").write_text(workload, encoding="ascii")
@@ -200,7 +215,7 @@ def matched(requests, ends):
     return latencies
 
 
-def run_peryton(binary, folder, scenario, latencies, overheads):
+def run_peryton(binary, folder, scenario, latencies):
     """The validation of Peryton's model against these latencies."""
     measured = folder / "measured.csv"
     with open(measured, "w", encoding="ascii", newline="") as file:
@@ -225,10 +240,12 @@ def run_peryton(binary, folder, scenario, latencies, overheads):
         erase=ERASE_US,
         channel=CHANNEL_MB,
         host=HOST_MB,
-        read_overhead=overheads[0],
-        write_overhead=overheads[1],
+        command=COMMAND_NS,
+        read_overhead=READ_OVERHEAD_NS,
+        write_overhead=WRITE_OVERHEAD_NS,
+        placement=scenario.placement,
         spare=1 / (1 - OVER_PROVISIONING) - 1,
-        gc_low=int(BLOCKS * 0.03),
+        gc_low=FREE_BLOCKS - 1 if scenario.steady else 1,
         precondition="random" if scenario.steady else "sequential",
         more="\n".join(more),
     )
@@ -242,14 +259,16 @@ def scenarios(trace):
     """What is compared."""
     yield Scenario("reads alone", drawn(1, 5000, 2000, 1.0))
     yield Scenario("reads, loaded", drawn(2, 20000, 20, 1.0))
-    yield Scenario("writes alone", drawn(3, 3000, 4000, 0.0))
-    yield Scenario("writes, dies in turn", drawn(4, 20000, 160, 0.0, turns=True))
-    yield Scenario("writes, dies at random", drawn(5, 20000, 160, 0.0))
-    yield Scenario("7 reads to 3 writes, dies in turn", drawn(6, 30000, 100, 0.7, turns=True))
-    yield Scenario("7 reads to 3 writes, dies at random", drawn(7, 30000, 100, 0.7))
-    yield Scenario("the same, suspending", drawn(7, 30000, 100, 0.7), suspend=True)
-    yield Scenario("7 to 3 with a write cache", drawn(8, 30000, 100, 0.7), buffer=64 << 20)
-    yield Scenario("7 to 3, cleaning", drawn(9, 60000, 400, 0.7, span=LOGICAL_PAGES), steady=True)
+    yield Scenario("writes alone", drawn(3, 3000, 8000, 0.0))
+    yield Scenario("writes, loaded", drawn(5, 10000, 160, 0.0))
+    yield Scenario("writes, loaded, dies in turn", drawn(4, 10000, 160, 0.0, turns=True), placement="turns")
+    yield Scenario("writes, loaded, but Peryton's dies take turns", drawn(5, 10000, 160, 0.0), placement="turns")
+    yield Scenario("7 reads to 3 writes", drawn(7, 30000, 100, 0.7))
+    yield Scenario("7 reads to 3 writes, suspended", drawn(7, 30000, 100, 0.7), suspend=True)
+    yield Scenario("7 reads to 3 writes, write cache", drawn(8, 30000, 100, 0.7), buffer=64 << 20)
+    before = overwritten(9, 800)
+    after = drawn(10, 60000, 400, 0.7, span=LOGICAL_PAGES, now=before[-1][0] + 1_000_000_000)
+    yield Scenario("7 reads to 3 writes, cleaning", after, before=before)
     if trace:
         yield Scenario(pathlib.Path(trace).name, of_trace(trace))
 
@@ -262,13 +281,11 @@ def main():
     parser.add_argument("--trace", help="also replay a trace in MQSim's format (its traces/tpcc-small.trace)")
     parser.add_argument("--csv", help="write the table's rows there")
     parser.add_argument("--keep", help="leave all files in this folder")
-    parser.add_argument("--overheads", default="2000,2000", help="of a read and of a write in ns [default: %(default)s]")
     args = parser.parse_args()
     for program in (args.mqsim, args.peryton):
         if not os.access(program, os.X_OK):
             sys.exit(f"mqsim.py: {program}: no program there: build it, or name where it is")
     mqsim, peryton = (os.path.abspath(program) for program in (args.mqsim, args.peryton))
-    overheads = [int(part) for part in args.overheads.split(",")]
     with tempfile.TemporaryDirectory() as temporary:
         table = []
         for number, scenario in enumerate(scenarios(args.trace)):
@@ -280,7 +297,7 @@ def main():
             missing = sum(latency is None for latency in latencies)
             if missing > len(latencies) / 50:
                 sys.exit(f"mqsim.py: {scenario.name}: {missing} of {len(latencies)} requests were not found in MQSim's log")
-            result = run_peryton(peryton, folder, scenario, latencies, overheads)
+            result = run_peryton(peryton, folder, scenario, latencies)
             show(scenario, result, own_mean, counted, missing, table)
     if args.csv:
         with open(args.csv, "w", encoding="ascii", newline="") as file:
@@ -297,10 +314,11 @@ def show(scenario, result, own_mean, counted, missing, table):
         off = (ours / theirs - 1) * 100
         print(f"  mean {name:7} {theirs * 1e3:9.1f} {ours * 1e3:9.1f} {off:+7.1f}% {demerit * 1e3:9.1f}")
         table.append([scenario.name, name, "mean", round(theirs * 1e3, 1), round(ours * 1e3, 1)])
-    for share in QUANTILES:
-        theirs, ours = (at(result[key], share) for key in ("measured_cdf", "modelled_cdf"))
+    tail = [(part["share"], part["measured_ms"], part["modelled_ms"]) for part in result["tail"]]
+    body = [(share, at(result["measured_cdf"], share), at(result["modelled_cdf"], share)) for share in QUANTILES]
+    for share, theirs, ours in body + tail:
         print(f"  {share * 100:5g} %      {theirs * 1e3:9.1f} {ours * 1e3:9.1f} {(ours / theirs - 1) * 100:+7.1f}%")
-        table.append([scenario.name, "all", f"quantile {share}", round(theirs * 1e3, 1), round(ours * 1e3, 1)])
+        table.append([scenario.name, "all", f"quantile {share:g}", round(theirs * 1e3, 1), round(ours * 1e3, 1)])
 
 
 def at(cdf, share):

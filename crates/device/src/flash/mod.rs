@@ -106,6 +106,8 @@ pub struct Flash {
     held: Option<Box<Held>>,
     /// The time when all programs so far will have ended.
     programmed_at: u64,
+    /// The time when the programs of the present command will have ended.
+    own_programs_end: u64,
     rated_erases: u64,
     /// Bytes that can be programmed into its blocks during their life.
     programmable: u64,
@@ -202,6 +204,7 @@ impl Flash {
             nap_exit: p.nap_exit.0,
             held: (p.buffer_serves_reads && buffer_units > 0).then(Box::default),
             programmed_at: 0,
+            own_programs_end: 0,
             rated_erases: (physical_blocks as f64 * geometry.block_scale).round() as u64 * u64::from(p.cycles),
             programmable: u64::from(geometry.blocks() + layer.extra_blocks())
                 .saturating_mul(u64::from(geometry.block_units) * geometry.unit)
@@ -310,6 +313,7 @@ impl Flash {
         let (from, to) = (io.at.0, io.at.0 + io.len.0);
         let mut at = from;
         let mut end = begin;
+        self.own_programs_end = begin;
         while at < to {
             let first = self.geometry.unit_of(at) as u32;
             let until = ((u64::from(first) + u64::from(self.geometry.stripe_units)) * unit).min(to);
@@ -328,7 +332,7 @@ impl Flash {
         }
         if self.buffer.is_none() && io.len.0 > 0 {
             self.program_begun();
-            end = end.max(self.programmed_at);
+            end = end.max(self.own_programs_end);
         }
         end + self.write_overhead
     }
@@ -379,6 +383,7 @@ impl Flash {
             held.programming(self.array.now, end);
         }
         self.programmed_at = self.programmed_at.max(end);
+        self.own_programs_end = self.own_programs_end.max(end);
         if let Some(buffer) = &mut self.buffer {
             buffer.programming(end, units);
         }

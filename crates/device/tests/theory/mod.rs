@@ -45,7 +45,7 @@ pub fn fifo(spare: f64, mix: Mix) -> f64 {
 /// The least valid of `choices` random blocks (Van Houdt, "A mean field model for a class of garbage collection algorithms in
 /// flash-based solid state drives", SIGMETRICS 2013), with hot and cold data and separate blocks for what the host writes and for what
 /// is moved, the second of the two write frontiers of Van Houdt, "Performance of garbage collection algorithms for flash-based solid
-/// state drives with hot/cold data", Performance Evaluation 70, 2013. As `choices` grows it tends to greedy cleaning.
+/// state drives with hot/cold data", Performance Evaluation 70, 2013.
 ///
 /// The fixed point of the mean field limit. A block's state is its number of valid hot and of valid cold pages. States only lose pages
 /// until the block is cleaned, so that one pass from full to empty blocks finds how many there are of each. Cleaning takes blocks with
@@ -54,26 +54,48 @@ pub fn fifo(spare: f64, mix: Mix) -> f64 {
 /// victim are alike (mostly cold, if its block was itself of moved pages), so that their blocks differ more than binomially. The
 /// amplification and the content of moved blocks are those which reproduce themselves.
 pub fn choices(spare: f64, pages: usize, choices: f64, mix: Mix) -> f64 {
+    reproduced(spare, pages, mix, |amplification, by_moves| {
+        least_of(choices, Blocks { spare, pages, mix, amplification, by_moves })
+    })
+}
+
+/// The same where the block with the least valid pages of all is taken: the greedy limit of many choices. Here a share
+/// of the blocks is taken as soon as they reach a level, and the others a page later, as if the first by number always came first. Where
+/// equals are drawn among, as above, those that wait longest for their next loss (with cold pages) are taken more often, which costs less.
+pub fn greedy(spare: f64, pages: usize, mix: Mix) -> f64 {
+    reproduced(spare, pages, mix, |amplification, by_moves| {
+        let blocks = Blocks { spare, pages, mix, amplification, by_moves };
+        let (mut low, mut high) = (0.0, pages as f64);
+        for _ in 0..40 {
+            let middle = (low + high) / 2.0;
+            if at_level(middle, blocks).1 > 1.0 { low = middle } else { high = middle }
+        }
+        at_level(high, blocks).0
+    })
+}
+
+/// The amplification with which victims are found to hold as many pages as are moved, once the content of moved blocks reproduces itself.
+fn reproduced(spare: f64, pages: usize, mix: Mix, victims: impl Fn(f64, &[f64]) -> Vec<Victim>) -> f64 {
     let mut by_moves = binomial(pages, mix.hot);
     let mut carried = vec![vec![0.0; pages + 1]; pages + 1];
     carried[0][0] = 1.0;
-    // What victims hold beyond the amplification that is assumed, once the content of moved blocks reproduces itself.
+    // What victims hold beyond the amplification that is assumed.
     let mut beyond = |amplification: f64| {
         let mut moved = 0.0;
         for _ in 0..100 {
-            let victims = victims(spare, pages, choices, mix, amplification, &by_moves);
+            let victims = victims(amplification, &by_moves);
             moved = victims.iter().map(|victim| victim.share * (victim.hot + victim.cold) as f64).sum();
             let content = filled(&victims, &mut carried, pages);
             let change: f64 = by_moves.iter().zip(&content).map(|(share, next)| (next - share).abs()).sum();
             by_moves = content;
-            if change < 1e-5 {
+            if change < 3e-5 {
                 break;
             }
         }
         1.0 + moved - amplification
     };
     let (mut low, mut high) = (1.0, 1.1 * fifo(spare, mix).max(spare / (spare - 1.0)));
-    while high / low > 1.0002 {
+    while high / low > 1.0005 {
         let middle = f64::sqrt(low * high);
         if beyond(middle) > 0.0 { low = middle } else { high = middle }
     }
@@ -88,25 +110,67 @@ struct Victim {
     share: f64,
 }
 
-fn victims(spare: f64, pages: usize, choices: f64, mix: Mix, amplification: f64, by_moves: &[f64]) -> Vec<Victim> {
-    let (hot_rate, cold_rate) = mix.rates();
-    let blocks = spare / pages as f64;
-    let cleaned = amplification / pages as f64;
-    // What enters the states of a level (a number of valid pages), by their number of hot pages.
-    let mut entering: Vec<f64> = binomial(pages, mix.traffic)
-        .iter()
-        .zip(by_moves)
-        .map(|(host, moves)| (host + moves * (amplification - 1.0)) / pages as f64)
-        .collect();
+/// The blocks of a device, in units of its pages, and what they begin with: with binomially many hot pages if the host writes them, and
+/// with this distribution if moved pages do.
+#[derive(Clone, Copy)]
+struct Blocks<'a> {
+    spare: f64,
+    pages: usize,
+    mix: Mix,
+    amplification: f64,
+    by_moves: &'a [f64],
+}
+
+impl Blocks<'_> {
+    /// Blocks that begin in a unit of time, by their number of hot pages.
+    fn beginning(self) -> Vec<f64> {
+        let host = binomial(self.pages, self.mix.traffic);
+        let moves = self.by_moves.iter().map(|share| share * (self.amplification - 1.0));
+        host.iter().zip(moves).map(|(host, moves)| (host + moves) / self.pages as f64).collect()
+    }
+
+    /// The rates at which blocks with this many valid pages lose one, by their number of hot pages.
+    fn dying(self, valid: usize) -> Vec<f64> {
+        let (hot_rate, cold_rate) = self.mix.rates();
+        (0..=valid).map(|hot| hot as f64 * hot_rate + (valid - hot) as f64 * cold_rate).collect()
+    }
+
+    /// What enters the next level of `there` blocks, by their number of hot pages.
+    fn below(self, there: &[f64]) -> Vec<f64> {
+        let (hot_rate, cold_rate) = self.mix.rates();
+        let valid = there.len() - 1;
+        let mut below = vec![0.0; valid.max(1)];
+        for (hot, &there) in there.iter().enumerate() {
+            if hot > 0 {
+                below[hot - 1] += there * hot as f64 * hot_rate;
+            }
+            if hot < valid {
+                below[hot] += there * (valid - hot) as f64 * cold_rate;
+            }
+        }
+        below
+    }
+
+    /// How many there are, for each page of the device.
+    fn count(self) -> f64 {
+        self.spare / self.pages as f64
+    }
+}
+
+/// The victims if each is the least valid of `choices`.
+fn least_of(choices: f64, blocks: Blocks) -> Vec<Victim> {
+    let cleaned = blocks.amplification / blocks.pages as f64;
+    let mut entering = blocks.beginning();
     let (mut found, mut fuller) = (Vec::new(), 0.0f64);
-    for valid in (0..=pages).rev() {
-        let dying: Vec<f64> =
-            (0..=valid).map(|hot| hot as f64 * hot_rate + (valid - hot) as f64 * cold_rate).collect();
+    for valid in (0..=blocks.pages).rev() {
+        let dying = blocks.dying(valid);
         // The rate at which a block of this level is cleaned, if the level has a share `here` of all blocks.
-        let picked = |here: f64| cleaned * ((fuller + here).powf(choices) - fuller.powf(choices)) / (blocks * here);
+        let picked = |here: f64| {
+            cleaned * ((fuller + here).powf(choices) - fuller.powf(choices)) / (blocks.count() * here)
+        };
         let held = |here: f64| {
             let rate = picked(here);
-            entering.iter().zip(&dying).map(|(entering, dying)| entering / (dying + rate)).sum::<f64>() / blocks
+            entering.iter().zip(&dying).map(|(entering, dying)| entering / (dying + rate)).sum::<f64>() / blocks.count()
         };
         let (mut low, mut high) = (0.0, 1.0 - fuller);
         for _ in 0..60 {
@@ -115,23 +179,42 @@ fn victims(spare: f64, pages: usize, choices: f64, mix: Mix, amplification: f64,
         }
         let here = (low + high) / 2.0;
         let rate = if here > 0.0 { picked(here) } else { 0.0 };
-        let mut below = vec![0.0; valid.max(1)];
-        for (hot, (&entering, &dying)) in entering.iter().zip(&dying).enumerate() {
-            let there = entering / (dying + rate).max(f64::MIN_POSITIVE);
-            if valid > 0 {
-                found.push(Victim { hot, cold: valid - hot, share: there * rate });
-            }
-            if hot > 0 {
-                below[hot - 1] += there * hot as f64 * hot_rate;
-            }
-            if hot < valid {
-                below[hot] += there * (valid - hot) as f64 * cold_rate;
-            }
+        let stay = |(entering, dying): (&f64, &f64)| entering / (dying + rate).max(f64::MIN_POSITIVE);
+        let there: Vec<f64> = entering.iter().zip(&dying).map(stay).collect();
+        if valid > 0 {
+            found.extend(there.iter().enumerate().map(|(hot, there)| Victim { hot, cold: valid - hot, share: there * rate }));
         }
         fuller = (fuller + here).min(1.0);
-        entering = below;
+        entering = blocks.below(&there);
     }
     found
+}
+
+/// The victims if blocks are taken when their valid pages come down to `level`; a share of them, its fraction, one page
+/// earlier. Also how many blocks that leaves on the device, as a share of those it has.
+fn at_level(level: f64, blocks: Blocks) -> (Vec<Victim>, f64) {
+    let last = level as usize;
+    let mut entering = blocks.beginning();
+    let (mut found, mut held) = (Vec::new(), 0.0);
+    for valid in (last..=blocks.pages).rev() {
+        // Blocks of the level that is taken in part: the fraction that is taken as soon as it comes there.
+        let taken = if valid == last { 1.0 } else if valid == last + 1 { level - last as f64 } else { 0.0 };
+        if taken > 0.0 {
+            found.extend(entering.iter().enumerate().map(|(hot, entering)| Victim {
+                hot,
+                cold: valid - hot,
+                share: entering * taken,
+            }));
+        }
+        if valid == last {
+            break;
+        }
+        let stay = |(entering, dying): (&f64, &f64)| entering * (1.0 - taken) / dying;
+        let there: Vec<f64> = entering.iter().zip(&blocks.dying(valid)).map(stay).collect();
+        held += there.iter().sum::<f64>();
+        entering = blocks.below(&there);
+    }
+    (found, held / blocks.count())
 }
 
 /// The distribution of the hot pages in blocks that are filled by one victim after the other. What does not fit of the last one is
