@@ -119,6 +119,20 @@ fn a_read_waits_for_an_erase_or_suspends_it() {
 }
 
 #[test]
+fn reads_that_wait_for_one_another_go_before_the_next_program() {
+    let mut flash = flash("write_buffer = \"1MiB\"\nplacement = \"address\"");
+    // Sixteen programs for each die.
+    (0..64).for_each(|page| _ = submit(&mut flash, 0, Op::Write, page));
+    // The first read waits for the program that has begun; those behind it for one another, 50 µs and 10 µs each.
+    let ends: Vec<u64> = (0..4).map(|turn| submit(&mut flash, 100, Op::Read, 8000 + 4 * turn)).collect();
+    assert!(ends[0] < 100 + 500 + 10 + 61, "{ends:?}");
+    let between: Vec<u64> = ends.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    assert_eq!(between, [60, 60, 60], "{ends:?}");
+    // A read that comes later finds a program under way.
+    assert!(submit(&mut flash, ends[3] + 50, Op::Read, 8000) > ends[3] + 400);
+}
+
+#[test]
 fn cleaning_at_once_moves_as_much_and_makes_longer_tails() {
     let run = |extra: &str| {
         let mut flash = flash(&format!("precondition = \"random\"\nover_provisioning = 0.2\nplacement = \"address\"\n{extra}"));

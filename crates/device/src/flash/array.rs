@@ -172,7 +172,9 @@ impl Array {
         let state = self.dies[die as usize];
         let mut start = at.max(state.read_free).max(state.cleaned);
         if state.free > start {
-            start = if self.reads_first { start + self.residual(&state, start) } else { state.free };
+            // A read that has waited for another one goes before a program that would begin when that ends.
+            let waited = at < state.read_free;
+            start = if self.reads_first { start + self.residual(&state, start, waited) } else { state.free };
         }
         let sensed = self.commanded(state.channel, start) + self.read;
         // Pages are checked in codewords, of which parts are not transferred.
@@ -197,11 +199,12 @@ impl Array {
 
     /// How long a read waits for what the die is busy with, or for its suspension: reads are served before operations that have not
     /// begun.
-    fn residual(&self, die: &Die, at: u64) -> u64 {
+    fn residual(&self, die: &Die, at: u64, waited: bool) -> u64 {
         if (die.erase.0..die.erase.1).contains(&at) {
             return (die.erase.1 - at).min(self.suspend_erase);
         }
-        self.rest_of_program(die.free - at).min(self.suspend)
+        let backlog = die.free - at;
+        if waited && backlog.checked_rem(self.program) == Some(0) { 0 } else { self.rest_of_program(backlog).min(self.suspend) }
     }
 
     /// The rest of the program that is under way, of a backlog of programs.
