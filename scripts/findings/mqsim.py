@@ -26,6 +26,7 @@ DIES = CHANNELS * CHIPS
 FREE_BLOCKS = 10
 READ_US, PROGRAM_US, ERASE_US = 75, 750, 3800
 CHANNEL_MB, HOST_MB = 333, 4000
+QUEUE = 512
 SECTOR = 512
 SECTORS = PAGE // SECTOR
 OVER_PROVISIONING = 0.28
@@ -42,7 +43,7 @@ MQSIM_DEVICE = f"""<?xml version="1.0" encoding="us-ascii"?>
 <ResponseTime_Logging_Period_Length>0</ResponseTime_Logging_Period_Length>
 </Host_Parameter_Set><Device_Parameter_Set>
 <Seed>321</Seed><Enabled_Preconditioning>false</Enabled_Preconditioning><Memory_Type>FLASH</Memory_Type>
-<HostInterface_Type>NVME</HostInterface_Type><IO_Queue_Depth>65535</IO_Queue_Depth><Queue_Fetch_Size>512</Queue_Fetch_Size>
+<HostInterface_Type>NVME</HostInterface_Type><IO_Queue_Depth>65535</IO_Queue_Depth><Queue_Fetch_Size>{QUEUE}</Queue_Fetch_Size>
 <Caching_Mechanism>ADVANCED</Caching_Mechanism><Data_Cache_Sharing_Mode>SHARED</Data_Cache_Sharing_Mode>
 <Data_Cache_Capacity>{{buffer}}</Data_Cache_Capacity><Data_Cache_DRAM_Row_Size>8192</Data_Cache_DRAM_Row_Size>
 <Data_Cache_DRAM_Data_Rate>800</Data_Cache_DRAM_Data_Rate><Data_Cache_DRAM_Data_Busrt_Size>4</Data_Cache_DRAM_Data_Busrt_Size>
@@ -107,6 +108,7 @@ over_provisioning = {spare}
 gc_low = {gc_low}
 gc_high = {gc_low}
 collect_at_once = true
+queue_depth = {queue}
 placement = "{placement}"
 precondition = "{precondition}"
 {more}
@@ -242,6 +244,7 @@ def run_peryton(binary, folder, scenario, latencies):
         channel=CHANNEL_MB,
         host=HOST_MB,
         command=COMMAND_NS,
+        queue=QUEUE,
         read_overhead=READ_OVERHEAD_NS,
         write_overhead=WRITE_OVERHEAD_NS,
         placement=scenario.placement,
