@@ -135,7 +135,8 @@ fn reads_that_wait_for_one_another_go_before_the_next_program() {
 #[test]
 fn cleaning_at_once_moves_as_much_and_makes_longer_tails() {
     let run = |extra: &str| {
-        let mut flash = flash(&format!("precondition = \"random\"\nover_provisioning = 0.2\nplacement = \"address\"\n{extra}"));
+        let mut flash =
+            flash(&format!("precondition = \"random\"\nover_provisioning = 0.2\nplacement = \"address\"\n{extra}"));
         let mut random = Pcg64Mcg::seed_from_u64(3);
         let (mut reads, mut writes) = (Vec::new(), Vec::new());
         for request in 0..60_000_u64 {

@@ -83,7 +83,8 @@ fn a_flash_profile_is_validated_against_a_trace_with_latencies() {
     }
     std::fs::write(folder.path().join("measured.csv"), text).unwrap();
     let args = ["devices", "samsung-870-evo-1tb", "--validate", "measured.csv", "--report", "page.html"];
-    let json: Value = serde_json::from_str(&peryton(folder.path(), &[&args[..], &["--json"]].concat()).ok().out).unwrap();
+    let json: Value =
+        serde_json::from_str(&peryton(folder.path(), &[&args[..], &["--json"]].concat()).ok().out).unwrap();
     let at = |key: &str| json[key].as_f64().unwrap();
     assert!((at("mean_ms") - 0.1882).abs() < 1e-9 && at("model_mean_ms") < 0.15, "{json}");
     let tail = &json["tail"][0];

@@ -245,7 +245,8 @@ impl Geometry {
             return Err(BuildError::Range { key: "zones", found, expected: "a geometry that holds data" });
         }
         geometry.index_zones();
-        let holding = zones.iter().filter(|zone| geometry.zones.iter().any(|held| held.first_cylinder == zone.first_cylinder));
+        let holding =
+            zones.iter().filter(|zone| geometry.zones.iter().any(|held| held.first_cylinder == zone.first_cylinder));
         geometry.remapped = holding
             .enumerate()
             .flat_map(|(index, zone)| zone.remapped.iter().map(move |&(defect, instead)| (index, defect, instead)))

@@ -204,7 +204,11 @@ impl Array {
             return (die.erase.1 - at).min(self.suspend_erase);
         }
         let backlog = die.free - at;
-        if waited && backlog.checked_rem(self.program) == Some(0) { 0 } else { self.rest_of_program(backlog).min(self.suspend) }
+        if waited && backlog.checked_rem(self.program) == Some(0) {
+            0
+        } else {
+            self.rest_of_program(backlog).min(self.suspend)
+        }
     }
 
     /// The rest of the program that is under way, of a backlog of programs.

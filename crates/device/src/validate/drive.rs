@@ -149,7 +149,8 @@ fn remapped(file: &str, zone: &Block) -> Result<Vec<(u64, u64)>, ValidateError> 
     let numbers = numbers(file, listed)?;
     let line = listed.first().map_or(zone.line, |value| value.line);
     if !numbers.len().is_multiple_of(2) {
-        let what = format!("{} numbers in 'defects': expected pairs of a defect and the sector in its place", numbers.len());
+        let what =
+            format!("{} numbers in 'defects': expected pairs of a defect and the sector in its place", numbers.len());
         return Err(ValidateError::line(file, line, what));
     }
     let mut pairs: Vec<(u64, u64)> = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();

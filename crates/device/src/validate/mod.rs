@@ -369,7 +369,8 @@ mod tests {
     fn the_tail_goes_as_far_as_ten_requests_are_beyond() {
         let measured: Vec<f64> = (1..=20_000).map(f64::from).collect();
         let modelled: Vec<f64> = measured.iter().map(|x| x / 2.0).collect();
-        let found: Vec<_> = tail(&measured, &modelled).iter().map(|t| (t.share, t.measured_ms, t.modelled_ms)).collect();
+        let found: Vec<_> =
+            tail(&measured, &modelled).iter().map(|t| (t.share, t.measured_ms, t.modelled_ms)).collect();
         assert_eq!(found, [(0.99, 19_800.0, 9_900.0), (0.999, 19_980.0, 9_990.0)]);
         assert!(tail(&measured[..900], &modelled[..900]).is_empty());
     }

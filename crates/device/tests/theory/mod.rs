@@ -165,9 +165,8 @@ fn least_of(choices: f64, blocks: Blocks) -> Vec<Victim> {
     for valid in (0..=blocks.pages).rev() {
         let dying = blocks.dying(valid);
         // The rate at which a block of this level is cleaned, if the level has a share `here` of all blocks.
-        let picked = |here: f64| {
-            cleaned * ((fuller + here).powf(choices) - fuller.powf(choices)) / (blocks.count() * here)
-        };
+        let picked =
+            |here: f64| cleaned * ((fuller + here).powf(choices) - fuller.powf(choices)) / (blocks.count() * here);
         let held = |here: f64| {
             let rate = picked(here);
             entering.iter().zip(&dying).map(|(entering, dying)| entering / (dying + rate)).sum::<f64>() / blocks.count()
@@ -182,7 +181,11 @@ fn least_of(choices: f64, blocks: Blocks) -> Vec<Victim> {
         let stay = |(entering, dying): (&f64, &f64)| entering / (dying + rate).max(f64::MIN_POSITIVE);
         let there: Vec<f64> = entering.iter().zip(&dying).map(stay).collect();
         if valid > 0 {
-            found.extend(there.iter().enumerate().map(|(hot, there)| Victim { hot, cold: valid - hot, share: there * rate }));
+            found.extend(there.iter().enumerate().map(|(hot, there)| Victim {
+                hot,
+                cold: valid - hot,
+                share: there * rate,
+            }));
         }
         fuller = (fuller + here).min(1.0);
         entering = blocks.below(&there);
@@ -198,7 +201,13 @@ fn at_level(level: f64, blocks: Blocks) -> (Vec<Victim>, f64) {
     let (mut found, mut held) = (Vec::new(), 0.0);
     for valid in (last..=blocks.pages).rev() {
         // Blocks of the level that is taken in part: the fraction that is taken as soon as it comes there.
-        let taken = if valid == last { 1.0 } else if valid == last + 1 { level - last as f64 } else { 0.0 };
+        let taken = if valid == last {
+            1.0
+        } else if valid == last + 1 {
+            level - last as f64
+        } else {
+            0.0
+        };
         if taken > 0.0 {
             found.extend(entering.iter().enumerate().map(|(hot, entering)| Victim {
                 hot,
