@@ -17,7 +17,7 @@ const UNITS: u64 = PAGES * BLOCKS;
 /// fills, and of the one that is being emptied. The models have as many blocks as one likes.
 const WITHOUT_DATA: f64 = 2.5;
 /// Blocks of which the least valid is practically that of all.
-const MANY: u32 = 4000;
+const MANY: f64 = 4000.0;
 
 fn device(spare: f64, collection: &str) -> Flash {
     let parameters: FlashParameters = toml::from_str(&format!(
@@ -116,21 +116,11 @@ fn cleaning_in_the_order_of_writing_costs_what_desnoyers_says() {
     compare("fifo", "collection = \"fifo\"", |spare, mix| one(theory::fifo(spare, mix)));
 }
 
-fn least_of(choices: u32) {
-    let collection = format!("collection = \"d_choices\"\ngc_choices = {choices}");
-    compare(&format!("d_choices, {choices}"), &collection, |spare, mix| {
-        one(theory::choices(spare, PAGES as usize, f64::from(choices), mix))
-    });
-}
-
 #[test]
 fn cleaning_the_least_of_ten_costs_what_van_houdt_says() {
-    least_of(10);
-}
-
-#[test]
-fn cleaning_the_least_of_many_costs_what_the_limit_says() {
-    least_of(MANY);
+    compare("d_choices, 10", "collection = \"d_choices\"\ngc_choices = 10", |spare, mix| {
+        one(theory::choices(spare, PAGES as usize, 10.0, mix))
+    });
 }
 
 /// Which of equally valid blocks is taken matters where some data are hot: `greedy` takes the first by number, of which the models have
@@ -139,7 +129,7 @@ fn cleaning_the_least_of_many_costs_what_the_limit_says() {
 fn greedy_cleaning_costs_what_the_limit_of_many_choices_says() {
     compare("greedy", "", |spare, mix| {
         let pages = PAGES as usize;
-        let drawn = theory::choices(spare, pages, f64::from(MANY), mix);
+        let drawn = theory::choices(spare, pages, MANY, mix);
         let first = theory::greedy(spare, pages, mix);
         (drawn.min(first), drawn.max(first))
     });
