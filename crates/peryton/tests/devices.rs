@@ -72,6 +72,31 @@ fn a_model_is_validated_against_a_real_drive() {
     assert!(text.contains("cheetah9LP"), "{text}");
 }
 
+/// A read every 2 ms on a device that takes 90 µs, or 5 ms for one in fifty: the profile is faster, and has no tail.
+#[test]
+fn a_flash_profile_is_validated_against_a_trace_with_latencies() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut text = String::from("time_us,op,offset,length,latency_us\n");
+    for i in 0..2000 {
+        let latency = if i % 50 == 49 { 5000 } else { 90 };
+        text += &format!("{},R,{},4096,{latency}\n", i * 2000, i * 7919 % 4096 * 4096);
+    }
+    std::fs::write(folder.path().join("measured.csv"), text).unwrap();
+    let args = ["devices", "samsung-870-evo-1tb", "--validate", "measured.csv", "--report", "page.html"];
+    let json: Value =
+        serde_json::from_str(&peryton(folder.path(), &[&args[..], &["--json"]].concat()).ok().out).unwrap();
+    let at = |key: &str| json[key].as_f64().unwrap();
+    assert!((at("mean_ms") - 0.1882).abs() < 1e-9 && at("model_mean_ms") < 0.15, "{json}");
+    let tail = &json["tail"][0];
+    assert_eq!((tail["share"].as_f64(), tail["measured_ms"].as_f64()), (Some(0.99), Some(5.0)), "{json}");
+    assert!(tail["modelled_ms"].as_f64().unwrap() < 1.0, "{json}");
+    let page = std::fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.contains("The slowest requests") && page.contains("measured.csv"), "{page}");
+    let text = peryton(folder.path(), &args).ok().out;
+    assert!(text.contains("      99 %      5.000"), "{text}");
+    peryton(folder.path(), &["devices", "--report", "page.html"]).fails(2, &["--validate"]);
+}
+
 #[test]
 fn rubbish_gets_one_line() {
     let folder = folder();

@@ -77,6 +77,12 @@ impl Zone {
         physical
     }
 
+    /// The address of a physical sector; `None` if it holds no data, being a slip, a spare or reserved.
+    fn address(&self, physical: u64) -> Option<u64> {
+        let sector = self.sectors.start + self.offset_at(physical);
+        (self.sectors.contains(&sector) && self.physical(sector) == physical).then_some(sector)
+    }
+
     /// The address of the first data sector at or after this physical one, as an offset from the zone's first.
     fn offset_at(&self, physical: u64) -> u64 {
         let range = physical / self.range_physical;
@@ -141,6 +147,8 @@ pub(super) struct Geometry {
     index_shift: u32,
     heads: u64,
     serpentine: bool,
+    /// Addresses whose sectors are defective, in ascending order, each with its zone and the physical sector that has its data.
+    remapped: Vec<(u64, usize, u64)>,
     pub sectors: u64,
     pub cylinders: u32,
     /// Angle per nanosecond, and nanoseconds per turn in 2⁻¹⁶ ns.
@@ -172,6 +180,7 @@ impl Geometry {
             index_shift: 0,
             heads: u64::from(parameters.heads),
             serpentine: parameters.serpentine,
+            remapped: Vec::new(),
             sectors: 0,
             cylinders: 0,
             speed: (2f64.powi(64) / period_ns) as u64,
@@ -236,7 +245,30 @@ impl Geometry {
             return Err(BuildError::Range { key: "zones", found, expected: "a geometry that holds data" });
         }
         geometry.index_zones();
+        let holding =
+            zones.iter().filter(|zone| geometry.zones.iter().any(|held| held.first_cylinder == zone.first_cylinder));
+        geometry.remapped = holding
+            .enumerate()
+            .flat_map(|(index, zone)| zone.remapped.iter().map(move |&(defect, instead)| (index, defect, instead)))
+            .filter(|(_, defect, instead)| defect != instead)
+            .filter_map(|(index, defect, instead)| Some((geometry.zones[index].address(defect)?, index, instead)))
+            .collect();
         Ok(geometry)
+    }
+
+    /// The first remapped sector from `sector` on.
+    #[inline]
+    fn next_remapped(&self, sector: u64) -> Option<(u64, usize, u64)> {
+        if self.remapped.is_empty() {
+            return None;
+        }
+        self.remapped.get(self.remapped.partition_point(|&(address, _, _)| address < sector)).copied()
+    }
+
+    /// Whether any of these sectors is remapped.
+    #[inline]
+    pub fn has_remapped(&self, sector: u64, count: u64) -> bool {
+        self.next_remapped(sector).is_some_and(|(address, _, _)| address < sector + count)
     }
 
     fn index_zones(&mut self) {
@@ -258,7 +290,16 @@ impl Geometry {
         zone
     }
 
+    /// Where the data of a sector lie: elsewhere, if it is remapped.
     pub fn locate(&self, sector: u64) -> Place {
+        match self.next_remapped(sector) {
+            Some((address, zone, instead)) if address == sector => self.place_at(zone, instead),
+            _ => self.nominal(sector),
+        }
+    }
+
+    /// Where a sector would lie if none were remapped, as reading ahead passes it.
+    pub fn nominal(&self, sector: u64) -> Place {
         let index = self.zone_of(sector);
         self.place_at(index, self.zones[index].physical(sector))
     }
@@ -280,9 +321,13 @@ impl Geometry {
         }
     }
 
-    /// Sectors from `sector` on that lie in one run without a zone boundary.
+    /// Sectors from `sector` on that lie in one run without a zone boundary or a remapped sector; such a one is a run of its own.
     pub fn run(&self, sector: u64, count: u64) -> u64 {
-        count.min(self.zones[self.zone_of(sector)].sectors.end - sector)
+        let in_zone = count.min(self.zones[self.zone_of(sector)].sectors.end - sector);
+        match self.next_remapped(sector) {
+            Some((address, _, _)) => in_zone.min((address - sector).max(1)),
+            None => in_zone,
+        }
     }
 
     /// Time from the start of `place` to the end of the sector `count - 1` further on, in the same zone.

@@ -89,7 +89,8 @@ impl Mechanics {
         let arrived = (now + seek).max(data);
         let mut access = Access { seek, wait: arrived - (now + seek), from: first, ..Access::default() };
         let run = self.geometry.run(first, count);
-        if !write && (self.zero_latency || self.read_any_free) {
+        let remapped = self.geometry.has_remapped(first, count);
+        if !write && (self.zero_latency || self.read_any_free) && !remapped {
             self.land(arrived, &place, first, count, &mut access);
             if access.end != 0 {
                 return access;
@@ -112,7 +113,7 @@ impl Mechanics {
         }
         if count > run || sweep > self.geometry.sector_time(&place) * count {
             self.settle(first + count - 1);
-            if count == run {
+            if count == run && !remapped {
                 self.tail_of_run(&place, first, count, &mut access);
             }
         }
@@ -130,7 +131,8 @@ impl Mechanics {
         }
     }
 
-    /// The next zone of a request: a step of the arm, then its rotational position.
+    /// The next zone of a request, or its next sector that is remapped or follows such a one: a step of the arm, then its rotational
+    /// position.
     fn continue_with(&mut self, first: u64, count: u64, write: bool, access: &mut Access) {
         self.settle(first - 1);
         let place = self.geometry.locate(first);

@@ -116,6 +116,10 @@ pub struct ZoneParameters {
     /// Defective sectors that addressing passes over, counted from the start of the zone.
     #[serde(default)]
     pub slips: Vec<u64>,
+    /// Defective sectors whose data lie elsewhere in the zone: pairs of the defect and of the sector in its place (a spare), counted from
+    /// the start of the zone.
+    #[serde(default)]
+    pub remapped: Vec<(u64, u64)>,
 }
 
 /// Seek time as a function of distance.
@@ -446,6 +450,10 @@ impl DiskParameters {
             if zone.slips.windows(2).any(|pair| pair[0] >= pair[1]) || zone.slips.last().is_some_and(|&s| s >= in_zone)
             {
                 return range("zones.slips", "unordered".into(), "rising sector numbers inside the zone");
+            }
+            let outside = |&(defect, instead): &(u64, u64)| defect.max(instead) >= in_zone;
+            if zone.remapped.windows(2).any(|pair| pair[0].0 >= pair[1].0) || zone.remapped.iter().any(outside) {
+                return range("zones.remapped", "unordered".into(), "pairs with rising defects, both inside the zone");
             }
         }
         Ok(())

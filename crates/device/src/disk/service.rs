@@ -274,7 +274,7 @@ impl Disk {
         let Some(segment) = segment else { return };
         let until = self.read_ahead_limit(segment, first, end);
         self.reading_ahead = (until > end).then(|| {
-            let place = self.mechanics.geometry.locate(end);
+            let place = self.mechanics.geometry.nominal(end);
             ReadingAhead { segment, from: end, place, since: self.free, until, booked: end }
         });
     }
@@ -286,15 +286,15 @@ impl Disk {
         }
         let limit = match self.buffer.read_ahead {
             ReadAhead::None => end,
-            ReadAhead::Track => geometry.track(&geometry.locate(end - 1)).end,
-            ReadAhead::Cylinder => geometry.cylinder(&geometry.locate(end - 1)).end,
+            ReadAhead::Track => geometry.track(&geometry.nominal(end - 1)).end,
+            ReadAhead::Cylinder => geometry.cylinder(&geometry.nominal(end - 1)).end,
             ReadAhead::Segment => {
                 let most = self.buffer.max_read_ahead.0 >> self.sector_shift;
                 let room = if self.buffer.read_ahead_over_requested { end } else { first } + self.segments.size;
                 room.min(end.saturating_add(most))
             }
             ReadAhead::TrackAhead => {
-                let track = geometry.track(&geometry.locate(end));
+                let track = geometry.track(&geometry.nominal(end));
                 let ahead = track.end - track.start;
                 if self.segments.range(segment).0 < track.start { track.end + ahead } else { track.end }
             }

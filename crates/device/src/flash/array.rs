@@ -56,6 +56,8 @@ struct Die {
     read_free: u64,
     /// The last erase that was booked.
     erase: (u64, u64),
+    /// The end of the moves and erases that are booked, where reads do not go before these.
+    cleaned: u64,
 }
 
 /// The cost of moving a number of units of a stripe.
@@ -83,6 +85,10 @@ pub(super) struct Array {
     erase: u64,
     /// The most that a read waits when the die programs or erases.
     suspend: u64,
+    suspend_erase: u64,
+    /// Of a command on the channel.
+    command: u64,
+    at_once: bool,
     reads_first: bool,
     /// The share of a whole block's erase that an erased block stands for, if erases are put together; and what has come together.
     whole_erases: Option<f64>,
@@ -136,6 +142,9 @@ impl Array {
             program: p.program.0,
             erase: if p.whole_erases { p.erase.0 } else { (p.erase.0 as f64 * geometry.block_scale).round() as u64 },
             suspend: p.suspend.map_or(u64::MAX, |cost| cost.0),
+            suspend_erase: p.suspend_erase.or(p.suspend).map_or(u64::MAX, |cost| cost.0),
+            command: p.channel_command.0,
+            at_once: p.collect_at_once,
             reads_first: p.reads_first,
             whole_erases: p.whole_erases.then_some(geometry.block_scale),
             owed: 0.0,
@@ -161,11 +170,13 @@ impl Array {
     #[inline]
     pub fn read(&mut self, die: u32, bytes: u64, at: u64) -> u64 {
         let state = self.dies[die as usize];
-        let mut start = at.max(state.read_free);
+        let mut start = at.max(state.read_free).max(state.cleaned);
         if state.free > start {
-            start = if self.reads_first { start + self.residual(&state, start).min(self.suspend) } else { state.free };
+            // A read that has waited for another one goes before a program that would begin when that ends.
+            let waited = at < state.read_free;
+            start = if self.reads_first { start + self.residual(&state, start, waited) } else { state.free };
         }
-        let sensed = start + self.read;
+        let sensed = self.commanded(state.channel, start) + self.read;
         // Pages are checked in codewords, of which parts are not transferred.
         let bytes = (bytes + self.codeword - 1) & !(self.codeword - 1);
         let transfer = (self.ns_per_byte * bytes as f64) as u64;
@@ -180,12 +191,28 @@ impl Array {
         end
     }
 
-    /// The rest of the operation that the die is busy with: reads are served before operations that have not begun.
-    fn residual(&self, die: &Die, at: u64) -> u64 {
+    /// When a die has the command that is given to it at `at` or as soon after that as its channel is free.
+    #[inline]
+    fn commanded(&mut self, channel: u32, at: u64) -> u64 {
+        if self.command == 0 { at } else { self.channels[channel as usize].reserve(self.now, at, self.command) }
+    }
+
+    /// How long a read waits for what the die is busy with, or for its suspension: reads are served before operations that have not
+    /// begun.
+    fn residual(&self, die: &Die, at: u64, waited: bool) -> u64 {
         if (die.erase.0..die.erase.1).contains(&at) {
-            return die.erase.1 - at;
+            return (die.erase.1 - at).min(self.suspend_erase);
         }
         let backlog = die.free - at;
+        if waited && backlog.checked_rem(self.program) == Some(0) {
+            0
+        } else {
+            self.rest_of_program(backlog).min(self.suspend)
+        }
+    }
+
+    /// The rest of the program that is under way, of a backlog of programs.
+    fn rest_of_program(&self, backlog: u64) -> u64 {
         if backlog < self.program {
             return backlog;
         }
@@ -205,7 +232,7 @@ impl Array {
         // The page register is double: the next stripe is transferred while this one is programmed.
         let register = free.saturating_sub(program);
         let channel = &mut self.channels[die.channel as usize];
-        let loaded = channel.reserve(self.now, ready.max(register).max(self.now), cost.transfer);
+        let loaded = channel.reserve(self.now, ready.max(register).max(self.now), self.command + cost.transfer);
         let end = loaded.max(free) + program;
         die.free = end;
         self.programmed_units += u64::from(units);
@@ -247,6 +274,14 @@ impl Array {
         more
     }
 
+    /// Reads do not go before the cleaning that a die does until `end`, where it is done at once.
+    #[inline]
+    fn cleaning_until(&mut self, die: u32, end: u64) {
+        if self.at_once {
+            self.dies[die as usize].cleaned = end;
+        }
+    }
+
     /// Begins background work on an idle die no earlier than `at`.
     pub fn idle_until(&mut self, die: u32, at: u64) {
         let die = &mut self.dies[die as usize];
@@ -267,17 +302,19 @@ impl Operations for Array {
     #[inline]
     fn fetch(&mut self, die: u32, units: u32) {
         let cost = self.costs[units as usize];
-        let die = &mut self.dies[die as usize];
-        let sensed = die.free.max(die.read_free).max(self.now) + self.read;
+        let state = self.dies[die as usize];
+        let sensed = self.commanded(state.channel, state.free.max(state.read_free).max(self.now)) + self.read;
         // The controller checks and corrects every page, so moved data cross the channel twice.
-        die.free = self.channels[die.channel as usize].reserve(self.now, sensed, cost.transfer);
+        let end = self.channels[state.channel as usize].reserve(self.now, sensed, cost.transfer);
+        self.dies[die as usize].free = end;
         self.spent_j += cost.read_j;
     }
 
     #[inline]
     fn program_moved(&mut self, die: u32, units: u32) {
         let ready = self.dies[die as usize].free;
-        self.program_stripe(die, units, ready, self.program);
+        let end = self.program_stripe(die, units, ready, self.program);
+        self.cleaning_until(die, end);
     }
 
     fn erase(&mut self, die: u32) {
@@ -291,8 +328,9 @@ impl Operations for Array {
             self.owed -= 1.0;
         }
         let state = self.dies[die as usize];
-        let start = state.free.max(state.read_free).max(self.now);
+        let start = self.commanded(state.channel, state.free.max(state.read_free).max(self.now));
         let end = start + self.erase;
+        self.cleaning_until(die, end);
         let die = &mut self.dies[die as usize];
         die.free = end;
         die.erase = (start, end);

@@ -1,6 +1,12 @@
-use std::ops::Range;
+use std::{cmp::Reverse, ops::Range};
+
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
 
 use super::{counts::Fragmentation, parameters::Collection};
+
+/// Draws for each block that `d_choices` looks at before it gives up finding one to gain from.
+const MOST_DRAWS: u64 = 64;
 
 /// The use of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,9 +91,37 @@ impl Blocks {
     pub fn wear(&self) -> (u32, u32) {
         (self.erased.iter().copied().min().unwrap_or(0), self.erased.iter().copied().max().unwrap_or(0))
     }
-    /// The full block of `range` to collect; `None` if all of them are wholly valid.
-    pub fn victim(&self, range: Range<u32>, by: Collection, block_units: u32, clock: u32) -> Option<u32> {
+    /// The full block of `range` to collect; `None` if all of them are wholly valid. `choices` are the blocks to draw from `random`
+    /// where the choice is one among few.
+    pub fn victim(
+        &self,
+        range: Range<u32>,
+        by: Collection,
+        block_units: u32,
+        clock: u32,
+        (choices, random): (u32, &mut Pcg64Mcg),
+    ) -> Option<u32> {
         match by {
+            Collection::Fifo => range
+                .filter(|&block| self.state[block as usize] == State::Full)
+                .max_by_key(|&block| (clock.wrapping_sub(self.closed_at[block as usize]), Reverse(block))),
+            Collection::DChoices => {
+                let mut least: Option<u32> = None;
+                let mut drawn = 0;
+                for _ in 0..MOST_DRAWS * u64::from(choices) {
+                    let block = random.random_range(range.clone());
+                    if self.state[block as usize] != State::Full {
+                        continue;
+                    }
+                    drawn += 1;
+                    least = [least, Some(block)].into_iter().flatten().min_by_key(|&block| self.valid(block));
+                    if drawn >= choices && least.is_some_and(|block| self.valid(block) < block_units) {
+                        return least;
+                    }
+                }
+                // Hardly a block has anything to gain, so all of them are looked at.
+                self.victim(range, Collection::Greedy, block_units, clock, (choices, random))
+            }
             Collection::Greedy => {
                 let within = range.start as usize..range.end as usize;
                 let (states, valid) = (&self.state[within.clone()], &self.valid[within]);

@@ -18,6 +18,7 @@ mod page_layer;
 mod page_map;
 mod parameters;
 mod precondition;
+mod queue;
 mod segmented_lru;
 mod slc_cache;
 mod timeline;
@@ -32,8 +33,9 @@ pub use images::Images;
 use layer::Layer;
 use open_stripe::Programmed;
 use parameters::Geometry;
-pub use parameters::{Collection, FlashParameters, LevelWear, Mapping, Precondition};
+pub use parameters::{Collection, FlashParameters, LevelWear, Mapping, Placement, Precondition};
 use peryton_units::{Bytes, Nanos, Op};
+use queue::Queue;
 use slc_cache::SlcCache;
 pub use slc_cache::SlcParameters;
 use timeline::Timeline;
@@ -92,6 +94,8 @@ pub struct Flash {
     controller_free: u64,
     /// The same for reads, if they begin apart from other commands.
     reads_free: Option<u64>,
+    /// The ends of the commands that the drive has taken, where it takes a bounded number.
+    queue: Option<Queue>,
     background_after: u64,
     /// The dies that work in the present idle time, with the start times of their next steps; kept to reuse its memory.
     turns: BinaryHeap<Reverse<(u64, u32)>>,
@@ -102,6 +106,8 @@ pub struct Flash {
     held: Option<Box<Held>>,
     /// The time when all programs so far will have ended.
     programmed_at: u64,
+    /// The time when the programs of the present command will have ended.
+    own_programs_end: u64,
     rated_erases: u64,
     /// Bytes that can be programmed into its blocks during their life.
     programmable: u64,
@@ -190,6 +196,7 @@ impl Flash {
             write_interval: p.write_interval.0,
             controller_free: 0,
             reads_free: p.reads_apart.then_some(0),
+            queue: p.queue_depth.map(Queue::new),
             background_after: p.background_after.map_or(u64::MAX, |after| after.0),
             turns: BinaryHeap::new(),
             wake: p.wake.0,
@@ -197,6 +204,7 @@ impl Flash {
             nap_exit: p.nap_exit.0,
             held: (p.buffer_serves_reads && buffer_units > 0).then(Box::default),
             programmed_at: 0,
+            own_programs_end: 0,
             rated_erases: (physical_blocks as f64 * geometry.block_scale).round() as u64 * u64::from(p.cycles),
             programmable: u64::from(geometry.blocks() + layer.extra_blocks())
                 .saturating_mul(u64::from(geometry.block_units) * geometry.unit)
@@ -224,6 +232,9 @@ impl Flash {
             _ => self.controller_free,
         };
         let mut begin = now.max(free);
+        if let Some(queue) = &mut self.queue {
+            begin = queue.taken(begin);
+        }
         if self.meter.wake(now) {
             begin += self.wake;
         } else if now >= self.meter.busy_until().saturating_add(self.nap_after) {
@@ -242,6 +253,9 @@ impl Flash {
             Op::Discard => self.discard(begin, io),
             Op::Flush => self.flush(begin),
         };
+        if let Some(queue) = &mut self.queue {
+            queue.ends_at(end);
+        }
         self.meter.busy(now, end);
         Accepted::At(Nanos(end))
     }
@@ -299,6 +313,7 @@ impl Flash {
         let (from, to) = (io.at.0, io.at.0 + io.len.0);
         let mut at = from;
         let mut end = begin;
+        self.own_programs_end = begin;
         while at < to {
             let first = self.geometry.unit_of(at) as u32;
             let until = ((u64::from(first) + u64::from(self.geometry.stripe_units)) * unit).min(to);
@@ -317,7 +332,7 @@ impl Flash {
         }
         if self.buffer.is_none() && io.len.0 > 0 {
             self.program_begun();
-            end = end.max(self.programmed_at);
+            end = end.max(self.own_programs_end);
         }
         end + self.write_overhead
     }
@@ -368,6 +383,7 @@ impl Flash {
             held.programming(self.array.now, end);
         }
         self.programmed_at = self.programmed_at.max(end);
+        self.own_programs_end = self.own_programs_end.max(end);
         if let Some(buffer) = &mut self.buffer {
             buffer.programming(end, units);
         }

@@ -84,7 +84,7 @@ impl TranslationLayer for PageMap {
 
     fn precondition(&mut self, state: Precondition, g: &Geometry, random: &mut Pcg64Mcg) {
         if state == Precondition::Random {
-            return overwritten(self, g, random);
+            return overwritten(self, g, self.by_address(), random);
         }
         for unit in 0..g.units {
             PageMap::write(self, unit, &mut Untimed);

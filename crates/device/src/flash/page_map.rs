@@ -1,9 +1,10 @@
+mod background;
 mod check;
 
 use std::ops::Range;
 
 use peryton_units::prefetch;
-use rand::RngExt;
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use super::{
@@ -12,7 +13,7 @@ use super::{
     counts::{Fragmentation, Levelling},
     levelling::Leveller,
     open_stripe::Programmed,
-    parameters::{Collection, FlashParameters, Geometry},
+    parameters::{Collection, FlashParameters, Geometry, Placement},
 };
 
 /// The value for an empty place.
@@ -23,6 +24,9 @@ const UNEVEN: u32 = 4;
 const STEP: usize = 64;
 /// Number of entries of a list of units in a line of the processor's cache.
 const UNITS_OF_LINE: u32 = 16;
+
+/// Seed of the draws of `d_choices`.
+const CHOICES_SEED: u64 = 1;
 
 /// Sets or clears the bits of these slots.
 #[inline]
@@ -91,7 +95,11 @@ pub(super) struct PageMap {
     live: u32,
     /// The die whose stripe the host is filling.
     current: u32,
+    placement: Placement,
+    at_once: bool,
     collection: Collection,
+    /// Blocks to draw for a victim, and what draws them.
+    choices: (u32, Pcg64Mcg),
     gc_low: u32,
     gc_high: u32,
     wear_gap: u32,
@@ -132,7 +140,10 @@ impl PageMap {
             dies,
             live: 0,
             current: g.dies - 1,
+            placement: p.placement,
+            at_once: p.collect_at_once,
             collection: p.collection,
+            choices: (p.gc_choices, Pcg64Mcg::seed_from_u64(CHOICES_SEED)),
             gc_low,
             gc_high: p.gc_high.min(spare.saturating_sub(1)).max(gc_low),
             wear_gap: p.wear_gap.unwrap_or(u32::MAX),
@@ -179,7 +190,7 @@ impl PageMap {
             self.invalidate(old - 1);
         }
         if self.dies[self.current as usize].host.pending == 0 {
-            self.begin_stripe(flash);
+            self.begin_stripe(unit, flash);
         }
         let current = self.current as usize;
         let die = &mut self.dies[current];
@@ -243,12 +254,20 @@ impl PageMap {
     /// design or by chance, the host overwrites the data of one die more often than that of another, and a die with
     /// little free space would clean far more per stripe than the drive does on average. Chance hardly matters on a
     /// whole drive, but it does on a small part of one.
-    fn begin_stripe(&mut self, flash: &mut impl Operations) {
+    fn begin_stripe(&mut self, unit: u32, flash: &mut impl Operations) {
         self.clock = self.clock.wrapping_add(1);
         let begun = &self.dies[self.current as usize].host;
         if !self.g.begins_stripe(begun.next) {
             return; // A flush ended within this stripe, whose other pages are next.
         }
+        match self.placement {
+            Placement::Turns => self.take_turn(),
+            Placement::Address => self.current = unit % self.g.dies,
+        }
+        self.make_room(flash);
+    }
+
+    fn take_turn(&mut self) {
         let room = (self.g.blocks_per_die - 2) * self.g.block_units - self.g.stripe_units;
         // The least full die is not fuller than the mean, so a die is always found.
         let mean = self.live.div_ceil(self.g.dies);
@@ -259,6 +278,10 @@ impl PageMap {
                 break;
             }
         }
+    }
+
+    /// Makes sure that the die in turn has an open block, and cleans for it.
+    fn make_room(&mut self, flash: &mut impl Operations) {
         let at = self.current;
         if self.dies[at as usize].host.next == self.g.block_units {
             while self.dies[at as usize].free.len() <= 1 {
@@ -269,9 +292,19 @@ impl PageMap {
             self.dies[at as usize].host = Stream { block, next: 0, pending: 0 };
             self.want_background();
         }
-        if self.dies[at as usize].free.len() <= self.gc_low as usize {
+        if self.at_once {
+            while self.dies[at as usize].free.len() <= self.gc_low as usize && self.has_victim(at) {
+                self.collect_block(at, flash);
+            }
+        } else if self.dies[at as usize].free.len() <= self.gc_low as usize {
             self.collect_share(at, flash);
         }
+    }
+
+    /// Whether any block of a die has something to gain.
+    fn has_victim(&self, at: u32) -> bool {
+        let gains = |block| self.blocks.state(block) == State::Full && self.blocks.valid(block) < self.g.block_units;
+        self.dies[at as usize].victim.is_some() || self.blocks_of(at).any(gains)
     }
 
     /// Dynamic wear-levelling: takes the least worn free block, or for cold data the most worn one.
@@ -341,7 +374,8 @@ impl PageMap {
             return Some(self.chosen(block, true));
         }
         let range = self.blocks_of(at);
-        let block = self.blocks.victim(range, self.collection, self.g.block_units, self.clock)?;
+        let choices = (self.choices.0, &mut self.choices.1);
+        let block = self.blocks.victim(range, self.collection, self.g.block_units, self.clock, choices)?;
         Some(self.chosen(block, false))
     }
 
@@ -487,74 +521,9 @@ impl PageMap {
         self.blocks.close(block, self.clock);
     }
 
-    /// Completes preconditioning after [`PageMap::fill_block`].
-    pub fn settle(&mut self) {
-        self.want_background();
-    }
-
-    fn want_background(&mut self) {
-        self.dies.iter_mut().for_each(|die| die.wants_background = true);
-        self.wanting = self.dies.len() as u32;
-    }
-
-    /// Whether background work may find something to do.
-    pub fn background_wanted(&self) -> bool {
-        self.wanting > 0
-    }
-
-    /// Whether background work may find something to do on this die.
-    pub fn wants_background(&self, at: u32) -> bool {
-        self.dies[at as usize].wants_background
-    }
-
-    /// Does one step of work in idle time on a die that wants it; returns whether another is wanted. Steps are small,
-    /// so that they hardly delay a command that arrives meanwhile.
-    pub fn collect_in_background(&mut self, at: u32, flash: &mut impl Operations) -> bool {
-        let worked = if self.is_short(at) {
-            self.take_victim(at, |map| map.choose_victim(at, true, flash.now()))
-        } else if self.leveller.owes(at) {
-            // A wear-levelling move that a burst delayed.
-            let found = self.take_victim(at, |map| map.worth_levelling(at).map(|block| map.chosen(block, true)));
-            if !found {
-                self.leveller.settled(at);
-            }
-            found
-        } else {
-            false
-        };
-        if worked {
-            self.empty(at, u64::from(self.g.stripe_units), flash);
-        }
-        let more = worked && (self.is_short(at) || self.leveller.owes(at));
-        if !more {
-            self.dies[at as usize].wants_background = false;
-            self.wanting -= 1;
-        }
-        more
-    }
-
-    /// Whether a die has fewer free blocks than background collection should provide.
-    fn is_short(&self, at: u32) -> bool {
-        self.dies[at as usize].free.len() < self.gc_high as usize
-    }
-
-    /// Makes sure that the die has a victim, with `choose` if it has none; returns whether it has one.
-    fn take_victim(&mut self, at: u32, choose: impl FnOnce(&mut PageMap) -> Option<Victim>) -> bool {
-        if self.dies[at as usize].victim.is_none() {
-            self.dies[at as usize].victim = choose(self);
-        }
-        self.dies[at as usize].victim.is_some()
-    }
-
-    /// Static wear-levelling: returns the least worn full block of a die, if a free block is more worn by more than the
-    /// gap. (Only free blocks are compared, because moving cold data to a less worn block would have no effect.)
-    fn worth_levelling(&self, at: u32) -> Option<u32> {
-        if self.wear_gap == u32::MAX {
-            return None;
-        }
-        let free = self.dies[at as usize].free.iter().map(|&block| self.blocks.erase_count(block));
-        let least = free.max()?.checked_sub(self.wear_gap)?;
-        self.blocks.coldest(self.blocks_of(at)).filter(|&coldest| self.blocks.erase_count(coldest) < least)
+    /// Whether the address of a unit decides on its die.
+    pub fn by_address(&self) -> bool {
+        self.placement == Placement::Address
     }
 
     pub fn blocks(&self) -> &Blocks {

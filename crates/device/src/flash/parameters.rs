@@ -38,6 +38,22 @@ pub enum Collection {
     Greedy,
     /// The block with the greatest age × (1 − u) / 2u (Kawaguchi, Nishioka and Motoda 1995).
     CostBenefit,
+    /// The block that was filled first, whatever is valid in it (called LRU by Desnoyers 2012).
+    Fifo,
+    /// Of `gc_choices` blocks drawn at random, the one with the least valid data (Van Houdt 2013).
+    DChoices,
+}
+
+/// The die that the host's data go to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Placement {
+    /// The dies take turns, whatever is written.
+    #[default]
+    Turns,
+    /// The address decides, so that what was written together may wait for one die (static allocation).
+    Address,
 }
 
 /// The times at which static wear-levelling may work.
@@ -93,11 +109,17 @@ pub struct FlashParameters {
     pub erase: Nanos,
     /// The cost of a read that interrupts a program or an erase; if absent, a read waits for it to end.
     pub suspend: Option<Nanos>,
+    /// The same for an erase, where it differs: many chips can suspend an erase and not a program. Default: `suspend`.
+    pub suspend_erase: Option<Nanos>,
     /// Reads of the host go before programs, erases and moves that have not begun; if false, a die works in the order of arrival.
     #[serde(default = "yes")]
     pub reads_first: bool,
     /// Transfer rate of one channel.
     pub channel_mb_per_s: f64,
+    /// Time of a command's and an address's cycles on the channel, before the die begins: a command waits for transfers of other dies
+    /// on its channel. Zero: commands do not use the channel.
+    #[serde(default)]
+    pub channel_command: Nanos,
     /// Payload rate of the host interface, reads.
     pub interface_mb_per_s: f64,
     /// Payload rate for writes, if it differs.
@@ -117,6 +139,8 @@ pub struct FlashParameters {
     /// The same time for every other command.
     #[serde(default)]
     pub write_interval: Nanos,
+    /// Commands that the drive takes at a time (32 for NCQ); further ones wait outside for the end of one of them. Absent: any number.
+    pub queue_depth: Option<u32>,
     /// The controller begins reads and other commands independently of each other: a write does not wait for the reads that came before
     /// it. If false, it begins one command after the other.
     #[serde(default)]
@@ -142,9 +166,19 @@ pub struct FlashParameters {
     /// RAM for the entries of a `demand-cached` map, 8 bytes each.
     #[serde(default = "map_cache")]
     pub map_cache: Bytes,
+    /// The die that the host's data go to.
+    #[serde(default)]
+    pub placement: Placement,
+    /// Garbage collection empties a whole victim at once, and neither reads nor writes of the host go before its steps. If false, it moves
+    /// a little with each stripe of the host, and reads go first.
+    #[serde(default)]
+    pub collect_at_once: bool,
     /// Victim selection.
     #[serde(default)]
     pub collection: Collection,
+    /// Blocks that `d_choices` draws for each victim.
+    #[serde(default = "gc_choices")]
+    pub gc_choices: u32,
     /// Garbage collection begins when a die has this many free blocks left.
     #[serde(default = "gc_low")]
     pub gc_low: u32,
@@ -217,6 +251,9 @@ fn map_cache() -> Bytes {
 }
 fn burst() -> f64 {
     2.0
+}
+fn gc_choices() -> u32 {
+    10
 }
 fn gc_low() -> u32 {
     2
@@ -312,6 +349,8 @@ impl FlashParameters {
             ("planes", self.planes, 64),
             ("pages_per_block", self.pages_per_block, 65_536),
             ("cycles", self.cycles, u32::MAX),
+            ("queue_depth", self.queue_depth.unwrap_or(1), 1 << 20),
+            ("gc_choices", self.gc_choices, 1 << 20),
             ("gc_low", self.gc_low, 1 << 20),
             ("gc_high", self.gc_high, 1 << 20),
         ] {
@@ -329,6 +368,10 @@ impl FlashParameters {
         let unit = self.unit();
         if !(unit.is_power_of_two() && unit >= 512 && unit <= self.page.0 * u64::from(self.planes)) {
             return range("mapping_unit", Bytes(unit).to_string(), "a power of two from 512B to page × planes");
+        }
+        if self.placement == Placement::Address && unit != self.page.0 * u64::from(self.planes) {
+            let found = format!("address, with a mapping unit of {}", Bytes(unit));
+            return range("placement", found, "turns, or address with mapping_unit = page × planes");
         }
         for (key, rate) in [
             ("channel_mb_per_s", self.channel_mb_per_s),
@@ -358,6 +401,8 @@ impl FlashParameters {
             ("program", self.program),
             ("erase", self.erase),
             ("suspend", self.suspend.unwrap_or_default()),
+            ("suspend_erase", self.suspend_erase.unwrap_or_default()),
+            ("channel_command", self.channel_command),
             ("read_overhead", self.read_overhead),
             ("write_overhead", self.write_overhead),
             ("read_interval", self.read_interval),

@@ -23,7 +23,10 @@ pub(super) fn run(layer: &mut Layer, state: Precondition, g: &Geometry, seed: u6
 /// T, their ages are spread evenly up to it, and a block of age t still has exp(−t) of its units (Desnoyers 2012,
 /// section 4). T follows from the share of the blocks that is live. A short run of real overwrites then corrects the
 /// limit's simplifications (blocks of finite size, units that were moved).
-pub(super) fn overwritten(map: &mut PageMap, g: &Geometry, random: &mut Pcg64Mcg) {
+pub(super) fn overwritten(map: &mut PageMap, g: &Geometry, by_address: bool, random: &mut Pcg64Mcg) {
+    if by_address {
+        return overwritten_by_address(map, g, random);
+    }
     let mut units = Permutation::new(g.units, random);
     let mut live = vec![0u32; g.blocks() as usize];
     for die in 0..g.dies {
@@ -34,6 +37,26 @@ pub(super) fn overwritten(map: &mut PageMap, g: &Geometry, random: &mut Pcg64Mcg
             map.fill_block(die, valid, || units.next().expect("the shares add up to all units"), random);
         }
     }
+    overwrite(map, g, random);
+}
+
+/// The same where the address decides on the die: each die has the units that it would have got.
+fn overwritten_by_address(map: &mut PageMap, g: &Geometry, random: &mut Pcg64Mcg) {
+    let mut live = vec![0u32; g.blocks() as usize];
+    for die in 0..g.dies {
+        let share = g.units / g.dies + u32::from(die < g.units % g.dies);
+        let full = map.blocks_to_fill(share);
+        spread(share, full, g.block_units, &mut live);
+        let mut units = Permutation::new(share, random);
+        for &valid in &live[..full as usize] {
+            let unit = || units.next().expect("the shares add up to all units") * g.dies + die;
+            map.fill_block(die, valid, unit, random);
+        }
+    }
+    overwrite(map, g, random);
+}
+
+fn overwrite(map: &mut PageMap, g: &Geometry, random: &mut Pcg64Mcg) {
     map.settle();
     let spare = g.slots() - g.units;
     for _ in 0..spare / 2 {

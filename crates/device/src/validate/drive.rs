@@ -114,10 +114,7 @@ fn zone(file: &str, zone: &Block, sparing: u64, range: u32) -> Result<ZoneParame
     let mut slips = numbers(file, zone.list(file, "slips")?)?;
     slips.sort_unstable();
     slips.dedup();
-    if !zone.list(file, "defects")?.is_empty() {
-        let what = "remapped defects: expected an empty list (slips are supported)".into();
-        return Err(ValidateError::line(file, zone.line, what));
-    }
+    let remapped = remapped(file, zone)?;
     let spares = zone.whole(file, "Number of spares", 1 << 32)?;
     let (spare_range, spares) = match sparing {
         0 => (0, 0),
@@ -141,7 +138,28 @@ fn zone(file: &str, zone: &Block, sparing: u64, range: u32) -> Result<ZoneParame
         spare_range,
         spares,
         slips,
+        remapped,
     })
+}
+
+/// The defects of a zone whose data lie elsewhere: a flat list of pairs, the defect and the sector in its place. Some files name a
+/// defect twice, as its own replacement: it stays where it is, as in DiskSim.
+fn remapped(file: &str, zone: &Block) -> Result<Vec<(u64, u64)>, ValidateError> {
+    let listed = zone.list(file, "defects")?;
+    let numbers = numbers(file, listed)?;
+    let line = listed.first().map_or(zone.line, |value| value.line);
+    if !numbers.len().is_multiple_of(2) {
+        let what =
+            format!("{} numbers in 'defects': expected pairs of a defect and the sector in its place", numbers.len());
+        return Err(ValidateError::line(file, line, what));
+    }
+    let mut pairs: Vec<(u64, u64)> = numbers.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
+    pairs.sort_unstable();
+    if let Some(twice) = pairs.windows(2).find(|two| two[0].0 == two[1].0) {
+        let what = format!("defect {} has two sectors in its place: remove one", twice[0].0);
+        return Err(ValidateError::line(file, line, what));
+    }
+    Ok(pairs)
 }
 
 fn numbers(file: &str, values: &[Value]) -> Result<Vec<u64>, ValidateError> {

@@ -103,6 +103,18 @@ pub struct ClassValidation {
     pub demerit_ms: f64,
 }
 
+/// The time that a share of the requests does not exceed, where few do.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct TailValidation {
+    /// The share: 0.99, 0.999, and so on as far as there are ten requests beyond.
+    pub share: f64,
+    /// On the hardware, ms.
+    pub measured_ms: f64,
+    /// On the model, ms.
+    pub modelled_ms: f64,
+}
+
 /// What a replay found.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -123,6 +135,8 @@ pub struct Validation {
     pub within_half_ms: f64,
     /// Reads and writes apart.
     pub classes: Vec<ClassValidation>,
+    /// The slowest requests.
+    pub tail: Vec<TailValidation>,
     /// Quantiles of the measured service times, ms: entry i is the quantile (i + ½) / length.
     pub measured_cdf: Vec<f64>,
     /// The same of the modelled times.
@@ -306,6 +320,7 @@ fn compare(drive: &str, samples: &[Sample]) -> Validation {
         model_mean_ms: mean(&modelled),
         within_half_ms: near as f64 / samples.len().max(1) as f64,
         classes,
+        tail: tail(&measured, &modelled),
         measured_cdf: quantiles(&measured),
         modelled_cdf: quantiles(&modelled),
     }
@@ -317,6 +332,20 @@ fn demerit(measured: &[f64], modelled: &[f64]) -> f64 {
     debug_assert_eq!(measured.len(), modelled.len());
     let squares: f64 = measured.iter().zip(modelled).map(|(a, b)| (a - b) * (a - b)).sum();
     (squares / measured.len().max(1) as f64).sqrt()
+}
+
+/// Quantiles beyond which there are at least ten requests.
+fn tail(measured: &[f64], modelled: &[f64]) -> Vec<TailValidation> {
+    let count = measured.len();
+    let beyond = [100, 1000, 10_000, 100_000].into_iter().take_while(|part| count / part >= 10);
+    let quantile = |sorted: &[f64], part: usize| sorted[count - count / part - 1];
+    beyond
+        .map(|part| TailValidation {
+            share: 1.0 - 1.0 / part as f64,
+            measured_ms: quantile(measured, part),
+            modelled_ms: quantile(modelled, part),
+        })
+        .collect()
 }
 
 fn quantiles(sorted: &[f64]) -> Vec<f64> {
@@ -334,6 +363,16 @@ mod tests {
         let shifted: Vec<f64> = measured.iter().map(|x| x + 0.25).collect();
         assert!((demerit(&measured, &shifted) - 0.25).abs() < 1e-12);
         assert_eq!(demerit(&measured, &measured), 0.0);
+    }
+
+    #[test]
+    fn the_tail_goes_as_far_as_ten_requests_are_beyond() {
+        let measured: Vec<f64> = (1..=20_000).map(f64::from).collect();
+        let modelled: Vec<f64> = measured.iter().map(|x| x / 2.0).collect();
+        let found: Vec<_> =
+            tail(&measured, &modelled).iter().map(|t| (t.share, t.measured_ms, t.modelled_ms)).collect();
+        assert_eq!(found, [(0.99, 19_800.0, 9_900.0), (0.999, 19_980.0, 9_990.0)]);
+        assert!(tail(&measured[..900], &modelled[..900]).is_empty());
     }
 
     #[test]

@@ -25,9 +25,15 @@ impl Validation {
             let _ = writeln!(text, "        0{half:>35.1}{:>36}", format!("{label}  {most:.1}"));
         }
         let _ = writeln!(text, "\n  quantile   measured   modelled   distance, ms");
-        for share in [0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99] {
+        for share in [0.1, 0.25, 0.5, 0.75, 0.9, 0.95] {
             let (a, b) = (self.quantile(&self.measured_cdf, share), self.quantile(&self.modelled_cdf, share));
             let _ = writeln!(text, "  {:>6.0} %  {a:>9.3}  {b:>9.3}  {:>9.3}", share * 100.0, b - a);
+        }
+        for tail in &self.tail {
+            let (a, b) = (tail.measured_ms, tail.modelled_ms);
+            let percent = format!("{:.3}", tail.share * 100.0);
+            let percent = percent.trim_end_matches('0').trim_end_matches('.');
+            let _ = writeln!(text, "  {percent:>6} %  {a:>9.3}  {b:>9.3}  {:>9.3}", b - a);
         }
         let _ = writeln!(
             text,

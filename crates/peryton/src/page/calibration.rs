@@ -42,12 +42,12 @@ pub fn calibration(name: &str, fitted: &Validation, other: &Validation, repeat: 
         p class="about" { "Share of the requests that took no longer. The demerit is the root mean square of the horizontal distance of the two curves." }
         div class="charts" { @for chart in &charts { (chart) } }
         h2 { "Figures" }
-        (rows(&halves))
+        (rows("half", &halves))
     };
     page(&Head { title: &format!("Calibration of {name}"), verdict, warnings }, repeat, &figures, &body)
 }
 
-fn chart(figures: &mut Figures, title: &str, half: &Validation) -> maud::Markup {
+pub(super) fn chart(figures: &mut Figures, title: &str, half: &Validation) -> maud::Markup {
     let line = |name: &str, colour: usize, cdf: &[f64]| {
         let points = cdf.iter().enumerate().map(|(i, &ms)| (ms, (i as f64 + 0.5) / cdf.len() as f64 * 100.0));
         Line::new(name, colour, points)
@@ -57,7 +57,7 @@ fn chart(figures: &mut Figures, title: &str, half: &Validation) -> maud::Markup 
     figures.lines((title, "%"), axes, vec![("all".to_owned(), lines)], &[])
 }
 
-fn rows(halves: &[(&str, &Validation)]) -> maud::Markup {
+pub(super) fn rows(of: &str, halves: &[(&str, &Validation)]) -> maud::Markup {
     let (mut words, mut kinds, mut counts) = (Vec::new(), Vec::new(), Vec::new());
     let mut columns: [Vec<Option<f64>>; 4] = Default::default();
     for (title, half) in halves {
@@ -74,7 +74,7 @@ fn rows(halves: &[(&str, &Validation)]) -> maud::Markup {
     }
     let [mean, model, demerit, share] = &columns;
     sorted::table(&[
-        Column::words("half", &words),
+        Column::words(of, &words),
         Column::words("requests", &kinds),
         Column::figures("number", &counts),
         Column::figures("measured, ms", mean),

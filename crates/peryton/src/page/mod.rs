@@ -20,6 +20,7 @@ mod sorted;
 #[cfg(feature = "plan")]
 mod tuning;
 mod twin;
+mod validation;
 mod weights;
 
 pub use calibration::{TRUSTED as TRUSTED_DEMERIT, calibration};
@@ -35,6 +36,7 @@ pub use sizing::sizing;
 #[cfg(feature = "plan")]
 pub use tuning::{Tuning, tuning};
 pub use twin::twin;
+pub use validation::validation;
 
 /// The command line of this process, quoted for a shell.
 pub fn command_line() -> String {

@@ -11,7 +11,7 @@ use peryton_units::Bytes;
 
 use crate::{
     failure::Failure,
-    measured_args, output,
+    measured_args, output, page,
     table::{self, Column, Table},
 };
 
@@ -27,6 +27,9 @@ pub struct Args {
     /// The format of a trace that is validated: flashnet, csv, msr, disksim-validate or fio-log [default: recognised]
     #[arg(long, value_name = "FORMAT", requires = "validate", requires = "name")]
     format: Option<MeasuredFormat>,
+    /// Also write a page with the distributions of the validated traces
+    #[arg(long, value_name = "FILE", requires = "validate")]
+    report: Option<PathBuf>,
     /// List every value of the profile and where it comes from, without running the model
     #[arg(long, requires = "name")]
     values: bool,
@@ -38,8 +41,13 @@ pub struct Args {
 /// Lists, shows or validates.
 pub fn run(args: Args) -> Result<(), Failure> {
     match args.name {
-        Some(name) if !args.validate.is_empty() => validate_on(&name, &args.validate, args.format, args.json),
-        None if !args.validate.is_empty() => validate_all(&args.validate, args.json),
+        Some(name) if !args.validate.is_empty() => {
+            let validations = validate_on(&name, &args.validate, args.format)?;
+            show_validations(&validations, args.report.as_deref(), args.json)
+        }
+        None if !args.validate.is_empty() => {
+            show_validations(&validate_all(&args.validate)?, args.report.as_deref(), args.json)
+        }
         None => list(args.json),
         Some(name) if args.values => values(&name, args.json),
         Some(name) => show(&name, args.json),
@@ -267,23 +275,29 @@ fn beside(profile: &Profile, model: &ModelFigures) -> Vec<Beside> {
     rows.into_iter().filter(known).collect()
 }
 
-fn validate_all(traces: &[PathBuf], json: bool) -> Result<(), Failure> {
-    let replay = |trace: &PathBuf| validate::replay(Path::new(trace)).map_err(Failure::bad_input);
-    show_validations(&traces.iter().map(replay).collect::<Result<Vec<_>, _>>()?, json)
+fn validate_all(traces: &[PathBuf]) -> Result<Vec<validate::Validation>, Failure> {
+    traces.iter().map(|trace| validate::replay(Path::new(trace)).map_err(Failure::bad_input)).collect()
 }
 
 /// Replays traces with measured latencies on the model of a profile.
-fn validate_on(name: &str, traces: &[PathBuf], format: Option<MeasuredFormat>, json: bool) -> Result<(), Failure> {
+fn validate_on(
+    name: &str,
+    traces: &[PathBuf],
+    format: Option<MeasuredFormat>,
+) -> Result<Vec<validate::Validation>, Failure> {
     let profile = Profile::named(name)?;
     let replay = |trace: &PathBuf| {
         let requests = measured_args::read(trace, format)?;
         let of = trace.file_name().unwrap_or_default().to_string_lossy().into_owned();
         validate::replay_on(&format!("{} on {of}", profile.name), &profile, &requests).map_err(Failure::bad_input)
     };
-    show_validations(&traces.iter().map(replay).collect::<Result<Vec<_>, _>>()?, json)
+    traces.iter().map(replay).collect()
 }
 
-fn show_validations(validations: &[validate::Validation], json: bool) -> Result<(), Failure> {
+fn show_validations(validations: &[validate::Validation], report: Option<&Path>, json: bool) -> Result<(), Failure> {
+    if let Some(path) = report {
+        output::write(path, page::validation(validations, &page::command_line()))?;
+    }
     if !json {
         let plots: Vec<String> = validations.iter().map(validate::Validation::render).collect();
         return output::tell(&plots.join("\n"));

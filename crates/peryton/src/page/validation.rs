@@ -1,0 +1,61 @@
+//! The page of `peryton devices --validate`: measured traces beside the model of a device.
+
+use maud::html;
+use peryton_device::validate::Validation;
+
+use super::{
+    calibration::{chart, rows},
+    figure::Figures,
+    frame::{Head, page, sentence},
+    sorted::{self, Column},
+};
+use crate::table;
+
+/// The traces as a page.
+pub fn validation(validations: &[Validation], repeat: &str) -> String {
+    let mut figures = Figures::default();
+    let traces: Vec<(&str, &Validation)> = validations.iter().map(|one| (one.drive.as_str(), one)).collect();
+    let charts: Vec<_> = traces.iter().map(|(name, one)| chart(&mut figures, name, one)).collect();
+    let verdict = validations
+        .iter()
+        .map(|one| {
+            sentence(&format!(
+                "{}: the model takes {} ms on average, the device took {} ms, and their distributions are {} % of that apart",
+                one.drive,
+                table::number(one.model_mean_ms),
+                table::number(one.mean_ms),
+                table::number(one.demerit_share * 100.0)
+            ))
+        })
+        .collect();
+    let body = html! {
+        h2 { "Latencies" }
+        p class="about" { "Share of the requests that took no longer. The demerit is the root mean square of the horizontal distance of the two curves." }
+        div class="charts" { @for chart in &charts { (chart) } }
+        h2 { "Figures" }
+        (rows("trace", &traces))
+        h2 { "The slowest requests" }
+        (tails(&traces))
+    };
+    page(&Head { title: "Validation", verdict, warnings: Vec::new() }, repeat, &figures, &body)
+}
+
+fn tails(traces: &[(&str, &Validation)]) -> maud::Markup {
+    let mut words = Vec::new();
+    let mut columns: [Vec<Option<f64>>; 3] = Default::default();
+    for (name, one) in traces {
+        for tail in &one.tail {
+            words.push((*name).to_owned());
+            for (column, value) in columns.iter_mut().zip([tail.share * 100.0, tail.measured_ms, tail.modelled_ms]) {
+                column.push(Some(value));
+            }
+        }
+    }
+    let [share, measured, modelled] = &columns;
+    sorted::table(&[
+        Column::words("trace", &words),
+        Column::figures("no longer take, %", share),
+        Column::figures("measured, ms", measured),
+        Column::figures("model, ms", modelled),
+    ])
+}
