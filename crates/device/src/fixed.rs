@@ -142,10 +142,12 @@ impl Fixed {
         ];
         for (key, spread) in [("read_spread", &p.read_spread), ("write_spread", &p.write_spread)] {
             let rising = spread.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 <= two[1].1);
-            let whole = spread.first().is_none_or(|first| first.0 == 0.0) && spread.last().is_none_or(|last| last.0 == 1.0);
+            let whole =
+                spread.first().is_none_or(|first| first.0 == 0.0) && spread.last().is_none_or(|last| last.0 == 1.0);
             let factors = spread.iter().all(|(_, factor)| (0.0..=MOST_FACTOR).contains(factor));
             if !(rising && whole && factors && spread.len() != 1 && spread.len() <= MOST_POINTS) {
-                let expected = "at most 256 pairs (share, factor) that rise from share 0 to share 1, with factors of at most 1e6";
+                let expected =
+                    "at most 256 pairs (share, factor) that rise from share 0 to share 1, with factors of at most 1e6";
                 return range(key, "something else".into(), expected);
             }
         }
@@ -160,7 +162,14 @@ impl Fixed {
             }
         }
         let draw = Draw { idle_w: p.idle_w, busy_w: p.active_w - p.idle_w, standby_w: p.standby_w, linger: 0 };
-        Ok(Fixed { parameters: p.clone(), meter: Meter::new(draw), begun: 0, free: vec![0; p.parallelism as usize], next: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) })
+        Ok(Fixed {
+            parameters: p.clone(),
+            meter: Meter::new(draw),
+            begun: 0,
+            free: vec![0; p.parallelism as usize],
+            next: 0,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        })
     }
 
     /// Serves first-come; a flush waits for everything before it, a discard takes no time.

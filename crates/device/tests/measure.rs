@@ -32,7 +32,8 @@ fn measured(profile: &Profile, kind: Kind, size: Bytes, written: bool) -> Measur
     let mut found = Measurement::new(about(kind, size, written), 5, 6);
     // Fewer requests take less time to fit.
     found.steps.iter_mut().filter(|step| step.order != Order::Zones).for_each(|step| step.most = step.most.div_ceil(3));
-    found.courses = sustain(&mut subject, &found.device, (5, BUDGET), &|| false, &mut |_| ()).expect("a model does not fail");
+    found.courses =
+        sustain(&mut subject, &found.device, (5, BUDGET), &|| false, &mut |_| ()).expect("a model does not fail");
     measure(&mut subject, &mut found, BUDGET, &|| false, &mut |_| (), &mut |_| ()).expect("a model does not fail");
     assert_eq!(found.complete_rounds(), 6);
     found.check().expect("what was measured is sound");
@@ -59,7 +60,7 @@ fn near(what: &str, found: f64, known: f64, tolerance: f64) {
 fn a_disk_is_found_again() {
     let known = Profile::named("ibm-ultrastar-36z15").expect("it is shipped");
     let Model::Disk(had) = &known.model else { panic!("it is a disk") };
-    let found = fitted(&measured(&known, Kind::Disk, known.capacity, true), None, 300);
+    let found = fitted(&measured(&known, Kind::Disk, known.capacity, true), None, 200);
     let Model::Disk(has) = &found.profile.model else { panic!("not a disk") };
     near("rpm", has.rpm, had.rpm, 0.005);
     let tracks = |disk: &peryton_device::DiskParameters| disk.tracks.clone().expect("it has tracks");
@@ -85,7 +86,7 @@ fn virtual_disk() -> Profile {
 
 #[test]
 fn times_from_a_distribution_are_found_again() {
-    let found = fitted(&measured(&virtual_disk(), Kind::Flash, Bytes::gib(1), true), None, 300);
+    let found = fitted(&measured(&virtual_disk(), Kind::Flash, Bytes::mib(128), true), None, 150);
     let Model::Fixed(has) = &found.profile.model else { panic!("the kind is {:?}", found.kind) };
     near("read", has.read.0 as f64, 200e3, 0.1);
     near("write", has.write.0 as f64, 400e3, 0.1);
@@ -106,7 +107,7 @@ fn flash() -> Profile {
 #[test]
 fn flash_is_found_again() {
     // Of reads alone: with writes there are more values than so many tries find.
-    let found = fitted(&measured(&flash(), Kind::Flash, Bytes::gib(1), false), Some(Kind::Flash), 250);
+    let found = fitted(&measured(&flash(), Kind::Flash, Bytes::mib(128), false), Some(Kind::Flash), 150);
     assert!(found.other.demerit_share < 0.15, "{}", found.other.demerit_share);
     let Model::Flash(has) = &found.profile.model else { panic!("it is flash") };
     near("a small read", (has.read.0 + has.read_overhead.0) as f64, 80e3, 0.15);
@@ -114,11 +115,12 @@ fn flash_is_found_again() {
 
 #[test]
 fn what_is_scored_is_never_fitted() {
-    let mut measurement = measured(&virtual_disk(), Kind::Flash, Bytes::gib(1), false);
-    let options = MeasuredFit { name: "mine".into(), kind: None, capacity: None, tries: 40, seed: 1 };
+    let mut measurement = measured(&virtual_disk(), Kind::Flash, Bytes::mib(64), false);
+    let options = MeasuredFit { name: "mine".into(), kind: None, capacity: None, tries: 15, seed: 1 };
     let model = |fit: &Fit| {
         let text = &fit.text;
-        text[text.find("[fixed]").or(text.find("[flash]")).expect("a model")..text.find("[measured]").expect("figures")].to_owned()
+        text[text.find("[fixed]").or(text.find("[flash]")).expect("a model")..text.find("[measured]").expect("figures")]
+            .to_owned()
     };
     let one = fit_measurement(&measurement, &options, &|_, _| ()).expect("it fits");
     for block in measurement.blocks.iter_mut().filter(|block| block.round % 2 == 1) {
@@ -182,8 +184,10 @@ fn an_interruption_keeps_what_was_measured_and_it_goes_on_from_there() {
     let mut subject = Synthetic::new(small());
     // It stops in the third round.
     let stop = || told.get() >= 2 * steps + 3;
-    measure(&mut subject, &mut found, BUDGET, &stop, &mut { tell }, &mut |so_far: &Measurement| rounds.set(so_far.complete_rounds()))
-        .expect("it ends");
+    measure(&mut subject, &mut found, BUDGET, &stop, &mut { tell }, &mut |so_far: &Measurement| {
+        rounds.set(so_far.complete_rounds())
+    })
+    .expect("it ends");
     assert_eq!((found.complete_rounds(), rounds.get(), found.blocks.len() as u32), (2, 2, 2 * steps + 2));
     found.check().expect("sound");
     let early = found.blocks[..2 * steps as usize].to_vec();
@@ -225,8 +229,10 @@ fn a_measurement_comes_back_from_its_file_and_a_damaged_one_is_one_line() {
 
 #[test]
 fn a_write_that_becomes_slow_for_good_is_told_from_one_that_varies() {
-    let interval = |mb: u64| Interval { took: 100_000_000, written: mb * 100_000, commands: mb, latencies: 1, longest: 1 };
-    let full: Vec<Interval> = (0..60).map(|n| interval(if n < 25 { 3000 + n % 3 * 50 } else { 800 + n % 5 * 30 })).collect();
+    let interval =
+        |mb: u64| Interval { took: 100_000_000, written: mb * 100_000, commands: mb, latencies: 1, longest: 1 };
+    let full: Vec<Interval> =
+        (0..60).map(|n| interval(if n < 25 { 3000 + n % 3 * 50 } else { 800 + n % 5 * 30 })).collect();
     let found = knee(&full).expect("it becomes slower");
     assert_eq!(found.after.0, full[..25].iter().map(|interval| interval.written).sum::<u64>());
     near("before", found.before_mb_per_s, 3050.0, 0.02);

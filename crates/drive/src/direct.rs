@@ -115,7 +115,9 @@ impl DirectDevice {
                 }
                 let (file, is_direct) = open_direct(path, flags).map_err(|error| match error {
                     Errno::BUSY => refused("it is in use: what uses it has to give it up first".to_owned()),
-                    Errno::ACCESS | Errno::PERM => failed(error.into(), ": measuring a device needs its permission; as root it has that"),
+                    Errno::ACCESS | Errno::PERM => {
+                        failed(error.into(), ": measuring a device needs its permission; as root it has that")
+                    }
                     _ => failed(error.into(), ""),
                 })?;
                 if access == Access::Overwrite {
@@ -188,7 +190,11 @@ impl DirectDevice {
             let len = take(&mut self.lengths[slot as usize]);
             if result < 0 {
                 let source = io::Error::from_raw_os_error(-result);
-                return Err(MeasureError::System { path: self.path.clone(), source, remedy: ": the device failed a command" });
+                return Err(MeasureError::System {
+                    path: self.path.clone(),
+                    source,
+                    remedy: ": the device failed a command",
+                });
             }
             if result as u64 != len {
                 let what = format!("a command of {len} bytes moved {result}: the device ended before it should");
@@ -250,7 +256,10 @@ fn scratch(path: &Path, size: Bytes) -> Result<(OwnedFd, bool), MeasureError> {
     let free = rustix::fs::fstatvfs(&file).map_err(|error| failed(error.into(), ""))?;
     let free = free.f_bavail.saturating_mul(free.f_frsize);
     if size.0 > free - free / LEFT_FREE {
-        let what = format!("a scratch file of {size} does not fit into the {} that are free: give a smaller --scratch", Bytes(free >> 20 << 20));
+        let what = format!(
+            "a scratch file of {size} does not fit into the {} that are free: give a smaller --scratch",
+            Bytes(free >> 20 << 20)
+        );
         return Err(MeasureError::Refused { path: path.to_owned(), what });
     }
     rustix::fs::ftruncate(&file, size.0).map_err(|error| failed(error.into(), ""))?;

@@ -31,7 +31,12 @@ fn a_scratch_file_is_measured_and_removed_and_what_was_kept_gives_the_same_profi
     args.extend_from_slice(&QUICK);
     let run = peryton(folder, &args).ok();
     assert_eq!(names(folder), ["mine.toml", "page.html", "raw.json"], "the scratch file is gone");
-    for part in ["64MiB as a scratch file", "reads and writes it", "round 1 of 8: random reads, 4KiB, 1 in flight", "round 8 of 8"] {
+    for part in [
+        "64MiB as a scratch file",
+        "reads and writes it",
+        "round 1 of 8: random reads, 4KiB, 1 in flight",
+        "round 8 of 8",
+    ] {
         assert!(run.err.contains(part), "'{part}' is not in {}", run.err);
     }
     for part in ["random writes, 4KiB, 1 in flight", "sustained sequential writes", "Without the slowest"] {
@@ -43,7 +48,10 @@ fn a_scratch_file_is_measured_and_removed_and_what_was_kept_gives_the_same_profi
     let first = fs::read_to_string(folder.join("mine.toml")).unwrap();
     let report: Value = serde_json::from_str(&peryton(folder, &again).ok().out).unwrap();
     assert_eq!(fs::read_to_string(folder.join("mine.toml")).unwrap(), first);
-    assert!(report["steps"].as_array().unwrap().len() > 10 && report["sustained"].as_array().unwrap().len() == 2, "{report}");
+    assert!(
+        report["steps"].as_array().unwrap().len() > 10 && report["sustained"].as_array().unwrap().len() == 2,
+        "{report}"
+    );
     // It is a profile as others are.
     let shown = peryton(folder, &["devices", "mine.toml", "--values"]).ok().out;
     assert!(shown.contains("measured") && shown.contains("fitted"), "{shown}");
@@ -53,7 +61,20 @@ fn a_scratch_file_is_measured_and_removed_and_what_was_kept_gives_the_same_profi
 fn an_interruption_ends_after_the_requests_in_flight_and_it_goes_on_from_what_was_kept() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let args = ["calibrate", "new", "--out", "mine.toml", "--keep", "raw.json", "--tries", "4", "--scratch", "64MiB", "--time", "60s"];
+    let args = [
+        "calibrate",
+        "new",
+        "--out",
+        "mine.toml",
+        "--keep",
+        "raw.json",
+        "--tries",
+        "4",
+        "--scratch",
+        "64MiB",
+        "--time",
+        "60s",
+    ];
     let mut child = Command::new(env!("CARGO_BIN_EXE_peryton"))
         .args(args)
         .current_dir(folder)

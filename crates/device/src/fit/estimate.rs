@@ -23,17 +23,19 @@ pub(super) struct Start {
 
 /// The points of a spread: shares of the requests, closer where few of them decide the mean.
 const SHARES: [f64; 21] = [
-    0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995, 1.0,
+    0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995,
+    1.0,
 ];
 /// Requests of which fewer say nothing about a distribution.
 const LEAST: usize = 20;
 
-/// What these steps say of a device of this kind.
-pub(super) fn start(kind: Kind, steps: &[OfStep<'_>]) -> Start {
+/// What these steps say of a device of this kind. Where they can be explained in two ways, the search begins from both.
+pub(super) fn starts(kind: Kind, steps: &[OfStep<'_>]) -> Vec<Start> {
     match kind {
-        Kind::Fixed => fixed(steps),
-        Kind::Flash => flash(steps),
-        Kind::Disk => disk(steps),
+        // What bounds the rate of small requests is how many are served at a time, or how long each keeps the others from beginning.
+        Kind::Fixed => vec![fixed(steps, false), fixed(steps, true)],
+        Kind::Flash => vec![flash(steps)],
+        Kind::Disk => vec![disk(steps)],
     }
 }
 
@@ -93,12 +95,12 @@ fn line(steps: &[OfStep<'_>], op: Op) -> Option<Line> {
     };
     let smallest = *sizes.first()?;
     let low = median(smallest)?;
-    let slopes = sizes.iter().skip(1).filter_map(|&size| {
+    let mut slopes = sizes.iter().skip(1).filter_map(|&size| {
         let more = median(size)? - low;
         (more > 0.0).then(|| (size - smallest) as f64 / more * 1e3)
     });
     // The largest is the least disturbed.
-    let mb_per_s = slopes.last().unwrap_or(100_000.0).clamp(1.0, 150_000.0);
+    let mb_per_s = slopes.next_back().unwrap_or(100_000.0).clamp(1.0, 150_000.0);
     Some(Line { base: (low - smallest as f64 * 1e3 / mb_per_s).max(low * 0.2).max(1.0), mb_per_s, smallest })
 }
 
@@ -106,7 +108,11 @@ fn line(steps: &[OfStep<'_>], op: Op) -> Option<Line> {
 fn spread(steps: &[OfStep<'_>], op: Op, line: &Line) -> Option<toml::Value> {
     let reads = if op == Op::Read { 100 } else { 0 };
     let small = |step: &Step| {
-        step.depth == 1 && step.rest == 0 && step.reads == reads && step.size.0 == line.smallest && step.order == Order::Random
+        step.depth == 1
+            && step.rest == 0
+            && step.reads == reads
+            && step.size.0 == line.smallest
+            && step.order == Order::Random
     };
     let all = latencies(steps, small, op);
     if all.len() < LEAST {
@@ -123,7 +129,7 @@ fn spread(steps: &[OfStep<'_>], op: Op, line: &Line) -> Option<toml::Value> {
     Some(toml::Value::Array(points.collect()))
 }
 
-fn fixed(steps: &[OfStep<'_>]) -> Start {
+fn fixed(steps: &[OfStep<'_>], one_after_the_other: bool) -> Start {
     let mut knobs = knobs::FIXED.to_vec();
     let mut values = toml::Table::new();
     let (read, write) = (line(steps, Op::Read), line(steps, Op::Write));
@@ -135,8 +141,14 @@ fn fixed(steps: &[OfStep<'_>]) -> Start {
             values.insert(format!("{name}_spread"), spread);
         }
     }
-    let most = throughput(steps, |step| step.size.0 <= 8192 && step.reads == 100 && step.order == Order::Random);
-    if let (Some((_, rate)), Some(line)) = (most, &read) {
+    let small = |reads: u32| {
+        throughput(steps, move |step| step.size.0 <= 8192 && step.reads == reads && step.order == Order::Random)
+    };
+    if one_after_the_other {
+        set(&mut knobs, "parallelism", Some(64.0), 4.0);
+        set(&mut knobs, "read_interval", small(100).map(|(_, rate)| 0.9e9 / rate), 3.0);
+        set(&mut knobs, "write_interval", small(0).or_else(|| small(100)).map(|(_, rate)| 0.9e9 / rate), 3.0);
+    } else if let (Some((_, rate)), Some(line)) = (small(100), &read) {
         // As many served at a time as explain the highest rate.
         set(&mut knobs, "parallelism", Some((rate * line.base / 1e9).clamp(1.0, 200.0)), 16.0);
     }
@@ -179,23 +191,29 @@ fn disk(steps: &[OfStep<'_>]) -> Start {
         values.insert("rpm".to_owned(), toml::Value::Float((60e9 / rotation * 10.0).round() / 10.0));
     }
     let half_turn = rotation.unwrap_or(8.33e6) / 2.0;
-    let alone = |step: &Step| step.order == Order::Random && step.depth == 1 && step.reads == 100 && step.size.0 <= 8192;
+    let alone =
+        |step: &Step| step.order == Order::Random && step.depth == 1 && step.reads == 100 && step.size.0 <= 8192;
     let random = latencies(steps, alone, Op::Read);
     if random.len() >= LEAST {
         let mean = random.iter().sum::<u64>() as f64 / random.len() as f64;
         let average = (mean - half_turn - 0.3e6).max(0.5e6);
-        set(&mut knobs, "seek.average", Some(average), 1.5);
-        set(&mut knobs, "seek.full", Some(average * 2.0), 1.8);
+        set(&mut knobs, "seek.average", Some(average), 1.15);
+        set(&mut knobs, "seek.full", Some(average * 2.0), 1.5);
         set(&mut knobs, "seek.single", Some(average * 0.12), 6.0);
     }
-    let written = latencies(steps, |step| step.order == Order::Random && step.depth == 1 && step.reads == 0 && step.size.0 <= 8192, Op::Write);
+    let written = latencies(
+        steps,
+        |step| step.order == Order::Random && step.depth == 1 && step.reads == 0 && step.size.0 <= 8192,
+        Op::Write,
+    );
     if let (Some(write), Some(read)) = (quantile(&written, 0.5), quantile(&random, 0.5)) {
         // A write that takes as long as a read has reached the surface.
         if write > 0.6 * read {
             knobs.retain(|knob| knob.keys != ["buffer.write_cache"] && knob.keys != ["controller.write_hit"]);
         }
     }
-    let next = latencies(steps, |step| step.order == Order::Sequential && step.depth == 1 && step.size.0 <= 8192, Op::Read);
+    let next =
+        latencies(steps, |step| step.order == Order::Sequential && step.depth == 1 && step.size.0 <= 8192, Op::Read);
     set(&mut knobs, "controller.read_hit", quantile(&next, 0.5), 4.0);
     Start { knobs, values }
 }
@@ -227,7 +245,8 @@ fn zones(steps: &[OfStep<'_>]) -> Option<(f64, f64)> {
     }
     let n = points.len() as f64;
     let (x, y) = (points.iter().map(|p| p.0).sum::<f64>() / n, points.iter().map(|p| p.1).sum::<f64>() / n);
-    let slope = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>() / points.iter().map(|p| (p.0 - x).powi(2)).sum::<f64>();
+    let slope = points.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>()
+        / points.iter().map(|p| (p.0 - x).powi(2)).sum::<f64>();
     let (outer, inner) = (y - slope * x, y + slope * (1.0 - x));
     (outer > 1.0 && inner > 1.0).then_some((outer, inner))
 }

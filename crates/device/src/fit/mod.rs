@@ -11,8 +11,8 @@ mod search;
 mod written;
 
 use knobs::Knob;
-pub use program::{Knee, MeasuredFit, fit_measurement, knee};
 use peryton_units::{Bytes, Nanos, Op};
+pub use program::{Knee, MeasuredFit, fit_measurement, knee};
 use search::Search;
 use serde::{Deserialize, Serialize};
 use written::Written;

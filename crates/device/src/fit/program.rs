@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Requests of flash are replayed on a model of so much of it: the time of a try does not depend on the size of the drive.
-const MOST_FLASH: u64 = 1 << 30;
+const MOST_FLASH: u64 = 1 << 28;
 /// Of a model with few values fewer are tried.
 const FEW: u32 = 3;
 /// A step that the model misses by more does not count more.
@@ -78,8 +78,12 @@ pub fn fit_measurement(
     };
     let mut best: Option<(f64, Kind, Vec<String>, toml::Table)> = None;
     let mut before = 0;
-    for &kind in kinds {
-        let bench = Bench::new(kind, measurement, options, &halves)?;
+    let fitted_steps = halves.steps(true);
+    let starts = kinds
+        .iter()
+        .flat_map(|&kind| estimate::starts(kind, &fitted_steps).into_iter().map(move |start| (kind, start)));
+    for (kind, start) in starts {
+        let bench = Bench::new(kind, start, measurement, options, &halves)?;
         let Start { knobs, values } = &bench.start;
         let cost = |places: &[f64]| bench.cost(&bench.values(places));
         let told = |tries: u32, cost: f64| progress(before + tries, cost);
@@ -106,7 +110,12 @@ pub fn fit_measurement(
         name: &options.name,
         kind,
         capacity,
-        source: format!("{}{model}: {} requests in {} rounds", device.path, measurement.requests(), measurement.complete_rounds()),
+        source: format!(
+            "{}{model}: {} requests in {} rounds",
+            device.path,
+            measurement.requests(),
+            measurement.complete_rounds()
+        ),
         description: format!("measured and fitted by peryton calibrate: {}{model}", device.path),
         values: &values,
         fitted: &keys,
@@ -267,12 +276,12 @@ struct Bench<'a> {
 impl<'a> Bench<'a> {
     fn new(
         kind: Kind,
+        start: Start,
         measurement: &Measurement,
         options: &MeasuredFit,
         halves: &'a Halves<'a>,
     ) -> Result<Bench<'a>, ProfileError> {
         let capacity = capacity(kind, measurement, options);
-        let start = estimate::start(kind, &halves.steps(true));
         let blank = Profile::parse(&written::blank(kind, capacity), "the profile to fit")?;
         Ok(Bench { kind, start, blank, used: used(kind, capacity), halves })
     }
@@ -318,7 +327,7 @@ fn figures(halves: &Halves<'_>) -> DataSheet {
                 depth = step.depth;
             }
         }
-        (busy > 0 && count >= 20).then(|| (count as f64, bytes as f64, busy as f64, latencies as f64, depth))
+        (busy > 0 && count >= 20).then_some((count as f64, bytes as f64, busy as f64, latencies as f64, depth))
     };
     let short = |value: f64| {
         let scale = 10f64.powf(value.log10().floor() - 3.0);
@@ -326,13 +335,18 @@ fn figures(halves: &Halves<'_>) -> DataSheet {
     };
     let short = |value: f64| if value > 0.0 { format!("{:.6}", short(value)).parse().unwrap_or(value) } else { value };
     let rate = |reads: u32, order: Order| {
-        let found = of(&|step: &Step| step.order == order && step.reads == reads && step.size.0 >= 65_536 && step.depth >= 8)
-            .or_else(|| of(&|step: &Step| step.order == order && step.reads == reads && step.size.0 >= 65_536));
+        let found =
+            of(&|step: &Step| step.order == order && step.reads == reads && step.size.0 >= 65_536 && step.depth >= 8)
+                .or_else(|| of(&|step: &Step| step.order == order && step.reads == reads && step.size.0 >= 65_536));
         found.map(|(_, bytes, busy, ..)| short(bytes / busy * 1e3))
     };
     let small = |reads: u32, depth: u32| {
         of(&|step: &Step| {
-            step.order == Order::Random && step.reads == reads && step.size.0 <= 8192 && step.depth == depth && step.rest == 0
+            step.order == Order::Random
+                && step.reads == reads
+                && step.size.0 <= 8192
+                && step.depth == depth
+                && step.rest == 0
         })
     };
     let deepest = |reads: u32| [64, 32, 16, 8].into_iter().find_map(|depth| small(reads, depth));
@@ -367,7 +381,8 @@ pub fn knee(intervals: &[crate::measure::Interval]) -> Option<Knee> {
     }
     let mean = |from: usize, to: usize| (sums[to] - sums[from]) / (to - from) as f64;
     let error = |from: usize, to: usize| squares[to] - squares[from] - mean(from, to).powi(2) * (to - from) as f64;
-    let split = (LEAST..=n - LEAST).min_by(|&a, &b| (error(0, a) + error(a, n)).total_cmp(&(error(0, b) + error(b, n))))?;
+    let split =
+        (LEAST..=n - LEAST).min_by(|&a, &b| (error(0, a) + error(a, n)).total_cmp(&(error(0, b) + error(b, n))))?;
     let (before, then) = (mean(0, split), mean(split, n));
     // Noise also has a best split, but it explains little.
     let explained = 1.0 - (error(0, split) + error(split, n)) / error(0, n).max(f64::MIN_POSITIVE);

@@ -191,10 +191,18 @@ impl Addresses {
         let at = match self.step.order {
             Order::Random => self.anywhere(),
             Order::Sequential => {
-                if self.count > 0 { self.last + size } else { self.last / size * size }
+                if self.count > 0 {
+                    self.last + size
+                } else {
+                    self.last / size * size
+                }
             }
             Order::Backward => {
-                if self.count > 0 { self.last.wrapping_sub(size) } else { self.last }
+                if self.count > 0 {
+                    self.last.wrapping_sub(size)
+                } else {
+                    self.last
+                }
             }
             Order::Jumps => {
                 let orders = (self.end / size).max(2).ilog2();

@@ -93,9 +93,8 @@ mod tests {
     fn a_slower_model_gets_its_requests_later_and_keeps_their_gaps() {
         let io = Io { op: Op::Read, at: Bytes::ZERO, len: Bytes(4096) };
         // Two slots; in each a request of 100 us, and 10 us later the next.
-        let requests: Vec<Measured> = (0..6)
-            .map(|n| Measured { at: Nanos::from_us(n / 2 * 110), io, latency: Nanos::from_us(100) })
-            .collect();
+        let requests: Vec<Measured> =
+            (0..6).map(|n| Measured { at: Nanos::from_us(n / 2 * 110), io, latency: Nanos::from_us(100) }).collect();
         let text = "name = 'x'\ndescription = 'x'\nclass = 'fixed'\n[fixed]\nread = '1ms'\nwrite = '1ms'\ncapacity = '1MiB'\nparallelism = 2";
         let mut device = Profile::parse(text, "x").unwrap().build(None, 1).unwrap();
         let (took, end) = replay_closed(&mut device, &requests, Nanos::from_ms(5));

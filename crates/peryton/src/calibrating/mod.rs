@@ -15,6 +15,7 @@ use peryton_device::{
     Io,
     fit::{Kind, knee},
     measure::{self, About, Budget, Course, MOST_DEPTH, MOST_SIZE, Measurement, Order, Progress, Subject},
+    validate::Measured,
 };
 use peryton_drive::{Access, CpuPriority, DirectDevice, MeasureError, device_about};
 use peryton_units::{Bytes, Nanos};
@@ -90,7 +91,9 @@ pub fn measure(wanted: &Wanted<'_>, earlier: Option<Measurement>) -> Result<Meas
     introduce(&device, &subject.0);
     let preferred = CpuPriority::raise();
     if preferred.is_none() {
-        terminal::remark("no real-time priority is permitted: what other programs take of the processors is measured as well");
+        terminal::remark(
+            "no real-time priority is permitted: what other programs take of the processors is measured as well",
+        );
     }
     let stop = interruptible()?;
     let stopped = || stop.load(Relaxed);
@@ -110,7 +113,7 @@ pub fn measure(wanted: &Wanted<'_>, earlier: Option<Measurement>) -> Result<Meas
         }
         None => {
             let some = measure::probe(&mut subject, &device, &stopped).map_err(failed)?;
-            device.kind = wanted.kind.unwrap_or_else(|| Kind::of(&some));
+            device.kind = wanted.kind.unwrap_or_else(|| kind(&some));
             let mut new = Measurement::new(device, wanted.seed, ROUNDS);
             new.courses = courses;
             new
@@ -135,11 +138,24 @@ pub fn measure(wanted: &Wanted<'_>, earlier: Option<Measurement>) -> Result<Meas
         return Err(Failure::failed(format!("{what} (in round {} of {}{kept})", rounds + 1, measurement.rounds)));
     }
     if stopped() {
-        terminal::remark(&format!("interrupted after {} of {} rounds", measurement.complete_rounds(), measurement.rounds));
+        terminal::remark(&format!(
+            "interrupted after {} of {} rounds",
+            measurement.complete_rounds(),
+            measurement.rounds
+        ));
     }
     // From here on a signal ends the program.
     stop.store(true, Relaxed);
     Ok(measurement)
+}
+
+/// What random reads were measured on: those of a disk are slow, and wait for anything up to a turn.
+fn kind(reads: &[Measured]) -> Kind {
+    let mut took: Vec<u64> = reads.iter().map(|read| read.latency.0).collect();
+    took.sort_unstable();
+    let at = |tenth: usize| took.get(took.len() * tenth / 10).copied().unwrap_or_default();
+    let varies = at(9).saturating_sub(at(1)) * 10 > at(5) * 3;
+    if varies { Kind::of(reads) } else { Kind::Flash }
 }
 
 /// What is opened, and for what.
@@ -148,7 +164,9 @@ fn target(wanted: &Wanted<'_>) -> Result<(PathBuf, Access), Failure> {
     let shown = path.display();
     let scratch = |path: PathBuf| {
         if wanted.destructive {
-            let what = format!("{shown}: --destructive is for devices: a scratch file is new and harms nothing, so leave it out");
+            let what = format!(
+                "{shown}: --destructive is for devices: a scratch file is new and harms nothing, so leave it out"
+            );
             return Err(Failure::bad_input(what));
         }
         Ok((path, Access::Scratch(wanted.scratch)))
@@ -160,7 +178,9 @@ fn target(wanted: &Wanted<'_>) -> Result<(PathBuf, Access), Failure> {
         ))),
         Ok(_) if wanted.destructive => Ok((path.to_owned(), Access::Overwrite)),
         Ok(_) => Ok((path.to_owned(), Access::Read)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.starts_with("/dev") => scratch(path.to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !path.starts_with("/dev") => {
+            scratch(path.to_owned())
+        }
         Err(error) => Err(Failure::bad_input(format!("{shown}: {error}"))),
     }
 }
@@ -168,7 +188,11 @@ fn target(wanted: &Wanted<'_>) -> Result<(PathBuf, Access), Failure> {
 fn about(path: &Path, access: Access, open: &DirectDevice) -> About {
     let is_scratch = matches!(access, Access::Scratch(_));
     // The scratch file has no name any more.
-    let known = device_about(if is_scratch { path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new(".")) } else { path });
+    let known = device_about(if is_scratch {
+        path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."))
+    } else {
+        path
+    });
     About {
         path: path.display().to_string(),
         model: known.model,
@@ -228,7 +252,8 @@ fn same(earlier: &About, now: &About) -> Result<(), Failure> {
 fn interruptible() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop)).map_err(Failure::failed)?;
+        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
+            .map_err(Failure::failed)?;
         signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(Failure::failed)?;
     }
     Ok(stop)
@@ -239,8 +264,13 @@ fn remark(progress: &Progress<'_>) {
     let step = progress.step.name();
     let mean = table::number(progress.mean.0 as f64 / 1e3);
     match progress.round {
-        None => terminal::remark(&format!("sustained {step}: {} written, mean {mean} us", Bytes(progress.requests >> 20 << 20))),
-        Some(0) => terminal::remark(&format!("round 1 of {ROUNDS}: {step}: {} requests, mean {mean} us", progress.requests)),
+        None => terminal::remark(&format!(
+            "sustained {step}: {} written, mean {mean} us",
+            Bytes(progress.requests >> 20 << 20)
+        )),
+        Some(0) => {
+            terminal::remark(&format!("round 1 of {ROUNDS}: {step}: {} requests, mean {mean} us", progress.requests))
+        }
         Some(round) if progress.number == 0 => terminal::remark(&format!("round {} of {ROUNDS}", round + 1)),
         Some(_) => {}
     }

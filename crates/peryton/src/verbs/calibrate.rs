@@ -298,5 +298,8 @@ fn steps(steps: &[StepFit]) -> String {
             share(&step.other),
         ]);
     }
-    format!("{}\nDemerits are in % of the step's mean; means are those of the half that was not fitted.\n", rows.shown())
+    format!(
+        "{}\nDemerits are in % of the step's mean; means are those of the half that was not fitted.\n",
+        rows.shown()
+    )
 }
