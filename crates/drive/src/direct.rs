@@ -24,7 +24,7 @@ use thiserror::Error;
 
 use crate::{
     arena::Arena,
-    block::Linux,
+    block::{DeviceAbout, Linux},
     disks::{Ask, Raw},
     kernel::{Event, Files, Kernel, Wait, Waker},
     open,
@@ -277,21 +277,6 @@ fn fill(arena: &Arena) {
         state ^= state << 17;
         word.copy_from_slice(&state.to_ne_bytes());
     }
-}
-
-/// What Linux says of the device at a path, or of the device beneath the file at it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DeviceAbout {
-    /// Its name, such as `sda1`; none where there is no block device, as beneath tmpfs.
-    pub name: Option<String>,
-    /// What its maker calls it.
-    pub model: Option<String>,
-    /// Its size.
-    pub size: Option<Bytes>,
-    /// Whether seeks are slow on it.
-    pub rotational: Option<bool>,
-    /// Whether the path is a block device.
-    pub is_block_device: bool,
 }
 
 /// Asks Linux about a device, or about the device beneath a file or folder.

@@ -2,11 +2,9 @@
 
 use peryton_units::{Nanos, Op};
 
-use super::{
-    Kind,
-    knobs::{self, Knob},
-};
+use super::knobs::{self, Knob};
 use crate::{
+    kind::Kind,
     measure::{Order, Step},
     validate::Measured,
 };

@@ -10,11 +10,12 @@ mod program;
 mod search;
 mod written;
 
+pub use crate::kind::Kind;
 use knobs::Knob;
 use peryton_units::{Bytes, Nanos, Op};
 pub use program::{Knee, MeasuredFit, fit_measurement, knee};
 use search::Search;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use written::Written;
 
 use crate::{
@@ -32,39 +33,7 @@ const PARTS: usize = 8;
 /// What an error of the reads alone, and of the writes alone, costs in addition to that of all.
 const CLASSES: [(Op, f64); 2] = [(Op::Read, 0.3), (Op::Write, 0.2)];
 
-/// The kind of model to fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A magnetic disk.
-    Disk,
-    /// A flash drive.
-    Flash,
-    /// A device of which nothing but its times is known: a virtual disk, or memory.
-    Fixed,
-}
-
 impl Kind {
-    /// What these requests were measured on: no flash takes milliseconds for the typical read, and no disk does not.
-    pub fn of(requests: &[Measured]) -> Kind {
-        const SLOW: Nanos = Nanos(1_500_000);
-        let mut alone: Vec<Nanos> = Vec::new();
-        let mut until = Nanos::ZERO;
-        for request in requests.iter().filter(|request| request.io.op == Op::Read) {
-            // With others in flight the latency would say how many they are.
-            if request.at >= until {
-                alone.push(request.latency);
-            }
-            until = until.max(request.at + request.latency);
-        }
-        alone.sort_unstable();
-        match alone.get(alone.len() / 2) {
-            Some(&median) if median >= SLOW => Kind::Disk,
-            _ => Kind::Flash,
-        }
-    }
-
     fn template(self) -> &'static str {
         match self {
             Kind::Disk => include_str!("disk.toml"),

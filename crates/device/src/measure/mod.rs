@@ -18,7 +18,7 @@ pub use run::{Budget, Progress, measure, probe, sustain};
 pub use step::{Order, Step, ZONES, program};
 pub use synthetic::Synthetic;
 
-use crate::{Io, fit::Kind};
+use crate::{Io, kind::Kind};
 
 /// What [`Measurement::format`] says.
 pub const FORMAT: &str = "peryton-measurement-1";

@@ -23,7 +23,7 @@ const COURSES: u64 = 4;
 const INTERVAL: Nanos = Nanos::from_ms(100);
 /// A step has at least this long, so that a command that takes long is seen.
 const LEAST_SLICE: Nanos = Nanos::from_ms(20);
-/// Random reads by which a disk is told from flash.
+/// Random reads whose latencies show whether it is a disk.
 const PROBES: u32 = 48;
 
 /// What is being done.

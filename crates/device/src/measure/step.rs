@@ -8,7 +8,7 @@ use rand_xoshiro::{
 use serde::{Deserialize, Serialize};
 
 use super::{About, MOST_DEPTH, MOST_SIZE};
-use crate::{Io, fit::Kind};
+use crate::{Io, kind::Kind};
 
 /// The order of a step's addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

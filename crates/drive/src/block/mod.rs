@@ -16,7 +16,20 @@ pub use beneath::{Beneath, PhysicalDrive, Protocol};
 pub use mirrored::Mirrored;
 use peryton_units::Bytes;
 
-use crate::direct::DeviceAbout;
+/// What Linux says of the device at a path, or of the device beneath the file at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceAbout {
+    /// Its name, such as `sda1`; none where there is no block device, as beneath tmpfs.
+    pub name: Option<String>,
+    /// What its maker calls it.
+    pub model: Option<String>,
+    /// Its size.
+    pub size: Option<Bytes>,
+    /// Whether seeks are slow on it.
+    pub rotational: Option<bool>,
+    /// Whether the path is a block device.
+    pub is_block_device: bool,
+}
 
 /// The files in which Linux describes its block devices.
 #[derive(Clone, Debug)]
