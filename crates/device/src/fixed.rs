@@ -1,6 +1,11 @@
-//! A device with constant latencies: all reads take the same time, and all writes do.
+//! A device with constant latencies: all reads take the same time, and all writes do; or times that are drawn from a distribution, which is
+//! what is left to say of a device whose mechanics cannot be seen (a virtual disk, memory).
 
 use peryton_units::{Bytes, Nanos, Op};
+use rand_xoshiro::{
+    Xoshiro256PlusPlus,
+    rand_core::{RngCore, SeedableRng},
+};
 use serde::Deserialize;
 
 use crate::{
@@ -13,6 +18,18 @@ const ERASE_BLOCK: Bytes = Bytes::kib(256);
 
 /// A bound on `parallelism`, so that a typing error does not become a scan over millions of servers per command.
 const MAX_PARALLELISM: u32 = 1024;
+
+/// Bounds on a spread.
+const MOST_POINTS: usize = 256;
+const MOST_FACTOR: f64 = 1e6;
+
+/// A factor of a spread that has two points or more.
+fn drawn(spread: &[(f64, f64)], random: &mut Xoshiro256PlusPlus) -> f64 {
+    let share = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    let after = spread.partition_point(|point| point.0 <= share).clamp(1, spread.len() - 1);
+    let ((from, low), (to, high)) = (spread[after - 1], spread[after]);
+    low + (high - low) * (share - from) / (to - from)
+}
 
 /// The parameters of a device with constant latencies.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -37,6 +54,21 @@ pub struct FixedParameters {
     pub read_mb_per_s: Option<f64>,
     /// Adds length / rate to a write, in MB (10⁶ bytes) per second.
     pub write_mb_per_s: Option<f64>,
+    /// Time after a read begins before the device begins another command, whatever its `parallelism`: it bounds the rate of small reads.
+    #[serde(default)]
+    pub read_interval: Nanos,
+    /// The same after a write.
+    #[serde(default)]
+    pub write_interval: Nanos,
+    /// Rate of what all commands share, such as a link or a limit on bandwidth, in MB (10⁶ bytes) per second; absent: there is none.
+    pub shared_mb_per_s: Option<f64>,
+    /// How much longer or shorter than `read` single reads take, as a distribution: (share of the reads, factor), rising in both.
+    /// Each read draws its factor; between two points, factors are spread evenly. Empty: all take the same time.
+    #[serde(default)]
+    pub read_spread: Vec<(f64, f64)>,
+    /// The same for writes.
+    #[serde(default)]
+    pub write_spread: Vec<(f64, f64)>,
     /// Watts while a command is in service.
     #[serde(default)]
     pub active_w: f64,
@@ -75,12 +107,23 @@ pub struct Fixed {
     begun: u64,
     /// When each server is free.
     free: Vec<u64>,
+    /// When the device can begin another command.
+    next: u64,
+    random: Xoshiro256PlusPlus,
 }
 
 impl Fixed {
     /// # Errors
     /// A parameter out of its range.
     pub fn new(parameters: &FixedParameters) -> Result<Fixed, BuildError> {
+        Fixed::with_seed(parameters, 1)
+    }
+
+    /// As [`Fixed::new`]; what is drawn from a spread comes from `seed`.
+    ///
+    /// # Errors
+    /// A parameter out of its range.
+    pub fn with_seed(parameters: &FixedParameters, seed: u64) -> Result<Fixed, BuildError> {
         let p = parameters;
         let range = |key, found: String, expected| Err(BuildError::Range { key, found, expected });
         if p.capacity == Bytes::ZERO {
@@ -92,7 +135,23 @@ impl Fixed {
         if !(p.write_amplification >= 1.0 && p.write_amplification.is_finite()) {
             return range("write_amplification", p.write_amplification.to_string(), "a number from 1 up");
         }
-        for (key, value) in [("read_mb_per_s", p.read_mb_per_s), ("write_mb_per_s", p.write_mb_per_s)] {
+        let rates = [
+            ("read_mb_per_s", p.read_mb_per_s),
+            ("write_mb_per_s", p.write_mb_per_s),
+            ("shared_mb_per_s", p.shared_mb_per_s),
+        ];
+        for (key, spread) in [("read_spread", &p.read_spread), ("write_spread", &p.write_spread)] {
+            let rising = spread.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 <= two[1].1);
+            let whole =
+                spread.first().is_none_or(|first| first.0 == 0.0) && spread.last().is_none_or(|last| last.0 == 1.0);
+            let factors = spread.iter().all(|(_, factor)| (0.0..=MOST_FACTOR).contains(factor));
+            if !(rising && whole && factors && spread.len() != 1 && spread.len() <= MOST_POINTS) {
+                let expected =
+                    "at most 256 pairs (share, factor) that rise from share 0 to share 1, with factors of at most 1e6";
+                return range(key, "something else".into(), expected);
+            }
+        }
+        for (key, value) in rates {
             if value.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
                 return range(key, value.unwrap_or_default().to_string(), "a number above 0");
             }
@@ -103,22 +162,34 @@ impl Fixed {
             }
         }
         let draw = Draw { idle_w: p.idle_w, busy_w: p.active_w - p.idle_w, standby_w: p.standby_w, linger: 0 };
-        Ok(Fixed { parameters: p.clone(), meter: Meter::new(draw), begun: 0, free: vec![0; p.parallelism as usize] })
+        Ok(Fixed {
+            parameters: p.clone(),
+            meter: Meter::new(draw),
+            begun: 0,
+            free: vec![0; p.parallelism as usize],
+            next: 0,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        })
     }
 
     /// Serves first-come; a flush waits for everything before it, a discard takes no time.
     pub fn submit(&mut self, now: Nanos, _tag: Tag, io: Io) -> Accepted {
         self.meter.wake(now.0);
         self.meter.command(io);
-        let (base, rate) = match io.op {
-            Op::Read => (self.parameters.read.0, self.parameters.read_mb_per_s),
-            Op::Write => (self.parameters.write.0, self.parameters.write_mb_per_s),
+        let p = &self.parameters;
+        let (base, rate, interval, spread) = match io.op {
+            Op::Read => (p.read.0, p.read_mb_per_s, p.read_interval.0, &p.read_spread),
+            Op::Write => (p.write.0, p.write_mb_per_s, p.write_interval.0, &p.write_spread),
             Op::Discard => return Accepted::At(now),
             Op::Flush => return Accepted::At(Nanos(self.meter.busy_until().max(now.0))),
         };
-        let transfer = rate.map_or(0, |mb_per_s| (io.len.0 as f64 * 1e3 / mb_per_s).round() as u64);
+        let base = if spread.is_empty() { base } else { (base as f64 * drawn(spread, &mut self.random)) as u64 };
+        let at_rate = |rate: Option<f64>| rate.map_or(0, |rate| (io.len.0 as f64 * 1e3 / rate).round() as u64);
+        let (transfer, shared) = (at_rate(rate), at_rate(p.shared_mb_per_s));
         let server = self.free.iter_mut().min().expect("there is at least one server");
-        let end = (*server).max(now.0) + base + transfer;
+        let begin = (*server).max(now.0).max(self.next);
+        self.next = begin + interval + shared;
+        let end = begin + shared + base + transfer;
         *server = end;
         self.meter.busy(now.0, end);
         Accepted::At(Nanos(end))

@@ -36,6 +36,8 @@ pub mod fit;
 pub mod fixed;
 pub mod flash;
 mod io;
+mod kind;
+pub mod measure;
 mod meter;
 mod nearest;
 mod profile;

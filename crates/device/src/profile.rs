@@ -412,7 +412,7 @@ impl Profile {
             },
             Model::Fixed(fixed) => {
                 let parameters = fixed::FixedParameters { capacity: used, ..fixed.clone() };
-                Device::Fixed(Box::new(Fixed::new(&parameters).map_err(fail)?))
+                Device::Fixed(Box::new(Fixed::with_seed(&parameters, seed).map_err(fail)?))
             }
         })
     }

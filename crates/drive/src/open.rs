@@ -375,7 +375,7 @@ fn same_file(one: &Path, other: &Path) -> bool {
 }
 
 /// What the device requires of offsets, lengths and memory.
-fn ability(file: &OwnedFd, is_direct: bool, is_block: bool) -> Ability {
+pub(crate) fn ability(file: &OwnedFd, is_direct: bool, is_block: bool) -> Ability {
     let (mut block, mut memory) = (1, 1);
     if is_direct {
         (block, memory) = direct_alignment(file).unwrap_or_else(|| {

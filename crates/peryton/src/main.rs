@@ -1,6 +1,7 @@
 //! The command line: plan, simulate and run a hybrid drive.
 
 mod at_risk;
+mod calibrating;
 mod cleaning;
 mod cli;
 mod comma_separated;

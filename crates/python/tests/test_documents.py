@@ -52,6 +52,8 @@ NOT_RUN = [
     ("*", r"^(python3 )?scripts/findings/\w+\.py\b", HOURS),
     ("docs/findings/against-kernel-caches.md", r"^scripts/vm\b", HOURS),
     ("docs/findings/greendm.md", r"^peryton sim .* --trace \.\./shared/", ELSEWHERE),
+    ("docs/calibrating.md", r"^peryton calibrate /(dev|mnt)/", "needs a drive, and minutes: crates/peryton/tests/calibrate.rs measures a scratch file"),
+    ("docs/calibrating.md", r"^peryton calibrate --from raw\.json", "needs what another command has kept: crates/peryton/tests/calibrate.rs"),
     ("docs/health.md", r"^peryton health /dev/", "needs root and drives"),
     ("docs/twin.md", r"^peryton ", "needs a recording of a volume that clients use: crates/peryton/tests/twin.rs"),
     ("docs/nbd.md", r"^(nbdinfo 'nbds://drive\.example|qemu-io --object tls-creds)", OTHERS),

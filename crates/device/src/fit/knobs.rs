@@ -80,7 +80,28 @@ pub(super) const DISK: &[Knob] = &[
     knob(&["buffer.write_cache"], (4.0 * KIB, 1024.0 * KIB, 65_536.0 * KIB), Unit::Memory),
 ];
 
+pub(super) const FIXED: &[Knob] = &[
+    knob(&["read"], (0.3 * US, 100.0 * US, 100.0 * MS), Unit::Time),
+    knob(&["write"], (0.3 * US, 100.0 * US, 100.0 * MS), Unit::Time),
+    knob(&["read_mb_per_s"], (10.0, 2000.0, 200_000.0), Unit::Number),
+    knob(&["write_mb_per_s"], (10.0, 2000.0, 200_000.0), Unit::Number),
+    knob(&["parallelism"], (1.0, 32.0, 256.0), Unit::Count),
+    knob(&["read_interval"], (1.0, 1.0 * US, 2.0 * MS), Unit::Time),
+    knob(&["write_interval"], (1.0, 1.0 * US, 2.0 * MS), Unit::Time),
+    knob(&["shared_mb_per_s"], (10.0, 10_000.0, 200_000.0), Unit::Number),
+];
+
 impl Knob {
+    /// The same value, known within about this factor.
+    pub fn near(self, value: f64, factor: f64) -> Knob {
+        let factor = factor.max(1.01);
+        if value.is_finite() && value > 0.0 {
+            Knob { low: value / factor, usual: value, high: value * factor, ..self }
+        } else {
+            self
+        }
+    }
+
     /// The value at a place of its range, 0 to 1, with three digits.
     fn at(&self, place: f64) -> f64 {
         let value = self.low * (self.high / self.low).powf(place.clamp(0.0, 1.0));

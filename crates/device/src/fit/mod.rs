@@ -4,21 +4,19 @@
 //! until the model takes as long for the requests as the device did. The second half is only scored: nothing of it is read
 //! before the profile is done.
 
+mod estimate;
 mod knobs;
+mod program;
+mod search;
+mod written;
 
-use std::{cell::RefCell, fmt::Write as _};
-
-use argmin::{
-    core::{CostFunction, Error, Executor, State},
-    solver::simulatedannealing::{Anneal, SATempFunc, SimulatedAnnealing},
-};
+pub use crate::kind::Kind;
 use knobs::Knob;
 use peryton_units::{Bytes, Nanos, Op};
-use rand_xoshiro::{
-    Xoshiro256PlusPlus,
-    rand_core::{RngCore, SeedableRng},
-};
+pub use program::{Knee, MeasuredFit, fit_measurement, knee};
+use search::Search;
 use serde::Serialize;
+use written::Written;
 
 use crate::{
     Profile, ProfileError,
@@ -34,53 +32,13 @@ pub const LEAST_HALF: usize = 200;
 const PARTS: usize = 8;
 /// What an error of the reads alone, and of the writes alone, costs in addition to that of all.
 const CLASSES: [(Op, f64); 2] = [(Op::Read, 0.3), (Op::Write, 0.2)];
-/// What a value costs that is e times the usual one or an e-th of it: it decides where requests do not.
-const UNUSUAL: f64 = 0.006;
-/// The share of the tries that are drawn from everywhere, before those near the best.
-const ANYWHERE: u32 = 10;
-/// The share of the tries at the end that change one value at a time.
-const POLISH: u32 = 3;
-/// Differences of cost at which annealing begins, and their fall by the last try.
-const FIRST_TEMPERATURE: f64 = 0.002;
-const LAST_TEMPERATURE: f64 = 0.01;
-/// The cost of what the model refuses.
-const REFUSED: f64 = 1e6;
-
-/// The kind of model to fit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A magnetic disk.
-    Disk,
-    /// A flash drive.
-    Flash,
-}
 
 impl Kind {
-    /// What these requests were measured on: no flash takes milliseconds for the typical read, and no disk does not.
-    pub fn of(requests: &[Measured]) -> Kind {
-        const SLOW: Nanos = Nanos(1_500_000);
-        let mut alone: Vec<Nanos> = Vec::new();
-        let mut until = Nanos::ZERO;
-        for request in requests.iter().filter(|request| request.io.op == Op::Read) {
-            // With others in flight the latency would say how many they are.
-            if request.at >= until {
-                alone.push(request.latency);
-            }
-            until = until.max(request.at + request.latency);
-        }
-        alone.sort_unstable();
-        match alone.get(alone.len() / 2) {
-            Some(&median) if median >= SLOW => Kind::Disk,
-            _ => Kind::Flash,
-        }
-    }
-
     fn template(self) -> &'static str {
         match self {
             Kind::Disk => include_str!("disk.toml"),
             Kind::Flash => include_str!("flash.toml"),
+            Kind::Fixed => include_str!("fixed.toml"),
         }
     }
 
@@ -88,6 +46,7 @@ impl Kind {
         match self {
             Kind::Disk => knobs::DISK,
             Kind::Flash => knobs::FLASH,
+            Kind::Fixed => knobs::FIXED,
         }
     }
 
@@ -95,6 +54,7 @@ impl Kind {
         match self {
             Kind::Disk => "disk",
             Kind::Flash => "flash",
+            Kind::Fixed => "fixed",
         }
     }
 }
@@ -123,12 +83,30 @@ pub struct Fit {
     pub text: String,
     /// The profile.
     pub profile: Profile,
+    /// The kind of its model.
+    pub kind: Kind,
     /// The half that was fitted.
     pub fitted: Validation,
     /// The half that was not.
     pub other: Validation,
+    /// Of a measurement: the demerits of both halves as shares of their means, without the slowest of every 200 requests.
+    pub without_slowest: Option<[f64; 2]>,
+    /// The steps of the measurement, where it has any.
+    pub steps: Vec<StepFit>,
     /// Models that were tried.
     pub tries: u32,
+}
+
+/// How the model did on one step of a measurement.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StepFit {
+    /// The step.
+    pub step: String,
+    /// Its fitted half.
+    pub fitted: Validation,
+    /// The half that was not.
+    pub other: Validation,
 }
 
 /// Fits a profile to the first half of these requests, which are in the order of their times, and scores it on the second.
@@ -149,26 +127,25 @@ pub fn fit(requests: &[Measured], options: &FitOptions, progress: &dyn Fn(u32, f
     let first = &requests[..half];
     let learnt = &first[..first.len().min(MOST_FITTED)];
     let capacity = options.capacity.unwrap_or_else(|| room(options.kind, learnt));
-    let start = Profile::parse(&blank(options, capacity), "the profile to fit")?;
-    let bench = Bench {
-        start: &start,
-        knobs: options.kind.knobs(),
-        requests: learnt,
-        in_flight: most_in_flight(learnt),
-        state: RefCell::new(Progress { tries: 0, best: f64::INFINITY }),
-        random: RefCell::new(Xoshiro256PlusPlus::seed_from_u64(options.seed)),
-        progress,
-    };
+    let start = Profile::parse(&written::blank(options.kind, capacity), "the profile to fit")?;
+    let in_flight = most_in_flight(learnt);
+    let knobs = options.kind.knobs();
     // A capacity that is too small is reported before the work.
     model(&start, learnt)?;
-    let places = bench.search(options.tries.max(1), options.seed);
-    let tries = bench.state.borrow().tries;
-    let values = knobs::overrides(options.kind.knobs(), &places);
+    let cost = |places: &[f64]| {
+        let profile = start.clone().with_model(&knobs::overrides(knobs, places)).ok()?;
+        let took = replay_timed(&mut model(&profile, learnt).ok()?, learnt, in_flight);
+        Some(cost(learnt, &took))
+    };
+    let search = Search::new(knobs, &cost, options.seed, progress);
+    let places = search.search(options.tries.max(1), options.seed);
+    let (tries, _) = search.found();
+    let values = knobs::overrides(knobs, &places);
     let text = finished(options, capacity, learnt, &values)?;
     let profile = Profile::parse(&text, &options.name)?;
     let fitted = replay_on(&format!("{}, the half that was fitted", options.name), &profile, first)?;
     let other = other_half(options, &profile, requests, half, &values)?;
-    Ok(Fit { text, profile, fitted, other, tries })
+    Ok(Fit { text, profile, kind: options.kind, fitted, other, without_slowest: None, steps: Vec::new(), tries })
 }
 
 /// The second half, replayed after the first as it was on the device.
@@ -192,22 +169,6 @@ fn other_half(
     Ok(score(&format!("{}, the half that was not fitted", options.name), &requests[half..], &took[half..]))
 }
 
-/// A capacity that holds what requests touch. Seeks depend on the capacity of a disk, so that of a disk is no larger than it has to
-/// be. Of flash, requests touch a part, whose blocks and spare are a share of a drive as they are sold.
-fn room(kind: Kind, requests: &[Measured]) -> Bytes {
-    let least = match kind {
-        Kind::Disk => Bytes::gib(1),
-        Kind::Flash => Bytes::gib(256),
-    };
-    Bytes(footprint(requests).0.next_power_of_two()).max(least)
-}
-
-/// The profile before it is fitted.
-fn blank(options: &FitOptions, capacity: Bytes) -> String {
-    let text = options.kind.template().replacen("class =", &format!("capacity = \"{}B\"\nclass =", capacity.0), 1);
-    text.replace("capacity = \"1GiB\"", &format!("capacity = \"{}B\"", capacity.0))
-}
-
 /// The profile with the fitted values, and where each value comes from.
 fn finished(
     options: &FitOptions,
@@ -215,176 +176,44 @@ fn finished(
     learnt: &[Measured],
     values: &toml::Table,
 ) -> Result<String, ProfileError> {
-    let bad = |what: String| ProfileError::Parse { place: options.name.clone(), what };
-    let mut table: toml::Table = blank(options, capacity).parse().map_err(|error| bad(format!("{error}")))?;
-    let model = options.kind.table();
-    if let Some(toml::Value::Table(model)) = table.get_mut(model) {
-        replace(model, values);
-    }
-    let text = |text: String| toml::Value::String(text);
-    table.insert("name".into(), text(options.name.clone()));
-    table.insert("description".into(), text(format!("fitted by peryton calibrate to {}", one_line(&options.source))));
-    let source =
-        format!("{}: {} requests, of which the first half was fitted", one_line(&options.source), learnt.len());
-    table.insert("sources".into(), toml::Value::Array(vec![text(source)]));
-    let mut out = String::new();
-    // Plain values come before tables in TOML.
-    let (tables, plain): (Vec<_>, Vec<_>) = table.into_iter().partition(|(_, value)| value.is_table());
-    let ordered = toml::Table::from_iter(plain.into_iter().chain(tables));
-    out += &toml::to_string(&ordered).map_err(|error| bad(error.to_string()))?;
-    let mut fitted: Vec<String> = Vec::new();
-    let mut rest: Vec<String> = Vec::new();
-    let profile = Profile::parse(&out, &options.name)?;
+    let source = written::one_line(&options.source);
     let keys: Vec<&str> = options.kind.knobs().iter().flat_map(|knob| knob.keys).copied().collect();
-    for (path, _) in profile.provenance.values().filter(|(path, _)| path.starts_with(model)) {
-        let inner = &path[model.len() + 1..];
-        let is = |key: &&str| inner == *key || inner.strip_prefix(*key).is_some_and(|rest| rest.starts_with('.'));
-        if keys.iter().any(is) { fitted.push(path.to_owned()) } else { rest.push(path.to_owned()) }
+    Written {
+        name: &options.name,
+        kind: options.kind,
+        capacity,
+        source: format!("{source}: {} requests, of which the first half was fitted", learnt.len()),
+        description: format!("fitted by peryton calibrate to {source}"),
+        values,
+        fitted: &keys,
+        fitted_to: "the latencies of the first half of the requests in [1]",
+        capacity_is: match options.capacity {
+            Some(_) => "given: with the command",
+            None => {
+                "estimated: a power of two that holds every address of the fitted half (256 GiB for flash, if that is more)"
+            }
+        },
+        measured: None,
     }
-    let _ = writeln!(out, "\n[provenance]");
-    let _ = writeln!(
-        out,
-        "{} = \"fitted: to the latencies of the first half of the requests in [1]\"",
-        toml::Value::String(fitted.join(", "))
-    );
-    let _ = writeln!(
-        out,
-        "{} = \"estimated: usual for such a device; latencies say nothing about it\"",
-        toml::Value::String(rest.join(", "))
-    );
-    let why = match options.capacity {
-        Some(_) => "given: with the command",
-        None => {
-            "estimated: a power of two that holds every address of the fitted half (256 GiB for flash, if that is more)"
-        }
+    .text()
+}
+
+/// A capacity that holds what requests touch. Seeks depend on the capacity of a disk, so that of a disk is no larger than it has to
+/// be. Of flash, requests touch a part, whose blocks and spare are a share of a drive as they are sold.
+fn room(kind: Kind, requests: &[Measured]) -> Bytes {
+    let least = match kind {
+        Kind::Disk | Kind::Fixed => Bytes::gib(1),
+        Kind::Flash => Bytes::gib(256),
     };
-    let _ = writeln!(out, "\"capacity\" = \"{why}\"");
-    Ok(out)
+    Bytes(footprint(requests).0.next_power_of_two()).max(least)
 }
 
-fn one_line(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(200).collect()
-}
-
-fn replace(table: &mut toml::Table, values: &toml::Table) {
-    for (key, value) in values {
-        match (table.get_mut(key), value) {
-            (Some(toml::Value::Table(old)), toml::Value::Table(new)) if !new.contains_key("after_read") => {
-                replace(old, new)
-            }
-            _ => {
-                table.insert(key.clone(), value.clone());
-            }
-        }
-    }
-}
-
-struct Progress {
-    tries: u32,
-    best: f64,
-}
-
-/// Tries values on the fitted half.
-struct Bench<'a> {
-    start: &'a Profile,
-    knobs: &'a [Knob],
-    requests: &'a [Measured],
-    in_flight: usize,
-    state: RefCell<Progress>,
-    random: RefCell<Xoshiro256PlusPlus>,
-    progress: &'a dyn Fn(u32, f64),
-}
-
-impl Bench<'_> {
-    /// A number from 0 to below 1.
-    fn draw(&self) -> f64 {
-        (self.random.borrow_mut().next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn search(&self, tries: u32, seed: u64) -> Vec<f64> {
-        let usual: Vec<f64> = self.knobs.iter().map(Knob::usual_place).collect();
-        let mut best = (self.try_places(&usual), usual);
-        let anywhere = tries / ANYWHERE;
-        for _ in 0..anywhere {
-            let places: Vec<f64> = self.knobs.iter().map(|_| self.draw()).collect();
-            let cost = self.try_places(&places);
-            if cost < best.0 {
-                best = (cost, places);
-            }
-        }
-        let steps = u64::from((tries - anywhere - tries / POLISH).max(1));
-        let cooling = LAST_TEMPERATURE.powf(1.0 / steps.max(1) as f64);
-        let solver = SimulatedAnnealing::new_with_rng(FIRST_TEMPERATURE, Xoshiro256PlusPlus::seed_from_u64(seed ^ 1))
-            .expect("the temperature is above zero")
-            .with_temp_func(SATempFunc::Exponential(cooling));
-        let run = Executor::new(Annealed(self), solver)
-            .configure(|state| state.param(best.1.clone()).cost(best.0).max_iters(steps))
-            .run()
-            .expect("neither cost nor step fails");
-        let state = run.state();
-        if let Some(places) = state.get_best_param().filter(|_| state.get_best_cost() < best.0) {
-            best = (state.get_best_cost(), places.clone());
-        }
-        self.polish(best, tries / POLISH)
-    }
-
-    /// Changes one value at a time, in steps that become smaller when none of them helps.
-    fn polish(&self, mut best: (f64, Vec<f64>), mut left: u32) -> Vec<f64> {
-        const LEAST_STEP: f64 = 0.01;
-        let mut step = 0.5;
-        while step > LEAST_STEP {
-            let before = best.0;
-            for (index, knob) in self.knobs.iter().enumerate() {
-                for way in [step, -step] {
-                    if left == 0 {
-                        return best.1;
-                    }
-                    left -= 1;
-                    let mut places = best.1.clone();
-                    places[index] = (places[index] + way / knob.width().max(1.0)).clamp(0.0, 1.0);
-                    let cost = self.try_places(&places);
-                    if cost < best.0 {
-                        best = (cost, places);
-                    }
-                }
-            }
-            if best.0 >= before {
-                step /= 2.0;
-            }
-        }
-        best.1
-    }
-
-    fn try_places(&self, places: &[f64]) -> f64 {
-        let cost = self.cost(places).unwrap_or(REFUSED);
-        let mut state = self.state.borrow_mut();
-        state.tries += 1;
-        state.best = state.best.min(cost);
-        (self.progress)(state.tries, state.best);
-        cost
-    }
-
-    /// How far the model is from the device, on the whole and in each part, as a share of the mean.
-    fn cost(&self, places: &[f64]) -> Option<f64> {
-        let profile = self.start.clone().with_model(&knobs::overrides(self.knobs, places)).ok()?;
-        let mut device = model(&profile, self.requests).ok()?;
-        let took = replay_timed(&mut device, self.requests, self.in_flight);
-        let part = (self.requests.len() / PARTS).max(1);
-        let parts: f64 = self
-            .requests
-            .chunks(part)
-            .zip(took.chunks(part))
-            .take(PARTS)
-            .map(|(asked, took)| distance(asked, took))
-            .sum();
-        let unusual: f64 = self
-            .knobs
-            .iter()
-            .zip(places)
-            .map(|(knob, place)| ((place - knob.usual_place()) * knob.width()).powi(2))
-            .sum();
-        Some(0.5 * distance(self.requests, &took) + 0.5 * parts / PARTS as f64 + UNUSUAL * unusual)
-    }
+/// How far the model is from the device, on the whole and in each part, as a share of the mean.
+fn cost(requests: &[Measured], took: &[Nanos]) -> f64 {
+    let part = (requests.len() / PARTS).max(1);
+    let parts: f64 =
+        requests.chunks(part).zip(took.chunks(part)).take(PARTS).map(|(asked, took)| distance(asked, took)).sum();
+    0.5 * distance(requests, took) + 0.5 * parts / PARTS as f64
 }
 
 /// The demerit as a share of the mean, and in addition those of the reads and of the writes.
@@ -401,37 +230,4 @@ fn distance(requests: &[Measured], took: &[Nanos]) -> f64 {
         }
     }
     distance
-}
-
-struct Annealed<'a, 'b>(&'a Bench<'b>);
-
-impl CostFunction for Annealed<'_, '_> {
-    type Param = Vec<f64>;
-    type Output = f64;
-
-    fn cost(&self, places: &Vec<f64>) -> Result<f64, Error> {
-        Ok(self.0.try_places(places))
-    }
-}
-
-impl Anneal for Annealed<'_, '_> {
-    type Param = Vec<f64>;
-    type Output = Vec<f64>;
-    type Float = f64;
-
-    /// Moves about a third of the values, the less the colder it is.
-    fn anneal(&self, places: &Vec<f64>, temperature: f64) -> Result<Vec<f64>, Error> {
-        let warmth = (temperature / FIRST_TEMPERATURE).clamp(0.0, 1.0).powf(0.4);
-        let mut next: Vec<f64> = places.clone();
-        let (mut moved, sure) = (false, (self.0.draw() * next.len() as f64) as usize);
-        for (index, (place, knob)) in next.iter_mut().zip(self.0.knobs).enumerate() {
-            if self.0.draw() < 0.3 || (index == sure && !moved) {
-                let step = (self.0.draw() + self.0.draw() - 1.0) * (0.05 + 0.95 * warmth);
-                // Steps are ratios: a range of three decades is moved through in steps as large as one of a decade.
-                *place = (*place + step / knob.width().max(1.0)).clamp(0.0, 1.0);
-                moved = true;
-            }
-        }
-        Ok(next)
-    }
 }

@@ -4,6 +4,7 @@
 //! hardware and the think time after it), and beside it `X.model` (geometry), `X.seek` (seek curve) and `X.diskspecs`
 //! (controller and buffer). The measured times and the hit-or-miss column are never an input of the model.
 
+mod closed;
 mod drive;
 mod parameter_file;
 mod plot;
@@ -19,6 +20,7 @@ use peryton_units::{Bytes, Nanos, Op};
 use serde::Serialize;
 use thiserror::Error;
 
+pub use closed::replay_closed;
 pub(crate) use timed::model;
 pub use timed::{Measured, footprint, most_in_flight, replay_on, replay_timed, score};
 

@@ -14,6 +14,22 @@ use std::{
 
 pub use beneath::{Beneath, PhysicalDrive, Protocol};
 pub use mirrored::Mirrored;
+use peryton_units::Bytes;
+
+/// What Linux says of the device at a path, or of the device beneath the file at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceAbout {
+    /// Its name, such as `sda1`; none where there is no block device, as beneath tmpfs.
+    pub name: Option<String>,
+    /// What its maker calls it.
+    pub model: Option<String>,
+    /// Its size.
+    pub size: Option<Bytes>,
+    /// Whether seeks are slow on it.
+    pub rotational: Option<bool>,
+    /// Whether the path is a block device.
+    pub is_block_device: bool,
+}
 
 /// The files in which Linux describes its block devices.
 #[derive(Clone, Debug)]
@@ -66,6 +82,20 @@ impl Linux {
         node.is_some_and(|node| {
             // A partition has no queue of its own.
             node.read("queue/rotational").or_else(|| node.read("../queue/rotational")).as_deref() == Some("1")
+        })
+    }
+
+    /// What is said of the block device with this number: of the device itself, and the model of the disk that it is part of.
+    pub(crate) fn described(&self, number: u64) -> Option<DeviceAbout> {
+        let node = self.node(Number::of(number))?;
+        let disk = node.disk().unwrap_or_else(|| node.clone());
+        let sectors = node.read("size").and_then(|text| text.parse::<u64>().ok());
+        Some(DeviceAbout {
+            model: disk.read("device/model").filter(|model| !model.is_empty()),
+            size: sectors.and_then(|sectors| sectors.checked_mul(512)).map(Bytes),
+            rotational: disk.read("queue/rotational").map(|text| text == "1"),
+            name: Some(node.name),
+            is_block_device: true,
         })
     }
 
@@ -180,6 +210,17 @@ mod tests {
             let path = self.linux.proc.join(file);
             fs::write(&path, fs::read_to_string(&path).unwrap() + line + "\n").unwrap();
         }
+    }
+
+    #[test]
+    fn a_partition_is_described_by_its_own_size_and_the_model_of_its_disk() {
+        let made = Made::new();
+        let about = [("queue/rotational", "1"), ("device/model", "EXAMPLE 9000  "), ("size", "4096")];
+        made.device("sda", "8:0", &about).device("sda/sda1", "8:1", &[("size", "1024")]);
+        let found = made.linux.described(rustix::fs::makedev(8, 1)).unwrap();
+        assert_eq!((found.name.as_deref(), found.model.as_deref()), (Some("sda1"), Some("EXAMPLE 9000")));
+        assert_eq!((found.size, found.rotational), (Some(Bytes::kib(512)), Some(true)));
+        assert_eq!(made.linux.described(rustix::fs::makedev(8, 9)), None);
     }
 
     #[test]

@@ -1,7 +1,11 @@
 //! The page of `peryton calibrate`: both halves of the measurement beside the model that was fitted to one of them.
 
 use maud::html;
-use peryton_device::validate::Validation;
+use peryton_device::{
+    fit::{Fit, StepFit},
+    measure::{Course, Order},
+    validate::Validation,
+};
 
 use super::{
     figure::{Figures, Line, Scale},
@@ -14,10 +18,17 @@ use crate::table;
 pub const TRUSTED: f64 = 0.15;
 
 /// The two halves as a page.
-pub fn calibration(name: &str, fitted: &Validation, other: &Validation, repeat: &str) -> String {
+pub fn calibration(name: &str, fit: &Fit, courses: &[Course], repeat: &str) -> String {
+    let (fitted, other) = (&fit.fitted, &fit.other);
     let mut figures = Figures::default();
     let halves = [("the half that was fitted", fitted), ("the half that was not", other)];
-    let charts: Vec<_> = halves.iter().map(|(title, half)| chart(&mut figures, title, half)).collect();
+    let mut charts: Vec<_> = halves.iter().map(|(title, half)| chart(&mut figures, title, half)).collect();
+    if !fit.steps.is_empty() {
+        charts.push(of_steps(&mut figures, &fit.steps));
+    }
+    if !courses.is_empty() {
+        charts.push(sustained(&mut figures, courses));
+    }
     let share = other.demerit_share * 100.0;
     let verdict = [
         sentence(&format!(
@@ -43,18 +54,67 @@ pub fn calibration(name: &str, fitted: &Validation, other: &Validation, repeat: 
         div class="charts" { @for chart in &charts { (chart) } }
         h2 { "Figures" }
         (rows("half", &halves))
+        @if !fit.steps.is_empty() {
+            h2 { "Steps" }
+            p class="about" { "Means are those of the half that was not fitted." }
+            (step_rows(&fit.steps))
+        }
     };
     page(&Head { title: &format!("Calibration of {name}"), verdict, warnings }, repeat, &figures, &body)
 }
 
-pub(super) fn chart(figures: &mut Figures, title: &str, half: &Validation) -> maud::Markup {
+fn curves(half: &Validation) -> Vec<Line> {
     let line = |name: &str, colour: usize, cdf: &[f64]| {
         let points = cdf.iter().enumerate().map(|(i, &ms)| (ms, (i as f64 + 0.5) / cdf.len() as f64 * 100.0));
         Line::new(name, colour, points)
     };
-    let lines = vec![line("measured", 0, &half.measured_cdf), line("model", 1, &half.modelled_cdf)];
-    let axes = (Scale::new("latency", "ms").log(), Scale::new("", "%").up_to(100.0));
-    figures.lines((title, "%"), axes, vec![("all".to_owned(), lines)], &[])
+    vec![line("measured", 0, &half.measured_cdf), line("model", 1, &half.modelled_cdf)]
+}
+
+fn axes() -> (Scale, Scale) {
+    (Scale::new("latency", "ms").log(), Scale::new("", "%").up_to(100.0))
+}
+
+pub(super) fn chart(figures: &mut Figures, title: &str, half: &Validation) -> maud::Markup {
+    figures.lines((title, "%"), axes(), vec![("all".to_owned(), curves(half))], &[])
+}
+
+/// The half that was not fitted, step by step.
+fn of_steps(figures: &mut Figures, steps: &[StepFit]) -> maud::Markup {
+    let views = steps.iter().map(|step| (step.step.clone(), curves(&step.other))).collect();
+    figures.lines(("a step, the half that was not fitted", "%"), axes(), views, &[])
+}
+
+/// How fast writes were as they went on.
+fn sustained(figures: &mut Figures, courses: &[Course]) -> maud::Markup {
+    let view = |course: &Course| {
+        let mut written = 0;
+        let points: Vec<_> = course
+            .intervals
+            .iter()
+            .map(|interval| {
+                written += interval.written;
+                (written as f64 / (1u64 << 30) as f64, interval.written as f64 * 1e3 / interval.took.max(1) as f64)
+            })
+            .collect();
+        let name = if course.what.order == Order::Sequential { "sequential" } else { "random" };
+        (format!("{name}, {}", course.what.size), vec![Line::new("MB/s", 0, points)])
+    };
+    let axes = (Scale::new("written", "GiB"), Scale::new("", "MB/s"));
+    figures.lines(("sustained writes", "MB/s"), axes, courses.iter().map(view).collect(), &[])
+}
+
+fn step_rows(steps: &[StepFit]) -> maud::Markup {
+    let names: Vec<String> = steps.iter().map(|step| step.step.clone()).collect();
+    let column = |value: fn(&StepFit) -> f64| steps.iter().map(|step| Some(value(step))).collect::<Vec<_>>();
+    sorted::table(&[
+        Column::words("step", &names),
+        Column::figures("requests", &column(|step| step.other.requests as f64)),
+        Column::figures("measured, ms", &column(|step| step.other.mean_ms)),
+        Column::figures("model, ms", &column(|step| step.other.model_mean_ms)),
+        Column::figures("demerit where fitted, %", &column(|step| step.fitted.demerit_share * 100.0)),
+        Column::figures("demerit where not, %", &column(|step| step.other.demerit_share * 100.0)),
+    ])
 }
 
 pub(super) fn rows(of: &str, halves: &[(&str, &Validation)]) -> maud::Markup {
