@@ -3,11 +3,11 @@
 
 use peryton_engine::{Request as HostRequest, RequestError, RequestId};
 use peryton_recording::Flags;
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 use serde_json::Value;
 
 use super::{
-    Announce, BlockDevice, Server, block_device_control,
+    Announce, BlockDevice, Server, asking, block_device_control,
     block_device_state::{Job, Phase, Removal},
     stop::OUTAGE_PATIENCE,
 };
@@ -44,9 +44,9 @@ impl Server {
         let slots = Slots::new(queues.count(), limits);
         // All slots wait for requests before anything else is done.
         for slot in 0..slots.count() {
-            self.kernel.block_device(slot, queues.fd(), FETCH_REQ, queues.command(slot, 0));
+            self.front.kernel.block_device(slot, queues.fd(), FETCH_REQ, queues.command(slot, 0));
         }
-        self.kernel.submit();
+        self.front.kernel.submit();
         let (jobs, thread) = block_device_control::spawn(attached.control, self.handle.clone())
             .map_err(UblkError::system("a thread for the block device"))?;
         let start = Job::Start { device: info.id, recovered, name: name.clone(), announce };
@@ -64,7 +64,6 @@ impl Server {
             stays: false,
             error: None,
             memory: locked_memory(),
-            asked: Nanos::ZERO,
             name,
             jobs,
             thread,
@@ -165,7 +164,7 @@ impl Server {
         let queues = &device.queues;
         match device.slots.arrived(now, slot, result, || queues.descriptor(slot)) {
             Arrived::Submit(request) => {
-                device.asked = now;
+                self.front.asking.asked(asking::BLOCK_DEVICE, now);
                 self.submit_from_block_device(slot, &request);
             }
             Arrived::Refuse(result) => {
@@ -228,7 +227,7 @@ impl Server {
     fn answer_block_device(&mut self, slot: u32, result: i32) {
         let device = self.block_device.as_ref().expect("it has slots");
         let command = device.queues.command(slot, result);
-        self.kernel.block_device(slot, device.queues.fd(), COMMIT_AND_FETCH_REQ, command);
+        self.front.kernel.block_device(slot, device.queues.fd(), COMMIT_AND_FETCH_REQ, command);
     }
 
     /// The state of the block device, for the status; null without one.
