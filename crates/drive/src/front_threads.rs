@@ -27,7 +27,9 @@ impl FromStr for FrontThreads {
             return Ok(FrontThreads::Auto);
         }
         let count = text.parse().ok().filter(|count| *count <= MOST_FRONTS);
-        count.map(FrontThreads::Count).ok_or_else(|| format!("'{text}': give auto, or a number from 0 to {MOST_FRONTS}"))
+        count
+            .map(FrontThreads::Count)
+            .ok_or_else(|| format!("'{text}': give auto, or a number from 0 to {MOST_FRONTS}"))
     }
 }
 

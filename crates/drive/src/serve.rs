@@ -14,9 +14,9 @@ use crate::{
     block::Linux,
     control::{Control, Listening},
     cpu_latency::CpuLatency,
-    front_threads::FrontThreads,
     disks::Disks,
     events::{Events, What},
+    front_threads::FrontThreads,
     health::Table as DriveTable,
     http::{Address, Http, Listening as HttpListening, Refused},
     kernel::{Kernel, Waker},
@@ -387,8 +387,8 @@ impl Service {
         let mut volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         volume.keep_in(self.memory);
         let waker = self.handle.waker();
-        let kernel =
-            Kernel::new(files, waker.clone(), DEPTH, self.settings.io_uring).map_err(system("threads for the devices"))?;
+        let kernel = Kernel::new(files, waker.clone(), DEPTH, self.settings.io_uring)
+            .map_err(system("threads for the devices"))?;
         if matches!(kernel, Kernel::Threads(_)) {
             if prepared.is_some() {
                 return Err(UblkError::NoRing.into());

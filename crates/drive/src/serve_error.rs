@@ -89,7 +89,9 @@ pub enum ServeError {
     #[error(transparent)]
     Memory(#[from] RetuneError),
     /// The pool is too small.
-    #[error("a pool of {pool} is too small for {threads} threads that serve clients: give at least {least}, or fewer threads")]
+    #[error(
+        "a pool of {pool} is too small for {threads} threads that serve clients: give at least {least}, or fewer threads"
+    )]
     PoolOfThreads {
         /// The pool.
         pool: Bytes,

@@ -17,6 +17,7 @@ use super::{
     front::{Answer, Ask, Front, FrontParts},
     front_thread::{FrontThread, Order, Shared},
     host,
+    queue_threads::QueueThreads,
     sleep::Sleep,
 };
 use crate::{
@@ -76,6 +77,11 @@ impl Fronts {
         Fronts { remotes: Vec::new(), own: Sleep::new(own), bits, first: 0 }
     }
 
+    /// The volume's thread, for others that wake it.
+    pub(super) fn own(&self) -> &Sleep {
+        &self.own
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.remotes.is_empty()
     }
@@ -95,16 +101,16 @@ impl Fronts {
 
     /// How long the volume's thread may wait; from now on it is woken by a thread that asks for something.
     #[inline]
-    pub(super) fn before(&self, wait: Wait) -> Wait {
-        if self.remotes.is_empty() { wait } else { self.own.before(wait, || self.have_asks()) }
+    pub(super) fn before(&self, wait: Wait, queues: &QueueThreads) -> Wait {
+        if self.remotes.is_empty() && queues.is_empty() {
+            return wait;
+        }
+        self.own.before(wait, || self.have_asks() || queues.have_events())
     }
 
     /// The volume's thread has waited; returns whether a thread asks for something.
     #[inline]
     pub(super) fn after(&self) -> bool {
-        if self.remotes.is_empty() {
-            return false;
-        }
         self.own.after();
         self.have_asks()
     }
@@ -258,7 +264,8 @@ impl Server {
             Ask::Record { at, answered } => {
                 let Some(recorder) = &mut self.recorder else { return };
                 let at = at.saturating_sub(answered.took);
-                if let Some((op, offset, len)) = super::recording::row_of(answered.asked, answered.offset, answered.len) {
+                if let Some((op, offset, len)) = super::recording::row_of(answered.asked, answered.offset, answered.len)
+                {
                     let row = Row { at, op, flags: answered.flags, offset, len, latency: answered.took };
                     recorder.request(self.now, &row);
                 }

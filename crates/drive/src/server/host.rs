@@ -55,8 +55,7 @@ impl Front {
             index != but as usize
                 && client.as_ref().is_some_and(|other| self.now.saturating_sub(other.asked) < share::ASKS)
         };
-        self.clients.iter().enumerate().any(asks)
-            || self.asking.others(self.place, self.now)
+        self.clients.iter().enumerate().any(asks) || self.asking.others(self.place, self.now)
     }
 
     /// Accepts a request; returns `false` if it must wait for a buffer.

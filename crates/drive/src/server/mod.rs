@@ -23,6 +23,7 @@ mod measure;
 mod notes;
 mod outage_state;
 mod outages;
+mod queue_threads;
 mod recording;
 mod reopening;
 mod reopening_state;
@@ -48,15 +49,16 @@ use peryton_units::Nanos;
 
 pub(crate) use self::about::About;
 pub(crate) use self::block_device_state::{Announce, BlockDevice};
+pub(crate) use self::fronts::{MOST_FRONTS, RING, Threading};
 pub use self::handle::Handle;
 pub(crate) use self::reopening_state::Reopening;
-pub(crate) use self::fronts::{MOST_FRONTS, RING, Threading};
 use self::{
     asking::Asking,
     awake::Awake,
     front::{Answered, Front, FrontParts},
     fronts::Fronts,
     handshakes::Handshakes,
+    queue_threads::QueueThreads,
     say::Limits,
     spin::Spin,
     watchdog::Watchdog,
@@ -100,7 +102,11 @@ pub(crate) struct Server {
     pub(crate) volume: Volume<Disks>,
     /// The threads that serve the others.
     fronts: Fronts,
-    /// Why one of them cannot go on.
+    /// The threads that have the block device's queues.
+    queues: QueueThreads,
+    /// The most threads beside this one for clients, and for the block device.
+    threads: usize,
+    /// Why a thread cannot go on.
     failed: Option<io::Error>,
     pub(crate) latencies: Latencies,
     heat: Heat,
@@ -186,6 +192,8 @@ impl Server {
             front,
             volume: parts.volume,
             fronts: Fronts::new(parts.waker, threads),
+            queues: QueueThreads::default(),
+            threads,
             failed: None,
             latencies: Latencies::default(),
             heat: Heat::new(size),
@@ -220,7 +228,8 @@ impl Server {
 
     /// Registers the memory that is used most with the kernel; only a bounded part, because it is pinned.
     pub(crate) fn register(&mut self) {
-        let pools = std::iter::once(self.front.pool.arena()).filter(|_| self.fronts.is_empty()).chain(self.fronts.arenas());
+        let pools =
+            std::iter::once(self.front.pool.arena()).filter(|_| self.fronts.is_empty()).chain(self.fronts.arenas());
         let mut memory: Vec<_> = pools.map(|arena| (arena.at(0), arena.len())).collect();
         memory.extend(self.block_device_memory);
         memory.extend(self.volume.backend.arenas().iter().map(|arena| (arena.at(0), arena.len())));
@@ -235,9 +244,10 @@ impl Server {
         let mut events = Vec::new();
         loop {
             let wait = self.wait();
-            let wait = self.fronts.before(wait);
+            let wait = self.fronts.before(wait, &self.queues);
             self.front.kernel.turn(wait, &mut events)?;
             let asked = self.fronts.after();
+            self.queues.take(&mut events);
             self.now = self.clock();
             self.front.set_now(self.now);
             self.volume.backend.set_now(self.now);
@@ -256,6 +266,7 @@ impl Server {
             }
             if self.is_finished() {
                 self.fronts.end();
+                self.queues.end();
                 return Ok(());
             }
         }
@@ -279,7 +290,8 @@ impl Server {
         let reopening = self.reopening.deadline(self.now);
         let (awake, watchdog) = (self.awake.deadline(), self.watchdog.deadline());
         let recorder = self.recorder.as_ref().and_then(Recorder::deadline);
-        let deadlines = [engine, devices, self.front.next_look(), awake, self.front.next_accept(), reopening, watchdog, recorder];
+        let deadlines =
+            [engine, devices, self.front.next_look(), awake, self.front.next_accept(), reopening, watchdog, recorder];
         match deadlines.into_iter().flatten().min() {
             None => Wait::Forever,
             Some(due) => Wait::For(Duration::from_nanos(due.saturating_sub(self.now).0)),
@@ -377,6 +389,7 @@ impl Server {
             self.record(asked, took, offset, len, flags);
         }
         self.front.answered = answered;
+        self.queues.wake();
         self.fronts.wake();
         self.front.send();
         self.front.ended.clear();

@@ -7,7 +7,8 @@ use std::{
 };
 
 use peryton_drive::{
-    Address, CpuLatency, FrontThreads, Endpoint, Http, LineLog, Notifier, Service, Settings, Summary, TlsFiles, Token, UblkSettings,
+    Address, CpuLatency, Endpoint, FrontThreads, Http, LineLog, Notifier, Service, Settings, Summary, TlsFiles, Token,
+    UblkSettings,
 };
 use peryton_engine::Opened;
 use peryton_trace::TraceError;
