@@ -316,6 +316,7 @@ fn settings(args: &Args, notifier: Notifier) -> Result<Settings, Failure> {
         spin: Duration::from_nanos(args.spin.0),
         cpu_latency: args.cpu_latency,
         front_threads: args.front_threads,
+        front_ring: Settings::default().front_ring,
         tls,
         health: args.health.0,
         without: args.without.clone(),
