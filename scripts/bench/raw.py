@@ -4,9 +4,11 @@
 usage: scripts/bench/raw.py [--peryton BINARY[,ARGUMENT...]]... [--seconds N] [--rounds N] [--directory DIR] [--json OUT]
                             [--cores N] [--connections N] [--only NAME]
 
-Each has a file of its own, preallocated and written once, which is opened with O_DIRECT: fio by io_uring, Peryton as the one device of a
-volume (`mode = "single"`), qemu-nbd with --cache=none --aio=io_uring. Several --peryton compare builds or arguments. --cores 1
-keeps everything on one processor, the client too. --connections: clients at once, each with the depth. A directory in /dev/shm measures a RAM disk.
+All of them read the same part of one file, preallocated and written once, one after the other and with O_DIRECT: fio by io_uring, Peryton
+with the file as the one device of a volume (`mode = "single"`), qemu-nbd with --cache=none --aio=io_uring. Fio and qemu-nbd write to
+another such file, because Peryton would notice that its own was written to. Several --peryton compare
+builds or arguments. --cores 1 keeps everything on one processor, the client too. --connections: clients at once, each with the depth.
+A directory in /dev/shm measures a RAM disk.
 Figures are medians over the rounds, with the least and the most in brackets. Needs fio and qemu-nbd (Debian: fio, qemu-utils).
 """
 
@@ -21,6 +23,8 @@ import tempfile
 from nbd import MIB, Server
 
 SIZE = 1024 * MIB
+# What lies before it in the file is the volume's.
+START = 64 * MIB
 
 DESIGN = """
 [devices.disk]
@@ -45,8 +49,10 @@ LINES = [
 class Raw:
     """The file itself. What a request costs is the client's processor time alone."""
 
+    name = "file"
+
     def __init__(self, path):
-        self.name, self.engine = "file", ["--ioengine=io_uring", "--direct=1", f"--filename={path}"]
+        self.engine = ["--ioengine=io_uring", "--direct=1", f"--filename={path}"]
 
     def cpu_s(self):
         return 0.0
@@ -58,10 +64,10 @@ class Raw:
 def fio(server, rw, bs, depth, seconds, connections=1):
     engine = getattr(server, "engine", None) or ["--ioengine=nbd", f"--uri=nbd+unix:///?socket={server.socket}"]
     before = server.cpu_s()
-    command = ["fio", "--name=t", *engine, f"--rw={rw}", f"--bs={bs}", f"--iodepth={depth}", f"--size={SIZE}",
+    command = ["fio", "--name=t", *engine, f"--rw={rw}", f"--bs={bs}", f"--iodepth={depth}", f"--size={SIZE}", f"--offset={START}",
                f"--numjobs={connections}", "--group_reporting", "--output-format=json"]
     if connections > 1 and "rand" not in rw:
-        command += [f"--offset_increment={SIZE // connections}"]
+        command += [f"--offset_increment={SIZE // connections}", f"--size={SIZE // connections}"]
     command += ["--time_based", f"--runtime={seconds}", "--ramp_time=0.3"] if seconds else []
     out = subprocess.run(command, capture_output=True, text=True)
     if out.returncode != 0:
@@ -77,44 +83,55 @@ def fio(server, rw, bs, depth, seconds, connections=1):
     return {"iops": side["iops"], "server_us": (server.cpu_s() - before) * per, "client_us": client * per}
 
 
-def start(index, what, directory):
-    """A server of Peryton, with a file of its own."""
-    program, *arguments = what.split(",")
-    file, socket = os.path.join(directory, f"p{index}.img"), os.path.join(directory, f"p{index}.sock")
-    design = os.path.join(directory, f"p{index}.toml")
-    mib = SIZE // MIB + 64
+def servers(args, directory):
+    """For each name, how to start it."""
+    file, other, design, socket = (os.path.join(directory, name) for name in ("disk.img", "other.img", "disk.toml", "sock"))
+    mib = (SIZE + 2 * START) // MIB
     open(design, "w").write(DESIGN.format(mib=mib, file=file))
-    subprocess.run(["fallocate", "-l", f"{mib}MiB", file], check=True)
-    subprocess.run([program, "format", design, "--force"], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    name = " ".join([os.path.basename(program), *arguments])
-    return Server(name, [program, "serve", design, "--nbd", socket, *arguments], socket, directory)
+    for path in (file, other):
+        subprocess.run(["fallocate", "-l", f"{mib}MiB", path], check=True)
+
+    def peryton(what):
+        program, *arguments = what.split(",")
+        name = " ".join([os.path.basename(program), *arguments])
+
+        return name, lambda rw: Server(name, [program, "serve", design, "--nbd", socket, *arguments], socket, directory)
+
+    def qemu(rw):
+        path = file if "read" in rw else other
+        return Server("qemu-nbd", ["qemu-nbd", "-f", "raw", "--cache=none", "--aio=io_uring", "-k", socket, "-t", "-e", "16", path],
+                      socket, directory)
+
+    subprocess.run([args.peryton[0].split(",")[0], "format", design], check=True, capture_output=True)
+    all_of_them = [("file", lambda rw: Raw(file if "read" in rw else other)), *map(peryton, args.peryton)]
+    return all_of_them + ([] if args.without_qemu else [("qemu-nbd", qemu)])
+
+
+def written(server, rw):
+    """Every byte of a file is written once, so that it is allocated and reads find it on the disk."""
+    running = server(rw)
+    fio(running, "write", "1m", 4, None)
+    running.stop()
 
 
 def measure(args, directory):
-    raw, theirs = os.path.join(directory, "raw.img"), os.path.join(directory, "q.img")
-    for path in (raw, theirs):
-        subprocess.run(["fallocate", "-l", str(SIZE), path], check=True)
-    socket = os.path.join(directory, "q.sock")
-    servers = [Raw(raw)]
-    try:
-        servers += [start(index, what, directory) for index, what in enumerate(args.peryton)]
-        command = ["qemu-nbd", "-f", "raw", "--cache=none", "--aio=io_uring", "-k", socket, "-t", "-e", "16", theirs]
-        servers.append(Server("qemu-nbd", command, socket, directory))
-        for server in servers:
-            fio(server, "write", "1m", 4, None)
-        results = {}
-        for name, rw, bs, depth in LINES:
-            if args.only and args.only not in name:
-                continue
-            runs = {server.name: [] for server in servers}
-            for _ in range(args.rounds):
-                for server in servers:
-                    runs[server.name].append(fio(server, rw, bs, depth, args.seconds, args.connections))
-            results[name] = runs
-        return results
-    finally:
-        for server in servers:
-            server.stop()
+    starts = servers(args, directory)
+    written(starts[0][1], "write")
+    written(starts[1][1], "write")
+    results = {}
+    for name, rw, bs, depth in LINES:
+        if args.only and args.only not in name:
+            continue
+        runs = {server: [] for server, _ in starts}
+        for _ in range(args.rounds):
+            for server, start in starts:
+                running = start(rw)
+                try:
+                    runs[server].append(fio(running, rw, bs, depth, args.seconds, args.connections))
+                finally:
+                    running.stop()
+        results[name] = runs
+    return results
 
 
 def show(results):
@@ -137,6 +154,7 @@ def main():
     parser.add_argument("--json", help="write all figures to a file")
     parser.add_argument("--cores", type=int, help="keep servers and clients on this many processors")
     parser.add_argument("--connections", type=int, default=1)
+    parser.add_argument("--without-qemu", action="store_true")
     parser.add_argument("--only", help="lines with this in their name")
     args = parser.parse_args()
     args.peryton = args.peryton or ["target/release/peryton"]
