@@ -48,9 +48,12 @@ class BlockDrive(Drive):
             with open(f"{group}/cgroup.procs", "w") as file:
                 file.write(str(os.getpid()))
         self.answer = f"{self.folder}/answer"
+        # Each server that takes over has other threads than the one before.
+        self.starts = getattr(self, "starts", 0) + 1
+        threads = ["--front-threads", str(self.starts % 3)]
         with open(self.log, "a") as log, open(self.answer, "w") as answer:
             self.process = subprocess.Popen(
-                [self.peryton, "serve", self.file, *self.paths, "--nbd", self.nbd, "--control", self.control, "--ublk", "--json", *arguments],
+                [self.peryton, "serve", self.file, *self.paths, "--nbd", self.nbd, "--control", self.control, "--ublk", "--json", *threads, *arguments],
                 stdout=answer, stderr=log, preexec_fn=enter if group else None)
 
     def start(self, *arguments, group=None):

@@ -15,6 +15,11 @@ pub(crate) struct Arena {
     len: usize,
 }
 
+// SAFETY: an arena only gives out names of its memory; whoever uses one follows the rule of [`Memory`], on any thread.
+unsafe impl Send for Arena {}
+// SAFETY: as above.
+unsafe impl Sync for Arena {}
+
 impl Arena {
     /// Maps `len` bytes, rounded up to pages. The kernel allocates pages when they are first touched.
     pub(crate) fn new(len: usize) -> io::Result<Arena> {
@@ -73,6 +78,9 @@ pub struct Memory {
     start: NonNull<u8>,
     len: usize,
 }
+
+// SAFETY: it is a name. The bytes are read and written by unsafe functions only, and their rule holds between threads as well.
+unsafe impl Send for Memory {}
 
 impl Memory {
     /// The memory of operations without data.

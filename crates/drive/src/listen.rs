@@ -61,6 +61,10 @@ impl fmt::Display for Endpoint {
     }
 }
 
+/// What the kernel may hold of a client's answers that it has not read, on a unix socket, in bytes. The kernel counts what the data
+/// take in its memory, so it gives twice as much room.
+const SEND_BUFFER: usize = 2 << 20;
+
 /// Why an address cannot be listened on.
 #[derive(Debug, Error)]
 #[error("{place}: {source}{remedy}")]
@@ -137,6 +141,10 @@ impl Listener {
     pub(crate) fn prepare(&self, socket: &OwnedFd) -> (String, String) {
         match &self.socket {
             Socket::Unix(..) => {
+                // So that an answer of 1 MiB is sent in one piece, and not in several with a wait between them. Without the right to
+                // have as much, it is what the system allows.
+                let _ = rustix::net::sockopt::set_socket_send_buffer_size_force(socket, SEND_BUFFER)
+                    .or_else(|_| rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER));
                 let peer = peer_of(socket.as_fd());
                 (peer.clone(), peer)
             }

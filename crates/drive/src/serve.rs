@@ -16,6 +16,7 @@ use crate::{
     cpu_latency::CpuLatency,
     disks::Disks,
     events::{Events, What},
+    front_threads::FrontThreads,
     health::Table as DriveTable,
     http::{Address, Http, Listening as HttpListening, Refused},
     kernel::{Kernel, Waker},
@@ -29,7 +30,7 @@ use crate::{
     pool::Pool,
     recorder::{Noting, Record, Recorder, Start},
     serve_error::{SMALLEST_POOL, ServeError},
-    server::{About, Announce, BlockDevice, Call, Handle, Parts, Reopening, Server},
+    server::{About, Announce, BlockDevice, Call, Handle, Parts, RING, Reopening, Server, Threading},
     shared_memory::{NoMemory, ProcessDeath, SharedMemory},
     site::{LivePage, PageSite, Site},
     spec::{Tuner, VolumeSpec},
@@ -66,6 +67,10 @@ pub struct Settings {
     pub spin: Duration,
     /// How long a processor may take to wake up while clients get fast answers. Saves wake-up time, costs energy.
     pub cpu_latency: CpuLatency,
+    /// How many threads serve clients beside the one that owns the volume; each has its part of the pool.
+    pub front_threads: FrontThreads,
+    /// The most pieces of requests that such a thread has given to the volume and that are not answered; more wait.
+    pub front_ring: usize,
     /// Certificates for TLS; without them only unix sockets are served.
     pub tls: Option<TlsFiles>,
     /// How often the health of the drives beneath the volume is read; `None`: never.
@@ -90,6 +95,8 @@ impl Default for Settings {
             direct: true,
             spin: Duration::from_micros(250),
             cpu_latency: CpuLatency::Auto,
+            front_threads: FrontThreads::Auto,
+            front_ring: RING,
             tls: None,
             health: Some(HEALTH_EVERY),
             without: Vec::new(),
@@ -152,6 +159,11 @@ impl Service {
         if settings.pool < SMALLEST_POOL {
             return Err(ServeError::Pool(settings.pool));
         }
+        let threads = settings.front_threads.count(settings.io_uring);
+        let least = FrontThreads::least_pool(threads);
+        if settings.pool < least {
+            return Err(ServeError::PoolOfThreads { pool: settings.pool, threads, least });
+        }
         let recording = settings.record.as_ref().map(Recorder::create).transpose()?;
         let ublk = ublk_control(&settings)?;
         settings.notifier.status("opening the volume");
@@ -180,9 +192,9 @@ impl Service {
         }
         let mut export = Export::new(&spec.name, engine.volume_size());
         export.rotational = spec.rotational;
-        // A request, with its place in a block, must fit into half of the pool, so that two clients never block each
-        // other.
-        let most = (settings.pool.0 / 2).min(32 << 20);
+        // A request, with its place in a block, must fit into half of its thread's part of the pool, so that two clients never block
+        // each other.
+        let most = (settings.pool.0 / threads.max(1) as u64 / 2).min(32 << 20);
         export.block.maximum = Bytes(1 << most.ilog2());
         export.check()?;
         let listener = Listener::bind(endpoint)?;
@@ -374,10 +386,9 @@ impl Service {
         }
         let mut volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         volume.keep_in(self.memory);
-        let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"))?;
         let waker = self.handle.waker();
-        let kernel =
-            Kernel::new(files, waker, DEPTH, self.settings.io_uring).map_err(system("threads for the devices"))?;
+        let kernel = Kernel::new(files, waker.clone(), DEPTH, self.settings.io_uring)
+            .map_err(system("threads for the devices"))?;
         if matches!(kernel, Kernel::Threads(_)) {
             if prepared.is_some() {
                 return Err(UblkError::NoRing.into());
@@ -386,6 +397,13 @@ impl Service {
                 listener.set_nonblocking().map_err(system("the listening socket"))?;
             }
         }
+        // Where io_uring is refused, one thread does everything.
+        let has_ring = matches!(kernel, Kernel::Uring(_));
+        let threads = self.settings.front_threads.count(self.settings.io_uring && has_ring);
+        let threading = Threading { threads, ring: self.settings.front_ring.max(1) };
+        let part = self.settings.pool.0 as usize / threads.max(1);
+        let pools = (0..threads.max(1)).map(|_| Pool::new(part)).collect::<Result<_, _>>();
+        let pools = pools.map_err(system("memory for the pool"))?;
         let Opened { clean, generation, ref notes, .. } = self.opened;
         let kept = About::kept(notes);
         self.events.report(What::Opened { clean, generation });
@@ -396,7 +414,9 @@ impl Service {
         let mut server = Server::new(Parts {
             kernel,
             volume,
-            pool,
+            pools,
+            threading,
+            waker,
             export: self.export,
             listeners: self.listeners,
             tls: self.tls,
@@ -411,7 +431,7 @@ impl Service {
             notifier: self.settings.notifier.clone(),
             reopening: Reopening::new(self.process_death),
         })
-        .map_err(system("a thread for TLS handshakes"))?;
+        .map_err(system("threads for clients"))?;
         server.volume.engine_mut().tell_time(Nanos::ZERO, unix_s());
         server.expect_block_device(prepared.as_ref());
         server.register();
@@ -423,7 +443,7 @@ impl Service {
             server.attach(prepared, self.announce)?;
         }
         server.run().map_err(system("waiting for events"))?;
-        let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
+        let summary = Summary { traffic: server.counted().traffic(), stats: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
         server.finish_recording();
         let now = server.now;

@@ -21,7 +21,7 @@ use std::{
 
 use nbd_client::client::{go_data, option_bytes, request_bytes};
 use peryton_drive::{
-    DevicePath, Endpoint, Handle, Service, Settings, Summary, TlsFiles, Tuner, VolumeSpec, format,
+    DevicePath, Endpoint, FrontThreads, Handle, Service, Settings, Summary, TlsFiles, Tuner, VolumeSpec, format,
     nbd::wire::{command, option},
 };
 use peryton_engine::{Config, DeviceId, Hybrid, Logging, Placement, Tuning, WritePolicy};
@@ -84,16 +84,16 @@ struct Drive {
 impl Drive {
     /// Serves on a unix socket; the fast device has 8 MiB, the slow one is larger than the longest request.
     fn serve(placement: Placement, write: WritePolicy) -> Drive {
-        Drive::serve_at(placement, write, Bytes::mib(40), None)
+        Drive::serve_at(placement, write, Bytes::mib(40), None, 0)
     }
 
     /// Serves with a slow device of 16 MiB.
     fn serve_small(placement: Placement, write: WritePolicy) -> Drive {
-        Drive::serve_at(placement, write, Bytes::mib(16), None)
+        Drive::serve_at(placement, write, Bytes::mib(16), None, 0)
     }
 
-    /// Serves over TCP with TLS if there are certificates, otherwise on a unix socket.
-    fn serve_at(placement: Placement, write: WritePolicy, slow: Bytes, tls: Option<TlsFiles>) -> Drive {
+    /// Serves over TCP with TLS if there are certificates, otherwise on a unix socket; clients are served by so many threads.
+    fn serve_at(placement: Placement, write: WritePolicy, slow: Bytes, tls: Option<TlsFiles>, threads: usize) -> Drive {
         let directory = tempfile::tempdir().unwrap();
         let tuning = Tuning { promotion_threshold: 1, demotion_low: 8, demotion_high: 16, write, ..Tuning::default() };
         let base = tuning.clone();
@@ -111,7 +111,7 @@ impl Drive {
             Some(_) => Endpoint::Tcp("127.0.0.1:0".to_owned()),
             None => Endpoint::Unix(directory.path().join("nbd")),
         };
-        let settings = Settings { tls, ..Settings::default() };
+        let settings = Settings { tls, front_threads: FrontThreads::Count(threads), ..Settings::default() };
         let service = Service::open(&spec, &endpoint, settings).unwrap();
         let (handle, endpoint, size) = (service.handle(), service.endpoint(), service.size().0);
         let served = thread::spawn(move || service.run().unwrap());
@@ -364,9 +364,13 @@ fn certificates(directory: &Path) -> TlsFiles {
 /// Our own client, so that this is tested without tools too: a payload much longer than any buffer.
 #[test]
 fn a_long_payload_over_tls_arrives() {
+    [0, 1].into_iter().for_each(a_long_payload_arrives_with);
+}
+
+fn a_long_payload_arrives_with(threads: usize) {
     let directory = tempfile::tempdir().unwrap();
     let tls = certificates(directory.path());
-    let drive = Drive::serve_at(Placement::Caching(hybrid()), WritePolicy::Back, Bytes::mib(40), Some(tls));
+    let drive = Drive::serve_at(Placement::Caching(hybrid()), WritePolicy::Back, Bytes::mib(40), Some(tls), threads);
     let Endpoint::Tcp(address) = drive.endpoint.clone() else { panic!("{}", drive.endpoint) };
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -407,12 +411,15 @@ fn a_long_payload_over_tls_arrives() {
 
 #[test]
 fn tls_lets_in_who_has_a_certificate_and_nobody_else() {
-    if !has("nbdinfo", &["--version"]) || !has("qemu-io", &["--version"]) {
-        return;
+    if has("nbdinfo", &["--version"]) && has("qemu-io", &["--version"]) {
+        [0, 2].into_iter().for_each(tls_lets_in_with);
     }
+}
+
+fn tls_lets_in_with(threads: usize) {
     let directory = tempfile::tempdir().unwrap();
     let tls = certificates(directory.path());
-    let drive = Drive::serve_at(Placement::Caching(hybrid()), WritePolicy::Back, Bytes::mib(40), Some(tls));
+    let drive = Drive::serve_at(Placement::Caching(hybrid()), WritePolicy::Back, Bytes::mib(40), Some(tls), threads);
     let Endpoint::Tcp(address) = drive.endpoint.clone() else { panic!("{}", drive.endpoint) };
     let port = address.rsplit_once(':').unwrap().1;
     let uri =

@@ -8,7 +8,7 @@ use std::{
 
 use peryton_units::Nanos;
 
-use super::{Server, client::Client, say::Kind, share::MOST_CLIENTS};
+use super::{client::Client, front::Front, say::Kind, share::MOST_CLIENTS};
 
 /// The most connections in their handshake. They have places of their own; when these are taken, a new connection
 /// replaces the oldest of the origin that has the most.
@@ -63,10 +63,10 @@ fn evicted(handshaking: &[(u32, &str, Nanos)]) -> Option<u32> {
     oldest.map(|(index, _, _)| *index)
 }
 
-impl Server {
+impl Front {
     /// Calls accept where it is due.
     pub(super) fn accept_more(&mut self) {
-        if self.stop.is_asked() {
+        if self.stopping.is_some() {
             return;
         }
         for (index, acceptance) in self.acceptances.iter_mut().enumerate() {
@@ -80,7 +80,7 @@ impl Server {
     /// When to call accept next.
     pub(super) fn next_accept(&self) -> Option<Nanos> {
         let again = self.acceptances.iter().filter_map(|acceptance| acceptance.again);
-        again.min().filter(|_| !self.stop.is_asked())
+        again.min().filter(|_| !self.stopping.is_some())
     }
 
     #[cold]
@@ -88,7 +88,7 @@ impl Server {
         // SAFETY: the kernel has just created this descriptor for us.
         let socket = (result >= 0).then(|| unsafe { OwnedFd::from_raw_fd(result) });
         self.acceptances[listener as usize].answered(self.now, socket.is_some());
-        if self.stop.is_asked() {
+        if self.stopping.is_some() {
             return;
         }
         self.accept_more();
@@ -108,10 +108,11 @@ impl Server {
             self.log_handshake(index, "cut off before its handshake was over: others want its place");
             self.cut(index);
         }
-        let index = match self.clients.iter().position(Option::is_none) {
+        let index = match (0..self.clients.len()).find(|index| self.clients[*index].is_none() && !self.away[*index]) {
             Some(index) => index,
             None if self.clients.len() < MOST_PLACES => {
                 self.clients.push(None);
+                self.away.push(false);
                 self.clients.len() - 1
             }
             None => return,
@@ -128,7 +129,7 @@ impl Server {
 
     /// Completes a handshake. Returns `false` if there is no place for one more client.
     pub(super) fn welcome(&mut self, index: u32) -> bool {
-        let users = self.clients.iter().flatten().filter(|client| client.is_user()).count();
+        let users = self.clients.iter().flatten().filter(|client| client.is_user()).count() + self.count_away();
         let client = self.clients[index as usize].as_mut().expect("a client that is welcomed exists");
         if users > MOST_CLIENTS {
             let message = format!("turned away: {MOST_CLIENTS} clients are connected");
@@ -139,7 +140,7 @@ impl Server {
         if self.limits.allow(Kind::Clients, self.now) {
             tracing::info!(client = index, peer = %client.peer, "uses the volume");
             client.reported = true;
-            self.about.events.report(crate::events::What::Connected { client: index, peer: client.peer.clone() });
+            self.events.report(crate::events::What::Connected { client: index, peer: client.peer.clone() });
         }
         true
     }

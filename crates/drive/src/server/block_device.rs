@@ -1,14 +1,17 @@
 //! Requests between the kernel, which has the volume as a block device, and the engine, on the thread that owns the volume. Commands
 //! to the kernel that take long are given by another thread (`block_device_control.rs`).
 
+use std::os::fd::RawFd;
+
 use peryton_engine::{Request as HostRequest, RequestError, RequestId};
 use peryton_recording::Flags;
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 use serde_json::Value;
 
 use super::{
-    Announce, BlockDevice, Server, block_device_control,
+    Announce, BlockDevice, Server, asking, block_device_control,
     block_device_state::{Job, Phase, Removal},
+    queue_threads::{Command, QueueThreads},
     stop::OUTAGE_PATIENCE,
 };
 use crate::{
@@ -42,11 +45,16 @@ impl Server {
         let (info, params, recovered) = (attached.info, attached.params, attached.recovered);
         let (name, queues) = (attached.name.clone(), attached.queues);
         let slots = Slots::new(queues.count(), limits);
+        let (threads, count) = (self.threads, slots.count());
+        self.queues =
+            QueueThreads::start(threads, (count, queues.depth()), queues.fd(), self.fronts.own(), &self.handle)
+                .map_err(UblkError::system("threads for the block device's queues"))?;
         // All slots wait for requests before anything else is done.
-        for slot in 0..slots.count() {
-            self.kernel.block_device(slot, queues.fd(), FETCH_REQ, queues.command(slot, 0));
+        for slot in 0..count {
+            self.give_to_queue(queues.fd(), Command { slot, operation: FETCH_REQ, bytes: queues.command(slot, 0) });
         }
-        self.kernel.submit();
+        self.front.kernel.submit();
+        self.queues.wake();
         let (jobs, thread) = block_device_control::spawn(attached.control, self.handle.clone())
             .map_err(UblkError::system("a thread for the block device"))?;
         let start = Job::Start { device: info.id, recovered, name: name.clone(), announce };
@@ -64,7 +72,6 @@ impl Server {
             stays: false,
             error: None,
             memory: locked_memory(),
-            asked: Nanos::ZERO,
             name,
             jobs,
             thread,
@@ -165,7 +172,7 @@ impl Server {
         let queues = &device.queues;
         match device.slots.arrived(now, slot, result, || queues.descriptor(slot)) {
             Arrived::Submit(request) => {
-                device.asked = now;
+                self.front.asking.asked(asking::BLOCK_DEVICE, now);
                 self.submit_from_block_device(slot, &request);
             }
             Arrived::Refuse(result) => {
@@ -227,8 +234,17 @@ impl Server {
     #[inline]
     fn answer_block_device(&mut self, slot: u32, result: i32) {
         let device = self.block_device.as_ref().expect("it has slots");
-        let command = device.queues.command(slot, result);
-        self.kernel.block_device(slot, device.queues.fd(), COMMIT_AND_FETCH_REQ, command);
+        let (bytes, fd) = (device.queues.command(slot, result), device.queues.fd());
+        self.give_to_queue(fd, Command { slot, operation: COMMIT_AND_FETCH_REQ, bytes });
+    }
+
+    /// Gives a command to a queue: on its thread, or here.
+    #[inline]
+    fn give_to_queue(&mut self, fd: RawFd, command: Command) {
+        if self.queues.is_empty() {
+            return self.front.kernel.block_device(command.slot, fd, command.operation, command.bytes);
+        }
+        self.queues.give(command);
     }
 
     /// The state of the block device, for the status; null without one.

@@ -2,10 +2,8 @@
 
 use std::{sync::mpsc, thread::JoinHandle};
 
-use peryton_units::Nanos;
 use serde_json::{Value, json};
 
-use super::share;
 use crate::ublk::{Control, NameFile, Queues, Slots, UblkError};
 
 /// The state of the block device.
@@ -43,7 +41,6 @@ pub(crate) struct BlockDevice {
     /// Whether this thread is one that others' writes wait for, and how much memory was locked at the start.
     pub(super) memory: (bool, u64),
     /// When the last request arrived; before the first, long ago.
-    pub(super) asked: Nanos,
     pub(super) name: NameFile,
     pub(super) jobs: mpsc::Sender<Job>,
     pub(super) thread: JoinHandle<Control>,
@@ -83,11 +80,6 @@ impl BlockDevice {
     /// Whether nothing that was taken is unanswered, or nobody waits for the answers.
     pub(super) fn is_idle(&self) -> bool {
         self.slots.serving() == 0
-    }
-
-    /// Whether a request arrived lately.
-    pub(super) fn asks(&self, now: Nanos) -> bool {
-        self.asked > Nanos::ZERO && now.saturating_sub(self.asked) < share::ASKS
     }
 
     pub(super) fn is_live(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use peryton_units::Nanos;
 
-use super::{Server, client::State, say::Kind, share::MOST_IN_FLIGHT};
+use super::{client::State, front::Front, say::Kind, share::MOST_IN_FLIGHT};
 use crate::events::What;
 
 /// The time for a handshake, whatever the client sends meanwhile.
@@ -15,7 +15,7 @@ const STALL_TIME: Nanos = Nanos::from_s(30);
 const SPAN_OF_NEED: Nanos = Nanos::from_s(3);
 const MOVED_IN_NEED: u64 = 64 << 10;
 
-impl Server {
+impl Front {
     /// Takes no more input from the client; it is removed when its requests are answered.
     pub(super) fn finish_client(&mut self, index: u32) {
         let client = self.clients[index as usize].as_mut().expect("a client that ends exists");
@@ -67,9 +67,10 @@ impl Server {
                 if self.limits.allow(Kind::Clients, self.now) {
                     tracing::info!(client = index, peer = %client.peer, "disconnected");
                 }
-                self.about.events.report(What::Disconnected { client: index, peer: client.peer.clone() });
+                self.events.report(What::Disconnected { client: index, peer: client.peer.clone() });
             }
             self.clients[index as usize] = None;
+            self.ended.push(index);
         } else if client.state == State::Finishing && client.receiving && client.in_flight == 0 && !client.sending {
             // The client has said goodbye but keeps the connection open.
             client.cut();

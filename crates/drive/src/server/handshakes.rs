@@ -51,12 +51,12 @@ impl Handshakes {
                 let began = Instant::now();
                 if !job.gone.load(Ordering::Relaxed) {
                     let done = job.go_on();
-                    handle.send(Box::new(move |server| server.shook(done)));
+                    handle.send(Box::new(move |server| server.front.shook(done)));
                     thread::sleep(began.elapsed() * RESTS);
                 } else {
                     let Job { client, session, .. } = job;
                     let done = Done { client, session, result: Ok(()), rest: Vec::new() };
-                    handle.send(Box::new(move |server| server.shook(done)));
+                    handle.send(Box::new(move |server| server.front.shook(done)));
                 }
             }
         };

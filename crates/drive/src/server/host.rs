@@ -1,12 +1,12 @@
 //! Host requests between NBD and the volume: their buffers, their pieces, their answers.
 
-use peryton_engine::{Location, Request as HostRequest, RequestError, RequestId};
+use peryton_engine::{Engine, Location, Request as HostRequest, RequestError};
 use peryton_recording::Flags;
 use peryton_units::{Bytes, Op};
 
 use super::{
-    Server,
     client::{Client, Incoming, Payload},
+    front::{Answered, Ask, Front},
     requests::{Failed, NONE, Pending, Piece},
     share,
 };
@@ -40,7 +40,7 @@ fn longest_at_once(request: &Request, longest_zeros: u64) -> u64 {
     }
 }
 
-impl Server {
+impl Front {
     /// Whether the volume has as many requests of this client as it may have.
     #[inline]
     pub(super) fn has_enough(&self, client: u32) -> bool {
@@ -55,8 +55,7 @@ impl Server {
             index != but as usize
                 && client.as_ref().is_some_and(|other| self.now.saturating_sub(other.asked) < share::ASKS)
         };
-        self.clients.iter().enumerate().any(asks)
-            || self.block_device.as_ref().is_some_and(|device| device.asks(self.now))
+        self.clients.iter().enumerate().any(asks) || self.asking.others(self.place, self.now)
     }
 
     /// Accepts a request; returns `false` if it must wait for a buffer.
@@ -78,10 +77,11 @@ impl Server {
             last: NONE,
         };
         let slot = self.requests.pending.add(pending);
-        let longest_zeros = self.volume.longest_zeros();
+        let longest_zeros = self.longest_zeros;
         let owner = self.clients[client as usize].as_mut().expect("a client that asks exists");
         owner.in_flight += share::count_in_flight(request.offset.0, request.length.0);
         owner.asked = self.now;
+        self.asking.asked(self.place, self.now);
         match request.command {
             Command::Read { .. } => self.read(slot),
             Command::Write { .. } => {
@@ -90,7 +90,7 @@ impl Server {
             Command::Cache => {
                 // A cache hint says that the host will read this range from the volume: see `Engine::evict`.
                 owner.credit -= share::steps_of_data(request.length.0.min(1 << 30) / 64);
-                self.volume.evict(self.now, request.offset..request.offset + request.length);
+                self.asks.push(Ask::Evict { from: request.offset, to: request.offset + request.length });
                 self.answer(slot, Ok(()));
             }
             Command::WriteZeroes { fast: true, .. } => {
@@ -98,9 +98,9 @@ impl Server {
                 owner.nbd.reply_error(&request, Errno::NotSupported, message);
                 self.release(slot);
             }
-            Command::Status { .. } => {
-                self.status_of_blocks(client, &request);
-                self.release(slot);
+            Command::Status { one } => {
+                let (from, to) = (request.offset, request.offset + request.length);
+                self.asks.push(Ask::Status { request: slot, from, to, one });
             }
             Command::Trim { .. } | Command::WriteZeroes { .. } if is_long(&request, longest_zeros) => {
                 let listed = !owner.long.is_empty();
@@ -246,12 +246,12 @@ impl Server {
             Op::Read | Op::Write => (Bytes(offset), Data::At(memory)),
         };
         let asked = HostRequest { op, offset, len: Bytes(len as u64) };
-        self.volume.submit(self.now, RequestId(u64::from(self.first_piece + piece)), asked, data);
+        self.asks.push(Ask::Submit { piece, asked, data });
     }
 
     /// Submits the next part of a request without data; nearly always that is all of it.
     fn hand_on_rest(&mut self, slot: u32) {
-        let longest_zeros = self.volume.longest_zeros();
+        let longest_zeros = self.longest_zeros;
         let pending = self.requests.pending.at(slot);
         let Request { command, offset, length, .. } = pending.request;
         let len = (length.0 - pending.handed).min(longest_at_once(&pending.request, longest_zeros));
@@ -281,7 +281,7 @@ impl Server {
 
     /// Handles the end of a piece of a long request; returns `true` if more of it follows.
     fn long_went_on(&mut self, slot: u32) -> bool {
-        let stopping = self.stop.is_asked();
+        let stopping = self.stopping.is_some();
         let pending = self.requests.pending.at(slot);
         let client = pending.client;
         let owner = self.clients[client as usize].as_mut().expect("a client waits for its requests");
@@ -319,7 +319,7 @@ impl Server {
     #[inline]
     pub(super) fn replied(&mut self, piece: u32, result: Result<(), RequestError>) {
         let slot = self.requests.pieces.at(piece).request;
-        let longest_zeros = self.volume.longest_zeros();
+        let longest_zeros = self.longest_zeros;
         let pending = self.requests.pending.at(slot);
         pending.outstanding -= 1;
         let Pending { request, flushing, .. } = *pending;
@@ -364,10 +364,10 @@ impl Server {
     #[inline]
     fn answer(&mut self, slot: u32, result: Result<(), Failed>) {
         let Pending { request, client: index, arrived, .. } = *self.requests.pending.at(slot);
-        self.awake.answered();
         let took = self.now.saturating_sub(arrived);
         let flags = flags_of(request.command).with(Flags::FAILED.when(result.is_err()));
-        self.record(kind_of(request.command), took, request.offset, request.length, flags);
+        let (asked, offset, len) = (kind_of(request.command), request.offset, request.length);
+        self.answered.push(Answered { asked, took, offset, len, flags });
         match result {
             Ok(()) if matches!(request.command, Command::Read { .. }) => {
                 // The buffers stay in use by the socket until the data is sent.
@@ -404,19 +404,14 @@ impl Server {
         self.list(index);
     }
 
-    fn status_of_blocks(&mut self, client: u32, request: &Request) {
-        let engine = self.volume.engine();
-        let end = request.offset + request.length;
-        let runs =
-            std::iter::successors(engine.location(request.offset).map(|at| (request.offset, at)), |(from, at)| {
-                let next = *from + at.len;
-                engine.location(next).filter(|_| next < end).map(|at| (next, at))
-            });
-        let mut lookups = 0;
-        let runs = runs.take(share::MOST_LOOKUPS).inspect(|_| lookups += 1);
-        let owner = self.clients[client as usize].as_mut().expect("a client that asks exists");
-        owner.nbd.reply_status(request, runs.map(|(_, at)| run(&at)));
-        owner.credit -= share::steps_of_lookups(lookups);
+    /// Answers where the blocks of a range are.
+    pub(super) fn told_status(&mut self, slot: u32, runs: &[Run]) {
+        let Pending { request, client, .. } = *self.requests.pending.at(slot);
+        let owner = self.clients[client as usize].as_mut().expect("a client waits for its requests");
+        owner.nbd.reply_status(&request, runs.iter().copied());
+        owner.credit -= share::steps_of_lookups(runs.len() as u64);
+        self.release(slot);
+        self.list(client);
     }
 
     /// Ends a piece of a read that was sent or will not be; with the last piece the request ends.
@@ -479,6 +474,27 @@ fn errno(error: RequestError) -> Errno {
         RequestError::NoSpace => Errno::NoSpace,
         RequestError::Device | RequestError::Lost => Errno::Io,
     }
+}
+
+/// Where the blocks of a range are, as far as [`share::MOST_LOOKUPS`] lookups lead, or, if only `one` answer is wanted, to where
+/// everything is different.
+pub(super) fn runs(engine: &Engine, from: Bytes, to: Bytes, one: bool) -> Box<[Run]> {
+    let found = std::iter::successors(engine.location(from).map(|at| (from, at)), |(from, at)| {
+        let next = *from + at.len;
+        engine.location(next).filter(|_| next < to).map(|at| (next, at))
+    });
+    let mut runs: Vec<Run> = Vec::new();
+    let (mut state_ends, mut devices_end) = (false, false);
+    for (_, at) in found.take(share::MOST_LOOKUPS) {
+        let run = run(&at);
+        runs.push(run);
+        state_ends |= (run.allocated, run.zero) != (runs[0].allocated, runs[0].zero);
+        devices_end |= run.devices != runs[0].devices;
+        if one && state_ends && devices_end {
+            break;
+        }
+    }
+    runs.into()
 }
 
 fn run(at: &Location) -> Run {

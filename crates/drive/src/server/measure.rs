@@ -54,15 +54,15 @@ impl Server {
         Snapshot {
             state: self.volume_state(),
             is_in_doubt: engine.is_in_doubt(),
-            requests: *self.latencies.counts(),
+            requests: *self.counted().counts(),
             requests_in_flight: self.requests_in_flight(),
             device_commands_in_flight: self.volume.backend.in_flight(),
-            clients: self.connected(),
-            clients_served: self.clients_served,
-            pool: Bytes(self.pool.arena().len() as u64),
-            pool_free: Bytes(self.pool.free_bytes() as u64),
-            clients_waiting: self.buffer_waiters.len(),
-            log_lines_held_back: self.limits.held_back,
+            clients: self.front.connected(),
+            clients_served: self.front.clients_served,
+            pool: Bytes(self.pool().0 as u64),
+            pool_free: Bytes(self.pool().1 as u64),
+            clients_waiting: self.clients_waiting(),
+            log_lines_held_back: self.lines_held_back(),
             stats: engine.stats().clone(),
             cleaning: engine.cleaning(self.now),
             dirty_max_age: Some(max_age).filter(|age| *age < Nanos(u64::MAX)),
@@ -75,7 +75,7 @@ impl Server {
     }
 
     fn activity(&self) -> Activity {
-        Activity { heat: self.heat.clone(), latencies: Arc::new(self.latencies.histograms()) }
+        Activity { heat: self.used_parts(), latencies: Arc::new(self.counted().histograms()) }
     }
 
     fn sample(&mut self) -> Sample {
@@ -113,7 +113,17 @@ impl Server {
     /// Requests of clients and of the block device that have not been answered.
     pub(super) fn requests_in_flight(&self) -> usize {
         let block_device = self.block_device.as_ref().map_or(0, |device| device.serving() as usize);
-        self.requests.pending.used() + block_device
+        self.front.requests.pending.used() + self.fronts.requests_in_flight() + block_device
+    }
+
+    /// Clients that wait for buffers.
+    pub(super) fn clients_waiting(&self) -> usize {
+        self.front.buffer_waiters.len() + self.fronts.clients_waiting()
+    }
+
+    /// Lines that were not logged because there were too many of their kind.
+    pub(super) fn lines_held_back(&self) -> u64 {
+        self.limits.held_back + self.front.limits.held_back + self.fronts.lines_held_back()
     }
 }
 

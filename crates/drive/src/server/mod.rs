@@ -4,6 +4,7 @@
 mod about;
 mod accept;
 mod admin;
+mod asking;
 mod awake;
 mod block_device;
 mod block_device_control;
@@ -12,6 +13,9 @@ mod cleaning;
 mod client;
 mod drives;
 mod ends;
+mod front;
+mod front_thread;
+mod fronts;
 mod handle;
 mod handshakes;
 mod host;
@@ -19,12 +23,14 @@ mod measure;
 mod notes;
 mod outage_state;
 mod outages;
+mod queue_threads;
 mod recording;
 mod reopening;
 mod reopening_state;
 mod requests;
 mod say;
 mod share;
+mod sleep;
 mod spin;
 mod stop;
 mod traffic;
@@ -32,7 +38,6 @@ mod warmth;
 mod watchdog;
 
 use std::{
-    collections::VecDeque,
     io,
     path::Path,
     sync::{Arc, mpsc},
@@ -44,11 +49,19 @@ use peryton_units::Nanos;
 
 pub(crate) use self::about::About;
 pub(crate) use self::block_device_state::{Announce, BlockDevice};
+pub(crate) use self::fronts::{MOST_FRONTS, RING, Threading};
 pub use self::handle::Handle;
 pub(crate) use self::reopening_state::Reopening;
 use self::{
-    accept::Acceptance, awake::Awake, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
-    share::Shares, spin::Spin, watchdog::Watchdog,
+    asking::Asking,
+    awake::Awake,
+    front::{Answered, Front, FrontParts},
+    fronts::Fronts,
+    handshakes::Handshakes,
+    queue_threads::QueueThreads,
+    say::Limits,
+    spin::Spin,
+    watchdog::Watchdog,
 };
 use crate::{
     arena::Memory,
@@ -56,7 +69,7 @@ use crate::{
     disks::Disks,
     health::Watch,
     heat::Heat,
-    kernel::{Event, Kernel, Wait},
+    kernel::{Event, Kernel, Wait, Waker},
     line_log::LineLog,
     listen::Listener,
     nbd::{Export, TlsServer},
@@ -84,34 +97,22 @@ pub(crate) type Call = Box<dyn FnOnce(&mut Server) + Send>;
 
 /// A volume that is being served.
 pub(crate) struct Server {
-    pub(crate) kernel: Kernel,
+    /// The clients that this thread serves: all of them, or those whose handshake is not over. It has the kernel that this thread uses.
+    front: Front,
     pub(crate) volume: Volume<Disks>,
-    pub(crate) pool: Pool,
-    export: Arc<Export>,
-    listeners: Vec<Listener>,
-    tls: Option<Arc<TlsServer>>,
-    acceptances: Vec<Acceptance>,
-    handshakes: Option<Handshakes>,
-    clients: Vec<Option<Client>>,
-    requests: Requests,
-    shares: Shares,
-    /// Clients that have output.
-    senders: Vec<u32>,
-    /// Clients that continue in the next turn, because they have used up this one.
-    later: VecDeque<u32>,
-    /// Clients that wait for buffers, or for requests of theirs to end, in order.
-    buffer_waiters: VecDeque<u32>,
-    /// Whether a buffer or a request was freed since the last look at the waiting clients.
-    released: bool,
+    /// The threads that serve the others.
+    fronts: Fronts,
+    /// The threads that have the block device's queues.
+    queues: QueueThreads,
+    /// The most threads beside this one for clients, and for the block device.
+    threads: usize,
+    /// Why a thread cannot go on.
+    failed: Option<io::Error>,
     pub(crate) latencies: Latencies,
     heat: Heat,
     calls: mpsc::Receiver<Call>,
     started: Instant,
     pub(crate) now: Nanos,
-    /// A clock for the deadlines of clients. It advances by at most [`SWEEP`] for each turn of the loop, so that no client
-    /// counts as late before its input has been read.
-    attention: Nanos,
-    next_sweep: Nanos,
     /// The polling for clients and, while requests are in flight, for devices.
     spins: [Spin; 2],
     /// Which of the two is being waited for.
@@ -119,7 +120,6 @@ pub(crate) struct Server {
     awake: Awake,
     watchdog: Watchdog,
     pub(crate) stop: stop::Stop,
-    pub(crate) clients_served: u64,
     about: About,
     limits: Limits,
     notes: notes::Notes,
@@ -149,7 +149,10 @@ pub(crate) struct Server {
 pub(crate) struct Parts {
     pub(crate) kernel: Kernel,
     pub(crate) volume: Volume<Disks>,
-    pub(crate) pool: Pool,
+    /// The pool of each thread that serves clients; of this thread if there is only one.
+    pub(crate) pools: Vec<Pool>,
+    pub(crate) threading: Threading,
+    pub(crate) waker: Waker,
     pub(crate) export: Export,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) tls: Option<TlsServer>,
@@ -170,35 +173,38 @@ impl Server {
         let handshakes = parts.tls.is_some().then(|| Handshakes::new(parts.handle.clone())).transpose()?;
         let (unit, size) = (parts.volume.engine().move_buffer_bytes(), parts.volume.engine().volume_size());
         let most = Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX >> 1));
-        Ok(Server {
+        let Threading { threads, ring } = parts.threading;
+        let mut pools = parts.pools;
+        // Clients in their handshake have no requests.
+        let pool = if threads > 0 { Pool::new(0)? } else { pools.pop().expect("there is a pool for this thread") };
+        let mut front = Front::new(FrontParts {
             kernel: parts.kernel,
-            volume: parts.volume,
-            shares: Shares::new(parts.pool.arena().len(), unit.0),
-            pool: parts.pool,
+            pool,
             export: Arc::new(parts.export),
-            acceptances: parts.listeners.iter().map(|_| Acceptance::default()).collect(),
-            listeners: parts.listeners,
-            tls: parts.tls.map(Arc::new),
-            handshakes,
-            clients: Vec::new(),
-            requests: Requests::default(),
-            senders: Vec::new(),
-            later: VecDeque::new(),
-            buffer_waiters: VecDeque::new(),
-            released: false,
+            unit,
+            longest_zeros: parts.volume.longest_zeros(),
+            events: parts.about.events.clone(),
+            asking: Arc::new(Asking::new(threads + 2)),
+            place: asking::BLOCK_DEVICE + 1,
+        });
+        front.listen(parts.listeners, parts.tls, handshakes);
+        let mut server = Server {
+            front,
+            volume: parts.volume,
+            fronts: Fronts::new(parts.waker, threads),
+            queues: QueueThreads::default(),
+            threads,
+            failed: None,
             latencies: Latencies::default(),
             heat: Heat::new(size),
             calls: parts.calls,
             started: parts.started,
             now: Nanos::ZERO,
-            attention: Nanos::ZERO,
-            next_sweep: Nanos::ZERO,
             spins: [Spin::new(most), Spin::new(most)],
             awaited: CLIENTS,
             awake: Awake::new(parts.cpu_latency, Path::new(CPU_LATENCY)),
             watchdog: Watchdog::new(parts.notifier),
             stop: stop::Stop::default(),
-            clients_served: 0,
             about: parts.about,
             limits: Limits::default(),
             notes: notes::Notes::default(),
@@ -215,41 +221,52 @@ impl Server {
             fast: None,
             rests_after: Vec::new(),
             count_programs_from: Nanos::ZERO,
-        })
+        };
+        server.start_fronts(pools, ring)?;
+        Ok(server)
     }
 
     /// Registers the memory that is used most with the kernel; only a bounded part, because it is pinned.
     pub(crate) fn register(&mut self) {
-        let mut memory = vec![(self.pool.arena().at(0), self.pool.arena().len())];
+        let pools =
+            std::iter::once(self.front.pool.arena()).filter(|_| self.fronts.is_empty()).chain(self.fronts.arenas());
+        let mut memory: Vec<_> = pools.map(|arena| (arena.at(0), arena.len())).collect();
         memory.extend(self.block_device_memory);
         memory.extend(self.volume.backend.arenas().iter().map(|arena| (arena.at(0), arena.len())));
         memory.extend(self.volume.buffers());
         memory.retain(|(_, len)| *len <= PINNED_AT_MOST);
-        self.kernel.register(&memory);
+        self.front.kernel.register(&memory);
     }
 
     /// Serves until stopped, and until everything that was accepted is done.
     pub(crate) fn run(&mut self) -> io::Result<()> {
-        self.accept_more();
+        self.front.accept_more();
         let mut events = Vec::new();
         loop {
             let wait = self.wait();
-            self.kernel.turn(wait, &mut events)?;
-            let now = self.clock();
-            self.attention = self.attention.saturating_add(Nanos(now.saturating_sub(self.now).0.min(SWEEP.0)));
-            self.now = now;
-            self.volume.backend.set_now(now);
+            let wait = self.fronts.before(wait, &self.queues);
+            self.front.kernel.turn(wait, &mut events)?;
+            let asked = self.fronts.after();
+            self.queues.take(&mut events);
+            self.now = self.clock();
+            self.front.set_now(self.now);
+            self.volume.backend.set_now(self.now);
             // Sends are mostly complete at once, which says nothing about how fast answers come.
-            if events.iter().any(|event| !matches!(event, Event::Sent { .. })) {
+            if asked || events.iter().any(|event| !matches!(event, Event::Sent { .. })) {
                 self.spins[self.awaited].came(self.now);
             }
             for event in events.drain(..) {
                 self.event(event);
             }
-            self.go_on_later();
+            self.front.go_on_later();
             self.timers();
             self.settle();
+            if let Some(error) = self.failed.take() {
+                return Err(error);
+            }
             if self.is_finished() {
+                self.fronts.end();
+                self.queues.end(self.block_device.as_ref().is_some_and(BlockDevice::keeps_commands));
                 return Ok(());
             }
         }
@@ -262,7 +279,7 @@ impl Server {
     /// How long to wait: not at all for a while after the last event, then until the next timer.
     #[inline]
     fn wait(&mut self) -> Wait {
-        if !self.later.is_empty() {
+        if !self.front.later.is_empty() {
             return Wait::No;
         }
         self.awaited = if self.volume.backend.in_flight() > 0 { DEVICES } else { CLIENTS };
@@ -273,17 +290,12 @@ impl Server {
         let reopening = self.reopening.deadline(self.now);
         let (awake, watchdog) = (self.awake.deadline(), self.watchdog.deadline());
         let recorder = self.recorder.as_ref().and_then(Recorder::deadline);
-        let deadlines = [engine, devices, self.next_look(), awake, self.next_accept(), reopening, watchdog, recorder];
+        let deadlines =
+            [engine, devices, self.front.next_look(), awake, self.front.next_accept(), reopening, watchdog, recorder];
         match deadlines.into_iter().flatten().min() {
             None => Wait::Forever,
             Some(due) => Wait::For(Duration::from_nanos(due.saturating_sub(self.now).0)),
         }
-    }
-
-    /// When slow clients are to be looked for.
-    fn next_look(&self) -> Option<Nanos> {
-        let any = self.stop.is_asked() || self.clients.iter().flatten().any(|client| !client.is_at_ease());
-        any.then_some(self.next_sweep)
     }
 
     fn timers(&mut self) {
@@ -295,11 +307,8 @@ impl Server {
             self.volume.tick(self.now);
         }
         self.order_drives();
-        self.accept_more();
-        if self.next_sweep <= self.now {
-            self.next_sweep = self.now.saturating_add(SWEEP);
-            self.sweep();
-        }
+        self.front.accept_more();
+        self.front.look();
     }
 
     #[inline]
@@ -309,9 +318,7 @@ impl Server {
                 let result = if result > 0 { result } else { self.unless_removed(slot, result) };
                 self.volume.backend.answered(slot, result);
             }
-            Event::Received { connection, result } => self.received(connection, result),
-            Event::Sent { connection, result } => self.sent(connection, result),
-            Event::Accepted { listener, result } => self.accepted(listener, result),
+            Event::Received { .. } | Event::Sent { .. } | Event::Accepted { .. } => self.front.socket_event(event),
             Event::BlockDevice { slot, result } => self.block_device_event(slot, result),
             Event::Woken => {
                 while let Ok(call) = self.calls.try_recv() {
@@ -326,6 +333,7 @@ impl Server {
     #[inline]
     fn settle(&mut self) {
         loop {
+            self.take_asks();
             let mut finished = std::mem::take(&mut self.volume.backend.finished);
             let mut replies = std::mem::take(self.volume.replies());
             if finished.is_empty() && replies.is_empty() {
@@ -337,10 +345,9 @@ impl Server {
                     self.notes_step_done(result);
                     continue;
                 }
-                if !std::mem::take(&mut self.released) || self.buffer_waiters.is_empty() {
+                if !self.front.serve_waiters() {
                     break;
                 }
-                self.serve_buffer_waiters();
                 continue;
             }
             // Before failures are reported, the engine has to know which of them count.
@@ -352,7 +359,7 @@ impl Server {
                 if self.stop.is_flushing() {
                     self.flushed(result);
                 } else if let Some(piece) = (id as u32).checked_sub(self.first_piece) {
-                    self.replied(piece, result);
+                    self.client_replied(piece, result);
                 } else {
                     self.block_device_replied(id as u32, result);
                 }
@@ -367,7 +374,7 @@ impl Server {
         }
         let mut raw = std::mem::take(&mut self.volume.backend.raw);
         for raw in raw.drain(..) {
-            self.kernel.device(&raw);
+            self.front.kernel.device(&raw);
         }
         self.volume.backend.raw = raw;
         self.volume.heed_doubt();
@@ -377,24 +384,30 @@ impl Server {
         self.report_outages();
         self.report_doubt();
         self.reopen_if_stopped();
-        self.send();
+        let mut answered = std::mem::take(&mut self.front.answered);
+        for Answered { asked, took, offset, len, flags } in answered.drain(..) {
+            self.record(asked, took, offset, len, flags);
+        }
+        self.front.answered = answered;
+        self.queues.wake();
+        self.fronts.wake();
+        self.front.send();
+        self.front.ended.clear();
+        self.send_clients_on();
     }
 
     /// Returns the engine and the devices at the end, when all clients are gone. System calls that are left end with
     /// the ring, or, if a block device stays for the next server, with the process.
     pub(crate) fn into_parts(self) -> (Engine, About, Result<SharedMemory, NoMemory>, Option<BlockDevice>) {
-        let Server { kernel, volume, pool, about, block_device, .. } = self;
+        let Server { front, fronts, volume, about, block_device, .. } = self;
+        // The kernel first, which may be using the memory.
+        let Front { kernel, .. } = front;
         match &block_device {
             Some(device) if device.keeps_commands() => kernel.keep(),
             _ => drop(kernel),
         }
-        drop(pool);
+        drop(fronts);
         let (engine, _, memory) = volume.into_parts();
         (engine, about, memory, block_device)
-    }
-
-    /// Number of connected clients.
-    pub(crate) fn connected(&self) -> usize {
-        self.clients.iter().flatten().count()
     }
 }

@@ -11,19 +11,25 @@ use crate::status::Asked;
 /// The longest wait for the last chunks of a recording to be written.
 const LAST_CHUNKS: Duration = Duration::from_secs(2);
 
+/// As what a request is recorded, if at all.
+#[inline]
+pub(super) fn row_of(asked: Asked, offset: Bytes, len: Bytes) -> Option<(Op, Bytes, Bytes)> {
+    match asked {
+        Asked::Read => Some((Op::Read, offset, len)),
+        Asked::Write => Some((Op::Write, offset, len)),
+        Asked::Discard => Some((Op::Discard, offset, len)),
+        Asked::Flush => Some((Op::Flush, Bytes::ZERO, Bytes::ZERO)),
+        // Hints and questions about blocks move no data.
+        Asked::Other => None,
+    }
+}
+
 impl Server {
     /// Records a request that is being answered.
     #[inline]
     pub(super) fn record_request(&mut self, asked: Asked, took: Nanos, offset: Bytes, len: Bytes, flags: Flags) {
         let Some(recorder) = &mut self.recorder else { return };
-        let (op, offset, len) = match asked {
-            Asked::Read => (Op::Read, offset, len),
-            Asked::Write => (Op::Write, offset, len),
-            Asked::Discard => (Op::Discard, offset, len),
-            Asked::Flush => (Op::Flush, Bytes::ZERO, Bytes::ZERO),
-            // Hints and questions about blocks move no data.
-            Asked::Other => return,
-        };
+        let Some((op, offset, len)) = row_of(asked, offset, len) else { return };
         let at = self.now.saturating_sub(took);
         recorder.request(self.now, &Row { at, op, flags, offset, len, latency: took });
     }

@@ -3,7 +3,7 @@
 use peryton_engine::{DeviceId, Request, RequestError, RequestId};
 use peryton_units::{Bytes, Nanos, Op};
 
-use super::{BlockDevice, Server, client::State};
+use super::{BlockDevice, Server};
 use crate::{disks::Doubt, events::What, serve_error::ServeError, volume::Data};
 
 /// The time for clients to take their last answers.
@@ -21,7 +21,7 @@ enum Phase {
     #[default]
     Serving,
     /// Requests in flight are answered.
-    Draining { until: Nanos },
+    Draining,
     /// Everything is being made durable.
     Flushing,
     /// Moves and commits are ending.
@@ -64,17 +64,10 @@ impl Server {
         tracing::info!("stopping: answering what is in flight");
         self.about.events.report(What::Stopping);
         self.watchdog.notifier.stopping("stopping: answering what is in flight");
-        self.stop.phase = Phase::Draining { until: self.now.saturating_add(FAREWELL) };
-        for index in 0..self.clients.len() {
-            let Some(client) = &mut self.clients[index] else { continue };
-            client.nbd.shut_down();
-            client.gone.store(true, std::sync::atomic::Ordering::Relaxed);
-            let whole = client.incoming.is_none();
-            self.drop_long_of(index as u32);
-            if whole {
-                self.finish_client(index as u32);
-            }
-        }
+        self.stop.phase = Phase::Draining;
+        let until = self.now.saturating_add(FAREWELL);
+        self.front.begin_to_stop(until);
+        self.fronts.begin_to_stop(until);
         self.stop.until = self.now.saturating_add(OUTAGE_PATIENCE);
         self.volume.backend.hurry(self.stop.until);
         self.volume.backend.end_drills();
@@ -84,24 +77,14 @@ impl Server {
     pub(super) fn is_finished(&mut self) -> bool {
         match self.stop.phase {
             Phase::Serving => false,
-            Phase::Draining { until } => {
-                for index in 0..self.clients.len() as u32 {
-                    let Some(client) = &self.clients[index as usize] else { continue };
-                    if client.state == State::Open && client.incoming.is_none() {
-                        self.finish_client(index);
-                    }
-                    if self.now > until && self.clients[index as usize].as_ref().is_some_and(|c| c.state != State::Cut)
-                    {
-                        self.cut(index);
-                    }
-                    self.end_if_over(index);
-                }
+            Phase::Draining => {
+                self.front.drain();
                 self.settle();
                 let answered = self.block_device.as_ref().is_none_or(BlockDevice::is_idle);
-                if answered && self.clients.iter().all(Option::is_none) {
+                if answered && self.front.is_deserted() {
                     self.stop.phase = Phase::Flushing;
                     // No client is left and the block device is idle: every row is free, and this request has none.
-                    debug_assert_eq!(self.requests.pending.used(), 0);
+                    debug_assert_eq!(self.front.requests.pending.used(), 0);
                     // The last flush is no client's.
                     self.record_figures();
                     let flush = Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };

@@ -3,15 +3,15 @@
 use std::{io, sync::Arc};
 
 use super::{
-    Server,
     client::{Client, State},
+    front::Front,
     handshakes::{Done, Job},
     say::Kind,
     share::QUANTUM,
 };
 use crate::nbd;
 
-impl Server {
+impl Front {
     pub(super) fn received(&mut self, index: u32, result: i32) {
         let client = self.clients[index as usize].as_mut().expect("a client stays until its calls are answered");
         client.receiving = false;
@@ -53,7 +53,11 @@ impl Server {
             if client.state != State::Open || client.waiting_request.is_some() || client.waits || client.is_away() {
                 return;
             }
-            if client.credit <= 0 {
+            if client.moves {
+                self.let_go(index);
+                return;
+            }
+            if client.credit <= 0 || self.asks.len() >= self.most_asks {
                 // The client waits for nothing but its next turn.
                 if !client.later {
                     client.later = true;
@@ -98,6 +102,7 @@ impl Server {
                     if !self.welcome(index) {
                         return self.cut(index);
                     }
+                    self.clients[index as usize].as_mut().expect("it was there").moves = self.moves_on;
                     self.list(index);
                 }
                 Ok(Some(nbd::Event::Disconnect)) => return self.finish_client(index),

@@ -7,7 +7,8 @@ use std::{
 };
 
 use peryton_drive::{
-    Address, CpuLatency, Endpoint, Http, LineLog, Notifier, Service, Settings, Summary, TlsFiles, Token, UblkSettings,
+    Address, CpuLatency, Endpoint, FrontThreads, Http, LineLog, Notifier, Service, Settings, Summary, TlsFiles, Token,
+    UblkSettings,
 };
 use peryton_engine::Opened;
 use peryton_trace::TraceError;
@@ -65,6 +66,10 @@ pub struct Args {
     /// /dev/cpu_dma_latency
     #[arg(long, value_name = "TIME", default_value = "auto")]
     cpu_latency: CpuLatency,
+    /// How many threads serve clients beside the one that owns the volume: auto, or a number; with 0 it serves them itself. Each
+    /// has its part of --pool
+    #[arg(long, value_name = "N|auto", default_value = "auto")]
+    front_threads: FrontThreads,
     /// Make the volume a block device of this machine as well, /dev/ublkbN (Linux 6.5 or later with the module ublk_drv, as root); it
     /// outlives this server, and the next one takes it over
     #[arg(long, conflicts_with_all = ["no_io_uring", "no_direct"])]
@@ -310,6 +315,8 @@ fn settings(args: &Args, notifier: Notifier) -> Result<Settings, Failure> {
         direct: !args.no_direct,
         spin: Duration::from_nanos(args.spin.0),
         cpu_latency: args.cpu_latency,
+        front_threads: args.front_threads,
+        front_ring: Settings::default().front_ring,
         tls,
         health: args.health.0,
         without: args.without.clone(),
