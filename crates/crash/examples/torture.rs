@@ -33,6 +33,9 @@ struct Arguments {
     /// Whether the fast device has room for snapshots of what the cache has learnt; the seed decides if not given
     #[arg(long)]
     room: Option<bool>,
+    /// Whether devices are replaced while the volume is served; the seed decides if not given
+    #[arg(long)]
+    replaces: Option<bool>,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -92,11 +95,12 @@ fn main() -> ExitCode {
         admission: arguments.admission,
         fill: arguments.fill,
         room: arguments.room,
+        replaces: arguments.replaces,
         ends: arguments.ends,
         log,
     };
     // A panic of the engine is a result here: `run` reports it, so the default message is suppressed.
-    std::panic::set_hook(Box::new(|_| {}));
+    if !arguments.verbose { std::panic::set_hook(Box::new(|_| {})); }
     if arguments.verbose {
         for seed in arguments.seeds {
             if let Err(error) = run(seed, &options) {
@@ -129,6 +133,7 @@ fn main() -> ExitCode {
     println!("  {:>12} sectors checked after crashes", done.sectors);
     println!("  {:>12} commits, {} checkpoints, {} moves", done.commits, done.checkpoints, done.moves);
     println!("  {:>12} commits replayed", done.commits_replayed);
+    println!("  {:>12} devices replaced in service", done.successions);
     for (seed, error) in &result.failures {
         println!("seed {seed} fails: {error}");
         println!("  step by step: make torture SEEDS={seed}");

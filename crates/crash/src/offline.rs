@@ -101,7 +101,10 @@ impl World {
             let mut mixed = disks.to_vec();
             mixed[stand_in] = before[stand_in].clone();
             match self.try_open(mixed) {
-                Err(OpenError::Stale { device: named, .. }) if named == device => {}
+                Err(OpenError::Stale { device: named, .. } | OpenError::Replaced { device: named })
+                    if named == device => {}
+                // The new device is not the one in charge according to this copy.
+                Err(OpenError::Aside { device: named }) if named != device => {}
                 other => return Err(format!("a copy of device {device} from a generation before: {other:?}")),
             }
         }

@@ -14,6 +14,7 @@ const POWER: Options = Options {
     fill: None,
     room: None,
     ends: Some(Ends::Power),
+    replaces: Some(false),
     log: None,
 };
 

@@ -64,6 +64,7 @@ impl<P: PlacementOps> Drive<P> {
         }
         let now = self.io.advance(now);
         self.io.fence(device);
+        self.device_of_succession_failed(device);
         self.io.fencing = true;
         if let Some(identity) = &mut self.identity {
             identity.set_gone(device, self.placed.last_commit());
@@ -155,6 +156,8 @@ impl<P: PlacementOps> Drive<P> {
     /// Encodes the superblock that a command of fencing writes.
     pub(super) fn encode_fence(&self, command: &InFlight<P::Step>, into: &mut [u8]) {
         let identity = self.identity.as_ref().expect("only a volume that was opened from its devices is encoded");
-        into.copy_from_slice(&identity.open_superblock(command.device).encode());
+        let mut block = identity.open_superblock(command.device);
+        self.own_succession(&mut block);
+        into.copy_from_slice(&block.encode());
     }
 }
