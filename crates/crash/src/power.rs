@@ -32,9 +32,9 @@ impl World {
             true => Left::default(),
             false => Left { memory: drive.memory.clone(), answered: true, binds: false },
         };
-        let mut disks = self.in_charge(disks, left.memory.as_ref())?;
+        let mut disks = disks;
         let left = self.bring_back(&mut disks, left);
-        Ok((disks, left))
+        Ok((self.in_charge(disks, left.memory.as_ref())?, left))
     }
 
     /// Brings back a device that died while the machine runs on, with or without the content of its cache.
@@ -279,7 +279,7 @@ impl World {
             say!(self, "--- {end:?} while closing, with {in_flight:?} in flight");
             self.outcome.crash_points += 1;
             let disks = self.cut(&self.drive.disks.clone(), in_flight, end);
-            let mut disks = self.in_charge(disks, None)?;
+            let mut disks = disks;
             self.outcome.recoveries_cut_short += 1;
             let left = match end {
                 End::Process if !self.flush_lost => {
@@ -288,6 +288,7 @@ impl World {
                 End::Power | End::Process => Left::default(),
             };
             let left = self.bring_back(&mut disks, left);
+            let disks = self.in_charge(disks, left.memory.as_ref())?;
             return self.reopen(disks, left, None);
         }
         result.map_err(|_| "the volume cannot be closed".to_string())?;

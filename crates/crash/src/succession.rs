@@ -131,6 +131,8 @@ impl World {
         match (is_refused(&disks), is_refused(&others)) {
             ((false, _), (true, _)) => Ok(disks),
             ((true, _), (false, _)) => Ok(others),
+            // The device that was to record it has died meanwhile, and is not part of the volume any more.
+            ((false, _), (false, _)) if self.drive.engine.gone() != 0 => Ok(disks),
             ((_, one), (_, other)) => {
                 Err(format!("of device {device} and its successor not one is in charge: {one:?}, {other:?}"))
             }

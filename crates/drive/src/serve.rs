@@ -14,7 +14,7 @@ use crate::{
     block::Linux,
     control::{Control, Listening},
     cpu_latency::CpuLatency,
-    disks::Disks,
+    disks::{ABSENT, Disks},
     events::{Events, What},
     health::Table as DriveTable,
     http::{Address, Http, Listening as HttpListening, Refused},
@@ -371,6 +371,9 @@ impl Service {
                 DeviceId((files.len() - 1) as u8)
             });
             disks.divide(division.map, home.or(division.home.is_some().then_some(division.map.home)));
+        } else {
+            // For a device that is to take the place of another one.
+            files.push(None);
         }
         let mut volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         volume.keep_in(self.memory);
@@ -412,6 +415,7 @@ impl Service {
             reopening: Reopening::new(self.process_death),
         })
         .map_err(system("a thread for TLS handshakes"))?;
+        server.let_devices_be_replaced(self.settings.direct);
         server.volume.engine_mut().tell_time(Nanos::ZERO, unix_s());
         server.expect_block_device(prepared.as_ref());
         server.register();
@@ -527,9 +531,6 @@ pub(crate) fn unix_s() -> u64 {
 
 /// The approximate number of commands in flight.
 const DEPTH: u32 = 512;
-/// The abilities of an absent device, which gets no commands.
-const ABSENT: crate::disks::Ability = crate::disks::Ability { block: 1, memory: 1, punch: false, zero_range: false };
-
 /// The error about paths that are swapped, if they are.
 fn swapped(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceId]) -> Option<OpenError> {
     let found = Engine::inspect(spec.config.clone(), &mut Files::new(devices).ok()?, false, without).ok()?;

@@ -129,6 +129,11 @@ impl<B: Backend> Volume<B> {
         &self.memory
     }
 
+    /// The same, to note another device there.
+    pub(crate) fn memory_mut(&mut self) -> &mut Result<SharedMemory, NoMemory> {
+        &mut self.memory
+    }
+
     /// The engine, for reading its state.
     pub fn engine(&self) -> &Engine {
         &self.engine

@@ -464,6 +464,14 @@ impl Engine {
         drive!(mut self, drive => drive.replace_in_service(now, plan, out))
     }
 
+    /// Checks whether a device can be replaced.
+    ///
+    /// # Errors
+    /// Those of [`Engine::replace_in_service`].
+    pub fn can_replace_in_service(&self, plan: SuccessionPlan) -> Result<(), SuccessionError> {
+        drive!(self, drive => drive.can_replace_in_service(plan).map(|_| ()))
+    }
+
     /// The length of the buffer through which a device is copied ([`Buffer::Copy`](crate::Buffer::Copy)); zero if none is.
     pub fn copy_buffer_bytes(&self) -> Bytes {
         drive!(self, drive => drive.copy_buffer_bytes())

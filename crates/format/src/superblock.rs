@@ -238,9 +238,10 @@ fn get_arrangement(block: &[u8]) -> Option<Arrangement> {
 
 impl Superblock {
     /// A key that orders superblocks of one volume by age. Of two in one generation, the newer one knows of more
-    /// devices that are gone, or has a later state.
-    pub fn age(&self) -> (u64, u32, u32) {
-        (self.generation, self.gone.count_ones(), self.state.order())
+    /// devices that are gone or were replaced, or has a later state.
+    pub fn age(&self) -> (u64, u32, u32, u32) {
+        let successions = self.successions.iter().map(|count| u32::from(*count)).sum();
+        (self.generation, self.gone.count_ones(), successions, self.state.order())
     }
 
     /// A digest of what the superblock says, but for its seals: the other devices keep it when the volume is closed.
@@ -529,6 +530,28 @@ mod tests {
             seal(&mut forged, Kind::Superblock, block.volume);
             assert_eq!(Superblock::decode(&forged), Err(Unreadable::Damaged));
         }
+    }
+
+    #[test]
+    fn devices_that_were_replaced_make_a_version_of_their_own() {
+        let pair = MapPair { fast: DeviceId(1), slow: DeviceId(0), extent: Bytes::kib(64) };
+        let plain = sample(Arrangement::Caching(pair), "");
+        let mut successions = [0; MOST_DEVICES];
+        successions[1] = 2;
+        let replaced = Superblock { successions, ..plain.clone() };
+        let aside = Superblock { state: VolumeState::Aside, ..plain.clone() };
+        for block in [&replaced, &aside] {
+            let encoded = block.encode();
+            assert_eq!(get_u32(&encoded, 16), VERSION);
+            assert_eq!(Superblock::decode(&encoded).as_ref(), Ok(block));
+            let mut forged = encoded;
+            put_u32(&mut forged, 16, VERSION_OF_WHOLE_EXTENTS);
+            seal(&mut forged, Kind::Superblock, block.volume);
+            assert_eq!(Superblock::decode(&forged), Err(Unreadable::Damaged));
+        }
+        // A copy that counts a succession is the newer one of two.
+        assert!(replaced.age() > plain.age() && replaced.seal() != plain.seal());
+        assert!(replaced.to_string().contains("device 1 was replaced while the volume was served: 2 times"));
     }
 
     #[test]

@@ -53,6 +53,7 @@ NOT_RUN = [
     ("docs/findings/against-kernel-caches.md", r"^scripts/vm\b", HOURS),
     ("docs/findings/greendm.md", r"^peryton sim .* --trace \.\./shared/", ELSEWHERE),
     ("docs/health.md", r"^peryton health /dev/", "needs root and drives"),
+    ("docs/in-service.md", r"^peryton replace ", "needs a volume that is served, and another drive"),
     ("docs/twin.md", r"^peryton ", "needs a recording of a volume that clients use: crates/peryton/tests/twin.rs"),
     ("docs/nbd.md", r"^(nbdinfo 'nbds://drive\.example|qemu-io --object tls-creds)", OTHERS),
     ("README.md", r"^peryton devices --validate real\.trace", ELSEWHERE),

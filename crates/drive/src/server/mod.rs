@@ -20,6 +20,7 @@ mod notes;
 mod outage_state;
 mod outages;
 mod recording;
+mod replacing;
 mod reopening;
 mod reopening_state;
 mod requests;
@@ -45,6 +46,7 @@ use peryton_units::Nanos;
 pub(crate) use self::about::About;
 pub(crate) use self::block_device_state::{Announce, BlockDevice};
 pub use self::handle::Handle;
+pub use self::replacing::Successor;
 pub(crate) use self::reopening_state::Reopening;
 use self::{
     accept::Acceptance, awake::Awake, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
@@ -127,6 +129,7 @@ pub(crate) struct Server {
     reported_gone: u32,
     outages: outage_state::Outages,
     reopening: Reopening,
+    replacing: replacing::Replacing,
     log: Option<LineLog>,
     recorder: Option<Recorder>,
     handle: Handle,
@@ -205,6 +208,7 @@ impl Server {
             reported_gone: 0,
             outages: outage_state::Outages::default(),
             reopening: parts.reopening,
+            replacing: replacing::Replacing::default(),
             log: parts.log,
             recorder: parts.recorder,
             handle: parts.handle,
@@ -365,6 +369,7 @@ impl Server {
                 *self.volume.replies() = replies;
             }
         }
+        self.go_on_replacing();
         let mut raw = std::mem::take(&mut self.volume.backend.raw);
         for raw in raw.drain(..) {
             self.kernel.device(&raw);

@@ -75,6 +75,8 @@ impl Server {
                 self.finish_client(index as u32);
             }
         }
+        // A new device is not part of the volume as long as it lacks something.
+        let _ = self.stop_replacing();
         self.stop.until = self.now.saturating_add(OUTAGE_PATIENCE);
         self.volume.backend.hurry(self.stop.until);
         self.volume.backend.end_drills();

@@ -63,8 +63,10 @@ impl<P: PlacementOps> Drive<P> {
             return;
         }
         let now = self.io.advance(now);
+        if self.is_survived(device) {
+            return;
+        }
         self.io.fence(device);
-        self.device_of_succession_failed(device);
         self.io.fencing = true;
         if let Some(identity) = &mut self.identity {
             identity.set_gone(device, self.placed.last_commit());
@@ -92,8 +94,9 @@ impl<P: PlacementOps> Drive<P> {
     /// Continues with the steps that must precede the durable record of fencing.
     #[cold]
     pub(super) fn go_on_fencing(&mut self, now: Nanos, out: &mut Commands) {
+        let is_undecided = self.is_undecided();
         let Drive { io, fencing, placed, .. } = self;
-        if fencing.in_flight {
+        if fencing.in_flight || is_undecided {
             return;
         }
         if now < fencing.retry_at {

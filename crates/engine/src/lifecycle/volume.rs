@@ -180,7 +180,7 @@ fn agree(
     if !differences.is_empty() {
         return Err(OpenError::Mismatch { differences: differences.join("; ") });
     }
-    let successions = in_charge(blocks)?;
+    let successions = in_charge(blocks, newest.gone)?;
     for (index, block) in named() {
         if newest.gone >> index & 1 == 1 {
             return Err(OpenError::LeftOut { device: index, generation: newest.generation });
@@ -208,12 +208,17 @@ fn agree(
 }
 
 /// Checks of each device that it is the one in charge: it counts as many successions of itself as the others do. The first of the others
-/// that counts one more puts the new device in charge. Returns how often each device was replaced.
-fn in_charge(blocks: &[Superblock]) -> Result<[u8; MOST_DEVICES], OpenError> {
-    let counted = |index: usize| blocks.iter().map(move |block| block.successions[index]);
+/// that counts one more puts the new device in charge; what one says that is gone does not count. Returns how often each device was
+/// replaced.
+fn in_charge(blocks: &[Superblock], gone: u32) -> Result<[u8; MOST_DEVICES], OpenError> {
+    let counted = |index: usize| {
+        let there = blocks.iter().filter(|block| gone >> block.device.index() & 1 == 0);
+        there.map(move |block| block.successions[index])
+    };
     for block in blocks {
         let (device, own) = (block.device.index(), block.successions[block.device.index()]);
-        let others = || blocks.iter().filter(|other| other.device != block.device);
+        let is_there = |other: &Superblock| gone >> other.device.index() & 1 == 0;
+        let others = || blocks.iter().filter(|other| other.device != block.device && is_there(other));
         let known = others().map(|other| other.successions[device]).max();
         if known.is_some_and(|known| own < known) && !mutation::is(Mutation::AcceptReplaced) {
             return Err(OpenError::Replaced { device });

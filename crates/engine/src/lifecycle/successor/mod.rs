@@ -59,6 +59,9 @@ enum Stage {
     Draining,
     /// It is being put in charge.
     Succeeding,
+    /// That has failed because the last device has died that was to record it. As long as it is not recorded that this one is gone, either
+    /// of the two may be found in charge, and everything goes to both, flushes as well.
+    Failing,
     /// It is over, but for commands in flight.
     Ending(SuccessionEnd),
 }
@@ -99,6 +102,8 @@ pub(crate) struct Successor {
     retry_at: Nanos,
     /// Whether a flush of another device has failed, which may have lost the superblock that is being written.
     is_in_doubt: bool,
+    /// Whether the new device has superblocks that would be accepted without the other devices.
+    is_open: bool,
     /// Whether the superblocks that are written now put the successor in charge.
     is_committing: bool,
     /// Whether the two devices have changed places.
@@ -111,7 +116,7 @@ impl Successor {
     }
 
     fn tracks(&self) -> bool {
-        matches!(self.stage, Stage::Naming | Stage::Copying)
+        matches!(self.stage, Stage::Naming | Stage::Copying | Stage::Failing)
     }
 
     /// Whether a write to this range goes to the successor as well: it has all of it, and no other write to a part of it is in
@@ -143,7 +148,7 @@ impl Successor {
 
     /// Ends it, unless it has ended or the successor may be in charge already.
     fn end(&mut self, how: SuccessionEnd) {
-        if !self.is_committing && !matches!(self.stage, Stage::Ending(_)) {
+        if !self.is_committing && !matches!(self.stage, Stage::Failing | Stage::Ending(_)) {
             self.stage = Stage::Ending(how);
             self.acts.clear();
         }
@@ -151,13 +156,9 @@ impl Successor {
 }
 
 impl<P: PlacementOps> Drive<P> {
-    /// See [`Engine::replace_in_service`](crate::Engine::replace_in_service).
-    pub(crate) fn replace_in_service(
-        &mut self,
-        now: Nanos,
-        plan: SuccessionPlan,
-        out: &mut Commands,
-    ) -> Result<(), SuccessionError> {
+    /// See [`Engine::can_replace_in_service`](crate::Engine::can_replace_in_service). Returns how many successions the old device counts
+    /// and the new one will, what the volume uses of it, and what is to be copied.
+    pub(crate) fn can_replace_in_service(&self, plan: SuccessionPlan) -> Result<(u8, u8, Bytes, Bytes), SuccessionError> {
         let (device, devices) = (plan.device.index(), self.device_bytes.len());
         let Some(identity) = self.identity.as_ref().filter(|_| device < devices) else {
             return Err(SuccessionError::Unknown { device });
@@ -176,7 +177,8 @@ impl<P: PlacementOps> Drive<P> {
         }
         // A number is given once in a generation, so that no successor that failed is taken for a later one.
         let before = identity.successions[device];
-        let Some(count) = self.named[device].max(before).checked_add(1) else {
+        let count = self.named[device].max(before).saturating_add(1);
+        let Some(count) = Some(count).filter(|count| *count < succession::NEVER) else {
             return Err(SuccessionError::TooOften { device });
         };
         let used = self.device_bytes[device];
@@ -186,6 +188,18 @@ impl<P: PlacementOps> Drive<P> {
         if plan.size < need {
             return Err(SuccessionError::TooSmall { device, size: plan.size, need });
         }
+        Ok((before, count, used, need))
+    }
+
+    /// See [`Engine::replace_in_service`](crate::Engine::replace_in_service).
+    pub(crate) fn replace_in_service(
+        &mut self,
+        now: Nanos,
+        plan: SuccessionPlan,
+        out: &mut Commands,
+    ) -> Result<(), SuccessionError> {
+        let (before, count, used, need) = self.can_replace_in_service(plan)?;
+        let (device, devices) = (plan.device.index(), self.device_bytes.len());
         let now = self.io.advance(now);
         let mut successor = Successor {
             plan,
@@ -213,6 +227,7 @@ impl<P: PlacementOps> Drive<P> {
             is_committing: false,
             has_succeeded: false,
             is_in_doubt: false,
+            is_open: false,
         };
         let writes = |op| matches!(op, Op::Write | Op::Discard);
         for id in self.io.all_in_flight() {
@@ -249,7 +264,7 @@ impl<P: PlacementOps> Drive<P> {
             Stage::Copying if regions.is_complete() => SuccessionStage::Copied,
             Stage::Copying if regions.count(State::Absent) == 0 => SuccessionStage::Unreadable,
             Stage::Naming | Stage::Copying => SuccessionStage::Copying,
-            Stage::Draining | Stage::Succeeding => SuccessionStage::Succeeding,
+            Stage::Draining | Stage::Succeeding | Stage::Failing => SuccessionStage::Succeeding,
             Stage::Ending(_) => SuccessionStage::Ending,
         };
         let (unreadable, ranges) = successor.copying.unreadable(most);
@@ -280,7 +295,7 @@ impl<P: PlacementOps> Drive<P> {
     }
 
     #[cold]
-    fn mirror(&mut self, from: usize, out: &mut Commands) {
+    pub(super) fn mirror(&mut self, from: usize, out: &mut Commands) {
         let Drive { successor: Some(successor), io, .. } = self else { return };
         if !successor.holds() && !successor.tracks() {
             return;
@@ -291,6 +306,9 @@ impl<P: PlacementOps> Drive<P> {
                 Command::Zero { io, device, at, len } => (io, device, at, len, Some(Buffer::Metadata)),
                 Command::Discard { io, device, at, len } => (io, device, at, len, None),
                 Command::Read { io, device, at, len, .. } if successor.holds() => (io, device, at, len, None),
+                Command::Flush { io, device } if successor.stage == Stage::Failing => {
+                    (io, device, Bytes::ZERO, Bytes::ZERO, Some(Buffer::Metadata))
+                }
                 _ => {
                     out.push(command);
                     continue;
@@ -312,19 +330,19 @@ impl<P: PlacementOps> Drive<P> {
             }
             let to = successor.id;
             let buffer = buffer.expect("what has none is not sent twice");
-            let (op, zeroes) = match command {
-                Command::Zero { .. } => (Op::Discard, true),
-                _ => (Op::Write, false),
+            let op = match command {
+                Command::Zero { .. } => Op::Discard,
+                Command::Flush { .. } => Op::Flush,
+                _ => Op::Write,
             };
             let twin = io.start_aside(Purpose::Twin, op, (to, at), len, buffer);
-            out.push(match zeroes {
-                true => Command::Zero { io: twin, device: to, at, len },
-                false => match command {
-                    Command::Write { buffer, cause, .. } => {
-                        Command::Write { io: twin, device: to, at, len, buffer, cause }
-                    }
-                    _ => unreachable!("what is sent twice is a write or zeroes"),
-                },
+            out.push(match command {
+                Command::Zero { .. } => Command::Zero { io: twin, device: to, at, len },
+                Command::Flush { .. } => Command::Flush { io: twin, device: to },
+                Command::Write { buffer, cause, .. } => {
+                    Command::Write { io: twin, device: to, at, len, buffer, cause }
+                }
+                _ => unreachable!("nothing else is sent twice"),
             });
             successor.writes.get_mut(&id.index()).expect("it has just begun").twin = Some(twin);
             successor.twins.insert(twin.index(), id.index());
@@ -359,14 +377,12 @@ impl<P: PlacementOps> Drive<P> {
                 }
                 true
             }
-            Purpose::Step(_) if command.device == own && command.op == Op::Flush => {
-                if failed && !mutation::is(Mutation::KeepCopyInDoubt) && !successor.has_succeeded {
+            Purpose::Step(_) if command.device == own => {
+                let doubts = failed && command.op == Op::Flush && !successor.has_succeeded;
+                if doubts && !mutation::is(Mutation::KeepCopyInDoubt) {
                     successor.regions.doubt(|stamp| io.is_flushed(own, stamp));
                     successor.copying.is_in_doubt();
                 }
-                false
-            }
-            Purpose::Step(_) if command.device == own => {
                 let Some(write) = successor.writes.get_mut(&id.index()) else { return false };
                 write.failed = Some(failed);
                 if write.twin.is_none() || write.twin_failed.is_some() {
@@ -407,15 +423,13 @@ impl<P: PlacementOps> Drive<P> {
         successor.writes[&successor.twins[&id.index()]].id
     }
 
-    /// A device is given up.
-    pub(super) fn device_of_succession_failed(&mut self, device: DeviceId) {
-        if let Some(successor) = &mut self.successor {
-            successor.end(SuccessionEnd::DeviceGone);
-            // The superblocks that say that it is gone say whether its successor is in charge, too.
-            if device == successor.plan.device && !successor.has_succeeded {
-                successor.is_committing = false;
-                successor.end(SuccessionEnd::DeviceGone);
-            }
+    /// A device has died. Returns whether that is of no consequence, because its successor has everything and is being put in charge.
+    pub(super) fn is_survived(&mut self, device: DeviceId) -> bool {
+        let Some(successor) = &mut self.successor else { return false };
+        if device == successor.plan.device && successor.stage == Stage::Succeeding && !successor.has_succeeded {
+            return true;
         }
+        successor.end(SuccessionEnd::DeviceGone);
+        false
     }
 }

@@ -1,10 +1,10 @@
 //! Puts the successor of a device in charge.
 //!
 //! What the placement asks of the device waits meanwhile, but for flushes. When the writes in flight have ended, the two devices hold the
-//! same. The successor is flushed. Since before it was filled it has superblocks that count one succession more than the others know of,
-//! so it is not part of the volume. Then the other devices' superblocks count it as well, one after the other. The first of these puts
-//! the successor in charge; the old device counts too few from then on. At last the successor's superblocks say that it is open, and the old device's, if they can
-//! be written, that it is aside.
+//! same. The successor is flushed. Since before it was filled its superblocks count one succession more than the others know of, so it is not
+//! part of the volume; now they say that it is open, but for that. Then the other devices' superblocks count the succession as well, one
+//! after the other. The first of these puts the successor in charge; the old device counts too few from then on. At last the old
+//! device's superblocks, if they can be written, say that it is aside.
 
 use peryton_format::{
     block::BLOCK,
@@ -25,13 +25,20 @@ use crate::{
 /// The pause before another attempt to write a superblock.
 const RETRY: Nanos = Nanos::from_ms(250);
 
+/// A number of successions that no device is given.
+pub(super) const NEVER: u8 = u8::MAX;
+
 /// What a block that is written is to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Of the successor, before it is in charge.
+    /// Of the successor, before it has everything.
     Aside,
-    /// Of a device that is in charge.
+    /// Of the successor, when it has.
+    Successor,
+    /// Of another device, when the successor is in charge.
     Open,
+    /// Of the successor, when it will not be in charge, whatever the other devices say.
+    GivenUp,
     /// Of the old device, when it is not in charge any more.
     Replaced,
 }
@@ -96,14 +103,27 @@ impl<P: PlacementOps> Drive<P> {
                 self.go_on_succeeding(out);
             }
             Stage::Succeeding => self.go_on_succeeding(out),
+            Stage::Failing if self.io.fencing => {}
+            Stage::Failing => {
+                successor.stage = Stage::Ending(SuccessionEnd::DeviceGone);
+                self.go_on_replacing(out);
+            }
             Stage::Ending(how) => {
                 out.append(&mut successor.held);
                 if successor.in_flight || !successor.writes.is_empty() {
                     return;
                 }
+                if std::mem::take(&mut successor.is_open) {
+                    // Without the other devices it would be taken for the one in charge.
+                    successor.acts.extend(both(successor.id, Bytes(successor.last_block), Content::GivenUp));
+                }
                 if successor.acts.is_empty() {
                     self.ended = Some(how);
                     self.successor = None;
+                    if self.io.fencing {
+                        let now = self.io.now;
+                        self.go_on_fencing(now, out);
+                    }
                 } else {
                     self.go_on_succeeding(out);
                 }
@@ -127,11 +147,12 @@ impl<P: PlacementOps> Drive<P> {
         let others = (0..).map(DeviceId).zip(&self.device_bytes).filter(|(device, _)| *device != own);
         // The next act is the last one in the list.
         let mut acts = both(new, last, Content::Replaced).to_vec();
-        acts.push(Act::Release);
-        acts.extend(both(own, last, Content::Open));
-        acts.push(Act::Succeed);
+        acts.extend([Act::Release, Act::Succeed]);
         acts.extend(others.flat_map(|(device, used)| both(device, *used - Bytes(BLOCK), Content::Open)));
         acts.push(Act::Commit);
+        if !mutation::is(Mutation::SucceedUnnamed) {
+            acts.extend(both(new, last, Content::Successor));
+        }
         if !mutation::is(Mutation::SucceedUnflushed) {
             acts.push(Act::Flush { device: new, again: None });
         }
@@ -155,10 +176,16 @@ impl<P: PlacementOps> Drive<P> {
                     successor.acts.pop();
                     let others = (0..self.device_bytes.len() as u8).map(DeviceId).filter(|device| *device != own);
                     if !successor.has_succeeded && others.into_iter().all(|device| io.is_fenced(device)) {
-                        // No other device is left to record it.
+                        // No other device is left to record it. What the last one has recorded may count until it is recorded that
+                        // this one is gone, and until then both devices hold the same.
                         identity.successions[own.index()] = successor.counts.0;
                         successor.is_committing = false;
-                        successor.end(SuccessionEnd::DeviceGone);
+                        successor.stage = Stage::Failing;
+                        successor.acts.clear();
+                        let (now, from) = (io.now, out.len());
+                        out.append(&mut successor.held);
+                        self.go_on_fencing(now, out);
+                        self.mirror(from, out);
                         return self.go_on_replacing(out);
                     }
                 }
@@ -173,7 +200,8 @@ impl<P: PlacementOps> Drive<P> {
                     }
                     return;
                 }
-                Act::Write { device, at, .. } => {
+                Act::Write { device, at, content } => {
+                    successor.is_open |= content == Content::Successor;
                     (successor.in_flight, successor.is_acting, successor.is_in_doubt) = (true, true, false);
                     let (len, buffer) = (Bytes(BLOCK), Buffer::Metadata);
                     if device == successor.id {
@@ -195,7 +223,7 @@ impl<P: PlacementOps> Drive<P> {
                 }
                 Act::Succeed => {
                     successor.acts.pop();
-                    successor.has_succeeded = true;
+                    (successor.has_succeeded, successor.is_open) = (true, false);
                     out.push(Command::Succeed { device: own, successor: successor.id });
                 }
                 Act::Release => {
@@ -237,6 +265,12 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
+    /// Whether the superblocks of the other devices are being changed, so that others of them have to wait.
+    pub(crate) fn is_undecided(&self) -> bool {
+        let undecided = |successor: &super::Successor| successor.stage == Stage::Succeeding && !successor.has_succeeded;
+        self.successor.as_deref().is_some_and(undecided)
+    }
+
     /// Encodes the block that an act writes.
     pub(crate) fn encode_succession(&self, into: &mut [u8]) {
         let identity = self.identity.as_ref().expect("only a volume that was opened from its devices is encoded");
@@ -252,7 +286,13 @@ impl<P: PlacementOps> Drive<P> {
         };
         let block = match content {
             Content::Aside => aside(successor.counts.1),
+            Content::Successor => {
+                let mut block = identity.open_superblock(own);
+                block.successions[own.index()] = successor.counts.1;
+                block.encode()
+            }
             Content::Open => identity.open_superblock(device).encode(),
+            Content::GivenUp => aside(NEVER),
             Content::Replaced => aside(successor.counts.0),
         };
         into.copy_from_slice(&block);
