@@ -100,7 +100,9 @@ fn main() -> ExitCode {
         log,
     };
     // A panic of the engine is a result here: `run` reports it, so the default message is suppressed.
-    if !arguments.verbose { std::panic::set_hook(Box::new(|_| {})); }
+    if !arguments.verbose {
+        std::panic::set_hook(Box::new(|_| {}));
+    }
     if arguments.verbose {
         for seed in arguments.seeds {
             if let Err(error) = run(seed, &options) {

@@ -497,8 +497,7 @@ impl<D: Disks> Driver<D> {
             return false;
         }
         let mut any = false;
-        for pending in self.pending.iter_mut().filter(|pending| pending.payload.is_some() && pending.disk() == device)
-        {
+        for pending in self.pending.iter_mut().filter(|pending| pending.payload.is_some() && pending.disk() == device) {
             pending.lost |= rng.random_bool(0.5);
             any |= pending.lost;
         }

@@ -27,6 +27,8 @@ pub(crate) struct Successions {
     begins_one_in: u32,
     /// One step in this many puts the new one in charge, once everything is copied.
     succeeds_one_in: u32,
+    /// Whether a device was being replaced when the last generation ended.
+    pub(crate) is_under_way: bool,
     /// The probability in percent that a command of the new disk that is chosen for completion is completed.
     pub(crate) speed: u32,
 }
@@ -39,6 +41,7 @@ impl Successions {
         Successions {
             begins_one_in: if replaces.unwrap_or(drawn) { begins } else { 0 },
             succeeds_one_in: [1, 5, 30][rng.random_range(0..3)],
+            is_under_way: false,
             speed: [100, 100, 30, 5][rng.random_range(0..4)],
             rng,
         }
@@ -105,7 +108,8 @@ impl World {
 
     /// Of a disk and the one that takes its place, the one that is part of the volume. The other one has to be refused.
     pub(crate) fn in_charge(&mut self, mut disks: Vec<Disk>, memory: Option<&Memory>) -> Result<Vec<Disk>, String> {
-        if disks.len() == self.devices() {
+        self.succession.is_under_way = disks.len() > self.devices();
+        if !self.succession.is_under_way {
             return Ok(disks);
         }
         let spare = disks.pop().expect("there is one more than the volume has");

@@ -164,7 +164,14 @@ impl SharedMemory {
         })();
         let start = made.inspect_err(|_| drop(fs::remove_file(&new)))?;
         let words = bytes as usize / 8;
-        let memory = SharedMemory { start, words, path: path.clone(), writer: Writer::new(label), label: *label, doubted: false };
+        let memory = SharedMemory {
+            start,
+            words,
+            path: path.clone(),
+            writer: Writer::new(label),
+            label: *label,
+            doubted: false,
+        };
         fs::rename(&new, &path).inspect_err(|_| drop(fs::remove_file(&new)))?;
         Ok(memory)
     }

@@ -112,7 +112,10 @@ fn what_cannot_be_read_holds_the_copy_up_until_it_is_written() {
     served.handle.replace("fast", successor(&empty(directory.path(), "fast"))).unwrap();
     let status = served.wait_for(|status| status["replacement"]["state"] == "unreadable");
     let unreadable = &status["replacement"]["unreadable"];
-    assert_eq!(*unreadable, serde_json::json!({ "bytes": 8192, "ranges": [{ "offset": from, "length": 8192 }], "accepted": false }));
+    assert_eq!(
+        *unreadable,
+        serde_json::json!({ "bytes": 8192, "ranges": [{ "offset": from, "length": 8192 }], "accepted": false })
+    );
     served.handle.heal().unwrap();
     let data = vec![7; 8192];
     client.write(40_960, &data, false).unwrap();
@@ -180,7 +183,9 @@ fn what_cannot_take_the_place_is_refused_in_a_line() {
     let at = directory.path();
     let served = Served::new(at, config("tiering"), Settings::default());
     let refused = |name: &str, new: Successor| served.handle.replace(name, new).unwrap_err();
-    assert!(refused("hdd", successor(&at.join("x"))).contains("there is no device 'hdd': the volume has 'fast' and 'slow'"));
+    assert!(
+        refused("hdd", successor(&at.join("x"))).contains("there is no device 'hdd': the volume has 'fast' and 'slow'")
+    );
     assert!(refused("slow", successor(&at.join("x"))).contains("there is nothing"));
     assert!(refused("slow", successor(Path::new("x"))).contains("give the whole path"));
     assert!(refused("slow", successor(&at.join("fast"))).contains("is a device of the volume already"));

@@ -24,7 +24,9 @@ impl About {
     pub(crate) fn named(&self, said: &str) -> String {
         // From the last to the first, because "device 1" is the start of "device 10".
         let names = self.names.iter().enumerate().rev();
-        names.fold(said.to_owned(), |said, (index, name)| said.replace(&format!("device {index}"), &format!("device '{name}'")))
+        names.fold(said.to_owned(), |said, (index, name)| {
+            said.replace(&format!("device {index}"), &format!("device '{name}'"))
+        })
     }
 
     /// The settings that were stored when the volume was last served.

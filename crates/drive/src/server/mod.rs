@@ -20,9 +20,9 @@ mod notes;
 mod outage_state;
 mod outages;
 mod recording;
-mod replacing;
 mod reopening;
 mod reopening_state;
+mod replacing;
 mod requests;
 mod say;
 mod share;
@@ -46,8 +46,8 @@ use peryton_units::Nanos;
 pub(crate) use self::about::About;
 pub(crate) use self::block_device_state::{Announce, BlockDevice};
 pub use self::handle::Handle;
-pub use self::replacing::Successor;
 pub(crate) use self::reopening_state::Reopening;
+pub use self::replacing::Successor;
 use self::{
     accept::Acceptance, awake::Awake, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
     share::Shares, spin::Spin, watchdog::Watchdog,

@@ -81,8 +81,7 @@ impl Server {
         let (name, path) = (self.about.names[device].clone(), other.path.display().to_string());
         tracing::info!(device = name, path, "the device is being copied to another one, which is to take its place");
         self.about.events.report(What::Replacing { device: name, path: path.clone() });
-        self.replacing.now =
-            Some(Replacement { device, other, path, is_succeeding: false, has_succeeded: false });
+        self.replacing.now = Some(Replacement { device, other, path, is_succeeding: false, has_succeeded: false });
         Ok(self.replacement_status())
     }
 
@@ -156,7 +155,12 @@ impl Server {
         match why {
             None => {
                 let old = other.path.display().to_string();
-                tracing::info!(device = name, path, old, "the device is replaced: set its path in the design to the new one");
+                tracing::info!(
+                    device = name,
+                    path,
+                    old,
+                    "the device is replaced: set its path in the design to the new one"
+                );
                 self.about.events.report(What::Replaced { device: name.clone(), path: path.clone(), old });
             }
             Some(why) => {
@@ -172,7 +176,11 @@ impl Server {
     /// How far a device is replaced, for the status; `null` if none is.
     pub(super) fn replacement_status(&self) -> Value {
         let Some(replacement) = &self.replacing.now else { return Value::Null };
-        let Some(succession) = self.volume.engine().succession(MOST_RANGES) else { return Value::Null };
+        let Some(succession) = self.volume.engine().succession(MOST_RANGES) else {
+            // It has ended in this turn of the loop.
+            let name = &self.about.names[replacement.device];
+            return json!({ "device": name, "path": replacement.path, "state": "ending" });
+        };
         let ranges: Vec<Value> = succession
             .ranges
             .iter()

@@ -134,7 +134,9 @@ pub enum SuccessionError {
         need: Bytes,
     },
     /// The count in the superblocks is at its end.
-    #[error("device {device} was replaced 254 times while the volume was served, and the superblocks do not count further")]
+    #[error(
+        "device {device} was replaced 254 times while the volume was served, and the superblocks do not count further"
+    )]
     TooOften {
         /// The index of the device.
         device: usize,

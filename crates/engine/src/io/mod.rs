@@ -1,6 +1,7 @@
 //! What every placement needs: host requests in flight, commands in flight, the health and flush state of the devices,
 //! and the clock. This module has no knowledge of placements; a [`Step`] of the placement says what a command is for.
 
+mod aside;
 mod commands;
 mod devices;
 mod requests;
@@ -336,44 +337,6 @@ impl<S: Step> Io<S> {
         let number = Bytes(state.flushes);
         let io = self.start(purpose, Op::Flush, (device, number), Bytes::ZERO, Buffer::Metadata, Cause::Metadata);
         out.push(Command::Flush { io, device });
-    }
-
-    // A device that is being replaced, and its successor, which has no row among the devices.
-
-    /// Registers a command that is not accounted to any device.
-    pub(crate) fn start_aside(
-        &mut self,
-        purpose: Purpose<S>,
-        op: Op,
-        (device, at): (DeviceId, Bytes),
-        len: Bytes,
-        buffer: Buffer,
-    ) -> IoId {
-        if let Some(state) = self.devices.get_mut(device.index()) {
-            state.standby = false;
-        }
-        let (began, cause, zeroes, again) = (self.now, Cause::Metadata, false, false);
-        self.commands.insert(InFlight { purpose, device, op, at, len, buffer, began, cause, zeroes, again })
-    }
-
-    /// Removes such a command.
-    pub(crate) fn finish_aside(&mut self, id: IoId) {
-        self.commands.remove(id);
-    }
-
-    /// Writes a superblock that puts the successor of a device in charge.
-    pub(crate) fn write_succession(&mut self, place: (DeviceId, Bytes), len: Bytes, out: &mut Commands) {
-        self.write_for(place, len, Buffer::Metadata, Purpose::Copy, Cause::Metadata, out);
-    }
-
-    /// Flushes such a superblock.
-    pub(crate) fn flush_succession(&mut self, device: DeviceId, out: &mut Commands) {
-        self.flush_for(device, Purpose::Copy, out);
-    }
-
-    /// The ids of all commands in flight.
-    pub(crate) fn all_in_flight(&self) -> impl Iterator<Item = IoId> + '_ {
-        (0..self.commands.rows()).filter_map(|index| self.commands.id_at(index))
     }
 
     /// Returns the command with this id if it is in flight.

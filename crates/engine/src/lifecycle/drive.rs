@@ -11,8 +11,8 @@ use crate::{
     api::config,
     api::error::{DeviceError, DriverError, RequestError, TuningError},
     api::location::{Location, Losses},
-    api::succession::SuccessionEnd,
     api::stats::Stats,
+    api::succession::SuccessionEnd,
     api::verification::Verification,
     io::{Io, Purpose, Step as _},
     lifecycle::fencing::Fencing,
@@ -125,13 +125,7 @@ impl<P: PlacementOps> Drive<P> {
 
     /// Handles a command in flight that the driver has carried out, or failed to.
     #[inline]
-    pub(super) fn complete_known(
-        &mut self,
-        now: Nanos,
-        id: IoId,
-        result: Result<(), DeviceError>,
-        out: &mut Commands,
-    ) {
+    pub(super) fn complete_known(&mut self, now: Nanos, id: IoId, result: Result<(), DeviceError>, out: &mut Commands) {
         let Some(command) = self.io.in_flight(id) else { return };
         let (purpose, device, again) = (command.purpose, command.device, command.again);
         let now = self.io.advance(now);
@@ -245,7 +239,7 @@ impl<P: PlacementOps> Drive<P> {
 
     /// Whether nothing is in flight and nothing waits.
     pub(crate) fn is_idle(&self) -> bool {
-        self.io.is_idle() && !self.io.fencing && self.placed.is_idle()
+        self.io.is_idle() && !self.io.fencing && self.placed.is_idle() && !self.puts_successor_in_charge()
     }
 
     /// The devices that are not fenced.

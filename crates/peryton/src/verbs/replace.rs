@@ -80,7 +80,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&state);
     }
     let bytes = Bytes(state["bytes"].as_u64().unwrap_or(0));
-    output::tell(&format!("copying {bytes} of '{name}'; peryton status {} shows how far it is\n", args.socket.display()))
+    output::tell(&format!(
+        "copying {bytes} of '{name}'; peryton status {} shows how far it is\n",
+        args.socket.display()
+    ))
 }
 
 /// Waits for the end.

@@ -158,7 +158,10 @@ impl Successor {
 impl<P: PlacementOps> Drive<P> {
     /// See [`Engine::can_replace_in_service`](crate::Engine::can_replace_in_service). Returns how many successions the old device counts
     /// and the new one will, what the volume uses of it, and what is to be copied.
-    pub(crate) fn can_replace_in_service(&self, plan: SuccessionPlan) -> Result<(u8, u8, Bytes, Bytes), SuccessionError> {
+    pub(crate) fn can_replace_in_service(
+        &self,
+        plan: SuccessionPlan,
+    ) -> Result<(u8, u8, Bytes, Bytes), SuccessionError> {
         let (device, devices) = (plan.device.index(), self.device_bytes.len());
         let Some(identity) = self.identity.as_ref().filter(|_| device < devices) else {
             return Err(SuccessionError::Unknown { device });
@@ -339,9 +342,7 @@ impl<P: PlacementOps> Drive<P> {
             out.push(match command {
                 Command::Zero { .. } => Command::Zero { io: twin, device: to, at, len },
                 Command::Flush { .. } => Command::Flush { io: twin, device: to },
-                Command::Write { buffer, cause, .. } => {
-                    Command::Write { io: twin, device: to, at, len, buffer, cause }
-                }
+                Command::Write { buffer, cause, .. } => Command::Write { io: twin, device: to, at, len, buffer, cause },
                 _ => unreachable!("nothing else is sent twice"),
             });
             successor.writes.get_mut(&id.index()).expect("it has just begun").twin = Some(twin);

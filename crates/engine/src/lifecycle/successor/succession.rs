@@ -45,8 +45,15 @@ pub(super) enum Content {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Act {
-    Flush { device: DeviceId, again: Option<(Bytes, Content)> },
-    Write { device: DeviceId, at: Bytes, content: Content },
+    Flush {
+        device: DeviceId,
+        again: Option<(Bytes, Content)>,
+    },
+    Write {
+        device: DeviceId,
+        at: Bytes,
+        content: Content,
+    },
     /// From now on superblocks of the other devices count the succession.
     Commit,
     /// The devices change places.
@@ -263,6 +270,11 @@ impl<P: PlacementOps> Drive<P> {
         if let Some(successor) = &mut self.successor {
             successor.is_in_doubt = true;
         }
+    }
+
+    /// Whether what the placement asks for waits, or either of two devices may be found in charge: the volume cannot be closed then.
+    pub(crate) fn puts_successor_in_charge(&self) -> bool {
+        self.successor.as_deref().is_some_and(|successor| successor.holds() || successor.stage == Stage::Failing)
     }
 
     /// Whether the superblocks of the other devices are being changed, so that others of them have to wait.
