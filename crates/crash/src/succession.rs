@@ -132,9 +132,18 @@ impl World {
             );
             (refused, opened)
         };
-        match (is_refused(&disks), is_refused(&others)) {
+        let (own, other) = (is_refused(&disks), is_refused(&others));
+        match (own, other) {
             ((false, _), (true, _)) => Ok(disks),
-            ((true, _), (false, _)) => Ok(others),
+            ((true, _), (false, _)) => {
+                // The next opening flushes all disks before it relies on what they say. If the power fails before that, the old disk may
+                // be in charge again, which is the same as if it had failed in the first place.
+                for disk in &mut others {
+                    let mark = disk.mark();
+                    disk.flushed(mark);
+                }
+                Ok(others)
+            }
             // The device that was to record it has died meanwhile, and is not part of the volume any more.
             ((false, _), (false, _)) if self.drive.engine.gone() != 0 => Ok(disks),
             ((_, one), (_, other)) => {
