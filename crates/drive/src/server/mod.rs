@@ -23,6 +23,7 @@ mod recording;
 mod reopening;
 mod reopening_state;
 mod replacing;
+mod replacing_state;
 mod requests;
 mod say;
 mod share;
@@ -47,7 +48,7 @@ pub(crate) use self::about::About;
 pub(crate) use self::block_device_state::{Announce, BlockDevice};
 pub use self::handle::Handle;
 pub(crate) use self::reopening_state::Reopening;
-pub use self::replacing::Successor;
+pub use self::replacing_state::Successor;
 use self::{
     accept::Acceptance, awake::Awake, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
     share::Shares, spin::Spin, watchdog::Watchdog,
@@ -129,7 +130,7 @@ pub(crate) struct Server {
     reported_gone: u32,
     outages: outage_state::Outages,
     reopening: Reopening,
-    replacing: replacing::Replacing,
+    replacing: replacing_state::Replacing,
     log: Option<LineLog>,
     recorder: Option<Recorder>,
     handle: Handle,
@@ -208,7 +209,7 @@ impl Server {
             reported_gone: 0,
             outages: outage_state::Outages::default(),
             reopening: parts.reopening,
-            replacing: replacing::Replacing::default(),
+            replacing: replacing_state::Replacing::default(),
             log: parts.log,
             recorder: parts.recorder,
             handle: parts.handle,

@@ -7,7 +7,7 @@ use peryton_engine::{DeviceId, SuccessionEnd, SuccessionPlan, SuccessionStage};
 use peryton_units::Bytes;
 use serde_json::{Value, json};
 
-use super::{Handle, Server};
+use super::{Handle, Server, Successor, replacing_state::Replacement};
 use crate::{
     events::What,
     open::{Device, DevicePath, Opening, refuse_used, same_file},
@@ -17,41 +17,6 @@ use crate::{
 /// The most ranges that cannot be read that the status lists.
 const MOST_RANGES: usize = 64;
 const ENDED: &str = "the volume is closed";
-
-/// The device that is to take the place of another one.
-#[derive(Clone, Debug)]
-pub struct Successor {
-    /// Where it is.
-    pub path: PathBuf,
-    /// The most bytes that are copied to it in a second; `None`: no bound.
-    pub bytes_per_s: Option<u64>,
-    /// Whether what cannot be read from the old device may read as zeros.
-    pub accept_loss: bool,
-    /// Whether to overwrite what it holds.
-    pub force: bool,
-}
-
-/// A replacement under way.
-#[derive(Debug)]
-struct Replacement {
-    device: usize,
-    /// The device that the number behind the last one stands for: the new one, and once that is in charge the old one.
-    other: Device,
-    /// The path of the new one.
-    path: String,
-    is_succeeding: bool,
-    has_succeeded: bool,
-}
-
-/// The replacement of devices.
-#[derive(Debug, Default)]
-pub(super) struct Replacing {
-    now: Option<Replacement>,
-    /// How the last one ended, for the status.
-    last: Value,
-    /// Whether devices are opened past the page cache.
-    direct: bool,
-}
 
 impl Server {
     /// Notes how devices are opened that take the place of others.

@@ -160,7 +160,9 @@ impl<P: PlacementOps> Drive<P> {
         if !mutation::is(Mutation::SucceedUnnamed) {
             acts.extend(both(new, last, Content::Successor));
         }
-        if !mutation::is(Mutation::SucceedUnflushed) {
+        if mutation::is(Mutation::SucceedUnflushed) {
+            acts.retain(|act| !matches!(act, Act::Flush { device, .. } if *device == new));
+        } else {
             acts.push(Act::Flush { device: new, again: None });
         }
         successor.acts = acts;
