@@ -36,6 +36,9 @@ struct Arguments {
     /// Let half of the requests come in groups: a part of an extent is written, others are read, then all of it is written
     #[arg(long)]
     grouped: bool,
+    /// Whether devices are replaced while the volume is served; the seed decides if not given
+    #[arg(long)]
+    replaces: Option<bool>,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -96,11 +99,14 @@ fn main() -> ExitCode {
         fill: arguments.fill,
         room: arguments.room,
         grouped: arguments.grouped,
+        replaces: arguments.replaces,
         ends: arguments.ends,
         log,
     };
     // A panic of the engine is a result here: `run` reports it, so the default message is suppressed.
-    std::panic::set_hook(Box::new(|_| {}));
+    if !arguments.verbose {
+        std::panic::set_hook(Box::new(|_| {}));
+    }
     if arguments.verbose {
         for seed in arguments.seeds {
             if let Err(error) = run(seed, &options) {
@@ -133,6 +139,7 @@ fn main() -> ExitCode {
     println!("  {:>12} sectors checked after crashes", done.sectors);
     println!("  {:>12} commits, {} checkpoints, {} moves", done.commits, done.checkpoints, done.moves);
     println!("  {:>12} commits replayed", done.commits_replayed);
+    println!("  {:>12} devices replaced in service", done.successions);
     for (seed, error) in &result.failures {
         println!("seed {seed} fails: {error}");
         println!("  step by step: make torture SEEDS={seed}");

@@ -71,6 +71,8 @@ pub(crate) fn tag_of(bytes: &[u8]) -> Tag {
 pub enum Payload {
     Data(Rc<[Tag]>),
     Metadata(Rc<[u8]>),
+    /// Anything of another disk, as tags: those of metadata stand for its bytes.
+    Copied(Rc<[Tag]>),
 }
 
 /// Short, because `--verbose` prints it.
@@ -79,6 +81,7 @@ impl fmt::Debug for Payload {
         match self {
             Payload::Data(tags) => write!(f, "{} sectors of data from tag {:?}", tags.len(), tags.first()),
             Payload::Metadata(bytes) => write!(f, "{} bytes of metadata", bytes.len()),
+            Payload::Copied(tags) => write!(f, "{} sectors of another disk", tags.len()),
         }
     }
 }
@@ -86,7 +89,7 @@ impl fmt::Debug for Payload {
 impl Payload {
     pub(crate) fn sectors(&self) -> u64 {
         match self {
-            Payload::Data(tags) => tags.len() as u64,
+            Payload::Data(tags) | Payload::Copied(tags) => tags.len() as u64,
             Payload::Metadata(bytes) => bytes.len() as u64 / SECTOR,
         }
     }
@@ -146,7 +149,11 @@ impl Content {
                 continue;
             }
             match (self.at(entry.sector + index as u64), &entry.payload) {
-                (At::Data(at), Payload::Data(tags)) => self.data[at] = tags[index],
+                (At::Data(at), Payload::Data(tags) | Payload::Copied(tags)) => self.data[at] = tags[index],
+                (At::Metadata { block, within }, Payload::Copied(tags)) => {
+                    let block = self.blocks[block].get_or_insert_with(|| Rc::new([0; BLOCK_LEN]));
+                    expand(tags[index], &mut Rc::make_mut(block)[within..within + SECTOR_LEN]);
+                }
                 (At::Metadata { block, within }, Payload::Metadata(bytes)) => {
                     let block = self.blocks[block].get_or_insert_with(|| Rc::new([0; BLOCK_LEN]));
                     let bytes = &bytes[index * SECTOR_LEN..][..SECTOR_LEN];
@@ -246,6 +253,25 @@ impl Disk {
             At::Data(from) => into.copy_from_slice(&self.live.data[from..from + into.len()]),
             At::Metadata { .. } => panic!("data was read from metadata at {}", at.0),
         }
+    }
+
+    /// Reads anything as tags.
+    pub(crate) fn read_any(&self, at: Bytes, into: &mut [Tag]) {
+        let mut bytes = [0; SECTOR_LEN];
+        for (sector, into) in (at.0 / SECTOR..).zip(into) {
+            *into = match self.live.at(sector) {
+                At::Data(at) => self.live.data[at],
+                At::Metadata { .. } => {
+                    self.read_bytes(Bytes(sector * SECTOR), &mut bytes);
+                    tag_of(&bytes)
+                }
+            };
+        }
+    }
+
+    /// A disk of the same size, which was used for something else.
+    pub(crate) fn another(&self, content: impl Fn(u64) -> Tag) -> Disk {
+        Disk::new(self.used(), Bytes(self.behind), Bytes(self.live.data_from * SECTOR), content)
     }
 
     /// Reads bytes: metadata as it is, data as its tags repeated.

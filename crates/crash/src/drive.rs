@@ -25,8 +25,25 @@ impl Disks for Vec<Disk> {
         Payload::Data(Rc::from(cells))
     }
 
+    fn copied(cells: &[Tag]) -> Payload {
+        Payload::Copied(Rc::from(cells))
+    }
+
+    fn read_any(&self, device: DeviceId, at: Bytes, into: &mut [Tag]) -> Result<(), DeviceError> {
+        let disk = &self[device.index()];
+        if disk.is_bad(at, Bytes(into.len() as u64 * SECTOR)) {
+            return Err(DeviceError);
+        }
+        disk.read_any(at, into);
+        Ok(())
+    }
+
+    fn swap(&mut self, one: DeviceId, other: DeviceId) {
+        self.as_mut_slice().swap(one.index(), other.index());
+    }
+
     fn is_still(payload: &Payload, cells: &[Tag]) -> bool {
-        matches!(payload, Payload::Data(data) if **data == *cells)
+        matches!(payload, Payload::Data(data) | Payload::Copied(data) if **data == *cells)
     }
 
     fn to_bytes(cells: &[Tag]) -> Vec<u8> {
@@ -102,6 +119,11 @@ impl Drive {
         }
     }
 
+    /// Says how an opening would end.
+    pub(crate) fn try_open(config: &Config, storage: &mut Direct<'_>) -> Result<(), OpenError> {
+        Engine::open(config.clone(), storage).map(|_| ())
+    }
+
     /// When the oldest read in flight was submitted.
     pub(crate) fn oldest_read(&self) -> u32 {
         let reads = self.requests.values().filter(|asked| asked.request.op == Op::Read);
@@ -113,7 +135,7 @@ impl Drive {
         let disks = 0..self.disks.len();
         disks
             .map(|index| {
-                let here = self.pending.iter().filter(|pending| pending.device().index() == index);
+                let here = self.pending.iter().filter(|pending| pending.disk().index() == index);
                 let entries: Vec<Entry> = here.filter_map(|pending| entry_of(pending, rng)).collect();
                 self.disks[index].after_crash(entries.into_iter(), rng)
             })
@@ -125,7 +147,7 @@ impl Drive {
         let disks = 0..self.disks.len();
         disks
             .map(|index| {
-                let here = self.pending.iter().filter(|pending| pending.device().index() == index);
+                let here = self.pending.iter().filter(|pending| pending.disk().index() == index);
                 let entries: Vec<Entry> = here.filter_map(|pending| entry_of(pending, rng)).collect();
                 self.disks[index].after_process_death(entries.into_iter(), rng)
             })

@@ -29,6 +29,22 @@ pub trait Disks {
     /// A write of cells.
     fn data(cells: &[Self::Cell]) -> Self::Payload;
 
+    /// A write of cells that were read with [`Disks::read_any`].
+    fn copied(cells: &[Self::Cell]) -> Self::Payload {
+        Self::data(cells)
+    }
+
+    /// Reads anything, metadata included, to be copied to another disk.
+    ///
+    /// # Errors
+    /// There is something that cannot be read.
+    fn read_any(&self, device: DeviceId, at: Bytes, into: &mut [Self::Cell]) -> Result<(), DeviceError> {
+        self.read(device, at, into)
+    }
+
+    /// Two disks change places.
+    fn swap(&mut self, _one: DeviceId, _other: DeviceId) {}
+
     /// Whether that is what the payload carries.
     fn is_still(payload: &Self::Payload, cells: &[Self::Cell]) -> bool;
 
@@ -123,7 +139,7 @@ impl<D: Disks> Buffers for AsBytes<'_, D> {
                 let buffer = &self.runs[index as usize];
                 (buffer.bytes.get_or_init(|| D::to_bytes(&buffer.data)), offset)
             }
-            Buffer::Metadata => unreachable!("metadata is encoded"),
+            Buffer::Copy { .. } | Buffer::Metadata => unreachable!("metadata is encoded, and a copy is not looked at"),
         };
         &bytes[offset.0 as usize..][..len.0 as usize]
     }
@@ -138,6 +154,8 @@ pub struct Pending<P> {
     pub payload: Option<P>,
     /// For a flush, what it covers.
     mark: u64,
+    /// The disk that it was sent to, if another one has taken its place since.
+    sent_to: Option<DeviceId>,
     /// Whether a flush that failed has lost it: the device had carried it out, and had yet to say so.
     lost: bool,
 }
@@ -146,6 +164,11 @@ impl<P> Pending<P> {
     /// The device that it is for.
     pub fn device(&self) -> DeviceId {
         device_of(&self.command)
+    }
+
+    /// The disk that carries it out.
+    pub fn disk(&self) -> DeviceId {
+        self.sent_to.unwrap_or(self.device())
     }
 }
 
@@ -188,6 +211,8 @@ pub struct Driver<D: Disks> {
     pub answered: Vec<Answer<D::Cell>>,
     buffers: Vec<MoveBuffer<D::Cell>>,
     run_buffers: Vec<MoveBuffer<D::Cell>>,
+    /// The buffer through which a device is copied.
+    copy_buffer: Vec<D::Cell>,
     /// The most move buffers that the engine has asked for.
     most_buffers: u32,
     next_id: u64,
@@ -212,6 +237,7 @@ impl<D: Disks> Driver<D> {
             answered: Vec::new(),
             buffers: Vec::new(),
             run_buffers: Vec::new(),
+            copy_buffer: Vec::new(),
             next_id: 0,
             out: Commands::new(),
             memory: None,
@@ -276,6 +302,11 @@ impl<D: Disks> Driver<D> {
                 assert!(index < buffers, "buffer {index} for runs is beyond the bound");
                 (Self::buffer_at(&mut self.run_buffers, index, Self::cells(bytes)), offset)
             }
+            Buffer::Copy { offset } => {
+                let length = Self::cells(self.engine.copy_buffer_bytes());
+                self.copy_buffer.resize(length.max(self.copy_buffer.len()), D::UNSET);
+                (&mut self.copy_buffer, offset)
+            }
             Buffer::Metadata => unreachable!("metadata is encoded, and never read by a command"),
         };
         &mut whole[Self::cells(offset)..][..Self::cells(len)]
@@ -307,6 +338,12 @@ impl<D: Disks> Driver<D> {
                     continue;
                 }
                 Command::Power { .. } => continue,
+                Command::Succeed { device, successor } => {
+                    self.disks.swap(device, successor);
+                    let under_way = self.pending.iter_mut().filter(|pending| pending.device() == device);
+                    under_way.for_each(|pending| pending.sent_to = Some(successor));
+                    continue;
+                }
                 Command::Encode { io, into, len } => {
                     if D::KEEPS_METADATA {
                         let cells = D::from_bytes(&self.encode(io, len));
@@ -324,6 +361,9 @@ impl<D: Disks> Driver<D> {
                         payload = Some(self.disks.metadata(device, at, self.encode(io, len)));
                     }
                 }
+                Command::Write { buffer: buffer @ Buffer::Copy { .. }, len, .. } => {
+                    payload = Some(D::copied(self.buffer(buffer, len)));
+                }
                 Command::Write { buffer, len, .. } => payload = Some(D::data(self.buffer(buffer, len))),
                 Command::Zero { len, .. } | Command::Discard { len, .. } => {
                     payload = Some(D::data(&vec![D::ZERO; Self::cells(len)]));
@@ -331,7 +371,7 @@ impl<D: Disks> Driver<D> {
                 Command::Flush { device, .. } => mark = self.disks.mark(device),
                 Command::Read { .. } => {}
             }
-            self.pending.push(Pending { command, payload, mark, lost: false });
+            self.pending.push(Pending { command, payload, mark, sent_to: None, lost: false });
         }
         self.out = out;
     }
@@ -372,15 +412,18 @@ impl<D: Disks> Driver<D> {
     }
 
     fn complete_taken(&mut self, pending: Pending<D::Payload>, fails: bool, rng: &mut Pcg64Mcg) -> (Command, bool) {
-        let Pending { command, payload, mark, lost } = pending;
-        let device = device_of(&command);
+        let device = pending.disk();
+        let Pending { command, payload, mark, lost, sent_to: _ } = pending;
         let dead = self.disks.is_dead(device);
         let mut failed = fails || dead;
         let io = match command {
             Command::Read { io, at, len, buffer, .. } => {
                 if !failed && buffer != Buffer::Metadata {
                     let mut data = vec![D::ZERO; Self::cells(len)];
-                    failed = self.disks.read(device, at, &mut data).is_err();
+                    failed = match buffer {
+                        Buffer::Copy { .. } => self.disks.read_any(device, at, &mut data).is_err(),
+                        _ => self.disks.read(device, at, &mut data).is_err(),
+                    };
                     if !failed {
                         self.buffer(buffer, len).copy_from_slice(&data);
                     }
@@ -416,12 +459,13 @@ impl<D: Disks> Driver<D> {
                 io
             }
             Command::Flush { io, .. } => {
-                self.flush_failed |= failed;
+                let is_of_volume = device_of(&command).index() < self.engine.device_bytes().len();
+                self.flush_failed |= failed && is_of_volume;
                 if !failed {
                     self.disks.flushed(device, mark);
                 } else if !dead {
-                    self.flush_lost |= self.disks.flush_failed(device, rng);
-                    self.flush_lost |= self.lose_in_flight(device, rng);
+                    let lost = self.disks.flush_failed(device, rng) | self.lose_in_flight(device, rng);
+                    self.flush_lost |= lost && is_of_volume;
                 }
                 io
             }
@@ -429,6 +473,7 @@ impl<D: Disks> Driver<D> {
             | Command::Clear { .. }
             | Command::Encode { .. }
             | Command::Power { .. }
+            | Command::Succeed { .. }
             | Command::Reply { .. } => unreachable!("done at once"),
         };
         if self.most_latency > Nanos::ZERO {
@@ -452,8 +497,7 @@ impl<D: Disks> Driver<D> {
             return false;
         }
         let mut any = false;
-        for pending in self.pending.iter_mut().filter(|pending| pending.payload.is_some() && pending.device() == device)
-        {
+        for pending in self.pending.iter_mut().filter(|pending| pending.payload.is_some() && pending.disk() == device) {
             pending.lost |= rng.random_bool(0.5);
             any |= pending.lost;
         }

@@ -79,7 +79,8 @@ impl World {
         let mut index = self.rng.random_range(0..self.drive.pending.len());
         for _ in 0..4 {
             let device = self.drive.pending[index].device();
-            if self.rng.random_range(0..100) < self.habits.speed[device.index()] {
+            let speed = self.habits.speed.get(device.index()).copied().unwrap_or(self.succession.speed);
+            if self.rng.random_range(0..100) < speed {
                 break;
             }
             index = self.rng.random_range(0..self.drive.pending.len());

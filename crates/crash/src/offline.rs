@@ -27,7 +27,9 @@ impl World {
     /// copy.
     pub(crate) fn damage_metadata(&mut self, disks: &mut [Disk]) {
         // With a device missing, the other has the only copy of the metadata.
-        if !self.faults.rots || !self.deaths.without.is_empty() || self.has_dead() || self.chance(2) {
+        // Of two superblocks one may be the only one that says which of two devices is in charge.
+        let is_alone = self.succession.is_under_way;
+        if !self.faults.rots || is_alone || !self.deaths.without.is_empty() || self.has_dead() || self.chance(2) {
             return;
         }
         // If commits went to the fast device alone, only the slow device's metadata has another copy.
@@ -101,7 +103,10 @@ impl World {
             let mut mixed = disks.to_vec();
             mixed[stand_in] = before[stand_in].clone();
             match self.try_open(mixed) {
-                Err(OpenError::Stale { device: named, .. }) if named == device => {}
+                Err(OpenError::Stale { device: named, .. } | OpenError::Replaced { device: named })
+                    if named == device => {}
+                // The new device is not the one in charge according to this copy.
+                Err(OpenError::Aside { device: named }) if named != device => {}
                 other => return Err(format!("a copy of device {device} from a generation before: {other:?}")),
             }
         }

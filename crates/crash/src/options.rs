@@ -24,6 +24,8 @@ pub struct Options {
     pub grouped: bool,
     /// How runs come to their end; otherwise the seed decides.
     pub ends: Option<Ends>,
+    /// Whether devices are replaced while the volume is served; otherwise the seed decides.
+    pub replaces: Option<bool>,
     /// Called with a line of text for each step.
     pub log: Option<fn(&str)>,
 }
@@ -55,6 +57,8 @@ pub struct Outcome {
     pub moves: u64,
     /// Commits that recoveries found in the journal and replayed.
     pub commits_replayed: u64,
+    /// Devices that were replaced while the volume was served.
+    pub successions: u64,
 }
 
 impl std::ops::AddAssign for Outcome {
@@ -71,5 +75,6 @@ impl std::ops::AddAssign for Outcome {
         self.checkpoints += other.checkpoints;
         self.moves += other.moves;
         self.commits_replayed += other.commits_replayed;
+        self.successions += other.successions;
     }
 }

@@ -16,23 +16,25 @@ const MOST_CALLS: u32 = 32;
 
 impl World {
     /// What a drive leaves that ends now, or the drive of the run: the disks, and what is known of what they hold.
-    fn leave(&mut self, drive: Option<&Drive>, end: End) -> (Vec<Disk>, Left) {
+    fn leave(&mut self, drive: Option<&Drive>, end: End) -> Result<(Vec<Disk>, Left), String> {
         let World { rng, outcome, .. } = self;
         let lost = self.flush_lost && drive.is_none();
         let drive = drive.unwrap_or(&self.drive);
         outcome.crash_points += 1;
         if end == End::Power {
-            return (drive.disks_after_crash(rng), Left::default());
+            let disks = drive.disks_after_crash(rng);
+            return Ok((self.in_charge(disks, None)?, Left::default()));
         }
         outcome.process_deaths += 1;
-        let mut disks = drive.disks_after_process_death(rng);
+        let disks = drive.disks_after_process_death(rng);
         // A driver does not use its records in memory after a flush has failed.
         let left = match lost {
             true => Left::default(),
             false => Left { memory: drive.memory.clone(), answered: true, binds: false },
         };
+        let mut disks = disks;
         let left = self.bring_back(&mut disks, left);
-        (disks, left)
+        Ok((self.in_charge(disks, left.memory.as_ref())?, left))
     }
 
     /// Brings back a device that died while the machine runs on, with or without the content of its cache.
@@ -56,7 +58,7 @@ impl World {
     /// Checks what a power loss now would leave. The run then continues as if the power had stayed on.
     pub(crate) fn branch(&mut self) -> Result<(), String> {
         let end = self.fates.next();
-        let (mut disks, mut left) = self.leave(None, end);
+        let (mut disks, mut left) = self.leave(None, end)?;
         let config = self.config_to_open();
         say!(self, "--- branch: {end:?}");
         let Some(without) = self.revive(&mut disks, &mut left)? else { return Ok(()) };
@@ -69,7 +71,7 @@ impl World {
         if self.chance(8) {
             // Nothing is written between two recoveries, so each must find the same data.
             let end = self.fates.next();
-            let (mut disks, mut left) = self.leave(Some(&drive), end);
+            let (mut disks, mut left) = self.leave(Some(&drive), end)?;
             without.iter().for_each(|device| disks[device.index()].dead = true);
             let config = self.config_to_open();
             let (mut drive, _) = self.recover(&config, disks, &without, &mut left)?;
@@ -134,7 +136,7 @@ impl World {
             "--- {end:?}, with {} commands in flight and {unflushed:?} writes not flushed",
             self.drive.pending.len()
         );
-        let (disks, left) = self.leave(None, end);
+        let (disks, left) = self.leave(None, end)?;
         self.reopen(disks, left, Some(false))
     }
 
@@ -276,7 +278,8 @@ impl World {
             let end = self.fates.next();
             say!(self, "--- {end:?} while closing, with {in_flight:?} in flight");
             self.outcome.crash_points += 1;
-            let mut disks = self.cut(&self.drive.disks.clone(), in_flight, end);
+            let disks = self.cut(&self.drive.disks.clone(), in_flight, end);
+            let mut disks = disks;
             self.outcome.recoveries_cut_short += 1;
             let left = match end {
                 End::Process if !self.flush_lost => {
@@ -285,12 +288,14 @@ impl World {
                 End::Power | End::Process => Left::default(),
             };
             let left = self.bring_back(&mut disks, left);
+            let disks = self.in_charge(disks, left.memory.as_ref())?;
             return self.reopen(disks, left, None);
         }
         result.map_err(|_| "the volume cannot be closed".to_string())?;
         self.model.closed();
         self.deaths.flushed_since |= self.has_dead();
         let disks = self.cut(&self.drive.disks.clone(), None, End::Power);
+        let disks = self.in_charge(disks, None)?;
         self.reopen(disks, Left::default(), Some(true))
     }
 }

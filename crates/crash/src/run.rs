@@ -84,6 +84,7 @@ impl World {
             self.faults.mirrored &= self.drive.engine.tuning().mirror_journal;
             self.answers()?;
         }
+        self.maybe_succeed();
         self.maybe_break_sector();
         self.maybe_die();
         self.check_losses(None)?;

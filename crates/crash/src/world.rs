@@ -18,6 +18,7 @@ use crate::{
     faults::Faults,
     model::Model,
     options::{Options, Outcome},
+    succession::Successions,
 };
 
 /// Writes a line to the log of the run, if it has one.
@@ -66,6 +67,8 @@ pub(crate) struct World {
     pub(crate) room: Option<Room>,
     /// What is drawn about them.
     pub(crate) room_rng: Pcg64Mcg,
+    /// The replacement of devices in service.
+    pub(crate) succession: Successions,
     /// The disks as they were at the end of the previous generation.
     pub(crate) before: Option<Vec<Disk>>,
 }
@@ -168,6 +171,7 @@ impl World {
             volume,
             room,
             room_rng: Pcg64Mcg::seed_from_u64(seed ^ 0x726f_6f6d),
+            succession: Successions::new(seed, options.replaces),
             before: None,
         };
         say!(
@@ -211,17 +215,22 @@ impl World {
     }
 
     pub(crate) fn pick_device(&mut self) -> usize {
-        self.rng.random_range(0..self.drive.disks.len())
+        self.rng.random_range(0..self.devices())
+    }
+
+    /// The number of the volume's devices. Behind them there may be a disk that is to take the place of one.
+    pub(crate) fn devices(&self) -> usize {
+        self.config.devices.len()
     }
 
     pub(crate) fn has_dead(&self) -> bool {
-        self.drive.disks.iter().any(|disk| disk.dead)
+        self.drive.disks[..self.devices()].iter().any(|disk| disk.dead)
     }
 
     /// Whether the engine has given up every dead device, and another device still answers.
     pub(crate) fn is_given_up(&self) -> bool {
-        let some = self.drive.disks.iter().any(|disk| !disk.dead);
-        some && (0..self.drive.disks.len())
+        let some = self.drive.disks[..self.devices()].iter().any(|disk| !disk.dead);
+        some && (0..self.devices())
             .all(|index| !self.drive.disks[index].dead || self.drive.engine.is_gone(DeviceId(index as u8)))
     }
 
@@ -229,7 +238,7 @@ impl World {
         if self.faults.bad_one_in == 0 || self.faults.calm || !self.chance(self.faults.bad_one_in) {
             return;
         }
-        let index = self.rng.random_range(0..self.drive.disks.len());
+        let index = self.rng.random_range(0..self.devices());
         let (from, len) = self.drive.disks[index].data();
         let sector = from + self.rng.random_range(0..len as u64);
         self.drive.disks[index].bad.insert(sector);

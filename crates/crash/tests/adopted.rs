@@ -65,6 +65,7 @@ impl Memory {
             Buffer::Request { id, offset } => ((0, id.0), offset),
             Buffer::Move { index, offset } => ((1, u64::from(index)), offset),
             Buffer::Run { index, offset } => ((2, u64::from(index)), offset),
+            Buffer::Copy { offset } => ((3, 0), offset),
             Buffer::Metadata => unreachable!("it is encoded"),
         };
         let (from, to) = (offset.0 as usize, (offset + len).0 as usize);
@@ -156,7 +157,7 @@ impl<'a> Host<'a> {
                     result.unwrap();
                     continue;
                 }
-                Command::Encode { .. } | Command::Power { .. } => continue,
+                Command::Encode { .. } | Command::Power { .. } | Command::Succeed { .. } => continue,
             };
             self.engine.complete(self.now, io, result, &mut out).unwrap();
         }

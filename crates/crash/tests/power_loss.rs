@@ -15,6 +15,7 @@ const POWER: Options = Options {
     room: None,
     grouped: false,
     ends: Some(Ends::Power),
+    replaces: Some(false),
     log: None,
 };
 

@@ -44,4 +44,7 @@ pub trait Backend {
 
     /// Lets the device save power until the next operation.
     fn standby(&mut self, device: DeviceId);
+
+    /// Exchanges a device and its successor, which has taken its place; a back end whose volumes have no such devices never hears of it.
+    fn succeed(&mut self, _device: DeviceId, _successor: DeviceId) {}
 }

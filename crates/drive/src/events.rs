@@ -136,6 +136,31 @@ pub enum What {
         /// A sentence about the drive, without its name.
         text: String,
     },
+    /// A device is being copied to another one, which is to take its place.
+    Replacing {
+        /// The device.
+        device: String,
+        /// The path of the new one.
+        path: String,
+    },
+    /// The new device is part of the volume, and the old one is not.
+    Replaced {
+        /// The device.
+        device: String,
+        /// The path of the new one.
+        path: String,
+        /// The path of the old one.
+        old: String,
+    },
+    /// The new device is not part of the volume, and the old one is, as before.
+    NotReplaced {
+        /// The device.
+        device: String,
+        /// The path of the new one.
+        path: String,
+        /// Why.
+        why: String,
+    },
     /// The volume is about to be closed.
     Stopping,
 }
@@ -148,6 +173,7 @@ impl What {
                 0
             }
             What::BlockDevice { .. } | What::BlockDeviceLeft { .. } => 0,
+            What::Replacing { .. } | What::Replaced { .. } | What::NotReplaced { .. } => 0,
             What::DeviceError { .. } | What::Damage { .. } | What::DriveHealth { .. } => 1,
             What::Connected { .. } | What::Disconnected { .. } => 2,
             What::Outage { .. } | What::OutageOver { .. } | What::InDoubt { .. } | What::DoubtOver => 3,

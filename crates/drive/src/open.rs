@@ -364,7 +364,8 @@ fn lock(file: &OwnedFd) -> rustix::io::Result<()> {
     }
 }
 
-fn same_file(one: &Path, other: &Path) -> bool {
+/// Whether two paths lead to one file or device.
+pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
     match (fs::metadata(one), fs::metadata(other)) {
         (Ok(one), Ok(other)) if one.file_type().is_block_device() && other.file_type().is_block_device() => {
             one.rdev() == other.rdev()

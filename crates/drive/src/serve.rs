@@ -14,7 +14,7 @@ use crate::{
     block::Linux,
     control::{Control, Listening},
     cpu_latency::CpuLatency,
-    disks::Disks,
+    disks::{ABSENT, Disks},
     events::{Events, What},
     front_threads::FrontThreads,
     health::Table as DriveTable,
@@ -383,6 +383,9 @@ impl Service {
                 DeviceId((files.len() - 1) as u8)
             });
             disks.divide(division.map, home.or(division.home.is_some().then_some(division.map.home)));
+        } else {
+            // For a device that is to take the place of another one.
+            files.push(None);
         }
         let mut volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         volume.keep_in(self.memory);
@@ -432,6 +435,7 @@ impl Service {
             reopening: Reopening::new(self.process_death),
         })
         .map_err(system("threads for clients"))?;
+        server.let_devices_be_replaced(self.settings.direct);
         server.volume.engine_mut().tell_time(Nanos::ZERO, unix_s());
         server.expect_block_device(prepared.as_ref());
         server.register();
@@ -547,9 +551,6 @@ pub(crate) fn unix_s() -> u64 {
 
 /// The approximate number of commands in flight.
 const DEPTH: u32 = 512;
-/// The abilities of an absent device, which gets no commands.
-const ABSENT: crate::disks::Ability = crate::disks::Ability { block: 1, memory: 1, punch: false, zero_range: false };
-
 /// The error about paths that are swapped, if they are.
 fn swapped(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceId]) -> Option<OpenError> {
     let found = Engine::inspect(spec.config.clone(), &mut Files::new(devices).ok()?, false, without).ok()?;

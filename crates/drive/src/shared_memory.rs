@@ -93,8 +93,12 @@ pub(crate) struct SharedMemory {
     words: usize,
     path: PathBuf,
     writer: Writer,
+    label: Label,
     doubted: bool,
 }
+
+/// A digest that stands for any device.
+const ANY: u64 = u64::MAX;
 
 // SAFETY: the mapping belongs to this value alone, and no thread-local state refers to it.
 unsafe impl Send for SharedMemory {}
@@ -160,7 +164,14 @@ impl SharedMemory {
         })();
         let start = made.inspect_err(|_| drop(fs::remove_file(&new)))?;
         let words = bytes as usize / 8;
-        let memory = SharedMemory { start, words, path: path.clone(), writer: Writer::new(label), doubted: false };
+        let memory = SharedMemory {
+            start,
+            words,
+            path: path.clone(),
+            writer: Writer::new(label),
+            label: *label,
+            doubted: false,
+        };
         fs::rename(&new, &path).inspect_err(|_| drop(fs::remove_file(&new)))?;
         Ok(memory)
     }
@@ -178,6 +189,19 @@ impl SharedMemory {
             self.doubted = is;
             self.store(Record::Doubted { is });
         }
+    }
+
+    /// Notes which devices there are, as another one takes a place. `any`: the index of a place that either of two may have.
+    pub(crate) fn set_devices(&mut self, devices: &[Option<Device>], any: Option<usize>) {
+        self.label.devices = digests(devices);
+        if let Some(any) = any {
+            self.label.devices[any] = ANY;
+        }
+        let mut block = [0; BLOCK];
+        self.label.encode(&mut block);
+        let mut mapped = Mapped { start: self.start, words: self.words };
+        let words = block.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+        words.enumerate().for_each(|(index, word)| mapped.store(index, word));
     }
 
     /// The path of the file, and its size in bytes.
@@ -237,7 +261,7 @@ fn read(path: &Path, volume: VolumeId, devices: &[Option<Device>]) -> Result<Opt
         return Err("the machine was started again since".to_owned());
     }
     for (now, then) in digests(devices).into_iter().zip(found.label.devices) {
-        if now != 0 && now != then {
+        if now != 0 && now != then && then != ANY {
             return Err("a device is another one, or was taken out and put back since".to_owned());
         }
     }

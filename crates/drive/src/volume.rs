@@ -4,7 +4,7 @@ use std::{fmt, io, mem, ops::Range};
 
 use peryton_engine::{
     Buffer, Buffers, Command, Commands, DeviceError, DeviceId, Engine, IoId, Power, Request, RequestError, RequestId,
-    Tuning, TuningError,
+    SuccessionEnd, SuccessionError, SuccessionPlan, Tuning, TuningError,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use thiserror::Error;
@@ -68,6 +68,8 @@ pub struct Volume<B> {
     requests: Vec<Data>,
     moves: Moves,
     metadata: Metadata,
+    /// The buffer through which a device is copied that is being replaced.
+    copy: Option<Arena>,
     zeros: Memory,
     longest_zeros: u64,
     observer: Observer,
@@ -108,6 +110,7 @@ impl<B: Backend> Volume<B> {
             requests: Vec::new(),
             moves,
             metadata,
+            copy: None,
             zeros,
             longest_zeros: LONGEST_ZEROS as u64,
             observer: Observer::default(),
@@ -124,6 +127,11 @@ impl<B: Backend> Volume<B> {
     /// Where that is, or why it is not kept.
     pub(crate) fn memory(&self) -> &Result<SharedMemory, NoMemory> {
         &self.memory
+    }
+
+    /// The same, to note another device there.
+    pub(crate) fn memory_mut(&mut self) -> &mut Result<SharedMemory, NoMemory> {
+        &mut self.memory
     }
 
     /// The engine, for reading its state.
@@ -252,6 +260,47 @@ impl<B: Backend> Volume<B> {
         Ok(())
     }
 
+    /// Begins to replace a device: see [`Engine::replace_in_service`].
+    ///
+    /// # Errors
+    /// One line: it cannot be done, or the system has no memory.
+    pub(crate) fn replace_in_service(&mut self, now: Nanos, plan: SuccessionPlan) -> Result<(), String> {
+        self.engine.replace_in_service(now, plan, &mut self.commands).map_err(|error| error.to_string())?;
+        match Arena::new(self.engine.copy_buffer_bytes().0 as usize) {
+            Ok(arena) => self.copy = Some(arena),
+            Err(error) => {
+                self.engine.stop_replacing(now, &mut self.commands);
+                self.carry_out(now);
+                return Err(format!("memory for copying: {error}"));
+            }
+        }
+        self.carry_out(now);
+        Ok(())
+    }
+
+    /// Puts the new device in charge: see [`Engine::succeed`].
+    ///
+    /// # Errors
+    /// Not everything is copied.
+    pub(crate) fn succeed(&mut self, now: Nanos) -> Result<(), SuccessionError> {
+        self.engine.succeed(now, &mut self.commands)?;
+        self.carry_out(now);
+        Ok(())
+    }
+
+    /// Stops replacing a device: see [`Engine::stop_replacing`].
+    pub(crate) fn stop_replacing(&mut self, now: Nanos) {
+        self.engine.stop_replacing(now, &mut self.commands);
+        self.carry_out(now);
+    }
+
+    /// How the replacement of a device came to its end, once.
+    pub(crate) fn take_succession_end(&mut self) -> Option<SuccessionEnd> {
+        let end = self.engine.take_succession_end()?;
+        self.copy = None;
+        Some(end)
+    }
+
     /// The replies so far; the caller removes them.
     pub fn replies(&mut self) -> &mut Vec<Reply> {
         &mut self.replies
@@ -321,6 +370,10 @@ impl<B: Backend> Volume<B> {
                     self.backend.standby(device);
                     continue;
                 }
+                Command::Succeed { device, successor } => {
+                    self.backend.succeed(device, successor);
+                    continue;
+                }
                 Command::Reply { id, result } => {
                     self.replies.push((id, result));
                     continue;
@@ -357,6 +410,9 @@ impl<B> Volume<B> {
             },
             Buffer::Move { index, offset } => self.moves.at(index).add(offset.0 as usize),
             Buffer::Run { index, offset } => self.moves.run_at(index).add(offset.0 as usize),
+            Buffer::Copy { offset } => {
+                self.copy.as_ref().expect("there is a buffer while a device is copied").at(offset.0 as usize)
+            }
             Buffer::Metadata => unreachable!("metadata is written only, and only while the engine runs"),
         }
     }

@@ -8,11 +8,12 @@ use std::{
     env, fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
-use peryton_drive::{Endpoint, ProcessDeath, Service, Settings, VolumeSpec, format, repair};
-use peryton_engine::{LogCaching, Trust};
+use peryton_drive::{Endpoint, ProcessDeath, Service, Settings, Successor, VolumeSpec, format, inspect, repair};
+use peryton_engine::{LogCaching, OpenError, Trust};
 use peryton_units::{Bytes, Nanos};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -21,6 +22,7 @@ use served::{Client, PLACEMENTS, WRITE, config, spec};
 const DIRECTORY: &str = "PERYTON_TEST_DIRECTORY";
 const PLACEMENT: &str = "PERYTON_TEST_PLACEMENT";
 const MEMORY: &str = "PERYTON_TEST_MEMORY";
+const REPLACES: &str = "PERYTON_TEST_REPLACES";
 const BLOCK: u64 = 4096;
 /// The number of writes in flight.
 const DEPTH: usize = 24;
@@ -55,13 +57,58 @@ fn child() {
     let directory = PathBuf::from(directory);
     let spec = volume(&directory, &placement);
     let service = Service::open(&spec, &Endpoint::Unix(directory.join("nbd")), Settings::default()).unwrap();
+    if let Ok(name) = env::var(REPLACES) {
+        let (handle, path) = (service.handle(), directory.join("new"));
+        let new = Successor { path, bytes_per_s: None, accept_loss: false, force: true };
+        thread::spawn(move || handle.replace(&name, new).unwrap());
+    }
     service.run().unwrap();
 }
 
+/// Puts the device into the design's path that is in charge, and makes an empty one for the next replacement. Returns whether
+/// the device was replaced.
+fn in_charge(directory: &Path, placement: &str, name: &str) -> bool {
+    let (old, new) = (directory.join(name), directory.join("new"));
+    let opened = || inspect(&volume(directory, placement), false, &[]).unwrap().opened;
+    let replaced = match opened() {
+        Err(OpenError::Replaced { .. }) => {
+            fs::rename(&new, &old).unwrap();
+            true
+        }
+        opened => {
+            opened.unwrap();
+            // The other one is refused.
+            if new.exists() {
+                fs::rename(&old, directory.join("kept")).unwrap();
+                fs::rename(&new, &old).unwrap();
+                assert!(opened_is_refused(&volume(directory, placement)), "{placement} {name}: both are accepted");
+                fs::rename(directory.join("kept"), &old).unwrap();
+            }
+            false
+        }
+    };
+    opened().unwrap();
+    let size = fs::metadata(&old).unwrap().len();
+    fs::File::create(&new).unwrap().set_len(size).unwrap();
+    replaced
+}
+
+fn opened_is_refused(spec: &VolumeSpec) -> bool {
+    inspect(spec, false, &[]).unwrap().opened.is_err()
+}
+
 fn start(directory: &Path, placement: &str, memory: bool) -> Child {
+    start_replacing(directory, placement, memory, None)
+}
+
+fn start_replacing(directory: &Path, placement: &str, memory: bool, replaces: Option<&str>) -> Child {
     // Removes the previous server's socket.
     let _ = fs::remove_file(directory.join("nbd"));
-    Command::new(env::current_exe().unwrap())
+    let mut command = Command::new(env::current_exe().unwrap());
+    if let Some(name) = replaces {
+        command.env(REPLACES, name);
+    }
+    command
         .args(["--exact", "child", "--nocapture"])
         .env(DIRECTORY, directory)
         .env(PLACEMENT, placement)
@@ -198,6 +245,32 @@ fn every_acknowledged_block_is_there_on_every_placement() {
 fn repair_takes_over_what_was_answered() {
     for placement in ["tiering", "back", "selective"] {
         assert_eq!(killed(placement, true, true), 0, "{placement}");
+    }
+}
+
+/// Kills servers while they replace a device, at random times; most rounds end before the new device is in charge, or after.
+#[test]
+fn a_device_is_replaced_and_the_server_is_killed_meanwhile() {
+    for (placement, name) in [("tiering", "slow"), ("tiering", "fast"), ("back", "fast"), ("logging", "slow")] {
+        let directory = tempfile::tempdir().unwrap();
+        format(&volume(directory.path(), placement), false).unwrap();
+        let (mut model, mut random) = (Model::default(), Pcg64::seed_from_u64(11));
+        let (mut lost, mut answered, mut replaced) = (0, 0, 0);
+        for _ in 0..ROUNDS {
+            replaced += usize::from(in_charge(directory.path(), placement, name));
+            let mut child = start_replacing(directory.path(), placement, true, Some(name));
+            let mut client = Client::connect(&directory.path().join("nbd"));
+            lost += model.lost(&mut client);
+            answered += model.write(&mut client, &mut random, &mut child);
+        }
+        replaced += usize::from(in_charge(directory.path(), placement, name));
+        let mut child = start(directory.path(), placement, true);
+        let mut client = Client::connect(&directory.path().join("nbd"));
+        lost += model.lost(&mut client);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(lost, 0, "{placement} {name}");
+        assert!(replaced > 0 && answered > 50 * ROUNDS, "{placement} {name}: {replaced} replaced, {answered} answered");
     }
 }
 

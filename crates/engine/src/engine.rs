@@ -21,6 +21,7 @@ use crate::{
     api::location::{Location, Losses},
     api::opened::{Formatting, Opened, Trust},
     api::stats::Stats,
+    api::succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan},
     api::verification::Verification,
     api::warmth::Warmth,
     lifecycle::{self, AnyDrive, Detached, Inspection, with_drive},
@@ -112,7 +113,11 @@ impl Engine {
     /// time, the engine's tables stay correct, but the driver cannot tell the replies apart.
     #[inline]
     pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
-        drive!(mut self, drive => drive.submit(now, id, request, out));
+        drive!(mut self, drive => {
+            let from = out.len();
+            drive.submit(now, id, request, out);
+            drive.heed_successor(from, out);
+        });
     }
 
     /// Reports that the driver has carried out a command, or failed to.
@@ -129,7 +134,12 @@ impl Engine {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        drive!(mut self, drive => drive.complete(now, io, result, out))
+        drive!(mut self, drive => {
+            let from = out.len();
+            let done = drive.complete(now, io, result, out);
+            drive.heed_successor(from, out);
+            done
+        })
     }
 
     /// Compares what a read has brought with its checksums, if it is data that has to be verified. To be called before a read is
@@ -154,7 +164,13 @@ impl Engine {
 
     /// Runs timers: spin-down, write-back delay, commit interval. Quick if none is due. Returns the next deadline.
     pub fn tick(&mut self, now: Nanos, out: &mut Commands) -> Option<Nanos> {
-        drive!(mut self, drive => drive.tick(now, out))
+        drive!(mut self, drive => {
+            let from = out.len();
+            // What a successor waits for is a timer, too.
+            drive.tick(now, out);
+            drive.heed_successor(from, out);
+            drive.deadline()
+        })
     }
 
     /// The next deadline, or an earlier time. Changes nothing.
@@ -258,7 +274,12 @@ impl Engine {
     /// # Errors
     /// A setting cannot work. The tuning is unchanged.
     pub fn retune(&mut self, now: Nanos, tuning: Tuning, out: &mut Commands) -> Result<(), TuningError> {
-        drive!(mut self, drive => drive.retune(now, tuning, out))
+        drive!(mut self, drive => {
+            let from = out.len();
+            let done = drive.retune(now, tuning, out);
+            drive.heed_successor(from, out);
+            done
+        })
     }
 
     /// The present tuning.
@@ -307,7 +328,11 @@ impl Engine {
     /// Writes all data home that only the fast device has, without delay; a log migrates to the primary. Call it again
     /// as completions come, until [`Engine::dirty_extents`] is zero. What the host writes meanwhile counts as well.
     pub fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
-        drive!(mut self, drive => drive.write_all_back(now, out));
+        drive!(mut self, drive => {
+            let from = out.len();
+            drive.write_all_back(now, out);
+            drive.heed_successor(from, out);
+        });
     }
 
     /// The place of the volume's byte at `offset`, and for how many bytes it applies; `None` past the end.
@@ -329,8 +354,9 @@ impl Engine {
     /// log's copy of it migrates (Griffin, section 7). Placements without a log ignore the hint.
     pub fn evict(&mut self, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
         drive!(mut self, drive => {
-            let now = drive.io.advance(now);
+            let (now, from) = (drive.io.advance(now), out.len());
             drive.placed.evict(&mut drive.io, now, range, out);
+            drive.heed_successor(from, out);
         });
     }
 
@@ -340,7 +366,11 @@ impl Engine {
     /// commands. Commands in flight on it must still be completed, and count as failed.
     #[cold]
     pub fn device_failed(&mut self, now: Nanos, device: DeviceId, out: &mut Commands) {
-        drive!(mut self, drive => drive.device_failed(now, device, out));
+        drive!(mut self, drive => {
+            let from = out.len();
+            drive.device_failed(now, device, out);
+            drive.heed_successor(from, out);
+        });
     }
 
     /// Excuses these devices, one bit each, because the driver knows that they may come back. Their failures are not counted
@@ -415,6 +445,61 @@ impl Engine {
     /// primary's image of the lost data can be at most. `None` if the log has, or had, no such data.
     pub fn log_age(&self, now: Nanos) -> Option<Nanos> {
         drive!(self, drive => drive.placed.log_age(now))
+    }
+
+    // A device that is replaced while the volume is served.
+
+    /// Begins to copy a device to another one, which is to take its place. The driver has the new device under the number behind the last
+    /// device of the volume, and carries out commands to it like all others; there is a buffer for them ([`Engine::copy_buffer_bytes`]).
+    /// The new device need not be empty. See `docs/in-service.md`.
+    ///
+    /// # Errors
+    /// It cannot be done with this volume or to this device. Nothing has changed.
+    pub fn replace_in_service(
+        &mut self,
+        now: Nanos,
+        plan: SuccessionPlan,
+        out: &mut Commands,
+    ) -> Result<(), SuccessionError> {
+        drive!(mut self, drive => drive.replace_in_service(now, plan, out))
+    }
+
+    /// Checks whether a device can be replaced.
+    ///
+    /// # Errors
+    /// Those of [`Engine::replace_in_service`].
+    pub fn can_replace_in_service(&self, plan: SuccessionPlan) -> Result<(), SuccessionError> {
+        drive!(self, drive => drive.can_replace_in_service(plan).map(|_| ()))
+    }
+
+    /// The length of the buffer through which a device is copied ([`Buffer::Copy`](crate::Buffer::Copy)); zero if none is.
+    pub fn copy_buffer_bytes(&self) -> Bytes {
+        drive!(self, drive => drive.copy_buffer_bytes())
+    }
+
+    /// How far the replacement of a device is, with at most `most` ranges of what cannot be read; `None` if none is being replaced.
+    pub fn succession(&self, most: usize) -> Option<Succession> {
+        drive!(self, drive => drive.succession(most))
+    }
+
+    /// How the last replacement came to its end, once.
+    pub fn take_succession_end(&mut self) -> Option<SuccessionEnd> {
+        drive!(mut self, drive => drive.ended.take())
+    }
+
+    /// Puts the new device in charge, to which everything was copied. Superblocks that the driver writes itself
+    /// ([`Engine::store_notes`]) have to wait until that is done. The engine says by
+    /// [`Command::Succeed`](crate::Command::Succeed) from when on the new device has the number of the old one.
+    ///
+    /// # Errors
+    /// No device is being replaced, or not everything is copied.
+    pub fn succeed(&mut self, now: Nanos, out: &mut Commands) -> Result<(), SuccessionError> {
+        drive!(mut self, drive => drive.succeed(now, out))
+    }
+
+    /// Ends the replacement of a device, unless the new one is about to be in charge. The old one stays.
+    pub fn stop_replacing(&mut self, now: Nanos, out: &mut Commands) {
+        drive!(mut self, drive => drive.stop_replacing(now, out));
     }
 
     // A volume on real devices.

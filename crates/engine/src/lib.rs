@@ -92,6 +92,7 @@
 //!             Buffer::Request { id, offset } => (('r', id.0), offset.0 as usize),
 //!             Buffer::Move { index, offset } => (('m', index.into()), offset.0 as usize),
 //!             Buffer::Run { index, offset } => (('n', index.into()), offset.0 as usize),
+//!             Buffer::Copy { offset } => (('c', 0), offset.0 as usize),
 //!             Buffer::Metadata => unreachable!("metadata is encoded"),
 //!         };
 //!         let bytes = self.0.entry(key).or_default();
@@ -136,6 +137,7 @@
 //!                 continue;
 //!             }
 //!             Command::Encode { .. } | Command::Power { .. } => continue,
+//!             Command::Succeed { .. } => unreachable!("no device is replaced"),
 //!         };
 //!         if let Some(verified) = engine.verify(io, memory) {
 //!             engine.verified(verified);
@@ -193,6 +195,7 @@ pub use api::{
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers},
     opened::{Formatting, Opened, Trust},
     stats::{Bypasses, Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},
+    succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan, SuccessionStage},
     verification::Verification,
     warmth::{SnapshotTaken, WarmStart, Warmth},
 };

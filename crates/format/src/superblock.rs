@@ -17,9 +17,11 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeId(pub u128);
 
-/// The newest version of the format: that of volumes one of whose devices had data before ([`displaced`](crate::displaced)).
+/// The newest version of the format: that of volumes one of whose devices was replaced while they were served, or is about to be.
 /// Version 1, which has no seals, is read as well: a volume becomes one of version 2 when it is opened.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
+/// The version of other volumes one of whose devices had data before ([`displaced`](crate::displaced)).
+pub const VERSION_OF_DISPLACED: u32 = 4;
 /// The version of other volumes whose fast device may have a part of an extent.
 pub const VERSION_OF_PARTS: u32 = 3;
 /// The version of other volumes, whose fast device has whole extents.
@@ -32,6 +34,7 @@ const SIZES_AT: usize = 160;
 const SEALS_AT: usize = SIZES_AT + 8 * MOST_DEVICES;
 const GIVEN_UP_AT: usize = SEALS_AT + 8 * MOST_DEVICES;
 const DISPLACED_AT: usize = GIVEN_UP_AT + 8;
+const SUCCESSIONS_AT: usize = DISPLACED_AT + 40;
 const NOTES_AT: usize = 512;
 /// The most bytes of notes that a superblock stores for the driver.
 pub const MOST_NOTES: usize = BLOCK_LEN - NOTES_AT;
@@ -50,6 +53,9 @@ pub enum VolumeState {
     Detached = 4,
     /// Everything is written, and this is about to be recorded on every device. No device is clean before all say this.
     Closing = 5,
+    /// The device has a copy of what another one holds, and is part of the volume only if the other devices count one succession
+    /// of that one as it does ([`Superblock::successions`]).
+    Aside = 6,
 }
 
 impl VolumeState {
@@ -57,14 +63,14 @@ impl VolumeState {
     fn order(self) -> u32 {
         match self {
             VolumeState::Opening => 1,
-            VolumeState::Open => 2,
+            VolumeState::Open | VolumeState::Aside => 2,
             VolumeState::Closing => 3,
             VolumeState::Clean => 4,
             VolumeState::Detached => 5,
         }
     }
 
-    /// The state in a word: `opening`, `open`, `closing`, `clean` or `detached`.
+    /// The state in a word: `opening`, `open`, `closing`, `clean`, `detached` or `aside`.
     pub fn name(self) -> &'static str {
         match self {
             VolumeState::Opening => "opening",
@@ -72,6 +78,7 @@ impl VolumeState {
             VolumeState::Clean => "clean",
             VolumeState::Detached => "detached",
             VolumeState::Closing => "closing",
+            VolumeState::Aside => "aside",
         }
     }
 }
@@ -103,6 +110,7 @@ impl VolumeState {
 ///     fingerprint: 0,
 ///     seals: [0; 16],
 ///     given_up_commit: 0,
+///     successions: [0; 16],
 ///     geometry: Geometry {
 ///         devices: vec![data],
 ///         arrangement: Arrangement::Single { device: DeviceId(0) },
@@ -144,6 +152,9 @@ pub struct Superblock {
     pub seals: [u64; MOST_DEVICES],
     /// Where a device of a map is gone: the last commit that was durable when it was given up. It has that one.
     pub given_up_commit: u64,
+    /// How often each device was replaced while the volume was served. The others keep this count, so a device that counts
+    /// fewer of its own was replaced, and one that counts more was to take the place of another and has not.
+    pub successions: [u8; MOST_DEVICES],
     /// What formatting fixed.
     pub geometry: Geometry,
     /// The driver's notes: its settings.
@@ -227,9 +238,10 @@ fn get_arrangement(block: &[u8]) -> Option<Arrangement> {
 
 impl Superblock {
     /// A key that orders superblocks of one volume by age. Of two in one generation, the newer one knows of more
-    /// devices that are gone, or has a later state.
-    pub fn age(&self) -> (u64, u32, u32) {
-        (self.generation, self.gone.count_ones(), self.state.order())
+    /// devices that are gone or were replaced, or has a later state.
+    pub fn age(&self) -> (u64, u32, u32, u32) {
+        let successions = self.successions.iter().map(|count| u32::from(*count)).sum();
+        (self.generation, self.gone.count_ones(), successions, self.state.order())
     }
 
     /// A digest of what the superblock says, but for its seals: the other devices keep it when the volume is closed.
@@ -286,6 +298,7 @@ impl Superblock {
         if let Some(displaced) = &self.geometry.displaced {
             put_displaced(&mut block, displaced);
         }
+        block[SUCCESSIONS_AT..SUCCESSIONS_AT + MOST_DEVICES].copy_from_slice(&self.successions);
         block[NOTES_AT..NOTES_AT + self.notes.len()].copy_from_slice(self.notes.as_bytes());
         seal(&mut block, Kind::Superblock, self.volume);
         block
@@ -316,8 +329,11 @@ impl Superblock {
 
     /// The version of the format that the volume needs.
     fn version(&self) -> u32 {
+        if self.successions != [0; MOST_DEVICES] || self.state == VolumeState::Aside {
+            return VERSION;
+        }
         match (&self.geometry.displaced, self.geometry.block > Bytes::ZERO) {
-            (Some(_), _) => VERSION,
+            (Some(_), _) => VERSION_OF_DISPLACED,
             (None, true) => VERSION_OF_PARTS,
             (None, false) => VERSION_OF_WHOLE_EXTENTS,
         }
@@ -330,6 +346,7 @@ impl Superblock {
             3 => VolumeState::Clean,
             4 => VolumeState::Detached,
             5 => VolumeState::Closing,
+            6 => VolumeState::Aside,
             _ => return None,
         };
         let count = get_u32(block, 60) as usize;
@@ -339,10 +356,14 @@ impl Superblock {
         let possible = count <= MOST_DEVICES && usize::from(device) < count && notes <= MOST_NOTES;
         (possible && generation < MOST_NUMBERS).then_some(())?;
         let devices: Vec<Bytes> = (0..count).map(|index| Bytes(get_u64(block, SIZES_AT + index * 8))).collect();
+        // No device of a volume that was taken over with data is replaced while it is served.
         let displaced = match get_u32(block, 16) {
-            VERSION => Some(get_displaced(block, &devices)?),
+            VERSION_OF_DISPLACED => Some(get_displaced(block, &devices)?),
             _ => None,
         };
+        let successions = &block[SUCCESSIONS_AT..SUCCESSIONS_AT + MOST_DEVICES];
+        // Other versions have zeros there.
+        let successions = successions.try_into().expect("a byte for each device");
         Some(Superblock {
             volume,
             device: DeviceId(device),
@@ -355,6 +376,7 @@ impl Superblock {
             // Version 1 has zeros there.
             seals: std::array::from_fn(|index| get_u64(block, SEALS_AT + index * 8)),
             given_up_commit: get_u64(block, GIVEN_UP_AT),
+            successions,
             geometry: Geometry {
                 devices,
                 arrangement: get_arrangement(block)?,
@@ -394,6 +416,9 @@ impl fmt::Display for Superblock {
         if !gone.is_empty() {
             writeln!(f, "devices that are gone: {}", gone.join(", "))?;
         }
+        for (device, times) in self.successions.iter().enumerate().filter(|(_, times)| **times > 0) {
+            writeln!(f, "device {device} was replaced while the volume was served: {times} times")?;
+        }
         write!(f, "notes: {}", if self.notes.is_empty() { "none" } else { &self.notes })
     }
 }
@@ -416,6 +441,7 @@ mod tests {
             fingerprint: 77,
             seals: std::array::from_fn(|index| index as u64 * 3),
             given_up_commit: 11,
+            successions: [0; MOST_DEVICES],
             geometry: Geometry {
                 devices: vec![Bytes::mib(8), Bytes::gib(3)],
                 arrangement,
@@ -504,6 +530,28 @@ mod tests {
             seal(&mut forged, Kind::Superblock, block.volume);
             assert_eq!(Superblock::decode(&forged), Err(Unreadable::Damaged));
         }
+    }
+
+    #[test]
+    fn devices_that_were_replaced_make_a_version_of_their_own() {
+        let pair = MapPair { fast: DeviceId(1), slow: DeviceId(0), extent: Bytes::kib(64) };
+        let plain = sample(Arrangement::Caching(pair), "");
+        let mut successions = [0; MOST_DEVICES];
+        successions[1] = 2;
+        let replaced = Superblock { successions, ..plain.clone() };
+        let aside = Superblock { state: VolumeState::Aside, ..plain.clone() };
+        for block in [&replaced, &aside] {
+            let encoded = block.encode();
+            assert_eq!(get_u32(&encoded, 16), VERSION);
+            assert_eq!(Superblock::decode(&encoded).as_ref(), Ok(block));
+            let mut forged = encoded;
+            put_u32(&mut forged, 16, VERSION_OF_WHOLE_EXTENTS);
+            seal(&mut forged, Kind::Superblock, block.volume);
+            assert_eq!(Superblock::decode(&forged), Err(Unreadable::Damaged));
+        }
+        // A copy that counts a succession is the newer one of two.
+        assert!(replaced.age() > plain.age() && replaced.seal() != plain.seal());
+        assert!(replaced.to_string().contains("device 1 was replaced while the volume was served: 2 times"));
     }
 
     #[test]

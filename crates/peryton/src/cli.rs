@@ -17,7 +17,7 @@ use crate::{
     output, terminal,
     verbs::{
         adopt, calibrate, check, clean, completions, detach, devices, dump, events, format, health, init, keys, man,
-        readmit, repair, schema, serve, set, sim, status, supervise, sweep, top, trace, twin, ublk,
+        readmit, repair, replace, schema, serve, set, sim, status, supervise, sweep, top, trace, twin, ublk,
     },
 };
 
@@ -108,6 +108,8 @@ pub enum Verb {
     Advise(advise::Args),
     /// Write everything home that is dirty in the cache of a volume that is being served
     Clean(clean::Args),
+    /// Let another device take the place of one of a volume that is being served
+    Replace(replace::Args),
     /// List the keys of design files: what each sets, its type and default, and what may change while a volume is served
     Keys(keys::Args),
     /// Print the JSON Schema of reports
@@ -242,6 +244,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         #[cfg(feature = "plan")]
         Verb::Advise(args) => advise::run(&args),
         Verb::Clean(args) => clean::run(&args),
+        Verb::Replace(args) => replace::run(&args),
         Verb::Keys(args) => keys::run(&args),
         Verb::Schema(args) => schema::run(&args),
         Verb::Man(args) => man::run(&args, command()),

@@ -55,6 +55,7 @@ NOT_RUN = [
     ("docs/calibrating.md", r"^peryton calibrate /(dev|mnt)/", "needs a drive, and minutes: crates/peryton/tests/calibrate.rs measures a scratch file"),
     ("docs/calibrating.md", r"^peryton calibrate --from raw\.json", "needs what another command has kept: crates/peryton/tests/calibrate.rs"),
     ("docs/health.md", r"^peryton health /dev/", "needs root and drives"),
+    ("docs/in-service.md", r"^peryton replace ", "needs a volume that is served, and another drive"),
     ("docs/twin.md", r"^peryton ", "needs a recording of a volume that clients use: crates/peryton/tests/twin.rs"),
     ("docs/nbd.md", r"^(nbdinfo 'nbds://drive\.example|qemu-io --object tls-creds)", OTHERS),
     ("README.md", r"^peryton devices --validate real\.trace", ELSEWHERE),

@@ -475,6 +475,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                     self.reply(volume, id, result.is_err());
                     continue;
                 }
+                Command::Succeed { .. } => unreachable!("no device is replaced in a simulation"),
                 // The time of copies in memory is negligible compared with any device.
                 Command::Copy { .. } | Command::Clear { .. } | Command::Encode { .. } => continue,
                 Command::Flush { io, device } => (io, device, Op::Flush, Bytes::ZERO, Bytes::ZERO),

@@ -24,7 +24,7 @@ use self::protocol::{well, wrong};
 use crate::{
     events::Events,
     listen::{ListenError, OwnPath, bind_unix},
-    server::Handle,
+    server::{Handle, Successor},
 };
 
 /// The most clients at once. A further client replaces the one that has been idle longest.
@@ -212,6 +212,11 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
         Ask::Fault { fault } => handle.fault(fault).map(|faults| json!({ "faults": faults })),
         Ask::Heal => handle.heal().map(|()| json!({ "faults": [] })),
         Ask::Clean => handle.clean().map(|state| json!({ "cleaning": state })),
+        Ask::Replace { device, path, bytes_per_s, accept_loss, force } => {
+            let new = Successor { path, bytes_per_s, accept_loss, force };
+            handle.replace(&device, new).map(|replacement| json!({ "replacement": replacement }))
+        }
+        Ask::StopReplacing => handle.stop_replacing().map(|()| json!({})),
         Ask::Stop => {
             handle.stop();
             Ok(json!({}))

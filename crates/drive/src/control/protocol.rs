@@ -1,6 +1,9 @@
 //! The lines of the control protocol: one JSON object each way. `docs/control.md` describes them.
 
-use std::io::{self, BufRead};
+use std::{
+    io::{self, BufRead},
+    path::PathBuf,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -45,6 +48,24 @@ pub enum Ask {
     Heal,
     /// Write everything home that is dirty now, without delay.
     Clean,
+    /// Copy a device to another one, which then takes its place.
+    Replace {
+        /// The name of the device.
+        device: String,
+        /// The new one: a file or block device.
+        path: PathBuf,
+        /// The most bytes to copy in a second; without a bound if absent.
+        #[serde(default)]
+        bytes_per_s: Option<u64>,
+        /// Whether what cannot be read may read as zeros.
+        #[serde(default)]
+        accept_loss: bool,
+        /// Whether to overwrite what the new one holds.
+        #[serde(default)]
+        force: bool,
+    },
+    /// Give that up.
+    StopReplacing,
     /// Stop serving and close the volume.
     Stop,
 }

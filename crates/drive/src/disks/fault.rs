@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use peryton_engine::DeviceId;
 use peryton_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -109,6 +110,11 @@ impl Faults {
 
     fn release(&mut self) {
         self.held.iter_mut().for_each(|(due, _)| *due = Nanos::ZERO);
+    }
+
+    /// Ends the faults of a device that is not part of the volume any more.
+    pub(super) fn forget(&mut self, device: DeviceId) {
+        self.rules.retain(|rule| usize::from(rule.device) != device.index());
     }
 
     pub(crate) fn rules(&self) -> &[Fault] {

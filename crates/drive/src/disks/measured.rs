@@ -8,7 +8,7 @@ use crate::backend::Action;
 impl Disks {
     /// Measures from now on how long operations take.
     pub(crate) fn measure(&mut self) {
-        self.measured = vec![DeviceFigures::default(); self.abilities.len()];
+        self.measured = vec![DeviceFigures::default(); self.spare];
     }
 
     /// How long the operations of each device took that succeeded; empty unless that is measured.

@@ -87,6 +87,9 @@ pub(crate) struct Ability {
     pub(crate) zero_range: bool,
 }
 
+/// The abilities of an absent device, which gets no commands.
+pub(crate) const ABSENT: Ability = Ability { block: 1, memory: 1, punch: false, zero_range: false };
+
 /// The most failures that are kept until they are reported as events.
 const MOST_FAILURES: usize = 64;
 
@@ -133,6 +136,10 @@ pub(crate) struct Disks {
     short: VecDeque<u32>,
     faults: Faults,
     outages: Outages,
+    /// The number behind the last device, for one that is to take the place of another; see [`Disks::succeed`].
+    spare: usize,
+    /// Devices that have changed places since the kernel was told.
+    exchanged: Option<(DeviceId, DeviceId)>,
     /// The device that had data before, if one had.
     divided: Option<Divided>,
     now: Nanos,
@@ -158,13 +165,18 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
-    pub(crate) fn new(abilities: Vec<Ability>) -> io::Result<Disks> {
+    /// Has one place more than there are devices.
+    pub(crate) fn new(mut abilities: Vec<Ability>) -> io::Result<Disks> {
+        let spare = abilities.len();
+        abilities.push(ABSENT);
         Ok(Disks {
+            spare,
+            exchanged: None,
             health: vec![Health::default(); abilities.len()],
             doubts: vec![Doubt::None; abilities.len()],
             rests: Rests::new(abilities.len()),
             faults: Faults::default(),
-            outages: Outages::new(abilities.len())?,
+            outages: Outages::new(spare)?,
             divided: None,
             abilities,
             jobs: Vec::new(),
@@ -206,7 +218,18 @@ impl Disks {
 
     /// For each device, whether acknowledged data may be lost.
     pub(crate) fn doubts(&self) -> &[Doubt] {
-        &self.doubts
+        &self.doubts[..self.spare]
+    }
+
+    /// There is a device now that is to take the place of another one.
+    pub(crate) fn add_spare(&mut self, ability: Ability) {
+        self.abilities[self.spare] = ability;
+        self.health[self.spare] = Health::default();
+    }
+
+    /// The devices that have changed places, once, for the kernel to be told before anything else.
+    pub(crate) fn take_exchanged(&mut self) -> Option<(DeviceId, DeviceId)> {
+        self.exchanged.take()
     }
 
     /// Sets the time; what is due is started by [`Disks::tick`].
@@ -614,5 +637,14 @@ impl Backend for Disks {
 
     fn standby(&mut self, device: DeviceId) {
         self.rests.ask(device);
+    }
+
+    fn succeed(&mut self, device: DeviceId, successor: DeviceId) {
+        debug_assert_eq!(successor.index(), self.spare, "there is one place for a successor");
+        self.abilities.swap(device.index(), successor.index());
+        self.health.swap(device.index(), successor.index());
+        // Drills were for the old device. What waits for it goes on with the next try, which reaches the new one.
+        self.faults.forget(device);
+        self.exchanged = Some((device, successor));
     }
 }

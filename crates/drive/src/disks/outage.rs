@@ -141,10 +141,10 @@ impl Outages {
         Ok(Outages {
             patience: Nanos::ZERO,
             limit: Nanos::MAX,
-            rows: (0..devices).map(|_| Default::default()).collect(),
+            rows: (0..=devices).map(|_| Default::default()).collect(),
             failing: 0,
             holding: 0,
-            pages: Arena::new(PAGE * devices.max(1))?,
+            pages: Arena::new(PAGE * (devices + 1))?,
             probes: Vec::new(),
         })
     }
@@ -168,7 +168,11 @@ impl Outages {
 
     /// Whether jobs may wait for this row: the patience is not over, and the volume is not closed.
     fn may_wait(&self, (device, kind): (usize, usize), now: Nanos) -> bool {
-        now < self.limit && self.patience > Nanos::ZERO && !self.is_over(&self.rows[device][kind], now)
+        // Nobody waits for a device that is not part of the volume: that is the row behind the last one.
+        device + 1 < self.rows.len()
+            && now < self.limit
+            && self.patience > Nanos::ZERO
+            && !self.is_over(&self.rows[device][kind], now)
     }
 
     pub(super) fn take_probe(&mut self, slot: u32) -> bool {

@@ -92,6 +92,20 @@ impl Kernel {
         Ok(Kernel::Threads(Threads::new(files, waker)?))
     }
 
+    /// Puts a file into the place of another one, or takes it away. Commands that are in flight end on the one that they began on.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub(crate) fn set_file(&mut self, index: usize, file: Option<Arc<OwnedFd>>) -> io::Result<()> {
+        match self {
+            Kernel::Uring(ring) => ring.set_file(index, file),
+            Kernel::Threads(threads) => {
+                threads.set_file(index, file);
+                Ok(())
+            }
+        }
+    }
+
     /// Registers memory that commands will use often: start and length.
     pub(crate) fn register(&mut self, memory: &[(Memory, usize)]) {
         if let Kernel::Uring(ring) = self {

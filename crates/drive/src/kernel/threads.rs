@@ -85,6 +85,10 @@ impl Threads {
         Ok(Threads { files, shared, workers, waker, pending: Vec::new() })
     }
 
+    pub(super) fn set_file(&mut self, index: usize, file: Option<Arc<OwnedFd>>) {
+        self.files[index] = file;
+    }
+
     pub(super) fn device(&mut self, raw: &Raw) {
         let file = self.files[raw.device.index()].as_ref().expect("an absent device is asked for nothing");
         self.shared.lock().work.push_back(Work(*raw, Arc::clone(file)));

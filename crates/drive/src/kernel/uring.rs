@@ -1,6 +1,10 @@
 //! io_uring: one ring for devices and sockets, so that one system call submits commands and gathers answers.
 
-use std::{io, os::fd::AsRawFd, os::fd::RawFd};
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd, RawFd},
+    sync::Arc,
+};
 
 use io_uring::{IoUring, opcode, squeue, types};
 
@@ -60,6 +64,17 @@ impl Uring {
         };
         let files = files.clone();
         Ok(Uring { ring, files, registered_files, registered: Vec::new(), waker, waker_armed: false })
+    }
+
+    pub(super) fn set_file(&mut self, index: usize, file: Option<Arc<OwnedFd>>) -> io::Result<()> {
+        // What is queued is for the file that is there now.
+        self.submit();
+        if self.registered_files {
+            let fd = file.as_ref().map_or(-1, |file| file.as_raw_fd());
+            self.ring.submitter().register_files_update(index as u32, &[fd])?;
+        }
+        self.files[index] = file;
+        Ok(())
     }
 
     pub(super) fn register(&mut self, memory: &[(Memory, usize)]) {

@@ -20,6 +20,15 @@ pub(crate) struct About {
 }
 
 impl About {
+    /// Replaces the device numbers in a message of the engine by names.
+    pub(crate) fn named(&self, said: &str) -> String {
+        // From the last to the first, because "device 1" is the start of "device 10".
+        let names = self.names.iter().enumerate().rev();
+        names.fold(said.to_owned(), |said, (index, name)| {
+            said.replace(&format!("device {index}"), &format!("device '{name}'"))
+        })
+    }
+
     /// The settings that were stored when the volume was last served.
     pub(crate) fn kept(notes: &str) -> Vec<String> {
         if notes.is_empty() {

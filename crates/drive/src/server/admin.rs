@@ -172,6 +172,8 @@ impl Server {
                 "lines_held_back": self.lines_held_back(),
             },
             "settings": self.about.settings,
+            "replacement": self.replacement_status(),
+            "last_replacement": self.last_replacement(),
             "recording": self.recorder.as_ref().map(Recorder::status),
             "climb": engine.climbing(),
             "devices": devices,
@@ -291,11 +293,11 @@ impl Handle {
 impl Server {
     /// Reports device failures as events.
     pub(super) fn complain(&mut self) {
-        for failure in self.volume.backend.failures.drain(..) {
+        for failure in std::mem::take(&mut self.volume.backend.failures) {
             if !self.limits.allow(Kind::Devices, self.now) {
                 continue;
             }
-            let device = self.about.names[failure.operation.device.index()].clone();
+            let device = self.name_of(failure.operation.device);
             let crate::backend::Operation { action, at, len, .. } = failure.operation;
             let (action, error) = (format!("{action:?}").to_lowercase(), failure.error);
             tracing::warn!(device, action, at, len, error, "device error");

@@ -27,6 +27,8 @@ mod queue_threads;
 mod recording;
 mod reopening;
 mod reopening_state;
+mod replacing;
+mod replacing_state;
 mod requests;
 mod say;
 mod share;
@@ -52,6 +54,7 @@ pub(crate) use self::block_device_state::{Announce, BlockDevice};
 pub(crate) use self::fronts::{MOST_FRONTS, RING, Threading};
 pub use self::handle::Handle;
 pub(crate) use self::reopening_state::Reopening;
+pub use self::replacing_state::Successor;
 use self::{
     asking::Asking,
     awake::Awake,
@@ -127,6 +130,7 @@ pub(crate) struct Server {
     reported_gone: u32,
     outages: outage_state::Outages,
     reopening: Reopening,
+    replacing: replacing_state::Replacing,
     log: Option<LineLog>,
     recorder: Option<Recorder>,
     handle: Handle,
@@ -211,6 +215,7 @@ impl Server {
             reported_gone: 0,
             outages: outage_state::Outages::default(),
             reopening: parts.reopening,
+            replacing: replacing_state::Replacing::default(),
             log: parts.log,
             recorder: parts.recorder,
             handle: parts.handle,
@@ -372,6 +377,7 @@ impl Server {
                 *self.volume.replies() = replies;
             }
         }
+        self.go_on_replacing();
         let mut raw = std::mem::take(&mut self.volume.backend.raw);
         for raw in raw.drain(..) {
             self.front.kernel.device(&raw);

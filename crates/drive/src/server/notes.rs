@@ -83,7 +83,12 @@ impl Server {
     /// Stores these settings, and answers when they are durable.
     pub(super) fn keep(&mut self, settings: Vec<String>, answer: Answer) {
         self.notes.waiting.push_back((settings, answer));
-        if self.notes.work.is_none() {
+        self.keep_next_if_idle();
+    }
+
+    /// Stores what waits, unless the engine is writing superblocks that this would undo.
+    pub(super) fn keep_next_if_idle(&mut self) {
+        if self.notes.work.is_none() && !self.is_succeeding() {
             self.keep_next();
         }
     }
@@ -159,7 +164,7 @@ impl Server {
             // A failure means that the client has gone.
             let _ = answer.send(result);
         }
-        self.keep_next();
+        self.keep_next_if_idle();
     }
 }
 

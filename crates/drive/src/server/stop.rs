@@ -68,6 +68,8 @@ impl Server {
         let until = self.now.saturating_add(FAREWELL);
         self.front.begin_to_stop(until);
         self.fronts.begin_to_stop(until);
+        // A new device is not part of the volume as long as it lacks something.
+        let _ = self.stop_replacing();
         self.stop.until = self.now.saturating_add(OUTAGE_PATIENCE);
         self.volume.backend.hurry(self.stop.until);
         self.volume.backend.end_drills();

@@ -36,7 +36,11 @@ fn obey(engine: &mut Engine, now: Nanos, out: &mut Commands, scratch: &mut Comma
                 Command::Reply { id, result } => {
                     black_box((id, result)).1.expect("nothing fails here");
                 }
-                Command::Copy { .. } | Command::Clear { .. } | Command::Encode { .. } | Command::Power { .. } => {}
+                Command::Copy { .. }
+                | Command::Clear { .. }
+                | Command::Encode { .. }
+                | Command::Power { .. }
+                | Command::Succeed { .. } => {}
             }
         }
     }

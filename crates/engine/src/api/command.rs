@@ -102,6 +102,12 @@ pub enum Buffer {
         /// Bytes from the start of the buffer.
         offset: Bytes,
     },
+    /// The buffer through which a device is copied that is being replaced ([`Engine::replace_in_service`](crate::Engine::replace_in_service)).
+    /// It is as long as [`Engine::copy_buffer_bytes`](crate::Engine::copy_buffer_bytes) says.
+    Copy {
+        /// Bytes from the start of the buffer.
+        offset: Bytes,
+    },
     /// The metadata of this command, which the driver lets the engine encode.
     Metadata,
 }
@@ -113,6 +119,7 @@ impl Buffer {
             Buffer::Request { id, offset } => Buffer::Request { id, offset: offset + bytes },
             Buffer::Move { index, offset } => Buffer::Move { index, offset: offset + bytes },
             Buffer::Run { index, offset } => Buffer::Run { index, offset: offset + bytes },
+            Buffer::Copy { offset } => Buffer::Copy { offset: offset + bytes },
             Buffer::Metadata => Buffer::Metadata,
         }
     }
@@ -179,7 +186,7 @@ pub enum Power {
 ///             seen.push("reply".to_owned());
 ///             continue;
 ///         }
-///         Command::Copy { .. } | Command::Clear { .. } | Command::Encode { .. } | Command::Power { .. } => continue,
+///         Command::Copy { .. } | Command::Clear { .. } | Command::Encode { .. } | Command::Power { .. } | Command::Succeed { .. } => continue,
 ///     };
 ///     engine.complete(Nanos::from_ms(1), io, Ok(()), &mut out)?;
 /// }
@@ -272,6 +279,14 @@ pub enum Command {
         buffer: Buffer,
         /// Length.
         len: Bytes,
+    },
+    /// Exchange two devices, immediately: from this command on, what is for `device` goes to what was `successor`, and the reverse.
+    /// Reads and flushes that are in flight may end on either.
+    Succeed {
+        /// The device.
+        device: DeviceId,
+        /// The number behind the last device of the volume, under which its successor was filled.
+        successor: DeviceId,
     },
     /// Change a device's power state. Its completion is not reported.
     Power {

@@ -368,6 +368,24 @@ pub enum OpenError {
         /// The index that it was formatted with.
         is: usize,
     },
+    /// Another device has taken this one's place.
+    #[error(
+        "device {device} was replaced while the volume was served, and what it holds is older: set its path to the device that took \
+         its place"
+    )]
+    Replaced {
+        /// The index of the device.
+        device: usize,
+    },
+    /// The device was to take the place of another one, and has not.
+    #[error(
+        "device {device} has a copy that was not put in charge: set its path to the device that it was to replace, and replace that \
+         one again"
+    )]
+    Aside {
+        /// The index of the device.
+        device: usize,
+    },
     /// The design is not the one that the volume was formatted with.
     #[error(
         "the design does not match the volume: {differences}: change the design back (to format with the new one gives up what the \

@@ -11,5 +11,6 @@ pub(crate) mod location;
 pub(crate) mod logging;
 pub(crate) mod opened;
 pub(crate) mod stats;
+pub(crate) mod succession;
 pub(crate) mod verification;
 pub(crate) mod warmth;

@@ -26,21 +26,25 @@ pub(crate) enum Purpose<S> {
     Probe,
     /// A write or flush of a superblock that records which devices are fenced.
     Fence,
+    /// A step of copying a device that is being replaced, or of putting its successor in charge.
+    Copy,
+    /// What another command does to a device that is being replaced, done to its successor.
+    Twin,
 }
 
 impl<S: Step> Purpose<S> {
     pub(super) fn flushes_itself(&self) -> bool {
         match self {
             Purpose::Step(step) => step.flushes_itself(),
-            Purpose::Probe => false,
-            Purpose::Fence => true,
+            Purpose::Probe | Purpose::Twin => false,
+            Purpose::Fence | Purpose::Copy => true,
         }
     }
 
     pub(super) fn is_metadata(&self) -> bool {
         match self {
             Purpose::Step(step) => step.is_metadata(),
-            Purpose::Probe => false,
+            Purpose::Probe | Purpose::Copy | Purpose::Twin => false,
             Purpose::Fence => true,
         }
     }
@@ -105,6 +109,11 @@ impl<S> Table<S> {
 
     pub(super) fn len(&self) -> usize {
         self.used as usize
+    }
+
+    /// How many rows there are, free ones included.
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len()
     }
 
     /// Always inlined: a row that is built elsewhere and copied here would wait until all of it has reached the cache.

@@ -1,6 +1,7 @@
 //! What every placement needs: host requests in flight, commands in flight, the health and flush state of the devices,
 //! and the clock. This module has no knowledge of placements; a [`Step`] of the placement says what a command is for.
 
+mod aside;
 mod commands;
 mod devices;
 mod requests;

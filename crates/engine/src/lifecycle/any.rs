@@ -1,5 +1,6 @@
 //! A drive of any placement. Only this module lists the placements.
 
+use peryton_format::geometry::MOST_DEVICES;
 use peryton_units::Bytes;
 
 /// A drive of one of the placements.
@@ -70,6 +71,9 @@ fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<
         move_buffer_bytes,
         identity: None,
         fencing: Fencing::default(),
+        successor: None,
+        ended: None,
+        named: [0; MOST_DEVICES],
         displaced: None,
         keeps: None,
     });

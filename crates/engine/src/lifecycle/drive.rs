@@ -12,10 +12,12 @@ use crate::{
     api::error::{DeviceError, DriverError, RequestError, TuningError},
     api::location::{Location, Losses},
     api::stats::Stats,
+    api::succession::SuccessionEnd,
     api::verification::Verification,
     io::{Io, Purpose, Step as _},
     lifecycle::fencing::Fencing,
     lifecycle::identity::Identity,
+    lifecycle::successor::Successor,
     placement::PlacementOps,
 };
 
@@ -33,6 +35,12 @@ pub(crate) struct Drive<P: PlacementOps> {
     /// The state of the superblocks; a simulated drive has none.
     pub(crate) identity: Option<Identity>,
     pub(crate) fencing: Fencing,
+    /// The device that is to take the place of another one.
+    pub(crate) successor: Option<Box<Successor>>,
+    /// How the last replacement came to its end.
+    pub(crate) ended: Option<SuccessionEnd>,
+    /// The highest number that a successor of each device has been given since the volume was opened.
+    pub(crate) named: [u8; MOST_DEVICES],
     /// How the slow device is divided, if it had data before it became part of the volume.
     pub(crate) displaced: Option<Displaced>,
     /// Set if records for the next process are handed out: the fenced devices, as they were handed out last.
@@ -105,7 +113,20 @@ impl<P: PlacementOps> Drive<P> {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        let Some(command) = self.io.in_flight(id) else { return Err(DriverError::NotInFlight { io: id }) };
+        if self.io.in_flight(id).is_none() {
+            return Err(DriverError::NotInFlight { io: id });
+        }
+        if self.successor.is_some() && self.successor_takes(now, id, result.is_err(), out) {
+            return Ok(());
+        }
+        self.complete_known(now, id, result, out);
+        Ok(())
+    }
+
+    /// Handles a command in flight that the driver has carried out, or failed to.
+    #[inline]
+    pub(super) fn complete_known(&mut self, now: Nanos, id: IoId, result: Result<(), DeviceError>, out: &mut Commands) {
+        let Some(command) = self.io.in_flight(id) else { return };
         let (purpose, device, again) = (command.purpose, command.device, command.again);
         let now = self.io.advance(now);
         let failed = result.is_err() || self.io.fenced != 0 && self.io.is_fenced(device);
@@ -114,10 +135,9 @@ impl<P: PlacementOps> Drive<P> {
             && let Purpose::Step(step) = purpose
             && self.placed.try_complete_hit(&mut self.io, now, id, step, out)
         {
-            return Ok(());
+            return;
         }
         self.complete_any(now, id, failed, out);
-        Ok(())
     }
 
     /// Completes every command except the end of an access with no waiters.
@@ -130,6 +150,7 @@ impl<P: PlacementOps> Drive<P> {
         self.io.finish(now, id, &command, failed);
         if failed && command.op == Op::Flush && !self.io.is_fenced(command.device) {
             self.fencing.flush_failed();
+            self.succession_in_doubt();
             self.placed.flush_failed(&mut self.io, now, command.device, out);
             // A log that has stopped is opened again, and recovered as after a power loss.
             if !self.io.stopped {
@@ -140,6 +161,9 @@ impl<P: PlacementOps> Drive<P> {
             Purpose::Step(step) => self.placed.step(&mut self.io, now, step, &command, failed, out),
             Purpose::Probe => self.io.answered_probe(command.device),
             Purpose::Fence => self.fence_step(failed, out),
+            Purpose::Copy => self.succession_step(failed),
+            // The command that it belongs to reports it.
+            Purpose::Twin => {}
         }
         if failed || self.io.fencing {
             self.after_failure(now, &command, failed, out);
@@ -215,7 +239,7 @@ impl<P: PlacementOps> Drive<P> {
 
     /// Whether nothing is in flight and nothing waits.
     pub(crate) fn is_idle(&self) -> bool {
-        self.io.is_idle() && !self.io.fencing && self.placed.is_idle()
+        self.io.is_idle() && !self.io.fencing && self.placed.is_idle() && !self.puts_successor_in_charge()
     }
 
     /// The devices that are not fenced.
@@ -267,7 +291,7 @@ impl<P: PlacementOps> Drive<P> {
         }
         match self.io.in_flight(id)?.purpose {
             Purpose::Step(step) => self.placed.verify(step, buffers),
-            Purpose::Probe | Purpose::Fence => None,
+            Purpose::Probe | Purpose::Fence | Purpose::Copy | Purpose::Twin => None,
         }
     }
 
@@ -276,6 +300,8 @@ impl<P: PlacementOps> Drive<P> {
         let command = self.io.in_flight(id).ok_or(DriverError::NotInFlight { io: id })?;
         match command.purpose {
             Purpose::Fence => self.encode_fence(command, into),
+            Purpose::Copy => self.encode_succession(into),
+            Purpose::Twin => return self.encode(self.twin_of(id), into, buffers),
             Purpose::Step(step) if command.op == Op::Write && step.is_encoded() => {
                 self.placed.encode(&self.io, command, step, into, buffers);
             }

@@ -63,6 +63,9 @@ impl<P: PlacementOps> Drive<P> {
             return;
         }
         let now = self.io.advance(now);
+        if self.is_survived(device) {
+            return;
+        }
         self.io.fence(device);
         self.io.fencing = true;
         if let Some(identity) = &mut self.identity {
@@ -91,8 +94,9 @@ impl<P: PlacementOps> Drive<P> {
     /// Continues with the steps that must precede the durable record of fencing.
     #[cold]
     pub(super) fn go_on_fencing(&mut self, now: Nanos, out: &mut Commands) {
+        let is_undecided = self.is_undecided();
         let Drive { io, fencing, placed, .. } = self;
-        if fencing.in_flight {
+        if fencing.in_flight || is_undecided {
             return;
         }
         if now < fencing.retry_at {
@@ -155,6 +159,8 @@ impl<P: PlacementOps> Drive<P> {
     /// Encodes the superblock that a command of fencing writes.
     pub(super) fn encode_fence(&self, command: &InFlight<P::Step>, into: &mut [u8]) {
         let identity = self.identity.as_ref().expect("only a volume that was opened from its devices is encoded");
-        into.copy_from_slice(&identity.open_superblock(command.device).encode());
+        let mut block = identity.open_superblock(command.device);
+        self.own_succession(&mut block);
+        into.copy_from_slice(&block.encode());
     }
 }

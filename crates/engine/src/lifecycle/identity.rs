@@ -18,6 +18,8 @@ pub(crate) struct Identity {
     pub(super) given_up: [u64; MOST_DEVICES],
     /// The last commit that was durable then.
     pub(super) given_up_commit: u64,
+    /// How often each device was replaced while the volume was served.
+    pub(super) successions: [u8; MOST_DEVICES],
     pub(super) geometry: Geometry,
     pub(super) notes: String,
 }
@@ -58,6 +60,7 @@ impl Identity {
             fingerprint: 0,
             seals: self.given_up,
             given_up_commit: self.given_up_commit,
+            successions: self.successions,
             geometry: self.geometry.clone(),
             notes: self.notes.clone(),
         }

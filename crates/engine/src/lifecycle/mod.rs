@@ -11,6 +11,7 @@ mod offline;
 mod readmit;
 mod replace;
 mod sizes;
+mod successor;
 mod superblocks;
 mod volume;
 

@@ -220,7 +220,7 @@ impl Moves {
         match buffer {
             Buffer::Move { index, offset } => ((false, index), offset),
             Buffer::Run { index, offset } => ((true, index), offset),
-            Buffer::Request { .. } | Buffer::Metadata => unreachable!("there is no host"),
+            Buffer::Request { .. } | Buffer::Copy { .. } | Buffer::Metadata => unreachable!("there is no host"),
         }
     }
 }
@@ -316,7 +316,7 @@ impl<'a> Hand<'a> {
                 self.moves.bytes_mut(into, len).copy_from_slice(&bytes);
                 return None;
             }
-            Command::Power { .. } => return None,
+            Command::Power { .. } | Command::Succeed { .. } => return None,
             Command::Reply { .. } => unreachable!("there is no host"),
         })
     }

@@ -88,6 +88,9 @@ fn check(own: &Superblock, newest: &Superblock, device: DeviceId) -> Result<(), 
     if newest.gone >> index & 1 == 0 {
         return Err(ReadmitError::NotGone { device: index });
     }
+    if own.successions[index] < newest.successions[index] {
+        return Err(OpenError::Replaced { device: index }.into());
+    }
     // If taking it back was interrupted, its generation is later than the one in which it was given up.
     let given_up = newest.seals[index];
     if own.generation == newest.generation || given_up > 0 && own.generation >= given_up {

@@ -64,11 +64,12 @@ pub(super) fn lost_superblocks(
     // Nothing says whether the device was closed in good order: the volume is recovered.
     let state = if newest.state == VolumeState::Clean { VolumeState::Closing } else { newest.state };
     let recovered = Superblock { device, state, fingerprint: 0, ..newest.clone() };
-    if has_newest {
+    // A device that was replaced in this generation has it, too.
+    if has_newest && newest.successions[device.index()] == 0 {
         return Some(LostSuperblocks { superblock: recovered, certain: true });
     }
     if let Placement::Caching(_) | Placement::Partitioned(_) | Placement::Tiering(_) = config.placement {
-        return None;
+        return has_newest.then_some(LostSuperblocks { superblock: recovered, certain: false });
     }
     // The other devices know what it said when the volume was closed, a digest of samples of its data included. An earlier copy
     // may have the same samples.

@@ -180,6 +180,7 @@ fn agree(
     if !differences.is_empty() {
         return Err(OpenError::Mismatch { differences: differences.join("; ") });
     }
+    let successions = in_charge(blocks, newest.gone)?;
     for (index, block) in named() {
         if newest.gone >> index & 1 == 1 {
             return Err(OpenError::LeftOut { device: index, generation: newest.generation });
@@ -203,7 +204,35 @@ fn agree(
             return Err(OpenError::Detached { device: alone });
         }
     }
-    Ok(newest.clone())
+    Ok(Superblock { successions, ..newest.clone() })
+}
+
+/// Checks of each device that it is the one in charge: it counts as many successions of itself as the others do. The first of the others
+/// that counts one more puts the new device in charge; what one says that is gone does not count. Returns how often each device was
+/// replaced.
+fn in_charge(blocks: &[Superblock], gone: u32) -> Result<[u8; MOST_DEVICES], OpenError> {
+    let counted = |index: usize| {
+        let there = blocks.iter().filter(|block| gone >> block.device.index() & 1 == 0);
+        there.map(move |block| block.successions[index])
+    };
+    for block in blocks {
+        let (device, own) = (block.device.index(), block.successions[block.device.index()]);
+        let is_there = |other: &Superblock| gone >> other.device.index() & 1 == 0;
+        let others = || blocks.iter().filter(|other| other.device != block.device && is_there(other));
+        let known = others().map(|other| other.successions[device]).max();
+        if known.is_some_and(|known| own < known) && !mutation::is(Mutation::AcceptReplaced) {
+            return Err(OpenError::Replaced { device });
+        }
+        // Of an older copy of another device something else is said.
+        let known = others().filter(|other| other.generation >= block.generation);
+        let known = known.map(|other| other.successions[device]).max();
+        let vouched = known.is_some_and(|known| own == known);
+        let aside = known.is_some_and(|known| own > known) || block.state == VolumeState::Aside && !vouched;
+        if aside && !mutation::is(Mutation::AcceptAside) {
+            return Err(OpenError::Aside { device });
+        }
+    }
+    Ok(std::array::from_fn(|index| counted(index).max().unwrap_or(0)))
 }
 
 /// The generations in which devices were given up, including those that are given up with this opening.
@@ -255,6 +284,7 @@ impl<P: PlacementOps> Drive<P> {
             gone: 0,
             given_up: [0; MOST_DEVICES],
             given_up_commit: 0,
+            successions: [0; MOST_DEVICES],
             geometry: Geometry { displaced: storage.displaced(), ..self.geometry() },
             notes: new.notes,
         };
@@ -328,6 +358,7 @@ impl<P: PlacementOps> Drive<P> {
             gone: opened.gone,
             given_up: given_up(&newest, opened.gone),
             given_up_commit: if opened.gone == newest.gone { newest.given_up_commit } else { opened.last_commit },
+            successions: newest.successions,
             geometry: newest.geometry,
             notes: newest.notes,
         };
@@ -364,6 +395,8 @@ impl<P: PlacementOps> Drive<P> {
     /// If the drive is not idle, or was not opened from devices.
     pub(crate) fn close(&mut self, state: VolumeState, storage: &mut dyn Storage) -> Result<(), DeviceError> {
         assert!(self.is_idle(), "a drive is closed only when nothing is in flight");
+        // What was copied to another device is given up.
+        self.successor = None;
         if self.io.is_in_doubt() && !mutation::is(Mutation::CloseInDoubt) {
             return Err(DeviceError);
         }

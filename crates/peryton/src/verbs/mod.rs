@@ -24,6 +24,7 @@ pub mod man;
 pub mod plan;
 pub mod readmit;
 pub mod repair;
+pub mod replace;
 pub mod schema;
 pub mod serve;
 pub mod set;

@@ -6,6 +6,7 @@ use peryton_drive::control::{self, Ask};
 use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
+use super::replace;
 use crate::{cleaning, drive_health, failure::Failure, output, table};
 
 /// Options of `peryton status`.
@@ -278,6 +279,7 @@ fn shown(status: &Value) -> String {
             if status["state"] == "degraded" { "what is lost with the log" } else { "the oldest write in the log" };
         lines.push(format!("{newer} is {} old at most", Nanos((age * 1e9) as u64)));
     }
+    lines.extend(replace::line(&status["replacement"]));
     lines.extend(drives(status));
     lines.extend(energy(&status["energy"]));
     let displaced = &status["displaced"];

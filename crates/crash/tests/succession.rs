@@ -1,0 +1,35 @@
+//! The fear: a device is replaced while the volume is served, and a power loss or the death of the process leaves two devices that
+//! both count, or none, or one that lacks something.
+
+#![allow(clippy::unwrap_used)]
+
+use peryton_crash::{Ends, Kind, Options, torture};
+
+fn must_pass(seeds: std::ops::Range<u64>, options: &Options, least: u64) {
+    let options = Options { replaces: Some(true), ..*options };
+    let result = torture(seeds, &options, None, 1, |_| {});
+    if let Some((seed, error)) = result.failures.first() {
+        panic!("seed {seed} of {options:?} fails: {error}");
+    }
+    let (points, successions) = (result.outcome.crash_points, result.outcome.successions);
+    assert!(successions >= least, "{successions} devices replaced, {points} crash points: the test tests nothing");
+}
+
+#[test]
+fn one_of_the_two_devices_is_in_charge_whenever_the_power_goes() {
+    for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Single) {
+        let options = Options { kind: Some(kind), faults: Some(false), ends: Some(Ends::Power), ..Options::default() };
+        must_pass(0..40, &options, 10);
+    }
+}
+
+#[test]
+fn what_was_answered_survives_the_process_meanwhile() {
+    let options = Options { faults: Some(false), ends: Some(Ends::Process), ..Options::default() };
+    must_pass(100..200, &options, 20);
+}
+
+#[test]
+fn devices_may_fail_and_die_meanwhile() {
+    must_pass(0..250, &Options { faults: Some(true), ends: Some(Ends::Both), ..Options::default() }, 20);
+}

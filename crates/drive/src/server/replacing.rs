@@ -1,0 +1,243 @@
+//! Replaces a device while the volume is served: opens the new one on the thread of the control client, lets the engine copy the old one,
+//! and puts the new one in charge when everything is copied.
+
+use std::path::PathBuf;
+
+use peryton_engine::{DeviceId, SuccessionEnd, SuccessionPlan, SuccessionStage};
+use peryton_units::Bytes;
+use serde_json::{Value, json};
+
+use super::{Handle, Server, Successor, replacing_state::Replacement};
+use crate::{
+    events::What,
+    open::{Device, DevicePath, Opening, refuse_used, same_file},
+    probe,
+};
+
+/// The most ranges that cannot be read that the status lists.
+const MOST_RANGES: usize = 64;
+const ENDED: &str = "the volume is closed";
+
+impl Server {
+    /// Notes how devices are opened that take the place of others.
+    pub(crate) fn let_devices_be_replaced(&mut self, direct: bool) {
+        self.replacing.direct = direct;
+    }
+
+    fn begin_to_replace(&mut self, device: usize, other: Device, new: &Successor) -> Result<Value, String> {
+        if self.stop.is_asked() {
+            return Err("the volume is being closed".to_owned());
+        }
+        let plan = SuccessionPlan {
+            device: DeviceId(device as u8),
+            size: other.size,
+            rate: Bytes(new.bytes_per_s.unwrap_or(0)),
+            accept_loss: new.accept_loss,
+        };
+        self.volume.engine().can_replace_in_service(plan).map_err(|error| self.about.named(&error.to_string()))?;
+        let spare = self.about.names.len();
+        let system = |error: std::io::Error| format!("{}: {error}", other.path.display());
+        self.front.kernel.set_file(spare, Some(other.file.clone())).map_err(system)?;
+        self.volume.backend.add_spare(other.ability);
+        if let Err(error) = self.volume.replace_in_service(self.now, plan) {
+            let _ = self.front.kernel.set_file(spare, None);
+            return Err(error);
+        }
+        let (name, path) = (self.about.names[device].clone(), other.path.display().to_string());
+        tracing::info!(device = name, path, "the device is being copied to another one, which is to take its place");
+        self.about.events.report(What::Replacing { device: name, path: path.clone() });
+        self.replacing.now = Some(Replacement { device, other, path, is_succeeding: false, has_succeeded: false });
+        Ok(self.replacement_status())
+    }
+
+    /// Whether superblocks are being written that must not be overtaken by those with settings.
+    pub(super) fn is_succeeding(&self) -> bool {
+        self.replacing.now.as_ref().is_some_and(|replacement| replacement.is_succeeding)
+    }
+
+    /// Puts the new device in charge once everything is copied, and ends what has come to its end.
+    #[inline]
+    pub(super) fn go_on_replacing(&mut self) {
+        if self.replacing.now.is_some() {
+            self.look_at_replacement();
+        }
+    }
+
+    #[cold]
+    fn look_at_replacement(&mut self) {
+        let Some(replacement) = &mut self.replacing.now else { return };
+        if let Some((device, successor)) = self.volume.backend.take_exchanged() {
+            let old = self.about.devices[device.index()].replace(replacement.other.clone());
+            if let Some(old) = old {
+                replacement.other = old;
+            }
+            replacement.has_succeeded = true;
+            let files = [(device, &self.about.devices[device.index()]), (successor, &Some(replacement.other.clone()))];
+            for (device, file) in files {
+                let file = file.as_ref().map(|device| device.file.clone());
+                if let Err(error) = self.front.kernel.set_file(device.index(), file) {
+                    // The engine takes a device for dead whose commands go nowhere.
+                    tracing::error!(%error, "the kernel does not take the file of a new device");
+                }
+            }
+            if let Ok(memory) = self.volume.memory_mut() {
+                memory.set_devices(&self.about.devices, None);
+            }
+        }
+        let Some(succession) = self.volume.engine().succession(0) else { return self.end_replacement() };
+        let is_ready = succession.stage == SuccessionStage::Copied && self.notes.is_idle() && !self.stop.is_asked();
+        let Some(replacement) = &mut self.replacing.now else { return };
+        let is_succeeding = succession.stage == SuccessionStage::Succeeding;
+        if is_ready {
+            // If the server is killed, the next one may find either of the two devices in charge.
+            if let Ok(memory) = self.volume.memory_mut() {
+                memory.set_devices(&self.about.devices, Some(replacement.device));
+            }
+            replacement.is_succeeding = self.volume.succeed(self.now).is_ok();
+        } else if replacement.is_succeeding && !is_succeeding && !replacement.has_succeeded {
+            // Part of it has to be copied again.
+            replacement.is_succeeding = false;
+            self.keep_next_if_idle();
+        }
+    }
+
+    fn end_replacement(&mut self) {
+        let end = self.volume.take_succession_end();
+        let Some(Replacement { device, other, path, .. }) = self.replacing.now.take() else { return };
+        let name = self.about.names[device].clone();
+        let why = match end {
+            Some(SuccessionEnd::Succeeded) => None,
+            Some(SuccessionEnd::Stopped) => Some("it was stopped"),
+            Some(SuccessionEnd::SuccessorFailed) => Some("the new device has failed too many commands, or a flush"),
+            Some(SuccessionEnd::DeviceGone) => Some("a device of the volume was given up"),
+            None => Some("the volume was opened again after a flush had failed"),
+        };
+        let _ = self.front.kernel.set_file(self.about.names.len(), None);
+        if let Ok(memory) = self.volume.memory_mut() {
+            memory.set_devices(&self.about.devices, None);
+        }
+        other.unlock();
+        match why {
+            None => {
+                let old = other.path.display().to_string();
+                tracing::info!(
+                    device = name,
+                    path,
+                    old,
+                    "the device is replaced: set its path in the design to the new one"
+                );
+                self.about.events.report(What::Replaced { device: name.clone(), path: path.clone(), old });
+            }
+            Some(why) => {
+                tracing::warn!(device = name, path, why, "the device is not replaced");
+                let event = What::NotReplaced { device: name.clone(), path: path.clone(), why: why.to_owned() };
+                self.about.events.report(event);
+            }
+        }
+        self.replacing.last = json!({ "device": name, "path": path, "succeeded": why.is_none(), "why": why });
+        self.keep_next_if_idle();
+    }
+
+    /// How far a device is replaced, for the status; `null` if none is.
+    pub(super) fn replacement_status(&self) -> Value {
+        let Some(replacement) = &self.replacing.now else { return Value::Null };
+        let Some(succession) = self.volume.engine().succession(MOST_RANGES) else {
+            // It has ended in this turn of the loop.
+            let name = &self.about.names[replacement.device];
+            return json!({ "device": name, "path": replacement.path, "state": "ending" });
+        };
+        let ranges: Vec<Value> = succession
+            .ranges
+            .iter()
+            .map(|range| json!({ "offset": range.start, "length": range.end - range.start }))
+            .collect();
+        let took = succession.took.as_s_f64();
+        json!({
+            "device": self.about.names[replacement.device],
+            "path": replacement.path,
+            "state": succession.stage.name(),
+            "bytes": succession.total,
+            "copied_bytes": succession.copied,
+            "bytes_per_s": if took > 0.0 { (succession.done.0 as f64 / took) as u64 } else { 0 },
+            "most_bytes_per_s": Some(succession.plan.rate).filter(|rate| *rate > Bytes::ZERO),
+            "took_s": took,
+            "left_s": succession.left().map(|left| left.as_s_f64()),
+            "unreadable": { "bytes": succession.unreadable, "ranges": ranges, "accepted": succession.plan.accept_loss },
+        })
+    }
+
+    /// How the last replacement ended, for the status.
+    pub(super) fn last_replacement(&self) -> Value {
+        self.replacing.last.clone()
+    }
+
+    /// Gives up replacing a device, because the server stops or somebody asks for it.
+    pub(super) fn stop_replacing(&mut self) -> Result<(), String> {
+        if self.replacing.now.is_none() {
+            return Err("no device is being replaced".to_owned());
+        }
+        self.volume.stop_replacing(self.now);
+        Ok(())
+    }
+
+    /// The name of a device for messages; a device that is not part of the volume has none.
+    pub(super) fn name_of(&self, device: DeviceId) -> String {
+        let named = self.about.names.get(device.index()).cloned();
+        let other = || self.replacing.now.as_ref().map(|replacement| replacement.other.path.display().to_string());
+        named.or_else(other).unwrap_or_else(|| "a device that is not part of the volume".to_owned())
+    }
+}
+
+impl Handle {
+    /// Begins to copy a device to another one, which then takes its place, and returns the state as in the status.
+    ///
+    /// # Errors
+    /// One line: there is no such device, the new one is in use or holds data, or it cannot be done with this volume.
+    pub fn replace(&self, name: &str, new: Successor) -> Result<Value, String> {
+        let name = name.to_owned();
+        let known = {
+            let name = name.clone();
+            move |server: &mut Server| {
+                let devices = server.about.devices.iter().flatten();
+                let paths: Vec<PathBuf> = devices.map(|device| device.path.clone()).collect();
+                let index = server.about.names.iter().position(|known| *known == name);
+                (index, server.about.names.clone(), paths, server.replacing.direct)
+            }
+        };
+        let (index, names, paths, direct) = self.ask(known).ok_or(ENDED)?;
+        let Some(device) = index else {
+            return Err(format!("there is no device '{name}': the volume has '{}'", names.join("' and '")));
+        };
+        if new.path.is_relative() {
+            return Err(format!("{}: give the whole path, from the root", new.path.display()));
+        }
+        if let Some(path) = paths.iter().find(|path| same_file(path, &new.path)) {
+            return Err(format!("{}: is a device of the volume already: name another one", path.display()));
+        }
+        let at = DevicePath { name, path: new.path.clone() };
+        refuse_used(&at).map_err(|error| error.to_string())?;
+        let opening = Opening { direct, create: false };
+        let opened = Device::open(&at, opening).map_err(|error| error.to_string())?;
+        let other = opened.ok_or_else(|| {
+            format!("{}: there is nothing: name a block device, or make a file of the size first", new.path.display())
+        })?;
+        if !new.force {
+            let held = probe::content(&other).map_err(|error| format!("{}: {error}", new.path.display()))?;
+            if let Some(what) = held {
+                return Err(format!(
+                    "{}: holds {what}: name another device (--force would destroy what is there)",
+                    new.path.display()
+                ));
+            }
+        }
+        self.ask(move |server| server.begin_to_replace(device, other, &new)).unwrap_or_else(|| Err(ENDED.to_owned()))
+    }
+
+    /// Gives up replacing a device. The old one stays part of the volume.
+    ///
+    /// # Errors
+    /// One line: none is being replaced, or the volume is closed.
+    pub fn stop_replacing(&self) -> Result<(), String> {
+        self.ask(Server::stop_replacing).unwrap_or_else(|| Err(ENDED.to_owned()))
+    }
+}
