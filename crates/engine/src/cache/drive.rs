@@ -152,7 +152,11 @@ impl CacheDrive {
             first_writes: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
-            journal: MapJournal::new(layout.metadata, [layout.fast, layout.slow], layout.extents),
+            journal: MapJournal::new(
+                layout.metadata,
+                [layout.fast, layout.slow],
+                (layout.extents, mode == Mode::Caching),
+            ),
             controller: partitioned.then(|| Controller::new(&tuning.partition)),
             read_on: ReadOn::default(),
             candidates: VecDeque::new(),

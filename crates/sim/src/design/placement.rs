@@ -1,6 +1,6 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
-use peryton_engine::{DeviceId, Fill, Hybrid, Placement, PlacementKind, Replacement, Tuning, WritePolicy};
+use peryton_engine::{DeviceId, Fill, Hybrid, Journal, Placement, PlacementKind, Replacement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -79,7 +79,8 @@ keys! {
     }
     /// An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     COMMIT_INTERVAL: Nanos = "placement.commit_interval" { default: Value("'5s'"), placements: HYBRID, live: true, example: "'1s'" }
-    /// Whether commits are written to both devices (`mirrored`), or to the fast one only, which lets a disk sleep.
+    /// Whether commits are written to both devices (`mirrored`), to the slow one only where a further extent becomes newer on the fast
+    /// one (`named`; tiering: as `mirrored`), or to the fast one only, which lets a disk sleep.
     JOURNAL: String = "placement.journal" {
         default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'fast'",
     }
@@ -125,7 +126,8 @@ keys! {
 /// The shortest interval between two snapshots.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_s(1);
 
-const JOURNALS: &[(&str, bool)] = &[("mirrored", true), ("fast", false)];
+const JOURNALS: &[(&str, Journal)] =
+    &[("mirrored", Journal::Mirrored), ("named", Journal::Named), ("fast", Journal::Fast)];
 const WRITES: &[(&str, WritePolicy)] =
     &[("back", WritePolicy::Back), ("through", WritePolicy::Through), ("around", WritePolicy::Around)];
 
@@ -329,7 +331,7 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         warm.finish()?;
     }
     if let Some(journal) = keys.get(&JOURNAL)? {
-        tuning.mirror_journal = word(&journal, JOURNALS)?;
+        tuning.journal = word(&journal, JOURNALS)?;
     }
     Ok(())
 }
