@@ -299,7 +299,11 @@ fn a_flush_reaches_only_devices_that_were_written() {
         world.complete_all();
         let stats = world.engine.stats();
         assert!(stats.devices[0].flushes > 0);
-        assert_eq!(stats.devices[1].flushes, u64::from(journal == Journal::Mirrored), "the sleeping disk is left alone");
+        assert_eq!(
+            stats.devices[1].flushes,
+            u64::from(journal == Journal::Mirrored),
+            "the sleeping disk is left alone"
+        );
         assert!(stats.commits >= 1, "the flush made the map durable");
     }
 }

@@ -6,7 +6,9 @@ mod common;
 
 use common::World;
 use peryton_crash::{Kind, placement_on};
-use peryton_engine::{Bypass, Cleaning, Config, DeviceId, Fill, Hybrid, Request, Tuning, TuningError, WritePolicy};
+use peryton_engine::{
+    Bypass, Cleaning, Config, DeviceId, Fill, Hybrid, Journal, Request, Tuning, TuningError, WritePolicy,
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 const EXTENT: Bytes = Bytes::kib(64);
@@ -153,6 +155,58 @@ fn while_there_is_room_extents_come_in_at_their_first_miss() {
     world.access(Op::Write, EXTENT * 20 + Bytes(512), Bytes(512));
     assert_eq!(moved(&world), [4096, 512 * 5]);
     world.read_all();
+}
+
+#[test]
+fn with_named_extents_only_a_further_dirty_one_makes_a_flush_wait_for_the_slow_device() {
+    for (journal, flushes) in [(Journal::Mirrored, 4), (Journal::Named, 2), (Journal::Fast, 0)] {
+        let tuning = Tuning { journal, ..tuning(Fill::Part) };
+        let mut world = World::new(sized(16, 64, Fill::Part, tuning), EXTENT, 1);
+        // Which commits go where is known to the slow device from now on.
+        world.access(Op::Write, EXTENT * 9, Bytes::kib(4));
+        world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+        let slow = |world: &World| world.engine.stats().devices[SLOW.index()].flushes;
+        let before = slow(&world);
+        for (extent, block) in [(1, 0), (1, 3), (2, 0), (1, 7)] {
+            world.access(Op::Write, EXTENT * extent + Bytes::kib(4) * block, Bytes::kib(4));
+            world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+        }
+        assert_eq!(slow(&world) - before, flushes, "{journal:?}");
+        // At home again, and dirty once more: the slow device names it still.
+        world.clean();
+        world.tick(Nanos::from_s(10));
+        world.settle();
+        let before = slow(&world);
+        world.access(Op::Write, EXTENT, Bytes::kib(4));
+        world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+        assert_eq!(slow(&world) - before, u64::from(journal == Journal::Mirrored), "{journal:?}");
+        world.read_all();
+    }
+}
+
+#[test]
+fn writes_that_the_host_waits_for_come_in_sooner() {
+    let rare = Tuning { promotion_threshold: 4, flushed_threshold: Some(1), ..tuning(Fill::Part) };
+    for (flushed, home) in [(true, 1), (false, 4)] {
+        let mut world = World::new(sized(16, 64, Fill::Part, rare.clone()), EXTENT, 1);
+        let flush = |world: &mut World| {
+            if flushed {
+                world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+            }
+        };
+        // The host is seen to flush after each write.
+        for extent in 0..100 {
+            world.access(Op::Write, EXTENT * (extent % 50), Bytes(512));
+            flush(&mut world);
+        }
+        let before = moved(&world)[1];
+        for _ in 0..6 {
+            world.access(Op::Write, EXTENT * 60, Bytes::kib(4));
+            flush(&mut world);
+        }
+        assert_eq!(moved(&world)[1] - before, home * 4096, "{flushed}");
+        world.read_all();
+    }
 }
 
 #[test]

@@ -474,6 +474,22 @@ mod tests {
     }
 
     #[test]
+    fn what_a_ring_with_gaps_has_is_found_in_order() {
+        let mut memory = memory();
+        put(&mut memory, 5 * BLOCK, 7, 0, &records(1));
+        put(&mut memory, 8 * BLOCK, 9, 0, &records(2));
+        put(&mut memory, 0, 12, 0, &records(600));
+        put(&mut memory, 2 * BLOCK, 12, 1, &records(3));
+        let found = |memory: &mut Memory, first| -> Vec<usize> {
+            ring(memory).complete_since(first).iter().map(|commit| commit.records.len()).collect()
+        };
+        assert_eq!(found(&mut memory, 7), [1, 2, 3], "of two attempts the last counts");
+        assert_eq!(found(&mut memory, 8), [2, 3]);
+        memory.0[(BLOCK + 2 * BLOCK) as usize + 50] ^= 1;
+        assert_eq!(found(&mut memory, 8), [2, 600], "it is torn");
+    }
+
+    #[test]
     fn a_forged_number_without_a_next_is_damage() {
         let mut memory = memory();
         put(&mut memory, 0, 7, 0, &records(1));

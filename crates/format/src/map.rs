@@ -156,6 +156,8 @@ pub fn read(
             let newest_commit = rings.iter().flatten().map(JournalRing::newest).max().unwrap_or(0);
             let next_commit = (newest_commit.max(header.last_commit) + 1).max(header.first_commit);
             let (last_commit, next) = (header.last_commit, header.journal_at);
+            // The commits before the newest checkpoint, which an older one would need, are overwritten.
+            let notice = Notice { named: notice.named && header.number == newest, ..notice };
             if notice.named {
                 show_named(&mut entries, &masks, rings.iter().flatten(), header.first_commit)?;
             }

@@ -268,6 +268,9 @@ pub struct Tuning {
     /// The same while more than HT extents are free, where the fast device may have parts of extents; `None`: no other. What comes
     /// in then displaces nothing. (A write of less than a block that is not there goes to the slow device, unless PT is zero.)
     pub room_threshold: Option<u32>,
+    /// The same for a write of whole blocks while the host flushes after every few writes; `None`: as otherwise. (Caching, where the fast
+    /// device may have a part of an extent.)
+    pub flushed_threshold: Option<u32>,
     /// TW: the count of misses starts again after a gap longer than this.
     pub promotion_window: Nanos,
     /// LT: demotion starts when at most this many fast extents are free. With 0, only when an extent is needed.
@@ -321,6 +324,7 @@ impl Default for Tuning {
         Tuning {
             promotion_threshold: 4,
             room_threshold: None,
+            flushed_threshold: None,
             promotion_window: Nanos::from_s(60),
             demotion_low: 64,
             demotion_high: 128,

@@ -55,6 +55,12 @@ keys! {
         default: Else("0 where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"), unit: "misses",
         placements: CACHING, live: true, example: "2",
     }
+    /// The same for writes of whole blocks while the host flushes after no more than 8 writes on average, and so waits for what goes to the
+    /// slow device.
+    FLUSHED_THRESHOLD: u32 = "placement.flushed_threshold" {
+        default: Else("2 where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"), unit: "misses",
+        placements: CACHING, live: true, example: "1",
+    }
     /// TW: the misses of an extent are counted from the beginning after a gap longer than this.
     PROMOTION_WINDOW: Nanos = "placement.promotion.window" {
         default: Value("'60s'"), placements: PROMOTING, live: true, example: "'10s'",
@@ -125,6 +131,9 @@ keys! {
 
 /// The shortest interval between two snapshots.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_s(1);
+
+/// Misses of an extent before a write that the host waits for brings it in.
+const USUAL_FLUSHED: u32 = 2;
 
 const JOURNALS: &[(&str, Journal)] =
     &[("mirrored", Journal::Mirrored), ("named", Journal::Named), ("fast", Journal::Fast)];
@@ -293,6 +302,13 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         Some(named) => tuning.room_threshold = Some(*named),
         // A threshold that is named counts at any time.
         None => tuning.room_threshold = (tuning.fill != Fill::Extent && !names_threshold).then_some(0),
+    }
+    match keys.get(&FLUSHED_THRESHOLD)? {
+        Some(named) if tuning.fill == Fill::Extent => {
+            return Err(named.wrong("has no effect with fill = \"extent\": remove it, or use fill = \"auto\""));
+        }
+        Some(named) => tuning.flushed_threshold = Some(*named),
+        None => tuning.flushed_threshold = (tuning.fill != Fill::Extent && !names_threshold).then_some(USUAL_FLUSHED),
     }
     if let Some(mut demotion) = keys.table("demotion")? {
         let defaults = (tuning.demotion_low, tuning.demotion_high);

@@ -58,8 +58,7 @@ impl MapJournal {
                 self.ring.release(covers);
                 // Commits may have recorded more on the slow device since the checkpoint began.
                 let Notice { alone, home, named } = header.notice;
-                self.notified =
-                    Notice { alone, home: home && self.notified.home, named: named && self.notified.named };
+                self.notified = Notice { alone, home: home && self.notified.home, named: named && self.notified.named };
                 self.names.checkpoint_is_durable();
                 if self.bar == Bar::Draining {
                     self.bar = Bar::Ready;

@@ -430,9 +430,8 @@ impl MapJournal {
             self.notifying.alone && !alone || !self.notifying.named && named
         };
         let updates = || self.group.committing.updates.iter().map(Update::newer);
-        // What a checkpoint under way says of an extent may be older than the last commit that named it, or newer. Of a commit that
-        // failed, the slow device may have what the next attempt replaces.
-        let names = || self.checkpoint.is_some() || self.attempt > 1 || !self.names.cover(updates());
+        // Of a commit that failed, the slow device may have what the next attempt replaces.
+        let names = || self.attempt > 1 || !self.names.cover(updates());
         self.to[1] = mirrors
             || self.notifying != self.notified
             || self.checkpoint.as_ref().is_some_and(unsaid)

@@ -19,12 +19,21 @@ pub(in crate::cache) struct Names {
     settled: FxHashSet<u32>,
     /// Whether a commit went to the fast device alone since the checkpoint under way was begun.
     missed: bool,
+    /// Whether a checkpoint is under way, or has failed and is to be tried again. The slow device may have it or the one before, so each
+    /// commit goes there, and both say the same.
+    checkpointing: bool,
 }
 
 impl Names {
     /// Nothing is dirty, so nothing has to be named.
     pub(super) fn new() -> Names {
-        Names { complete: true, named: FxHashSet::default(), settled: FxHashSet::default(), missed: false }
+        Names {
+            complete: true,
+            named: FxHashSet::default(),
+            settled: FxHashSet::default(),
+            missed: false,
+            checkpointing: false,
+        }
     }
 
     /// A checkpoint on both devices names these.
@@ -34,7 +43,7 @@ impl Names {
 
     /// Whether the slow device need not have a commit with these updates: an extent, and whether it is newer on the fast device.
     pub(super) fn cover(&self, mut updates: impl Iterator<Item = (u32, bool)>) -> bool {
-        !self.complete || updates.all(|(extent, newer)| !newer || self.named.contains(&extent))
+        !self.checkpointing && (!self.complete || updates.all(|(extent, newer)| !newer || self.named.contains(&extent)))
     }
 
     /// Notes that a commit is durable on the fast device, and on the slow one as well if `on_slow`. `keeps`: whether what is named
@@ -77,11 +86,12 @@ impl Names {
     }
 
     pub(super) fn checkpoint_begins(&mut self) {
-        self.missed = false;
+        (self.missed, self.checkpointing) = (false, true);
     }
 
     /// The slow device has the checkpoint that was begun last.
     pub(super) fn checkpoint_is_durable(&mut self) {
+        self.checkpointing = false;
         if self.missed {
             return;
         }
@@ -111,8 +121,9 @@ mod tests {
         names.are_durable([(2, false)].into_iter(), false, true);
         assert!(names.cover([(2, true)].into_iter()));
         names.checkpoint_begins();
+        assert!(!names.cover([(3, false)].into_iter()), "the slow device has this checkpoint, or the one before");
         names.checkpoint_is_durable();
-        assert!(!names.cover([(2, true)].into_iter()));
+        assert!(names.cover([(3, false)].into_iter()) && !names.cover([(2, true)].into_iter()));
     }
 
     #[test]

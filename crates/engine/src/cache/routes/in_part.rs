@@ -58,15 +58,12 @@ impl CacheDrive {
         if fragment.op == Op::Write && usual > 0 && self.covered(fragment) != self.touched(fragment) {
             return u32::MAX;
         }
-        let ev = |n: &str| std::env::var(n).ok().and_then(|v| v.parse::<u64>().ok());
-        if fragment.op == Op::Write && let Some(w) = ev("XW") && ev("XWF").is_none_or(|f| io.stats.requests[3] * f >= io.stats.requests[1]) {
-            return usual.min(w as u32);
-        }
-        if fragment.op == Op::Read && let Some(w) = ev("XR") { if self.map.room() > io.tuning.demotion_high { return usual.min(w as u32); } }
-        match io.tuning.room_threshold {
-            Some(threshold) if self.map.room() > io.tuning.demotion_high => threshold,
-            _ => usual,
-        }
+        let has_room = self.map.room() > io.tuning.demotion_high;
+        let waited =
+            fragment.op == Op::Write && io.tuning.flushed_threshold.is_some() && self.waited_for.are_waited_for(io);
+        let in_room = io.tuning.room_threshold.filter(|_| has_room);
+        let flushed = io.tuning.flushed_threshold.filter(|_| waited);
+        in_room.unwrap_or(usual).min(flushed.unwrap_or(usual))
     }
 
     /// Gives an extent a slot, which has nothing of it yet. Returns `None` if a condition forbids it; each refusal is counted.
