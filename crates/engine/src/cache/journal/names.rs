@@ -19,9 +19,13 @@ pub(in crate::cache) struct Names {
     settled: FxHashSet<u32>,
     /// Whether a commit went to the fast device alone since the checkpoint under way was begun.
     missed: bool,
-    /// Whether a checkpoint is under way, or has failed and is to be tried again. The slow device may have it or the one before, so each
-    /// commit goes there, and both say the same.
+    /// Whether a checkpoint is under way, or has failed and is to be tried again. The slow device may have it or the one before, and an
+    /// extent has to be named with either.
     checkpointing: bool,
+    /// Extents that were at home at some time since such a checkpoint was begun, so that it may not name them.
+    wavering: FxHashSet<u32>,
+    /// Those that a commit on the slow device has named since it was begun, or tried again.
+    since: FxHashSet<u32>,
 }
 
 impl Names {
@@ -33,6 +37,8 @@ impl Names {
             settled: FxHashSet::default(),
             missed: false,
             checkpointing: false,
+            wavering: FxHashSet::default(),
+            since: FxHashSet::default(),
         }
     }
 
@@ -43,7 +49,16 @@ impl Names {
 
     /// Whether the slow device need not have a commit with these updates: an extent, and whether it is newer on the fast device.
     pub(super) fn cover(&self, mut updates: impl Iterator<Item = (u32, bool)>) -> bool {
-        !self.checkpointing && (!self.complete || updates.all(|(extent, newer)| !newer || self.named.contains(&extent)))
+        if !self.complete {
+            // The checkpoint that makes it complete must miss no commit.
+            return !self.checkpointing;
+        }
+        updates.all(|(extent, newer)| !newer || self.is_named(extent))
+    }
+
+    fn is_named(&self, extent: u32) -> bool {
+        let with_next = !self.wavering.contains(&extent) || self.since.contains(&extent);
+        self.named.contains(&extent) && (with_next || !self.checkpointing)
     }
 
     /// Notes that a commit is durable on the fast device, and on the slow one as well if `on_slow`. `keeps`: whether what is named
@@ -63,16 +78,23 @@ impl Names {
                 (true, true) => {
                     self.named.insert(extent);
                     self.settled.remove(&extent);
+                    if self.checkpointing {
+                        self.since.insert(extent);
+                    }
                 }
                 (true, false) => {
                     self.named.remove(&extent);
                     self.settled.remove(&extent);
+                    self.since.remove(&extent);
                 }
                 (false, newer) if self.named.contains(&extent) => {
                     if newer {
                         self.settled.remove(&extent);
                     } else {
                         self.settled.insert(extent);
+                        if self.checkpointing {
+                            self.wavering.insert(extent);
+                        }
                     }
                 }
                 (false, false) => {}
@@ -87,12 +109,16 @@ impl Names {
 
     pub(super) fn checkpoint_begins(&mut self) {
         (self.missed, self.checkpointing) = (false, true);
+        self.wavering.extend(&self.settled);
+        self.since.clear();
     }
 
     /// The slow device has the checkpoint that was begun last.
     pub(super) fn checkpoint_is_durable(&mut self) {
         self.checkpointing = false;
-        if self.missed {
+        self.wavering.clear();
+        self.since.clear();
+        if self.missed && !self.complete {
             return;
         }
         for extent in self.settled.drain() {
@@ -104,6 +130,8 @@ impl Names {
     fn forget(&mut self) {
         self.named.clear();
         self.settled.clear();
+        self.wavering.clear();
+        self.since.clear();
     }
 }
 
@@ -121,9 +149,38 @@ mod tests {
         names.are_durable([(2, false)].into_iter(), false, true);
         assert!(names.cover([(2, true)].into_iter()));
         names.checkpoint_begins();
-        assert!(!names.cover([(3, false)].into_iter()), "the slow device has this checkpoint, or the one before");
+        assert!(!names.cover([(2, true)].into_iter()), "the checkpoint may say that it is at home");
         names.checkpoint_is_durable();
-        assert!(names.cover([(3, false)].into_iter()) && !names.cover([(2, true)].into_iter()));
+        assert!(!names.cover([(2, true)].into_iter()));
+    }
+
+    #[test]
+    fn during_a_checkpoint_an_extent_is_named_with_it_and_with_the_one_before() {
+        let mut names = Names::new();
+        names.are_durable([(1, true), (2, true), (3, true)].into_iter(), true, true);
+        names.checkpoint_begins();
+        assert!(names.cover([(1, true), (2, true)].into_iter()), "they are dirty, and the checkpoint says so");
+        // At home for a while, in which the checkpoint may have been written.
+        names.are_durable([(1, false)].into_iter(), false, true);
+        assert!(!names.cover([(1, true)].into_iter()));
+        names.are_durable([(1, true)].into_iter(), true, true);
+        assert!(names.cover([(1, true)].into_iter()), "a commit after the checkpoint names it");
+        names.are_durable([(3, false)].into_iter(), false, true);
+        // The checkpoint fails, and is tried again: it begins after that commit, but has the extent.
+        names.checkpoint_begins();
+        assert!(!names.cover([(1, true)].into_iter()) && names.cover([(2, true)].into_iter()));
+        names.checkpoint_is_durable();
+        assert!(names.cover([(1, true), (2, true)].into_iter()) && !names.cover([(3, true)].into_iter()));
+    }
+
+    #[test]
+    fn what_is_complete_stays_so_when_commits_go_to_the_fast_device_during_a_checkpoint() {
+        let mut names = Names::new();
+        names.are_durable([(1, true)].into_iter(), true, true);
+        names.checkpoint_begins();
+        names.are_durable([(1, true), (2, false)].into_iter(), false, true);
+        names.checkpoint_is_durable();
+        assert!(names.complete && names.cover([(1, true)].into_iter()));
     }
 
     #[test]
