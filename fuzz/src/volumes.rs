@@ -3,7 +3,7 @@
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use peryton_engine::{
-    Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Logging, Placement,
+    Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Journal, Logging, Placement,
     Request, RequestId, Storage, Tuning, VolumeId, takeover::Found,
 };
 use peryton_format::block::{BLOCK_LEN, seal_as_it_is};
@@ -112,7 +112,7 @@ pub fn configs() -> Vec<Config> {
     let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
     let logging = Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes::kib(4) };
     let tuning = Tuning { promotion_threshold: 0, demotion_low: 2, demotion_high: 4, ..Tuning::default() };
-    let alone = Tuning { mirror_journal: false, ..tuning.clone() };
+    let alone = Tuning { journal: Journal::Fast, ..tuning.clone() };
     let small = vec![extent * 16, extent * 64];
     let config = |placement, devices: &[Bytes], tuning: &Tuning| Config {
         devices: devices.to_vec(),

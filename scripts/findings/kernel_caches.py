@@ -2,9 +2,10 @@
 """Measures the tables of docs/findings/against-kernel-caches.md that need no virtual machine, and prints them.
 
 Caches on an Intel 320 before an Exos X20, extents of 64 KiB, a fast device of a tenth of the blocks that the trace touches; --replay sync.
-First caches without write-back beside the disk alone; then write-back beside another program (--before), with its designs.
+First caches without write-back beside the disk alone; then write-back beside another program (--before), with its designs. With --warm-up
+instead: write-back after a warm-up on flash in use, with what each mechanism of WARM is worth, beside the other program.
 
-usage: kernel_caches.py [--peryton PROGRAM] [--before PROGRAM] [--only TRACE,TRACE...] [--traces FOLDER]
+usage: kernel_caches.py [--peryton PROGRAM] [--before PROGRAM] [--only TRACE,TRACE...] [--traces FOLDER] [--warm-up]
 """
 
 import argparse
@@ -29,6 +30,17 @@ TRACES = {
 HDD = "[devices.hdd]\nprofile = 'seagate-exos-x20-20tb'\n"
 # The largest trace spans 153 GiB.
 VOLUME = 160 << 30
+# After a warm-up the volume is about as large as the trace needs.
+WARM_VOLUMES = {"pgbench": 4, "sqlite": 4, "mailstore": 16, "devbox": 16, "cloudphysics": 64, "tpcc": 4096}
+# What is set besides the defaults.
+WARM = {
+    "neither": "flushed_threshold = 4\n",
+    "named": "journal = 'named'\nflushed_threshold = 4\n",
+    "sooner": "",
+    "both": "journal = 'named'\n",
+    "both, room 4": "journal = 'named'\nroom_threshold = 4\n",
+    "both, fast": "journal = 'fast'\n",
+}
 
 
 def run(program, *args):
@@ -51,12 +63,39 @@ def caching(write, more=""):
     return f"[placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '64KiB'\nwrite = '{write}'\n{more}"
 
 
-def simulate(program, designs, trace, folder):
+def simulate(program, designs, trace, folder, *more):
     out = Path(folder) / "out.json"
-    run(program, "sim", *designs, "--trace", trace, "--replay", "sync", "--concatenate", "--json", out)
+    run(program, "sim", *designs, "--trace", trace, "--replay", "sync", "--concatenate", *more, "--json", out)
     reports = {report["design"]: report for report in json.loads(out.read_text())}
     assert not any(report.get("wrapped_requests") for report in reports.values()), f"{trace} is larger than {VOLUME}"
     return reports
+
+
+def warm_rows(args, traces):
+    speeds = {name: [] for name in WARM}
+    for name, trace in traces.items():
+        if not trace.exists():
+            print(f"{trace} is not at hand", file=sys.stderr)
+            continue
+        volume, fast = WARM_VOLUMES.get(name, 160) << 30, fast_bytes(args.peryton, trace)
+        with tempfile.TemporaryDirectory() as folder:
+            in_use = "[devices.ssd.model]\nprecondition = 'random'\n"
+
+            def one(program, more, folder=folder, volume=volume, fast=fast, trace=trace):
+                path = design(folder, "back", volume, fast, in_use + caching("back", more))
+                return simulate(program, [path], trace, folder, "--warm-up")["back"]
+
+            old = one(args.before, "writeback = { queue = 1024, delay = '5s' }\n")
+            cells = [cell(mean(old, "all"), 4)]
+            for which, more in WARM.items():
+                new = one(args.peryton, more)
+                speeds[which].append(mean(old, "all") / mean(new, "all"))
+                wear = [r["devices"]["ssd"]["bytes_written"] for r in (old, new)]
+                cells.append(f"{cell(mean(new, 'all'), 4)} ({speeds[which][-1]:.2f}; {wear[1] / wear[0]:.2f})")
+        print("|", " | ".join([name, *cells]), "|", flush=True)
+    for which, values in speeds.items():
+        if values:
+            print(f"{which}: geometric mean {math.exp(sum(map(math.log, values)) / len(values)):.3f}")
 
 
 def mean(report, kind):
@@ -83,10 +122,15 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--peryton", default=ROOT / "target/quick/peryton")
     arguments.add_argument("--before")
+    arguments.add_argument("--warm-up", action="store_true")
     arguments.add_argument("--traces", default=ROOT / "../shared/traces", type=Path)
     arguments.add_argument("--only", default=",".join(TRACES))
     args = arguments.parse_args()
     traces = {name: args.traces / TRACES[name] for name in args.only.split(",")}
+    if args.warm_up:
+        if not args.before:
+            sys.exit("--warm-up compares with another program: name it with --before")
+        return warm_rows(args, traces)
     through, back = [], []
     for name, trace in traces.items():
         if not trace.exists():

@@ -1,9 +1,9 @@
 //! Random designs. The devices are small, so that every table is full most of the time.
 
 use peryton_engine::{
-    Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Fill, Hybrid, LogCaching, Logging,
-    LoggingTuning, Objective, Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning,
-    Unit, WearBudget, WriteHits, WritePolicy,
+    Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Fill, Hybrid, Journal, LogCaching,
+    Logging, LoggingTuning, Objective, Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers,
+    Tuning, Unit, WearBudget, WriteHits, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 use rand::{Rng, RngExt, SeedableRng};
@@ -132,6 +132,7 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         patience: Tuning::default().patience,
         promotion_threshold: rng.random_range(0..3),
         room_threshold: (high % 2 == 0).then_some(0),
+        flushed_threshold: (high % 3 == 0).then_some(0),
         promotion_window: Nanos::from_ms(rng.random_range(0..10_000)),
         demotion_low: rng.random_range(0..=high),
         demotion_high: high,
@@ -149,7 +150,8 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         },
         writeback_delay: Nanos::from_ms(rng.random_range(0..50)),
         commit_interval: Nanos::from_ms(rng.random_range(1..3_000)),
-        mirror_journal: rng.random_bool(0.7),
+        journal: [Journal::Mirrored, Journal::Mirrored, Journal::Named, Journal::Named, Journal::Fast]
+            [rng.random_range(0..5)],
         spin_down_after: vec![None, Some(Nanos::from_ms(rng.random_range(0..100)))],
         read_effect: Some(10),
         partition: random_partition(rng),

@@ -1,7 +1,7 @@
 //! Power losses and orderly closings: what a power loss now would leave, losses after which the run continues with what
 //! was recovered, and recoveries that lose power themselves.
 
-use peryton_engine::{Config, DeviceId, Engine, Opened, Tuning, WritePolicy};
+use peryton_engine::{Config, DeviceId, Engine, Journal, Opened, Tuning, WritePolicy};
 use rand::RngExt;
 
 use crate::{
@@ -159,7 +159,7 @@ impl World {
         }
         self.count_drive();
         self.config = self.config_to_open();
-        self.faults.mirrored = self.config.tuning.mirror_journal;
+        self.faults.mirrored = self.config.tuning.journal == Journal::Mirrored;
         let config = self.config.clone();
         let before = self.outcome.recoveries_cut_short;
         let (drive, opened) = self.recover(&config, disks, &without, &mut left)?;
@@ -252,7 +252,7 @@ impl World {
             tuning.write = [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][self.rng.random_range(0..3)];
         }
         if self.chance(6) {
-            tuning.mirror_journal = self.rng.random_bool(0.5);
+            tuning.journal = [Journal::Mirrored, Journal::Named, Journal::Fast][self.rng.random_range(0..3)];
         }
         Config { tuning, ..self.config.clone() }
     }

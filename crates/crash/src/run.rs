@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use peryton_engine::Journal;
 use peryton_units::Nanos;
 use rand::{Rng, RngExt};
 
@@ -81,7 +82,7 @@ impl World {
             }
             let done = self.drive.retune(tuning);
             say!(self, "retuned: {done}, {:?}", self.drive.engine.tuning());
-            self.faults.mirrored &= self.drive.engine.tuning().mirror_journal;
+            self.faults.mirrored &= self.drive.engine.tuning().journal == Journal::Mirrored;
             self.answers()?;
         }
         self.maybe_succeed();

@@ -8,7 +8,7 @@ mod every;
 
 use crashing::Machine;
 use every::{Fault, Model, Volume, check, open, opens, placements};
-use peryton_engine::{Command, Placement, Tuning, WritePolicy};
+use peryton_engine::{Command, Journal, Placement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -144,7 +144,7 @@ fn makes_checkpoints(run: &mut Run) -> bool {
 /// Sets what the format does not fix, there and back.
 fn retunes(run: &mut Run) -> bool {
     let before = run.machine.engine.tuning().clone();
-    let other = Tuning { mirror_journal: false, demotion_low: 0, demotion_high: 1, max_moves: 1, ..before.clone() };
+    let other = Tuning { journal: Journal::Fast, demotion_low: 0, demotion_high: 1, max_moves: 1, ..before.clone() };
     for tuning in [other, before] {
         run.machine.driver.retune(tuning);
         run.machine.tick(Nanos::from_ms(1));

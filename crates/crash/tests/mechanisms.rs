@@ -5,7 +5,7 @@ mod common;
 use common::World;
 use peryton_engine::Request;
 use peryton_engine::{
-    Cause, Cleaning, Command, Config, ConfigError, DeviceId, Engine, Hybrid, Placement, Replacement, Tuning,
+    Cause, Cleaning, Command, Config, ConfigError, DeviceId, Engine, Hybrid, Journal, Placement, Replacement, Tuning,
     TuningError, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos, Op};
@@ -292,14 +292,18 @@ fn an_idle_device_spins_down_and_wakes_on_access() {
 
 #[test]
 fn a_flush_reaches_only_devices_that_were_written() {
-    for mirror_journal in [false, true] {
-        let mut world = world(true, 8, 16, Tuning { mirror_journal, ..tuning() });
+    for journal in [Journal::Fast, Journal::Mirrored] {
+        let mut world = world(true, 8, 16, Tuning { journal, ..tuning() });
         world.access(Op::Write, 0);
         world.submit(Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO });
         world.complete_all();
         let stats = world.engine.stats();
         assert!(stats.devices[0].flushes > 0);
-        assert_eq!(stats.devices[1].flushes, u64::from(mirror_journal), "the sleeping disk is left alone");
+        assert_eq!(
+            stats.devices[1].flushes,
+            u64::from(journal == Journal::Mirrored),
+            "the sleeping disk is left alone"
+        );
         assert!(stats.commits >= 1, "the flush made the map durable");
     }
 }

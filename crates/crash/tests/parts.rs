@@ -6,7 +6,9 @@ mod common;
 
 use common::World;
 use peryton_crash::{Kind, placement_on};
-use peryton_engine::{Bypass, Cleaning, Config, DeviceId, Fill, Hybrid, Request, Tuning, TuningError, WritePolicy};
+use peryton_engine::{
+    Bypass, Cleaning, Config, DeviceId, Fill, Hybrid, Journal, Request, Tuning, TuningError, WritePolicy,
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 const EXTENT: Bytes = Bytes::kib(64);
@@ -153,6 +155,63 @@ fn while_there_is_room_extents_come_in_at_their_first_miss() {
     world.access(Op::Write, EXTENT * 20 + Bytes(512), Bytes(512));
     assert_eq!(moved(&world), [4096, 512 * 5]);
     world.read_all();
+}
+
+#[test]
+fn with_named_extents_the_slow_device_has_commits_of_further_dirty_ones_alone() {
+    for journal in [Journal::Mirrored, Journal::Named, Journal::Fast] {
+        let tuning = Tuning { journal, ..tuning(Fill::Part) };
+        // So many that no checkpoint is due meanwhile.
+        let mut world = World::new(sized(512, 512, Fill::Part, tuning), EXTENT, 1);
+        let metadata = peryton_engine::Cause::Metadata as usize;
+        let commits_of = |world: &mut World, extent: u64, block: u64| {
+            let before = world.engine.stats().devices[SLOW.index()].writes[metadata];
+            world.access(Op::Write, EXTENT * extent + Bytes::kib(4) * block, Bytes::kib(4));
+            world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+            world.engine.stats().devices[SLOW.index()].writes[metadata] > before
+        };
+        // The slow device learns which commits it will have.
+        commits_of(&mut world, 9, 0);
+        let writes = [(1, 0), (1, 3), (2, 0), (1, 7), (2, 8)];
+        let found = writes.map(|(extent, block)| commits_of(&mut world, extent, block));
+        let expected = match journal {
+            Journal::Mirrored => [true; 5],
+            Journal::Named => [true, false, true, false, false],
+            Journal::Fast => [false; 5],
+        };
+        assert_eq!(found, expected, "{journal:?}");
+        // At home again, and dirty once more: the slow device names it still.
+        world.clean();
+        world.tick(Nanos::from_s(10));
+        world.settle();
+        assert_eq!(commits_of(&mut world, 1, 0), journal == Journal::Mirrored, "{journal:?}");
+        world.read_all();
+    }
+}
+
+#[test]
+fn writes_that_the_host_waits_for_come_in_sooner() {
+    let rare = Tuning { promotion_threshold: 4, flushed_threshold: Some(1), ..tuning(Fill::Part) };
+    for (flushed, home) in [(true, 1), (false, 4)] {
+        let mut world = World::new(sized(16, 64, Fill::Part, rare.clone()), EXTENT, 1);
+        let flush = |world: &mut World| {
+            if flushed {
+                world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+            }
+        };
+        // The host is seen to flush after each write.
+        for extent in 0..100 {
+            world.access(Op::Write, EXTENT * (extent % 50), Bytes(512));
+            flush(&mut world);
+        }
+        let before = moved(&world)[1];
+        for _ in 0..6 {
+            world.access(Op::Write, EXTENT * 60, Bytes::kib(4));
+            flush(&mut world);
+        }
+        assert_eq!(moved(&world)[1] - before, home * 4096, "{flushed}");
+        world.read_all();
+    }
 }
 
 #[test]

@@ -54,7 +54,7 @@ impl CheckpointHeader {
         put_u64(block, 24, self.journal_at);
         put_u64(block, 32, self.last_commit);
         put_u32(block, 40, self.entries);
-        put_u32(block, 44, u32::from(self.notice.alone) | u32::from(self.notice.home) << 1);
+        put_u32(block, 44, self.notice.word());
         seal(block, Kind::CheckpointHeader, volume);
     }
 
@@ -67,7 +67,7 @@ impl CheckpointHeader {
             journal_at: get_u64(block, 24),
             last_commit: get_u64(block, 32),
             entries: get_u32(block, 40),
-            notice: Notice { alone: get_u32(block, 44) & 1 != 0, home: get_u32(block, 44) & 2 != 0 },
+            notice: Notice::of_word(get_u32(block, 44)),
         })
     }
 }

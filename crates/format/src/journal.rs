@@ -32,6 +32,8 @@ const MIRRORED: u32 = 1 << 31;
 const ALONE: u32 = 1 << 30;
 const HOME: u32 = 1 << 29;
 const FLAGS: u32 = MIRRORED | ALONE | HOME;
+/// The rest of it is in the number of the attempt, of which versions of Peryton that do not know it only look for the highest.
+const NAMED: u32 = 1 << 31;
 /// The ring is read in parts of this many bytes.
 const PIECE: u64 = 1 << 20;
 
@@ -99,7 +101,7 @@ fn encode_as(
         let flags = [(mirrored, MIRRORED), (notice.alone, ALONE), (notice.home, HOME)];
         let flags: u32 = flags.into_iter().map(|(is, flag)| if is { flag } else { 0 }).sum();
         put_u32(block, 24, here as u32 | flags);
-        put_u32(block, 28, attempt);
+        put_u32(block, 28, attempt | if notice.named { NAMED } else { 0 });
         for (slot, ((extent, entry), masks)) in records.by_ref().take(here as usize).enumerate() {
             let at = HEADER + slot * size;
             put_u32(block, at, extent);
@@ -130,9 +132,9 @@ fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader
     let has = |flag: u32| get_u32(block, 24) & flag != 0;
     let label = CommitLabel {
         number: get_u64(block, 8),
-        attempt: get_u32(block, 28),
+        attempt: get_u32(block, 28) & !NAMED,
         mirrored: has(MIRRORED),
-        notice: Notice { alone: has(ALONE), home: has(HOME) },
+        notice: Notice { alone: has(ALONE), home: has(HOME), named: get_u32(block, 28) & NAMED != 0 },
     };
     let header = BlockHeader {
         label,
@@ -278,6 +280,20 @@ impl JournalRing {
         Some(FoundCommit { records, masks, attempt: head.label.attempt, next: at + headers.len() as u64 * BLOCK })
     }
 
+    /// The last complete attempts of the commits in this ring that are numbered `first` and above, in their order. There may be gaps.
+    pub fn complete_since(&self, first: u64) -> Vec<FoundCommit> {
+        let begins = self.headers.iter().zip((0..).step_by(BLOCK_LEN));
+        let begins = begins.filter_map(|(header, at)| Some(((*header)?, at)));
+        let begins = begins.filter(|(header, _)| header.index == 0 && header.label.number >= first);
+        let mut found: Vec<_> = begins
+            .filter_map(|(header, at)| Some((header.label.number, self.commit_at(header.label.number, at)?)))
+            .collect();
+        // The last attempt of a number comes first, and the others go.
+        found.sort_by_key(|(number, commit)| (*number, std::cmp::Reverse(commit.attempt)));
+        found.dedup_by_key(|(number, _)| *number);
+        found.into_iter().map(|(_, commit)| commit).collect()
+    }
+
     /// Whether the commit is in this ring and was written to both devices.
     pub fn was_mirrored(&self, number: u64) -> bool {
         self.headers.iter().flatten().any(|header| header.label.number == number && header.label.mirrored)
@@ -394,7 +410,7 @@ mod tests {
 
     fn put(memory: &mut Memory, at: u64, number: u64, attempt: u32, records: &[MapRecord]) {
         let mut bytes = vec![0; commit_bytes(records.len() as u64) as usize];
-        let notice = Notice { alone: true, home: false };
+        let notice = Notice { alone: true, home: false, named: true };
         let label = CommitLabel { number, attempt, mirrored: true, notice };
         encode(records.iter().copied(), &label, VOLUME, &mut bytes);
         memory.write(DeviceId(0), layout().journal_at(at), &bytes).unwrap();
@@ -420,7 +436,7 @@ mod tests {
         put(&mut memory, BLOCK, 8, 0, &second);
         let read = ring(&mut memory);
         assert_eq!((read.newest(), read.was_mirrored(8), read.damaged_blocks()), (8, true, 0));
-        assert_eq!(read.notice_since(8), Some(Notice { alone: true, home: false }));
+        assert_eq!(read.notice_since(8), Some(Notice { alone: true, home: false, named: true }));
         let all = replay(&[Some(read)], 7, 0);
         assert_eq!((all.next_commit, all.next, all.broken), (9, 4 * BLOCK, false));
         assert_eq!(all.records, [first.clone(), second].concat());
@@ -455,6 +471,22 @@ mod tests {
         put(&mut memory, 3 * BLOCK, 7, 0, &records(1));
         put(&mut memory, 0, 7, 1, &records(2));
         assert_eq!(ring(&mut memory).find(7, 3 * BLOCK).map(|found| found.records), Some(records(2)));
+    }
+
+    #[test]
+    fn what_a_ring_with_gaps_has_is_found_in_order() {
+        let mut memory = memory();
+        put(&mut memory, 5 * BLOCK, 7, 0, &records(1));
+        put(&mut memory, 8 * BLOCK, 9, 0, &records(2));
+        put(&mut memory, 0, 12, 0, &records(600));
+        put(&mut memory, 2 * BLOCK, 12, 1, &records(3));
+        let found = |memory: &mut Memory, first| -> Vec<usize> {
+            ring(memory).complete_since(first).iter().map(|commit| commit.records.len()).collect()
+        };
+        assert_eq!(found(&mut memory, 7), [1, 2, 3], "of two attempts the last counts");
+        assert_eq!(found(&mut memory, 8), [2, 3]);
+        memory.0[(BLOCK + 2 * BLOCK) as usize + 50] ^= 1;
+        assert_eq!(found(&mut memory, 8), [2, 600], "it is torn");
     }
 
     #[test]

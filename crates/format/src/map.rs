@@ -92,6 +92,31 @@ pub enum Older {
     Accepted,
 }
 
+/// Makes a map of what the slow device alone shows: which extents may be newer on the fast device, and so are lost without it. Where
+/// the fast device has something is not known.
+fn show_named<'a>(
+    entries: &mut [MapEntry],
+    masks: &[Masks],
+    rings: impl Iterator<Item = &'a JournalRing>,
+    first_commit: u64,
+) -> Result<(), NoMap> {
+    let lost_as = |entry: MapEntry, masks: Masks| {
+        MapEntry::new(None, false, entry.is_dirty() || entry.is_lost() || masks.not_at_home() != 0)
+    };
+    for entry in &mut *entries {
+        let place = entry.place().and_then(|place| masks.get(place.0 as usize));
+        *entry = lost_as(*entry, place.copied().unwrap_or_default());
+    }
+    for commit in rings.flat_map(|ring| ring.complete_since(first_commit)) {
+        for (index, (extent, entry)) in commit.records.iter().enumerate() {
+            let named = NoMap::Damaged("the journal names an extent that is not there");
+            let masks = commit.masks.get(index).copied().unwrap_or_default();
+            *entries.get_mut(*extent as usize).ok_or(named)? = lost_as(*entry, masks);
+        }
+    }
+    Ok(())
+}
+
 /// Reads the map. `devices` are those of the volume's two that exist; `fast` is the fast one of the two, existing or
 /// not.
 ///
@@ -131,6 +156,11 @@ pub fn read(
             let newest_commit = rings.iter().flatten().map(JournalRing::newest).max().unwrap_or(0);
             let next_commit = (newest_commit.max(header.last_commit) + 1).max(header.first_commit);
             let (last_commit, next) = (header.last_commit, header.journal_at);
+            // The commits before the newest checkpoint, which an older one would need, are overwritten.
+            let notice = Notice { named: notice.named && header.number == newest, ..notice };
+            if notice.named {
+                show_named(&mut entries, &masks, rings.iter().flatten(), header.first_commit)?;
+            }
             return Ok(DurableMap { entries, masks, replayed: 0, number, last_commit, next_commit, next, notice });
         }
         let found = journal::replay(&rings, header.first_commit, header.journal_at);

@@ -46,6 +46,8 @@ mutations! {
     TrustChecksums,
     /// The second device's copy of the journal lacks the last update.
     MirrorWrongCopy,
+    /// Commits do not go to the slow device where they say of a further extent that it is newer on the fast one.
+    NameNothing,
     /// Replay leaves out the newest commit.
     ReplayOneLess,
     /// Replay applies updates in the wrong order.

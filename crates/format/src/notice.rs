@@ -9,4 +9,25 @@ pub struct Notice {
     /// Caching: whether no copy on the fast device is newer than the slow device. Before a copy becomes newer, a later
     /// notice withdraws this.
     pub home: bool,
+    /// Caching, with `alone`: whether a later commit goes to the slow device as well before it says that an extent is newer on the
+    /// fast device of which the slow device's metadata does not say so yet. So the slow device alone shows which extents may be.
+    pub named: bool,
+}
+
+impl Notice {
+    /// The bits of a checkpoint's header. Versions of Peryton that do not know `named` do not look at its bit, and take the slow device
+    /// for one that shows nothing.
+    pub(crate) fn word(self) -> u32 {
+        u32::from(self.alone) | u32::from(self.home) << 1 | u32::from(self.named) << 2
+    }
+
+    pub(crate) fn of_word(word: u32) -> Notice {
+        let has = |bit: u32| word >> bit & 1 != 0;
+        Notice { alone: has(0), home: has(1), named: has(2) }
+    }
+
+    /// Whether the slow device shows which extents the fast one may have newer data of.
+    pub fn tells(self) -> bool {
+        !self.alone || self.named
+    }
 }

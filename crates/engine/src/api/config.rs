@@ -185,6 +185,20 @@ pub struct Hybrid {
     pub extent: Bytes,
 }
 
+/// Which devices the commits of a map are written to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Journal {
+    /// Both, so that either alone can say where data was.
+    #[default]
+    Mirrored,
+    /// The fast one; the slow one as well where a further extent becomes newer on the fast device than on the slow one, so that the
+    /// slow one alone can say which extents may be (caching, partitioned; in tiering the same as `Mirrored`).
+    Named,
+    /// The fast one, which lets a sleeping disk sleep.
+    Fast,
+}
+
 /// When a write to a cached extent reaches the slow device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -254,6 +268,9 @@ pub struct Tuning {
     /// The same while more than HT extents are free, where the fast device may have parts of extents; `None`: no other. What comes
     /// in then displaces nothing. (A write of less than a block that is not there goes to the slow device, unless PT is zero.)
     pub room_threshold: Option<u32>,
+    /// The same for a write of whole blocks while the host flushes after every few writes; `None`: as otherwise. (Caching, where the fast
+    /// device may have a part of an extent.)
+    pub flushed_threshold: Option<u32>,
     /// TW: the count of misses starts again after a gap longer than this.
     pub promotion_window: Nanos,
     /// LT: demotion starts when at most this many fast extents are free. With 0, only when an extent is needed.
@@ -279,9 +296,8 @@ pub struct Tuning {
     pub cleaning: Cleaning,
     /// A map update is durable after this time at the latest, and sooner if a flush or a move waits for it.
     pub commit_interval: Nanos,
-    /// Whether every commit is written to both devices, so that either alone can say where data was. Otherwise commits
-    /// go only to the fast device, which lets a sleeping disk sleep. Checkpoints go to both in any case.
-    pub mirror_journal: bool,
+    /// Which devices commits are written to. Checkpoints go to both in any case.
+    pub journal: Journal,
     /// For each device, the idle time after which it is put to standby.
     pub spin_down_after: Vec<Option<Nanos>>,
     /// One read wears flash as much as 1/`read_effect` of a write (GreenDM, section 2.5); `None` if reads do not wear.
@@ -308,6 +324,7 @@ impl Default for Tuning {
         Tuning {
             promotion_threshold: 4,
             room_threshold: None,
+            flushed_threshold: None,
             promotion_window: Nanos::from_s(60),
             demotion_low: 64,
             demotion_high: 128,
@@ -320,7 +337,7 @@ impl Default for Tuning {
             writeback_delay: Nanos::from_s(30),
             cleaning: Cleaning::default(),
             commit_interval: Nanos::from_s(5),
-            mirror_journal: true,
+            journal: Journal::Mirrored,
             spin_down_after: Vec::new(),
             read_effect: Some(100),
             logging: LoggingTuning::default(),

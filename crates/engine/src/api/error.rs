@@ -274,7 +274,7 @@ pub enum ReadmitError {
     },
     /// The device has only a part of the journal.
     #[error(
-        "device {device} does not have the whole journal, which was kept on the other device alone (mirror_journal = false), \
+        "device {device} does not have the whole journal, which was kept on the other device alone (journal = \"fast\" or \"named\"), \
          so nothing says what of it was the newest; replace it (repair --replace), which gives up what only it had"
     )]
     Untracked {
@@ -465,7 +465,7 @@ pub enum OpenError {
     },
     /// No metadata says what was lost with a device.
     #[error(
-        "device {device} is missing, and the journal was kept on it alone (mirror_journal = false): no metadata says \
+        "device {device} is missing, and the journal was kept on it alone (journal = \"fast\"): no metadata says \
          which data it has; attach it, or give up all of its data with repair --trust slow"
     )]
     Untracked {

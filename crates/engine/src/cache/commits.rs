@@ -163,6 +163,7 @@ impl CacheDrive {
         if mutation::is(Mutation::AnswerFlushAtOnce) {
             return io.part_done(request, Ok(()), out);
         }
+        self.waited_for.flushed(io);
         self.flushes.push((request, self.sequence));
         self.flushes_may_go(io, now, out);
     }

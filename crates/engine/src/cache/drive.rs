@@ -22,6 +22,7 @@ use crate::{
     cache::map::extent_map::ExtentMap,
     cache::movers::table::{InRun, Move},
     cache::routes::read_on::ReadOn,
+    cache::routes::waited_for::WaitedFor,
     cache::step::CacheIo,
     cache::streams::Streams,
     cache::tuner::Tuner,
@@ -92,6 +93,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) controller: Option<Controller>,
     /// Whether reads that miss read on.
     pub(in crate::cache) read_on: ReadOn,
+    /// Whether the host flushes after every few writes.
+    pub(in crate::cache) waited_for: WaitedFor,
     /// Extents to be copied to the fast device because they are read often (partitioned).
     /// With the blocks that were read, where slots have parts of extents.
     pub(in crate::cache) candidates: VecDeque<(u32, u16)>,
@@ -152,9 +155,14 @@ impl CacheDrive {
             first_writes: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
-            journal: MapJournal::new(layout.metadata, [layout.fast, layout.slow], layout.extents),
+            journal: MapJournal::new(
+                layout.metadata,
+                [layout.fast, layout.slow],
+                (layout.extents, mode == Mode::Caching),
+            ),
             controller: partitioned.then(|| Controller::new(&tuning.partition)),
             read_on: ReadOn::default(),
+            waited_for: WaitedFor::new(),
             candidates: VecDeque::new(),
             flushes: Vec::new(),
             sequence: 0,

@@ -11,7 +11,7 @@ use peryton_format::{
 use peryton_units::Nanos;
 
 use crate::{
-    api::config::{Tuning, WritePolicy},
+    api::config::{Journal, Tuning, WritePolicy},
     api::opened::Trust,
     cache::access::Mode,
     cache::drive::CacheDrive,
@@ -135,13 +135,15 @@ impl CacheDrive {
 
     /// Builds the header of a checkpoint that is written now.
     pub(crate) fn next_header(&self, io: &CacheIo) -> CheckpointHeader {
-        self.journal.next_header(io.tuning.mirror_journal)
+        self.journal.next_header(&io.tuning)
     }
 
     /// What a slow device that is opened alone may conclude about the data on the fast one.
     pub(crate) fn notice_for(&self, tuning: &Tuning) -> Notice {
         let home = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty().count() == 0;
-        Notice { alone: !tuning.mirror_journal && !self.gone.any(), home }
+        let journal = self.journal.setting(tuning);
+        let alone = journal != Journal::Mirrored && !self.gone.any();
+        Notice { alone, home, named: alone && journal == Journal::Named }
     }
 
     pub(crate) fn begin_notices(&mut self, tuning: &Tuning) {

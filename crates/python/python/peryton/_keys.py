@@ -170,6 +170,10 @@ class PlacementKeys(TypedDict, total=False):
     """The same while the fast device has room (more than `demotion.high` extents are free) and may have parts of
     extents: what comes in then displaces nothing. Unit: misses. Default: 0 where neither promotion.threshold
     nor fill = 'extent' is named; otherwise promotion.threshold. Placements: caching."""
+    flushed_threshold: int
+    """The same for writes of whole blocks while the host flushes after no more than 8 writes on average, and so
+    waits for what goes to the slow device. Unit: misses. Default: 2 where neither promotion.threshold nor
+    fill = 'extent' is named; otherwise promotion.threshold. Placements: caching."""
     demotion: PlacementDemotionKeys
     max_moves: int
     """MCML: the most moves between the devices at a time. Unit: moves. Default: 16, or as many as have 4MiB.
@@ -180,9 +184,10 @@ class PlacementKeys(TypedDict, total=False):
     commit_interval: str
     """An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     Default: "5s". Placements: tiering, caching, partitioned."""
-    journal: Literal["mirrored", "fast"]
-    """Whether commits are written to both devices (`mirrored`), or to the fast one only, which lets a disk
-    sleep. Default: "mirrored". Placements: tiering, caching, partitioned."""
+    journal: Literal["mirrored", "named", "fast"]
+    """Whether commits are written to both devices (`mirrored`), to the slow one only where a further extent
+    becomes newer on the fast one (`named`; tiering: as `mirrored`), or to the fast one only, which lets a
+    disk sleep. Default: "mirrored". Placements: tiering, caching, partitioned."""
     fill: Literal["extent", "part", "auto"]
     """What of an extent comes to the fast device: all of it (`extent`), the blocks that are read or written
     (`part`), or also what surrounds a read where that has lately saved others (`auto`). Formatting fixes
@@ -426,6 +431,7 @@ Key = Literal[
     "placement.extent",
     "placement.promotion.threshold",
     "placement.room_threshold",
+    "placement.flushed_threshold",
     "placement.promotion.window",
     "placement.demotion.low",
     "placement.demotion.high",

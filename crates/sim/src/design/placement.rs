@@ -1,6 +1,6 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
-use peryton_engine::{DeviceId, Fill, Hybrid, Placement, PlacementKind, Replacement, Tuning, WritePolicy};
+use peryton_engine::{DeviceId, Fill, Hybrid, Journal, Placement, PlacementKind, Replacement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -55,6 +55,12 @@ keys! {
         default: Else("0 where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"), unit: "misses",
         placements: CACHING, live: true, example: "2",
     }
+    /// The same for writes of whole blocks while the host flushes after no more than 8 writes on average, and so waits for what goes to the
+    /// slow device.
+    FLUSHED_THRESHOLD: u32 = "placement.flushed_threshold" {
+        default: Else("2 where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"), unit: "misses",
+        placements: CACHING, live: true, example: "1",
+    }
     /// TW: the misses of an extent are counted from the beginning after a gap longer than this.
     PROMOTION_WINDOW: Nanos = "placement.promotion.window" {
         default: Value("'60s'"), placements: PROMOTING, live: true, example: "'10s'",
@@ -79,7 +85,8 @@ keys! {
     }
     /// An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     COMMIT_INTERVAL: Nanos = "placement.commit_interval" { default: Value("'5s'"), placements: HYBRID, live: true, example: "'1s'" }
-    /// Whether commits are written to both devices (`mirrored`), or to the fast one only, which lets a disk sleep.
+    /// Whether commits are written to both devices (`mirrored`), to the slow one only where a further extent becomes newer on the fast
+    /// one (`named`; tiering: as `mirrored`), or to the fast one only, which lets a disk sleep.
     JOURNAL: String = "placement.journal" {
         default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'fast'",
     }
@@ -125,7 +132,11 @@ keys! {
 /// The shortest interval between two snapshots.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_s(1);
 
-const JOURNALS: &[(&str, bool)] = &[("mirrored", true), ("fast", false)];
+/// Misses of an extent before a write that the host waits for brings it in.
+const USUAL_FLUSHED: u32 = 2;
+
+const JOURNALS: &[(&str, Journal)] =
+    &[("mirrored", Journal::Mirrored), ("named", Journal::Named), ("fast", Journal::Fast)];
 const WRITES: &[(&str, WritePolicy)] =
     &[("back", WritePolicy::Back), ("through", WritePolicy::Through), ("around", WritePolicy::Around)];
 
@@ -292,6 +303,13 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         // A threshold that is named counts at any time.
         None => tuning.room_threshold = (tuning.fill != Fill::Extent && !names_threshold).then_some(0),
     }
+    match keys.get(&FLUSHED_THRESHOLD)? {
+        Some(named) if tuning.fill == Fill::Extent => {
+            return Err(named.wrong("has no effect with fill = \"extent\": remove it, or use fill = \"auto\""));
+        }
+        Some(named) => tuning.flushed_threshold = Some(*named),
+        None => tuning.flushed_threshold = (tuning.fill != Fill::Extent && !names_threshold).then_some(USUAL_FLUSHED),
+    }
     if let Some(mut demotion) = keys.table("demotion")? {
         let defaults = (tuning.demotion_low, tuning.demotion_high);
         set(&mut tuning.demotion_low, &mut demotion, &DEMOTION_LOW)?;
@@ -329,7 +347,7 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         warm.finish()?;
     }
     if let Some(journal) = keys.get(&JOURNAL)? {
-        tuning.mirror_journal = word(&journal, JOURNALS)?;
+        tuning.journal = word(&journal, JOURNALS)?;
     }
     Ok(())
 }

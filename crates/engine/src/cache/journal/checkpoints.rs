@@ -31,7 +31,8 @@ impl MapJournal {
             // this checkpoint's, so its number is skipped too.
             self.checkpoint_number += 2;
         }
-        let header = self.next_header(io.tuning.mirror_journal);
+        let header = self.next_header(&io.tuning);
+        self.names.checkpoint_begins();
         let place = (self.layout.checkpoint_at(header.which()), self.layout.checkpoint_bytes);
         let mut covers = self.ring.used();
         if mutation::is(Mutation::FreeRingEarly) {
@@ -56,8 +57,9 @@ impl MapJournal {
                 let Checkpoint { header, covers, .. } = *checkpoint;
                 self.ring.release(covers);
                 // Commits may have recorded more on the slow device since the checkpoint began.
-                let Notice { alone, home } = header.notice;
-                self.notified = Notice { alone, home: home && self.notified.home };
+                let Notice { alone, home, named } = header.notice;
+                self.notified = Notice { alone, home: home && self.notified.home, named: named && self.notified.named };
+                self.names.checkpoint_is_durable();
                 if self.bar == Bar::Draining {
                     self.bar = Bar::Ready;
                 }

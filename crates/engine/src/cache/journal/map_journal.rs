@@ -22,6 +22,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId},
+    api::config::{Journal, Tuning},
+    cache::journal::names::Names,
     cache::map::extent::Place,
     cache::step::{CacheCommand, CacheIo, CacheStep},
     io::RequestIndex,
@@ -64,6 +66,17 @@ pub(crate) struct MapBatch {
     pub(in crate::cache) waiters: Vec<Waiter>,
     /// When the first update was added.
     since: Option<Nanos>,
+}
+
+impl Update {
+    /// The extent, and whether it is newer on the fast device than on the slow one, or lost.
+    fn newer(&self) -> (u32, bool) {
+        (self.extent, is_newer((self.entry, self.masks)))
+    }
+}
+
+fn is_newer((entry, masks): (MapEntry, Masks)) -> bool {
+    entry.is_dirty() || entry.is_lost() || masks.not_at_home() != 0
 }
 
 impl MapBatch {
@@ -158,6 +171,7 @@ pub(crate) struct MapJournal {
     full_block: usize,
     /// Number of entries of the map.
     pub(in crate::cache) entries: u32,
+    homes: bool,
     pub(in crate::cache) durable: Option<Durable>,
     /// Updates which say that the slow device has data that the fast device had. They wait until the slow device is
     /// flushed. A host flush alone does not flush it for them, because the fast device keeps the data until then.
@@ -171,6 +185,8 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) to: [bool; 2],
     pub(in crate::cache) notifying: Notice,
     pub(in crate::cache) notified: Notice,
+    /// Which extents the slow device says may be newer on the fast one.
+    pub(in crate::cache) names: Names,
     pub(in crate::cache) bar: Bar,
     /// Whether a flush of a journal block made host data on the slow device durable. The updates in
     /// `awaiting_slow_flush` that point to this data must then be in the next commit.
@@ -197,8 +213,14 @@ pub(crate) struct MapJournal {
 }
 
 impl MapJournal {
-    pub(crate) fn new(layout: MetadataLayout, [fast, slow]: [DeviceId; 2], entries: u32) -> MapJournal {
+    /// `homes`: whether extents have a home on the slow device.
+    pub(crate) fn new(
+        layout: MetadataLayout,
+        [fast, slow]: [DeviceId; 2],
+        (entries, homes): (u32, bool),
+    ) -> MapJournal {
         MapJournal {
+            homes,
             group: Group::new(),
             ring: Ring::new(layout.journal_bytes),
             full_block: layout.records_per_block() as usize,
@@ -213,6 +235,7 @@ impl MapJournal {
             to: [true; 2],
             notifying: Notice::default(),
             notified: Notice::default(),
+            names: Names::new(),
             bar: Bar::Open,
             slow_was_flushed: false,
             wanted_all: false,
@@ -231,6 +254,7 @@ impl MapJournal {
 
     /// Restores the state after the volume was opened: `header` is the newest checkpoint, which holds `durable`.
     pub(crate) fn resume(&mut self, durable: Durable, header: &CheckpointHeader) {
+        self.names.begin_with((0..durable.image.len() as u32).filter(|extent| is_newer(durable.of(*extent))));
         self.durable = Some(durable);
         self.next_commit = header.first_commit;
         self.last_commit = header.last_commit;
@@ -244,10 +268,20 @@ impl MapJournal {
         self.notified = notified;
     }
 
+    /// Which devices commits go to. Where extents have no home, the slow device has to know where they are.
+    pub(in crate::cache) fn setting(&self, tuning: &Tuning) -> Journal {
+        match tuning.journal {
+            Journal::Named if !self.homes => Journal::Mirrored,
+            journal => journal,
+        }
+    }
+
     /// Builds the header of a checkpoint that is written while no commit is under way.
-    pub(crate) fn next_header(&self, mirrors: bool) -> CheckpointHeader {
+    pub(crate) fn next_header(&self, tuning: &Tuning) -> CheckpointHeader {
+        let journal = self.setting(tuning);
+        let alone = journal != Journal::Mirrored && self.group.alive == [true; 2];
         CheckpointHeader {
-            notice: Notice { alone: !mirrors && self.group.alive == [true; 2], ..self.notified },
+            notice: Notice { alone, named: alone && journal == Journal::Named, ..self.notified },
             number: self.checkpoint_number + 1,
             last_commit: self.last_commit,
             first_commit: self.next_commit,
@@ -377,7 +411,9 @@ impl MapJournal {
 
     /// Decides which devices the commit under way goes to. The slow device must record it before commits start to go to
     /// the fast device alone, and before such a commit says that data on the fast device is newer than its home.
-    pub(in crate::cache) fn address(&mut self, mirrors: bool) {
+    pub(in crate::cache) fn address(&mut self, tuning: &Tuning) {
+        let journal = self.setting(tuning);
+        let mirrors = journal == Journal::Mirrored;
         self.notifying = self.notified;
         self.to = self.group.alive;
         if self.group.alive != [true; 2] {
@@ -386,12 +422,20 @@ impl MapJournal {
         self.notifying.home &=
             !self.group.committing.updates.iter().any(|update| update.entry.is_dirty() || update.entry.is_lost());
         self.notifying.alone |= !mirrors;
+        self.notifying.named = self.notifying.alone && journal != Journal::Fast && self.names.complete;
         // A checkpoint under way has the settings of its start. Once its header is written, it replaces what the slow
         // device recorded before.
         let unsaid = |checkpoint: &journal::Checkpoint<CheckpointHeader>| {
-            self.notifying.alone && !checkpoint.header.notice.alone
+            let Notice { alone, named, .. } = checkpoint.header.notice;
+            self.notifying.alone && !alone || !self.notifying.named && named
         };
-        self.to[1] = mirrors || self.notifying != self.notified || self.checkpoint.as_ref().is_some_and(unsaid);
+        let updates = || self.group.committing.updates.iter().map(Update::newer);
+        // Of a commit that failed, the slow device may have what the next attempt replaces.
+        let names = || self.attempt > 1 || !self.names.cover(updates());
+        self.to[1] = mirrors
+            || self.notifying != self.notified
+            || self.checkpoint.as_ref().is_some_and(unsaid)
+            || journal == Journal::Named && !mutation::is(Mutation::NameNothing) && names();
     }
 
     pub(in crate::cache) fn copies(&self) -> u32 {
@@ -534,7 +578,7 @@ impl Commits for MapJournal {
             return Written::NoRoom;
         }
         self.attempt += 1;
-        self.address(io.tuning.mirror_journal);
+        self.address(&io.tuning);
         for (device, to) in [self.fast, self.slow].into_iter().zip(self.to) {
             if to {
                 let place = (device, self.layout.journal_at(span.at));
@@ -562,6 +606,8 @@ impl Commits for MapJournal {
     fn is_durable(&mut self, io: &mut CacheIo, batch: &MapBatch) {
         if !batch.updates.is_empty() {
             self.notified = self.notifying;
+            let updates = batch.updates.iter().map(Update::newer);
+            self.names.are_durable(updates, self.to[1], self.setting(&io.tuning) == Journal::Named);
             self.ring.take(self.ring.span(self.layout.commit_bytes(batch.updates.len() as u64)));
             self.last_commit = self.next_commit;
             self.next_commit += 1;

@@ -4,3 +4,4 @@ mod checkpoints;
 mod doubts;
 mod fencing;
 pub(crate) mod map_journal;
+mod names;

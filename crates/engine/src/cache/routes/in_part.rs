@@ -58,10 +58,12 @@ impl CacheDrive {
         if fragment.op == Op::Write && usual > 0 && self.covered(fragment) != self.touched(fragment) {
             return u32::MAX;
         }
-        match io.tuning.room_threshold {
-            Some(threshold) if self.map.room() > io.tuning.demotion_high => threshold,
-            _ => usual,
-        }
+        let has_room = self.map.room() > io.tuning.demotion_high;
+        let waited =
+            fragment.op == Op::Write && io.tuning.flushed_threshold.is_some() && self.waited_for.are_waited_for(io);
+        let in_room = io.tuning.room_threshold.filter(|_| has_room);
+        let flushed = io.tuning.flushed_threshold.filter(|_| waited);
+        in_room.unwrap_or(usual).min(flushed.unwrap_or(usual))
     }
 
     /// Gives an extent a slot, which has nothing of it yet. Returns `None` if a condition forbids it; each refusal is counted.

@@ -6,3 +6,4 @@ mod in_part;
 mod partitioned;
 pub(in crate::cache) mod read_on;
 mod tiering;
+pub(in crate::cache) mod waited_for;

@@ -1,0 +1,200 @@
+//! Which extents the slow device's metadata say may be newer on the fast device. With `journal = "named"` a commit goes to the slow
+//! device only where it says so of a further extent; all others go to the fast device alone.
+//!
+//! Without the fast device, an extent counts as lost if the newest checkpoint or the last commit after it that the slow device has of
+//! this extent says that it is newer on the fast device. A commit on the fast device alone changes nothing of that, so what is named
+//! stays named until a commit on the slow device or a checkpoint says otherwise.
+
+use rustc_hash::FxHashSet;
+
+/// What the slow device's metadata say.
+#[derive(Debug)]
+pub(in crate::cache) struct Names {
+    /// Whether all extents that may be newer on the fast device are named.
+    pub(in crate::cache) complete: bool,
+    /// The extents that are known to be named: at most those that were dirty at the last checkpoint, and one for each update in the
+    /// ring since then.
+    named: FxHashSet<u32>,
+    /// Those of them that are at home by now, of which the next checkpoint says so.
+    settled: FxHashSet<u32>,
+    /// Whether a commit went to the fast device alone since the checkpoint under way was begun.
+    missed: bool,
+    /// Whether a checkpoint is under way, or has failed and is to be tried again. The slow device may have it or the one before, and an
+    /// extent has to be named with either.
+    checkpointing: bool,
+    /// Extents that were at home at some time since such a checkpoint was begun, so that it may not name them.
+    wavering: FxHashSet<u32>,
+    /// Those that a commit on the slow device has named since it was begun, or tried again.
+    since: FxHashSet<u32>,
+}
+
+impl Names {
+    /// Nothing is dirty, so nothing has to be named.
+    pub(super) fn new() -> Names {
+        Names {
+            complete: true,
+            named: FxHashSet::default(),
+            settled: FxHashSet::default(),
+            missed: false,
+            checkpointing: false,
+            wavering: FxHashSet::default(),
+            since: FxHashSet::default(),
+        }
+    }
+
+    /// A checkpoint on both devices names these.
+    pub(super) fn begin_with(&mut self, named: impl Iterator<Item = u32>) {
+        *self = Names { named: named.collect(), ..Names::new() };
+    }
+
+    /// Whether the slow device need not have a commit with these updates: an extent, and whether it is newer on the fast device.
+    pub(super) fn cover(&self, mut updates: impl Iterator<Item = (u32, bool)>) -> bool {
+        if !self.complete {
+            // The checkpoint that makes it complete must miss no commit.
+            return !self.checkpointing;
+        }
+        updates.all(|(extent, newer)| !newer || self.is_named(extent))
+    }
+
+    fn is_named(&self, extent: u32) -> bool {
+        let with_next = !self.wavering.contains(&extent) || self.since.contains(&extent);
+        self.named.contains(&extent) && (with_next || !self.checkpointing)
+    }
+
+    /// Notes that a commit is durable on the fast device, and on the slow one as well if `on_slow`. `keeps`: whether what is named
+    /// will be asked for.
+    pub(super) fn are_durable(&mut self, updates: impl Iterator<Item = (u32, bool)>, on_slow: bool, keeps: bool) {
+        self.missed |= !on_slow;
+        if !self.complete {
+            return;
+        }
+        if on_slow && !keeps {
+            // All of it is on the slow device. To know of nothing that it is named is safe.
+            self.forget();
+            return;
+        }
+        for (extent, newer) in updates {
+            match (on_slow, newer) {
+                (true, true) => {
+                    self.named.insert(extent);
+                    self.settled.remove(&extent);
+                    if self.checkpointing {
+                        self.since.insert(extent);
+                    }
+                }
+                (true, false) => {
+                    self.named.remove(&extent);
+                    self.settled.remove(&extent);
+                    self.since.remove(&extent);
+                }
+                (false, newer) if self.named.contains(&extent) => {
+                    if newer {
+                        self.settled.remove(&extent);
+                    } else {
+                        self.settled.insert(extent);
+                        if self.checkpointing {
+                            self.wavering.insert(extent);
+                        }
+                    }
+                }
+                (false, false) => {}
+                (false, true) => {
+                    self.complete = false;
+                    self.forget();
+                    return;
+                }
+            }
+        }
+    }
+
+    pub(super) fn checkpoint_begins(&mut self) {
+        (self.missed, self.checkpointing) = (false, true);
+        self.wavering.extend(&self.settled);
+        self.since.clear();
+    }
+
+    /// The slow device has the checkpoint that was begun last.
+    pub(super) fn checkpoint_is_durable(&mut self) {
+        self.checkpointing = false;
+        self.wavering.clear();
+        self.since.clear();
+        if self.missed && !self.complete {
+            return;
+        }
+        for extent in self.settled.drain() {
+            self.named.remove(&extent);
+        }
+        self.complete = true;
+    }
+
+    fn forget(&mut self) {
+        self.named.clear();
+        self.settled.clear();
+        self.wavering.clear();
+        self.since.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_further_extent_that_is_newer_needs_the_slow_device() {
+        let mut names = Names::new();
+        assert!(names.cover([(1, false)].into_iter()) && !names.cover([(1, false), (2, true)].into_iter()));
+        names.are_durable([(2, true)].into_iter(), true, true);
+        assert!(names.cover([(2, true), (3, false)].into_iter()) && !names.cover([(3, true)].into_iter()));
+        // It stays named while it is at home, until a checkpoint says so.
+        names.are_durable([(2, false)].into_iter(), false, true);
+        assert!(names.cover([(2, true)].into_iter()));
+        names.checkpoint_begins();
+        assert!(!names.cover([(2, true)].into_iter()), "the checkpoint may say that it is at home");
+        names.checkpoint_is_durable();
+        assert!(!names.cover([(2, true)].into_iter()));
+    }
+
+    #[test]
+    fn during_a_checkpoint_an_extent_is_named_with_it_and_with_the_one_before() {
+        let mut names = Names::new();
+        names.are_durable([(1, true), (2, true), (3, true)].into_iter(), true, true);
+        names.checkpoint_begins();
+        assert!(names.cover([(1, true), (2, true)].into_iter()), "they are dirty, and the checkpoint says so");
+        // At home for a while, in which the checkpoint may have been written.
+        names.are_durable([(1, false)].into_iter(), false, true);
+        assert!(!names.cover([(1, true)].into_iter()));
+        names.are_durable([(1, true)].into_iter(), true, true);
+        assert!(names.cover([(1, true)].into_iter()), "a commit after the checkpoint names it");
+        names.are_durable([(3, false)].into_iter(), false, true);
+        // The checkpoint fails, and is tried again: it begins after that commit, but has the extent.
+        names.checkpoint_begins();
+        assert!(!names.cover([(1, true)].into_iter()) && names.cover([(2, true)].into_iter()));
+        names.checkpoint_is_durable();
+        assert!(names.cover([(1, true), (2, true)].into_iter()) && !names.cover([(3, true)].into_iter()));
+    }
+
+    #[test]
+    fn what_is_complete_stays_so_when_commits_go_to_the_fast_device_during_a_checkpoint() {
+        let mut names = Names::new();
+        names.are_durable([(1, true)].into_iter(), true, true);
+        names.checkpoint_begins();
+        names.are_durable([(1, true), (2, false)].into_iter(), false, true);
+        names.checkpoint_is_durable();
+        assert!(names.complete && names.cover([(1, true)].into_iter()));
+    }
+
+    #[test]
+    fn what_was_not_named_is_named_by_a_checkpoint_that_misses_no_commit() {
+        let mut names = Names::new();
+        names.are_durable([(1, true)].into_iter(), false, false);
+        assert!(!names.complete);
+        names.checkpoint_begins();
+        names.are_durable([(2, true)].into_iter(), false, true);
+        names.checkpoint_is_durable();
+        assert!(!names.complete, "a commit went past the slow device meanwhile");
+        names.checkpoint_begins();
+        names.are_durable([(2, true)].into_iter(), true, true);
+        names.checkpoint_is_durable();
+        assert!(names.complete && !names.cover([(2, true)].into_iter()), "nothing is remembered of before");
+    }
+}
