@@ -12,6 +12,7 @@ const OLD: Options = Options {
     admission: None,
     fill: None,
     room: None,
+    grouped: false,
     ends: None,
     replaces: Some(false),
     log: None,
