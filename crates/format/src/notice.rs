@@ -27,7 +27,7 @@ impl Notice {
     }
 
     /// Whether the slow device shows which extents the fast one may have newer data of.
-    pub fn tells(self) -> bool {
+    pub fn shows_newer(self) -> bool {
         !self.alone || self.named
     }
 }
