@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use peryton_units::Nanos;
 
-use super::parameters::{DiskParameters, Tracks, ZoneParameters};
+use super::{
+    parameters::{DiskParameters, Tracks, ZoneParameters},
+    remapped::Remapped,
+};
 use crate::BuildError;
 
 /// Times on the surface are kept in 2⁻¹⁶ ns, so that a million sectors' rounding stays below 16 ns.
@@ -37,7 +40,7 @@ pub(super) struct Place {
 pub(super) struct Zone {
     /// Addresses that it holds.
     pub sectors: Range<u64>,
-    first_cylinder: u32,
+    pub first_cylinder: u32,
     pub sectors_per_track: u64,
     sectors_per_cylinder: u64,
     tracks_per_cylinder: u64,
@@ -78,7 +81,7 @@ impl Zone {
     }
 
     /// The address of a physical sector; `None` if it holds no data, being a slip, a spare or reserved.
-    fn address(&self, physical: u64) -> Option<u64> {
+    pub fn address(&self, physical: u64) -> Option<u64> {
         let sector = self.sectors.start + self.offset_at(physical);
         (self.sectors.contains(&sector) && self.physical(sector) == physical).then_some(sector)
     }
@@ -147,8 +150,7 @@ pub(super) struct Geometry {
     index_shift: u32,
     heads: u64,
     serpentine: bool,
-    /// Addresses whose sectors are defective, in ascending order, each with its zone and the physical sector that has its data.
-    remapped: Vec<(u64, usize, u64)>,
+    remapped: Remapped,
     pub sectors: u64,
     pub cylinders: u32,
     /// Angle per nanosecond, and nanoseconds per turn in 2⁻¹⁶ ns.
@@ -180,7 +182,7 @@ impl Geometry {
             index_shift: 0,
             heads: u64::from(parameters.heads),
             serpentine: parameters.serpentine,
-            remapped: Vec::new(),
+            remapped: Remapped::default(),
             sectors: 0,
             cylinders: 0,
             speed: (2f64.powi(64) / period_ns) as u64,
@@ -245,30 +247,13 @@ impl Geometry {
             return Err(BuildError::Range { key: "zones", found, expected: "a geometry that holds data" });
         }
         geometry.index_zones();
-        let holding =
-            zones.iter().filter(|zone| geometry.zones.iter().any(|held| held.first_cylinder == zone.first_cylinder));
-        geometry.remapped = holding
-            .enumerate()
-            .flat_map(|(index, zone)| zone.remapped.iter().map(move |&(defect, instead)| (index, defect, instead)))
-            .filter(|(_, defect, instead)| defect != instead)
-            .filter_map(|(index, defect, instead)| Some((geometry.zones[index].address(defect)?, index, instead)))
-            .collect();
+        geometry.remapped = Remapped::new(zones, &geometry.zones);
         Ok(geometry)
     }
 
-    /// The first remapped sector from `sector` on.
-    #[inline]
-    fn next_remapped(&self, sector: u64) -> Option<(u64, usize, u64)> {
-        if self.remapped.is_empty() {
-            return None;
-        }
-        self.remapped.get(self.remapped.partition_point(|&(address, _, _)| address < sector)).copied()
-    }
-
     /// Whether any of these sectors is remapped.
-    #[inline]
     pub fn has_remapped(&self, sector: u64, count: u64) -> bool {
-        self.next_remapped(sector).is_some_and(|(address, _, _)| address < sector + count)
+        self.remapped.next(sector).is_some_and(|next| next.address < sector + count)
     }
 
     fn index_zones(&mut self) {
@@ -292,10 +277,8 @@ impl Geometry {
 
     /// Where the data of a sector lie: elsewhere, if it is remapped.
     pub fn locate(&self, sector: u64) -> Place {
-        match self.next_remapped(sector) {
-            Some((address, zone, instead)) if address == sector => self.place_at(zone, instead),
-            _ => self.nominal(sector),
-        }
+        let defect = self.remapped.next(sector).filter(|next| next.address == sector);
+        defect.map_or_else(|| self.nominal(sector), |defect| self.place_at(defect.zone, defect.instead))
     }
 
     /// Where a sector would lie if none were remapped, as reading ahead passes it.
@@ -324,10 +307,7 @@ impl Geometry {
     /// Sectors from `sector` on that lie in one run without a zone boundary or a remapped sector; such a one is a run of its own.
     pub fn run(&self, sector: u64, count: u64) -> u64 {
         let in_zone = count.min(self.zones[self.zone_of(sector)].sectors.end - sector);
-        match self.next_remapped(sector) {
-            Some((address, _, _)) => in_zone.min((address - sector).max(1)),
-            None => in_zone,
-        }
+        self.remapped.next(sector).map_or(in_zone, |next| in_zone.min((next.address - sector).max(1)))
     }
 
     /// Time from the start of `place` to the end of the sector `count - 1` further on, in the same zone.

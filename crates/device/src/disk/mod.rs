@@ -10,6 +10,7 @@ mod joins;
 mod mechanics;
 mod parameters;
 mod queue;
+mod remapped;
 mod segments;
 mod service;
 mod shingled;

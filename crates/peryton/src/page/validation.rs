@@ -16,18 +16,21 @@ pub fn validation(validations: &[Validation], repeat: &str) -> String {
     let mut figures = Figures::default();
     let traces: Vec<(&str, &Validation)> = validations.iter().map(|one| (one.drive.as_str(), one)).collect();
     let charts: Vec<_> = traces.iter().map(|(name, one)| chart(&mut figures, name, one)).collect();
-    let verdict = validations
-        .iter()
-        .map(|one| {
-            sentence(&format!(
-                "{}: the model takes {} ms on average, the device took {} ms, and their distributions are {} % of that apart",
-                one.drive,
-                table::number(one.model_mean_ms),
-                table::number(one.mean_ms),
-                table::number(one.demerit_share * 100.0)
-            ))
-        })
-        .collect();
+    let furthest = validations.iter().max_by(|a, b| a.demerit_share.total_cmp(&b.demerit_share));
+    let answer = furthest.map_or_else(String::new, |one| {
+        sentence(&format!(
+            "{}: the model takes {} ms on average, the device took {} ms, and their distributions are {} % of that apart",
+            one.drive,
+            table::number(one.model_mean_ms),
+            table::number(one.mean_ms),
+            table::number(one.demerit_share * 100.0)
+        ))
+    });
+    let requests: usize = validations.iter().map(|one| one.requests).sum();
+    let rests_on = match validations.len() {
+        1 => format!("this rests on {requests} requests"),
+        traces => format!("this is the furthest of {traces} traces, of {requests} requests in all"),
+    };
     let body = html! {
         h2 { "Latencies" }
         p class="about" { "Share of the requests that took no longer. The demerit is the root mean square of the horizontal distance of the two curves." }
@@ -37,6 +40,7 @@ pub fn validation(validations: &[Validation], repeat: &str) -> String {
         h2 { "The slowest requests" }
         (tails(&traces))
     };
+    let verdict = [answer, sentence(&rests_on)];
     page(&Head { title: "Validation", verdict, warnings: Vec::new() }, repeat, &figures, &body)
 }
 
