@@ -160,8 +160,6 @@ mutations! {
     SnapshotOverData,
     /// A volume whose last snapshot is torn is not opened.
     RefuseTornSnapshot,
-    /// A device takes the place of another without a flush of what was copied to it.
-    SucceedUnflushed,
     /// What is written to a range that was copied to the device that will take another's place goes to the old one only.
     ForgetSuccessor,
     /// A range that is written while it is copied to that device counts as copied.
@@ -172,8 +170,6 @@ mutations! {
     AcceptReplaced,
     /// A device is accepted to which a copy was not complete.
     AcceptAside,
-    /// After a flush of the old device that failed, what was copied from it stays.
-    KeepCopyInDoubt,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

@@ -59,6 +59,6 @@ fn a_device_is_replaced_and_the_design_is_what_remains_to_be_changed() {
     assert!(checked.code != 0 && checked.out.contains("was replaced while the volume was served"), "{}", checked.out);
     run(&["serve", "v.toml"]).fails(2, &["'hdd'", "set its path to the device that took its place"]);
     fs::write(at.join("v.toml"), DESIGN.replace("hdd.img", "new.img")).unwrap();
-    let (serving, mut client) = Serving::start(at, &[]);
+    let (_serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(20 * MIB, data.len()).unwrap() == data);
 }

@@ -138,7 +138,7 @@ pub(crate) struct Disks {
     outages: Outages,
     /// The number behind the last device, for one that is to take the place of another; see [`Disks::succeed`].
     spare: usize,
-    /// Devices that have changed places since the kernel was told.
+    /// Devices that have changed places since the kernel was notified.
     exchanged: Option<(DeviceId, DeviceId)>,
     /// The device that had data before, if one had.
     divided: Option<Divided>,
@@ -227,7 +227,7 @@ impl Disks {
         self.health[self.spare] = Health::default();
     }
 
-    /// The devices that have changed places, once, for the kernel to be told before anything else.
+    /// The devices that have changed places, once, for the kernel to be notified before anything else.
     pub(crate) fn take_exchanged(&mut self) -> Option<(DeviceId, DeviceId)> {
         self.exchanged.take()
     }

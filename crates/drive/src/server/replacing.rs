@@ -171,7 +171,7 @@ impl Server {
         self.replacing.last.clone()
     }
 
-    /// Gives up replacing a device, because the server stops or somebody asks for it.
+    /// Gives up replacing a device, because the server stops or a client asks for it.
     pub(super) fn stop_replacing(&mut self) -> Result<(), String> {
         if self.replacing.now.is_none() {
             return Err("no device is being replaced".to_owned());

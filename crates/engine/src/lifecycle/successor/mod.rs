@@ -380,7 +380,7 @@ impl<P: PlacementOps> Drive<P> {
             }
             Purpose::Step(_) if command.device == own => {
                 let doubts = failed && command.op == Op::Flush && !successor.has_succeeded;
-                if doubts && !mutation::is(Mutation::KeepCopyInDoubt) {
+                if doubts {
                     successor.regions.doubt(|stamp| io.is_flushed(own, stamp));
                     successor.copying.is_in_doubt();
                 }

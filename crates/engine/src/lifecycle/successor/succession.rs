@@ -160,11 +160,7 @@ impl<P: PlacementOps> Drive<P> {
         if !mutation::is(Mutation::SucceedUnnamed) {
             acts.extend(both(new, last, Content::Successor));
         }
-        if mutation::is(Mutation::SucceedUnflushed) {
-            acts.retain(|act| !matches!(act, Act::Flush { device, .. } if *device == new));
-        } else {
-            acts.push(Act::Flush { device: new, again: None });
-        }
+        acts.push(Act::Flush { device: new, again: None });
         successor.acts = acts;
         successor.stage = Stage::Succeeding;
     }
