@@ -117,6 +117,9 @@ pub(crate) struct Server {
     spins: [Spin; 2],
     /// Which of the two is being waited for.
     awaited: usize,
+    /// The requests that were answered in this turn, and about as many as lately in each.
+    answered: u32,
+    answered_lately: u32,
     awake: Awake,
     watchdog: Watchdog,
     pub(crate) stop: stop::Stop,
@@ -202,6 +205,8 @@ impl Server {
             now: Nanos::ZERO,
             spins: [Spin::new(most), Spin::new(most)],
             awaited: CLIENTS,
+            answered: 0,
+            answered_lately: 0,
             awake: Awake::new(parts.cpu_latency, Path::new(CPU_LATENCY)),
             watchdog: Watchdog::new(parts.notifier),
             stop: stop::Stop::default(),
@@ -261,6 +266,7 @@ impl Server {
             self.front.go_on_later();
             self.timers();
             self.settle();
+            self.answered_lately = std::mem::take(&mut self.answered).max(self.answered_lately / 2);
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
@@ -283,7 +289,8 @@ impl Server {
             return Wait::No;
         }
         self.awaited = if self.volume.backend.in_flight() > 0 { DEVICES } else { CLIENTS };
-        if self.spins[self.awaited].goes_on(self.now, spin::preempted) {
+        let is_busy = self.volume.backend.in_flight().max(self.answered_lately) > spin::FEW;
+        if !is_busy && self.spins[self.awaited].goes_on(self.now, spin::preempted) {
             return Wait::No;
         }
         let (engine, devices) = (self.volume.engine().deadline(), self.volume.backend.next_due());
@@ -355,6 +362,7 @@ impl Server {
             for (io, result) in finished.drain(..) {
                 self.volume.complete(self.now, io, result);
             }
+            self.answered += replies.len() as u32;
             for (RequestId(id), result) in replies.drain(..) {
                 if self.stop.is_flushing() {
                     self.flushed(result);
