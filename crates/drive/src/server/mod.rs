@@ -81,9 +81,6 @@ use crate::{
     volume::Volume,
 };
 
-/// The interval at which slow clients are looked for.
-const SWEEP: Nanos = Nanos::from_s(1);
-
 /// The longest part of memory that is registered with io_uring at once: its limit, and a bound on what is pinned.
 const PINNED_AT_MOST: usize = 1 << 30;
 /// The kernel's file for CPU latency limits.
@@ -117,9 +114,6 @@ pub(crate) struct Server {
     spins: [Spin; 2],
     /// Which of the two is being waited for.
     awaited: usize,
-    /// The requests that were answered in this turn, and about as many as lately in each.
-    answered: u32,
-    answered_lately: u32,
     awake: Awake,
     watchdog: Watchdog,
     pub(crate) stop: stop::Stop,
@@ -173,7 +167,9 @@ pub(crate) struct Parts {
 
 impl Server {
     pub(crate) fn new(parts: Parts) -> io::Result<Server> {
-        let handshakes = parts.tls.is_some().then(|| Handshakes::new(parts.handle.clone())).transpose()?;
+        let handle = parts.handle.clone();
+        let shook = move |done| handle.send(Box::new(move |server: &mut Server| server.front.shook(done)));
+        let handshakes = parts.tls.is_some().then(|| Handshakes::new(shook)).transpose()?;
         let (unit, size) = (parts.volume.engine().move_buffer_bytes(), parts.volume.engine().volume_size());
         let most = Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX >> 1));
         let Threading { threads, ring } = parts.threading;
@@ -205,8 +201,6 @@ impl Server {
             now: Nanos::ZERO,
             spins: [Spin::new(most), Spin::new(most)],
             awaited: CLIENTS,
-            answered: 0,
-            answered_lately: 0,
             awake: Awake::new(parts.cpu_latency, Path::new(CPU_LATENCY)),
             watchdog: Watchdog::new(parts.notifier),
             stop: stop::Stop::default(),
@@ -266,7 +260,6 @@ impl Server {
             self.front.go_on_later();
             self.timers();
             self.settle();
-            self.answered_lately = std::mem::take(&mut self.answered).max(self.answered_lately / 2);
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
@@ -289,8 +282,7 @@ impl Server {
             return Wait::No;
         }
         self.awaited = if self.volume.backend.in_flight() > 0 { DEVICES } else { CLIENTS };
-        let is_busy = self.volume.backend.in_flight().max(self.answered_lately) > spin::FEW;
-        if !is_busy && self.spins[self.awaited].goes_on(self.now, spin::preempted) {
+        if self.spins[self.awaited].goes_on(self.now, spin::preempted) {
             return Wait::No;
         }
         let (engine, devices) = (self.volume.engine().deadline(), self.volume.backend.next_due());
@@ -362,7 +354,6 @@ impl Server {
             for (io, result) in finished.drain(..) {
                 self.volume.complete(self.now, io, result);
             }
-            self.answered += replies.len() as u32;
             for (RequestId(id), result) in replies.drain(..) {
                 if self.stop.is_flushing() {
                     self.flushed(result);

@@ -1,8 +1,7 @@
 //! How long to poll for the next event before sleeping.
 //!
 //! Going to sleep and waking up takes longer than many devices and clients do. Polling costs processor time, which is
-//! well spent if the event comes meanwhile and no other program needs the processor. So there is none while several requests are
-//! under way ([`FEW`]), and it pauses for a while
+//! well spent if the event comes meanwhile and no other program needs the processor. So polling pauses for a while
 //! * when events come only after it ended: they take longer, or the program that sends them needs this very processor;
 //! * when other programs had to wait for the processor.
 //!
@@ -10,10 +9,6 @@
 //! long, one of the two programs has been moved to another processor.
 
 use peryton_units::Nanos;
-
-/// With more requests than this under way there is no polling: the next event comes soon anyway, and while the thread sleeps several
-/// come together, which are handled with fewer system calls.
-pub(super) const FEW: u32 = 1;
 
 /// How often to check whether other programs need the processor.
 const LOOK: Nanos = Nanos::from_ms(5);
