@@ -84,6 +84,7 @@ bench: setup
 	$(CARGO) bench --workspace
 	@$(CARGO) build --release --package peryton
 	python3 scripts/bench/nbd.py
+	python3 scripts/bench/raw.py
 	python3 scripts/bench/moves.py
 
 # Computes the figures of docs/findings/ again; this takes some hours on two cores, most of them for the mixed arrays and the planner.

@@ -15,6 +15,7 @@ Figures are medians over the rounds, with the least and the most in brackets. Ne
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -161,6 +162,10 @@ def main():
     args.peryton = [os.path.abspath(what.split(",")[0]) + what[len(what.split(",")[0]):] for what in args.peryton]
     if args.cores:
         os.sched_setaffinity(0, range(args.cores))
+    for tool in ["fio", "fallocate", *([] if args.without_qemu else ["qemu-nbd"])]:
+        if not shutil.which(tool):
+            print(f"skipped: {tool} is not installed (Debian: fio, qemu-utils)")
+            return
     with tempfile.TemporaryDirectory(dir=args.directory) as directory:
         results = measure(args, directory)
     if args.json:

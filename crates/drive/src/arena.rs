@@ -15,7 +15,7 @@ pub(crate) struct Arena {
     len: usize,
 }
 
-// SAFETY: an arena only gives out names of its memory; whoever uses one follows the rule of [`Memory`], on any thread.
+// SAFETY: an arena only gives out names of its memory; every use of one follows the rule of [`Memory`], on any thread.
 unsafe impl Send for Arena {}
 // SAFETY: as above.
 unsafe impl Sync for Arena {}

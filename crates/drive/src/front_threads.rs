@@ -9,14 +9,14 @@ use crate::{serve_error::SMALLEST_POOL, server::MOST_FRONTS};
 /// How many threads read, parse, encrypt and send for clients, beside the one that owns the volume.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FrontThreads {
-    /// As measured to be best; see [`AUTO`].
+    /// None: that was best where it was measured (`docs/performance.md`).
     #[default]
     Auto,
     /// This many; with 0 the volume's own thread serves them.
     Count(usize),
 }
 
-/// What `auto` stands for.
+/// What `auto` stands for, as measured on two processors.
 const AUTO: usize = 0;
 
 impl FromStr for FrontThreads {

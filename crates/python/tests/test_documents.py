@@ -50,6 +50,7 @@ NOT_RUN = [
     ("*", r"^peryton format \S+ --fast /dev/md/fast\b", ROOT),
     ("*", r"^sudo examples/traces/record-\w+\.sh", ROOT),
     ("*", r"^(python3 )?scripts/findings/\w+\.py\b", HOURS),
+    ("docs/performance.md", r"^sudo chrt -r 1 scripts/bench/raw\.py\b", ROOT),
     ("docs/findings/against-kernel-caches.md", r"^scripts/vm\b", HOURS),
     ("docs/findings/greendm.md", r"^peryton sim .* --trace \.\./shared/", ELSEWHERE),
     ("docs/calibrating.md", r"^peryton calibrate /(dev|mnt)/", "needs a drive, and minutes: crates/peryton/tests/calibrate.rs measures a scratch file"),

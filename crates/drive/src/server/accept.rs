@@ -80,7 +80,7 @@ impl Front {
     /// When to call accept next.
     pub(super) fn next_accept(&self) -> Option<Nanos> {
         let again = self.acceptances.iter().filter_map(|acceptance| acceptance.again);
-        again.min().filter(|_| !self.stopping.is_some())
+        again.min().filter(|_| self.stopping.is_none())
     }
 
     #[cold]

@@ -46,9 +46,10 @@ impl Server {
         let (name, queues) = (attached.name.clone(), attached.queues);
         let slots = Slots::new(queues.count(), limits);
         let (threads, count) = (self.threads, slots.count());
-        self.queues =
-            QueueThreads::start(threads, (count, queues.depth()), queues.fd(), self.fronts.own(), &self.handle)
-                .map_err(UblkError::system("threads for the block device's queues"))?;
+        let handle = self.handle.clone();
+        let failed = move |error| handle.send(Box::new(move |server: &mut Server| server.thread_failed(error)));
+        self.queues = QueueThreads::start(threads, (count, queues.depth()), queues.fd(), self.fronts.own(), failed)
+            .map_err(UblkError::system("threads for the block device's queues"))?;
         // All slots wait for requests before anything else is done.
         for slot in 0..count {
             self.give_to_queue(queues.fd(), Command { slot, operation: FETCH_REQ, bytes: queues.command(slot, 0) });

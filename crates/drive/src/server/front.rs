@@ -9,7 +9,7 @@ use peryton_recording::Flags;
 use peryton_units::{Bytes, Nanos};
 
 use super::{
-    SWEEP, accept::Acceptance, asking::Asking, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
+    accept::Acceptance, asking::Asking, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
     share::Shares,
 };
 use crate::{
@@ -21,6 +21,9 @@ use crate::{
     status::Asked,
     volume::Data,
 };
+
+/// The interval at which slow clients are looked for.
+const SWEEP: Nanos = Nanos::from_s(1);
 
 /// What a front end wants of the volume.
 #[derive(Debug)]

@@ -15,7 +15,6 @@ use peryton_units::{Bytes, Nanos};
 use rtrb::{Consumer, Producer};
 
 use super::{
-    Handle,
     client::Client,
     front::{Answer, Answered, Ask, Front},
     sleep::Sleep,
@@ -29,7 +28,7 @@ use crate::{
 /// How long to wait for room in the ring to the volume, if no answer comes before.
 const FULL_RING_PAUSE: Duration = Duration::from_millis(1);
 
-/// What the volume's thread tells one that serves clients.
+/// What the volume's thread asks of one that serves clients.
 #[derive(Debug)]
 pub(super) enum Order {
     /// Serve this client.
@@ -39,6 +38,20 @@ pub(super) enum Order {
     /// End, when there are no clients left.
     End,
 }
+
+/// What a thread reports to the volume's besides what it asks for.
+#[derive(Debug)]
+pub(super) enum Report {
+    /// A client has gone.
+    ClientEnded(u32),
+    /// The thread cannot go on.
+    Failed(io::Error),
+    /// The thread has panicked.
+    Panicked,
+}
+
+/// How a thread reports that.
+pub(super) type Reporter = Arc<dyn Fn(Report) + Send + Sync>;
 
 /// What a thread has counted; it writes this once in a turn, and others read it.
 #[derive(Debug)]
@@ -78,8 +91,6 @@ impl Shared {
 /// The thread's side of its connection with the volume's thread.
 pub(super) struct FrontThread {
     pub(super) front: Front,
-    /// Which of the threads it is.
-    pub(super) number: usize,
     pub(super) asks: Producer<Ask>,
     pub(super) answers: Consumer<Answer>,
     pub(super) orders: mpsc::Receiver<Order>,
@@ -88,7 +99,7 @@ pub(super) struct FrontThread {
     pub(super) own: Sleep,
     pub(super) figures: Shared,
     pub(super) started: Instant,
-    pub(super) handle: Handle,
+    pub(super) reporter: Reporter,
     /// Whether requests are recorded, for which the volume's thread has to know of each.
     pub(super) records: bool,
     pub(super) unanswered: usize,
@@ -98,13 +109,13 @@ pub(super) struct FrontThread {
 impl FrontThread {
     pub(super) fn spawn(
         number: usize,
-        handle: Handle,
+        reporter: Reporter,
         make: impl FnOnce() -> io::Result<FrontThread> + Send + 'static,
     ) -> io::Result<thread::JoinHandle<()>> {
         thread::Builder::new().name(format!("front-{number}")).spawn(move || {
-            let unwinding = Unwinding(handle.clone());
+            let unwinding = Unwinding(Arc::clone(&reporter));
             if let Err(error) = make().and_then(FrontThread::run) {
-                handle.send(Box::new(move |server| server.front_failed(error)));
+                reporter(Report::Failed(error));
             }
             std::mem::forget(unwinding);
         })
@@ -139,8 +150,7 @@ impl FrontThread {
             self.front.send();
             self.count();
             for index in self.front.ended.drain(..) {
-                let number = self.number;
-                self.handle.send(Box::new(move |server| server.front_client_ended(number, index)));
+                (self.reporter)(Report::ClientEnded(index));
             }
             if self.ends && self.front.is_deserted() {
                 return Ok(());
@@ -216,10 +226,10 @@ impl FrontThread {
 }
 
 /// Lets the volume's thread panic, too, if this one does: its clients would wait for ever.
-struct Unwinding(Handle);
+struct Unwinding(Reporter);
 
 impl Drop for Unwinding {
     fn drop(&mut self) {
-        self.0.send(Box::new(|_| panic!("a thread that serves clients has panicked")));
+        (self.0)(Report::Panicked);
     }
 }

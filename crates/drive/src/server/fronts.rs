@@ -15,7 +15,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::{
     Server,
     front::{Answer, Ask, Front, FrontParts},
-    front_thread::{FrontThread, Order, Shared},
+    front_thread::{FrontThread, Order, Report, Reporter, Shared},
     host,
     queue_threads::QueueThreads,
     sleep::Sleep,
@@ -180,6 +180,10 @@ impl Server {
             let (export, events) = (Arc::clone(&self.front.export), self.about.events.clone());
             let (unit, longest_zeros) = (self.volume.engine().move_buffer_bytes(), self.volume.longest_zeros());
             let (asking, handle, started) = (Arc::clone(&self.front.asking), self.handle.clone(), self.started);
+            let reporter: Reporter = Arc::new(move |report| {
+                handle.send(Box::new(move |server: &mut Server| server.front_reports(index, report)));
+            });
+            let threads_reporter = Arc::clone(&reporter);
             let (records, thread_waker) = (self.recorder.is_some(), waker.clone());
             let make = move || {
                 // On the thread itself, because the kernel accepts submissions to a ring from one thread only.
@@ -190,7 +194,6 @@ impl Server {
                 front.most_asks = ring;
                 Ok(FrontThread {
                     front,
-                    number: index,
                     asks: to,
                     answers: from,
                     orders: receiver,
@@ -198,13 +201,13 @@ impl Server {
                     own,
                     figures: shared,
                     started,
-                    handle,
+                    reporter: threads_reporter,
                     records,
                     unanswered: 0,
                     ends: false,
                 })
             };
-            let thread = Some(FrontThread::spawn(index, self.handle.clone(), make)?);
+            let thread = Some(FrontThread::spawn(index, reporter, make)?);
             let (answered, clients) = (false, 0);
             self.fronts.remotes.push(Remote {
                 asks,
@@ -264,8 +267,7 @@ impl Server {
             Ask::Record { at, answered } => {
                 let Some(recorder) = &mut self.recorder else { return };
                 let at = at.saturating_sub(answered.took);
-                if let Some((op, offset, len)) = super::recording::row_of(answered.asked, answered.offset, answered.len)
-                {
+                if let Some((op, offset, len)) = host::row_of(answered.asked, answered.offset, answered.len) {
                     let row = Row { at, op, flags: answered.flags, offset, len, latency: answered.took };
                     recorder.request(self.now, &row);
                 }
@@ -301,14 +303,20 @@ impl Server {
         }
     }
 
-    /// A client that the thread `number` served has gone.
-    pub(super) fn front_client_ended(&mut self, number: usize, index: u32) {
-        self.fronts.remotes[number].clients -= 1;
-        self.front.away[index as usize] = false;
+    /// Handles what the thread `number` reports.
+    fn front_reports(&mut self, number: usize, report: Report) {
+        match report {
+            Report::ClientEnded(index) => {
+                self.fronts.remotes[number].clients -= 1;
+                self.front.away[index as usize] = false;
+            }
+            Report::Failed(error) => self.thread_failed(error),
+            Report::Panicked => panic!("a thread that serves clients has panicked"),
+        }
     }
 
-    /// A thread that serves clients cannot go on.
-    pub(super) fn front_failed(&mut self, error: io::Error) {
+    /// A thread that serves clients, or has queues of the block device, cannot go on.
+    pub(super) fn thread_failed(&mut self, error: io::Error) {
         self.failed.get_or_insert(error);
     }
 

@@ -12,7 +12,6 @@ use std::{
     time::Instant,
 };
 
-use super::Handle;
 use crate::nbd::{TlsError, TlsSession};
 
 /// After each part of a handshake the thread pauses this many times as long as the part took. So handshakes cost at
@@ -44,19 +43,20 @@ pub(super) struct Done {
 pub(super) struct Handshakes(mpsc::Sender<Job>);
 
 impl Handshakes {
-    pub(super) fn new(handle: Handle) -> io::Result<Handshakes> {
+    /// Starts the thread, which calls `shook` with each result.
+    pub(super) fn new(shook: impl Fn(Done) + Send + 'static) -> io::Result<Handshakes> {
         let (sender, jobs) = mpsc::channel::<Job>();
         let work = move || {
             for job in jobs {
                 let began = Instant::now();
                 if !job.gone.load(Ordering::Relaxed) {
                     let done = job.go_on();
-                    handle.send(Box::new(move |server| server.front.shook(done)));
+                    shook(done);
                     thread::sleep(began.elapsed() * RESTS);
                 } else {
                     let Job { client, session, .. } = job;
                     let done = Done { client, session, result: Ok(()), rest: Vec::new() };
-                    handle.send(Box::new(move |server| server.front.shook(done)));
+                    shook(done);
                 }
             }
         };

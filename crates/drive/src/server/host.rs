@@ -468,6 +468,19 @@ fn flags_of(command: Command) -> Flags {
     Flags::DURABLE.when(fua).with(Flags::ZEROS.when(zeros))
 }
 
+/// As what a request is recorded, if at all.
+#[inline]
+pub(super) fn row_of(asked: Asked, offset: Bytes, len: Bytes) -> Option<(Op, Bytes, Bytes)> {
+    match asked {
+        Asked::Read => Some((Op::Read, offset, len)),
+        Asked::Write => Some((Op::Write, offset, len)),
+        Asked::Discard => Some((Op::Discard, offset, len)),
+        Asked::Flush => Some((Op::Flush, Bytes::ZERO, Bytes::ZERO)),
+        // Hints and questions about blocks move no data.
+        Asked::Other => None,
+    }
+}
+
 fn errno(error: RequestError) -> Errno {
     match error {
         RequestError::OutOfRange => Errno::Invalid,

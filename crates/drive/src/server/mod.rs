@@ -84,9 +84,6 @@ use crate::{
     volume::Volume,
 };
 
-/// The interval at which slow clients are looked for.
-const SWEEP: Nanos = Nanos::from_s(1);
-
 /// The longest part of memory that is registered with io_uring at once: its limit, and a bound on what is pinned.
 const PINNED_AT_MOST: usize = 1 << 30;
 /// The kernel's file for CPU latency limits.
@@ -174,7 +171,9 @@ pub(crate) struct Parts {
 
 impl Server {
     pub(crate) fn new(parts: Parts) -> io::Result<Server> {
-        let handshakes = parts.tls.is_some().then(|| Handshakes::new(parts.handle.clone())).transpose()?;
+        let handle = parts.handle.clone();
+        let shook = move |done| handle.send(Box::new(move |server: &mut Server| server.front.shook(done)));
+        let handshakes = parts.tls.is_some().then(|| Handshakes::new(shook)).transpose()?;
         let (unit, size) = (parts.volume.engine().move_buffer_bytes(), parts.volume.engine().volume_size());
         let most = Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX >> 1));
         let Threading { threads, ring } = parts.threading;

@@ -16,7 +16,7 @@ use std::{
 
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::{Handle, sleep::Sleep};
+use super::sleep::Sleep;
 use crate::kernel::{Event, Kernel, Wait, Waker};
 
 /// What a thread is to do.
@@ -68,7 +68,7 @@ impl QueueThreads {
         (slots, depth): (u32, u32),
         fd: RawFd,
         volume: &Sleep,
-        handle: &Handle,
+        failed: impl Fn(io::Error) + Clone + Send + 'static,
     ) -> io::Result<QueueThreads> {
         let threads = threads.min((slots / depth) as usize);
         let remotes = (0..threads).map(|number| {
@@ -84,13 +84,13 @@ impl QueueThreads {
                 volume: volume.clone(),
                 end: Arc::clone(&end),
             };
-            let (own_waker, handle) = (waker.clone(), handle.clone());
+            let (own_waker, failed) = (waker.clone(), failed.clone());
             let name = format!("queues-{number}");
             let thread = thread::Builder::new().name(name).spawn(move || {
                 // The kernel accepts submissions to a ring from one thread only.
                 let kernel = Kernel::new(Vec::new(), own_waker, slots, true);
                 if let Err(error) = kernel.and_then(|kernel| thread.run(kernel)) {
-                    handle.send(Box::new(move |server| server.front_failed(error)));
+                    failed(error);
                 }
             })?;
             Ok(Remote { commands, came, sleep, waker, end, told: false, thread: Some(thread) })

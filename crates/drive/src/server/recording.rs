@@ -3,26 +3,13 @@
 use std::time::Duration;
 
 use peryton_recording::{Figures, Flags, Row};
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Nanos};
 
-use super::Server;
+use super::{Server, host::row_of};
 use crate::status::Asked;
 
 /// The longest wait for the last chunks of a recording to be written.
 const LAST_CHUNKS: Duration = Duration::from_secs(2);
-
-/// As what a request is recorded, if at all.
-#[inline]
-pub(super) fn row_of(asked: Asked, offset: Bytes, len: Bytes) -> Option<(Op, Bytes, Bytes)> {
-    match asked {
-        Asked::Read => Some((Op::Read, offset, len)),
-        Asked::Write => Some((Op::Write, offset, len)),
-        Asked::Discard => Some((Op::Discard, offset, len)),
-        Asked::Flush => Some((Op::Flush, Bytes::ZERO, Bytes::ZERO)),
-        // Hints and questions about blocks move no data.
-        Asked::Other => None,
-    }
-}
 
 impl Server {
     /// Records a request that is being answered.
