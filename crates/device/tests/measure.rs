@@ -68,7 +68,13 @@ fn a_disk_is_found_again() {
     near("inner", tracks(has).inner_mb_per_s, tracks(had).inner_mb_per_s, 0.05);
     let seek = |disk: &peryton_device::DiskParameters| disk.seek.average.expect("it has a curve").0 as f64;
     near("average seek", seek(has), seek(had), 0.2);
-    assert!(found.other.demerit_share < 0.15, "{}", found.other.demerit_share);
+    let random = &found.steps[0];
+    assert!(
+        random.step.starts_with("random reads, 4KiB, 1 in flight") && random.other.demerit_share < 0.15,
+        "{random:?}"
+    );
+    // Where the drive chooses among many, few requests of a hundred milliseconds decide: with a third of the usual requests 15 % is too little.
+    assert!(found.other.demerit_share < 0.2, "{}", found.other.demerit_share);
     let said = |key: &str| found.profile.provenance.of(key).map(ToString::to_string).unwrap_or_default();
     assert!(said("disk.rpm").starts_with("fitted") && said("disk.tracks.outer_mb_per_s").starts_with("fitted"));
     assert!(said("measured.rand_read_ms").starts_with("measured [1]"), "{}", said("measured.rand_read_ms"));
