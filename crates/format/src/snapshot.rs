@@ -29,6 +29,8 @@ const BYTES_PER_PLACE: u64 = 48;
 const SHARE_OF_DATA: u64 = 128;
 /// Snapshots are read in parts of this many bytes.
 const PIECE: u64 = 256 << 10;
+/// A clock of more than 73 years is damage. The engine's clock goes on from this time, and must not come to its end.
+const MOST_CLOCK_NS: u64 = 1 << 61;
 
 /// The room for snapshots on the fast device: behind the last superblock, so that programs that know nothing of it leave it alone.
 /// It begins and ends with a block that says where it is.
@@ -172,12 +174,14 @@ impl Header {
             String::from_utf8_lossy(&bytes[..len]).into_owned()
         };
         let (number, generation) = (get_u64(block, 8), get_u64(block, 16));
-        (number < MOST_NUMBERS && generation < MOST_NUMBERS).then(|| Header {
+        let clock_ns = get_u64(block, 40);
+        let is_sound = number < MOST_NUMBERS && generation < MOST_NUMBERS && clock_ns < MOST_CLOCK_NS;
+        is_sound.then(|| Header {
             number,
             generation,
             blocks: get_u32(block, 24),
             unix_s: get_u64(block, 32),
-            clock_ns: get_u64(block, 40).min(MOST_NUMBERS),
+            clock_ns,
             extents: get_u64(block, 48),
             policy: (name(64), get_u32(block, 56)),
             rule: name(64 + NAME),
