@@ -87,6 +87,7 @@ impl QueueThreads {
             let (own_waker, failed) = (waker.clone(), failed.clone());
             let name = format!("queues-{number}");
             let thread = thread::Builder::new().name(name).spawn(move || {
+                let _unwinding = Unwinding(failed.clone());
                 // The kernel accepts submissions to a ring from one thread only.
                 let kernel = Kernel::new(Vec::new(), own_waker, slots, true);
                 if let Err(error) = kernel.and_then(|kernel| thread.run(kernel)) {
@@ -148,6 +149,17 @@ impl QueueThreads {
             let _ = remote.thread.take().map(thread::JoinHandle::join);
         }
         self.remotes.clear();
+    }
+}
+
+/// Reports a panic of its thread: the requests of its queues would wait for ever.
+struct Unwinding<F: Fn(io::Error)>(F);
+
+impl<F: Fn(io::Error)> Drop for Unwinding<F> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            (self.0)(io::Error::other("a thread with queues of the block device has panicked"));
+        }
     }
 }
 

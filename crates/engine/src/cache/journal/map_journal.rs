@@ -422,7 +422,8 @@ impl MapJournal {
         self.notifying.home &=
             !self.group.committing.updates.iter().any(|update| update.entry.is_dirty() || update.entry.is_lost());
         self.notifying.alone |= !mirrors;
-        self.notifying.named = self.notifying.alone && journal != Journal::Fast && self.names.complete;
+        // Where extents have no home, the slow device lacks places of extents once commits went past it, not only what is newer.
+        self.notifying.named = self.homes && self.notifying.alone && journal != Journal::Fast && self.names.complete;
         // A checkpoint under way has the settings of its start. Once its header is written, it replaces what the slow
         // device recorded before.
         let unsaid = |checkpoint: &journal::Checkpoint<CheckpointHeader>| {
