@@ -148,7 +148,10 @@ impl Subject for Noted {
         self.inner.now()
     }
     fn begin(&mut self, slot: u32, io: Io) -> Result<(), String> {
-        assert!(io.at + io.len <= Bytes::mib(64) && io.at.0.is_multiple_of(4096) && io.len.0.is_multiple_of(4096), "{io:?}");
+        assert!(
+            io.at + io.len <= Bytes::mib(64) && io.at.0.is_multiple_of(4096) && io.len.0.is_multiple_of(4096),
+            "{io:?}"
+        );
         self.writes += u64::from(io.op == Op::Write);
         self.inner.begin(slot, io)
     }

@@ -228,7 +228,16 @@ fn plain(value: DeValue<'_>) -> toml::Value {
 pub(crate) fn unknown(key: &str, known: &[&str]) -> String {
     match peryton_device::nearest(key, known.iter().copied()) {
         Some(meant) => format!("unknown key: did you mean '{meant}'?"),
-        None => format!("unknown key: use one of {}", known.join(", ")),
+        None => {
+            // A key that has keys of its own is there once for each of them.
+            let mut each: Vec<&str> = Vec::new();
+            for key in known {
+                if !each.contains(key) {
+                    each.push(key);
+                }
+            }
+            format!("unknown key: use one of {}", each.join(", "))
+        }
     }
 }
 
