@@ -61,10 +61,12 @@ impl CacheDrive {
         }
         if untracked {
             // No metadata says which extents are cached, and none is needed: the slow device has all valid data.
-            found
-                .entries
-                .iter_mut()
-                .for_each(|entry| *entry = MapEntry::new(None, false, entry.is_lost() || entry.is_dirty()));
+            // But where blocks are lost, only the place records which.
+            for entry in &mut found.entries {
+                let place = entry.place().and_then(|place| found.masks.get(place.0 as usize));
+                let in_part = place.is_some_and(|masks| masks.not_at_home() != 0);
+                *entry = MapEntry::new(None, false, entry.is_lost() || entry.is_dirty() || in_part);
+            }
         }
         if touched.is_none() && left.is_none() && found.notice.home && self.mode == Mode::Caching {
             // No copy was newer than its home when the map was last recorded. The server may have made host data durable at

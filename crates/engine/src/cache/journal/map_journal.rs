@@ -419,8 +419,7 @@ impl MapJournal {
         if self.group.alive != [true; 2] {
             return;
         }
-        self.notifying.home &=
-            !self.group.committing.updates.iter().any(|update| update.entry.is_dirty() || update.entry.is_lost());
+        self.notifying.home &= !self.group.committing.updates.iter().any(|update| update.newer().1);
         self.notifying.alone |= !mirrors;
         // Where extents have no home, the slow device lacks places of extents once commits went past it, not only what is newer.
         self.notifying.named = self.homes && self.notifying.alone && journal != Journal::Fast && self.names.complete;
