@@ -74,6 +74,9 @@ def against_lru(names):
 
 
 SPECS = {
+    "mqsim": {
+        "means": spec("Mean response times of MQSim and of Peryton", [0], panel("mean, µs", (1, 0, "MQSim"), (2, 0, "Peryton"), log=True)),
+    },
     "against-kernel-caches": {
         "requests": spec("Work of the slow disk for 1,000 requests", [0], panel("cold: commands", (1, 0, "reads"), (2, 0, "writes")),
                          panel("cold: KiB a request", (3, 0, "read"), (4, 0, "written")),
