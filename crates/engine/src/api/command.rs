@@ -281,7 +281,7 @@ pub enum Command {
         len: Bytes,
     },
     /// Exchange two devices, immediately: from this command on, what is for `device` goes to what was `successor`, and the reverse.
-    /// Reads and flushes that are in flight may end on either.
+    /// Flushes that are in flight may end on either.
     Succeed {
         /// The device.
         device: DeviceId,

@@ -1,6 +1,6 @@
 //! Puts the successor of a device in charge.
 //!
-//! What the placement asks of the device waits meanwhile, but for flushes. When the writes in flight have ended, the two devices hold the
+//! What the placement asks of the device waits meanwhile, but for flushes. When the reads and writes in flight have ended, the two devices hold the
 //! same. The successor is flushed. Since before it was filled its superblocks count one succession more than the others know of, so it is not
 //! part of the volume; now they say that it is open, but for that. Then the other devices' superblocks count the succession as well, one
 //! after the other. The first of these puts the successor in charge; the old device counts too few from then on. At last the old
@@ -95,7 +95,13 @@ impl<P: PlacementOps> Drive<P> {
             Stage::Naming => self.go_on_succeeding(out),
             Stage::Copying => self.go_on_copying(out),
             Stage::Draining => {
-                if !successor.writes.is_empty() || successor.in_flight {
+                // A read that the old device answers after it is in charge no more might find what it has lost by then.
+                let own = successor.plan.device;
+                let is_held =
+                    |id| successor.held.iter().any(|held| matches!(held, Command::Read { io, .. } if *io == id));
+                let reads = |id| self.io.in_flight(id).is_some_and(|row| row.device == own && row.op == Op::Read);
+                let is_read = || self.io.all_in_flight().any(|id| reads(id) && !is_held(id));
+                if !successor.writes.is_empty() || successor.in_flight || is_read() {
                     return;
                 }
                 if !successor.regions.is_complete() || self.io.fencing {
