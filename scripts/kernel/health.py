@@ -39,8 +39,18 @@ def one(path):
     return path["drives"][0]
 
 
-def read_once(vm, peryton):
-    nvme, ata, scsi = (one(path) for path in ask(peryton, "/dev/nvme0n1", "/dev/sda", "/dev/sdb", code=0))
+def disks_by_kind():
+    """The paths of the ATA and of the SCSI disk: which of them Linux finds first, and calls sda, varies."""
+    found = {}
+    for name in ("sda", "sdb"):
+        with open(f"/sys/block/{name}/device/vendor") as file:
+            found["ATA" if file.read().strip() == "ATA" else "SCSI"] = f"/dev/{name}"
+    expect(f"an ATA and a SCSI disk, not {found}", len(found) == 2)
+    return found["ATA"], found["SCSI"]
+
+
+def read_once(vm, peryton, *disks):
+    nvme, ata, scsi = (one(path) for path in ask(peryton, "/dev/nvme0n1", *disks, code=0))
     expect(f"QEMU's NVMe drive, not {nvme}", (nvme["protocol"], nvme["serial"]) == ("nvme", "disk0"))
     expect(f"50 °C, not {nvme}", (nvme["temperature_c"], nvme["percentage_used"], nvme["passed"]) == (50, 0, True))
     expect(f"no log of OCP, not {nvme}", "nand_bytes_written" not in nvme and any("OCP" in line for line in nvme["not_read"]))
@@ -124,8 +134,9 @@ def guest(peryton):
     vm.modules("nvme", "ahci", "virtio_scsi", "sd_mod", "dm-mod")
     import os
     vm.wait(lambda: all(os.path.exists(path) for path in ("/dev/nvme0n1", "/dev/sda", "/dev/sdb")), "a drive is not there", 60)
-    read_once(vm, peryton)
-    for slow, kind in (("/dev/sdb", "SCSI"), ("/dev/sda", "ATA")):
+    ata, scsi = disks_by_kind()
+    read_once(vm, peryton, ata, scsi)
+    for slow, kind in ((scsi, "SCSI"), (ata, "ATA")):
         drive = standby(vm, peryton, slow, kind)
         if kind == "ATA":
             warned(vm, peryton, drive)
