@@ -70,6 +70,18 @@ macro_rules! drive {
     };
 }
 
+/// The same for a call that may ask for commands: a device that is being replaced may have a part in them.
+macro_rules! heeded {
+    ($engine:ident, $drive:ident, $out:ident => $body:expr) => {
+        drive!(mut $engine, $drive => {
+            let from = $out.len();
+            let done = $body;
+            $drive.heed_successor(from, $out);
+            done
+        })
+    };
+}
+
 impl Engine {
     /// Makes a new, empty drive on devices that read as zeros.
     ///
@@ -113,11 +125,7 @@ impl Engine {
     /// time, the engine's tables stay correct, but the driver cannot tell the replies apart.
     #[inline]
     pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
-        drive!(mut self, drive => {
-            let from = out.len();
-            drive.submit(now, id, request, out);
-            drive.heed_successor(from, out);
-        });
+        heeded!(self, drive, out => drive.submit(now, id, request, out));
     }
 
     /// Reports that the driver has carried out a command, or failed to.
@@ -134,12 +142,7 @@ impl Engine {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        drive!(mut self, drive => {
-            let from = out.len();
-            let done = drive.complete(now, io, result, out);
-            drive.heed_successor(from, out);
-            done
-        })
+        heeded!(self, drive, out => drive.complete(now, io, result, out))
     }
 
     /// Compares what a read has brought with its checksums, if it is data that has to be verified. To be called before a read is
@@ -274,12 +277,7 @@ impl Engine {
     /// # Errors
     /// A setting cannot work. The tuning is unchanged.
     pub fn retune(&mut self, now: Nanos, tuning: Tuning, out: &mut Commands) -> Result<(), TuningError> {
-        drive!(mut self, drive => {
-            let from = out.len();
-            let done = drive.retune(now, tuning, out);
-            drive.heed_successor(from, out);
-            done
-        })
+        heeded!(self, drive, out => drive.retune(now, tuning, out))
     }
 
     /// The present tuning.
@@ -328,11 +326,7 @@ impl Engine {
     /// Writes all data home that only the fast device has, without delay; a log migrates to the primary. Call it again
     /// as completions come, until [`Engine::dirty_extents`] is zero. What the host writes meanwhile counts as well.
     pub fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
-        drive!(mut self, drive => {
-            let from = out.len();
-            drive.write_all_back(now, out);
-            drive.heed_successor(from, out);
-        });
+        heeded!(self, drive, out => drive.write_all_back(now, out));
     }
 
     /// The place of the volume's byte at `offset`, and for how many bytes it applies; `None` past the end.
@@ -353,10 +347,9 @@ impl Engine {
     /// Hints that the host has dropped the range from its own cache and will read it from this drive next time: the
     /// log's copy of it migrates (Griffin, section 7). Placements without a log ignore the hint.
     pub fn evict(&mut self, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
-        drive!(mut self, drive => {
-            let (now, from) = (drive.io.advance(now), out.len());
+        heeded!(self, drive, out => {
+            let now = drive.io.advance(now);
             drive.placed.evict(&mut drive.io, now, range, out);
-            drive.heed_successor(from, out);
         });
     }
 
@@ -366,11 +359,7 @@ impl Engine {
     /// commands. Commands in flight on it must still be completed, and count as failed.
     #[cold]
     pub fn device_failed(&mut self, now: Nanos, device: DeviceId, out: &mut Commands) {
-        drive!(mut self, drive => {
-            let from = out.len();
-            drive.device_failed(now, device, out);
-            drive.heed_successor(from, out);
-        });
+        heeded!(self, drive, out => drive.device_failed(now, device, out));
     }
 
     /// Excuses these devices, one bit each, because the driver knows that they may come back. Their failures are not counted

@@ -92,6 +92,21 @@ pub enum Older {
     Accepted,
 }
 
+/// Whether something of an extent is newer on the fast device than on the slow one, or lost.
+pub fn is_newer(entry: MapEntry, masks: Masks) -> bool {
+    entry.is_dirty() || entry.is_lost() || masks.not_at_home() != 0
+}
+
+/// The masks of the place in which an extent is; of an extent without one, those of nothing.
+pub fn masks_of(entry: MapEntry, masks: &[Masks]) -> Masks {
+    entry.place().and_then(|place| masks.get(place.0 as usize)).copied().unwrap_or_default()
+}
+
+/// What is left of an extent without the fast device: it is at home, or lost.
+pub fn without_fast(entry: MapEntry, masks: Masks) -> MapEntry {
+    MapEntry::new(None, false, is_newer(entry, masks))
+}
+
 /// Makes a map of what the slow device alone shows: which extents may be newer on the fast device, and so are lost without it. Where
 /// the fast device has something is not known.
 fn show_named<'a>(
@@ -100,18 +115,14 @@ fn show_named<'a>(
     rings: impl Iterator<Item = &'a JournalRing>,
     first_commit: u64,
 ) -> Result<(), NoMap> {
-    let lost_as = |entry: MapEntry, masks: Masks| {
-        MapEntry::new(None, false, entry.is_dirty() || entry.is_lost() || masks.not_at_home() != 0)
-    };
     for entry in &mut *entries {
-        let place = entry.place().and_then(|place| masks.get(place.0 as usize));
-        *entry = lost_as(*entry, place.copied().unwrap_or_default());
+        *entry = without_fast(*entry, masks_of(*entry, masks));
     }
     for commit in rings.flat_map(|ring| ring.complete_since(first_commit)) {
         for (index, (extent, entry)) in commit.records.iter().enumerate() {
             let named = NoMap::Damaged("the journal names an extent that is not there");
             let masks = commit.masks.get(index).copied().unwrap_or_default();
-            *entries.get_mut(*extent as usize).ok_or(named)? = lost_as(*entry, masks);
+            *entries.get_mut(*extent as usize).ok_or(named)? = without_fast(*entry, masks);
         }
     }
     Ok(())

@@ -63,9 +63,7 @@ impl CacheDrive {
             // No metadata says which extents are cached, and none is needed: the slow device has all valid data.
             // But where blocks are lost, only the place records which.
             for entry in &mut found.entries {
-                let place = entry.place().and_then(|place| found.masks.get(place.0 as usize));
-                let in_part = place.is_some_and(|masks| masks.not_at_home() != 0);
-                *entry = MapEntry::new(None, false, entry.is_lost() || entry.is_dirty() || in_part);
+                *entry = map::without_fast(*entry, map::masks_of(*entry, &found.masks));
             }
         }
         if touched.is_none() && left.is_none() && found.notice.home && self.mode == Mode::Caching {
@@ -74,9 +72,7 @@ impl CacheDrive {
             let drops = !mutation::is(Mutation::TrustUnflushedCopies);
             let masks = &found.masks;
             // Where blocks are lost, the place records which.
-            let records_loss = |entry: MapEntry| {
-                entry.place().and_then(|place| masks.get(place.0 as usize)).is_some_and(|masks| masks.lost() != 0)
-            };
+            let records_loss = |entry: MapEntry| map::masks_of(entry, masks).lost() != 0;
             for entry in found.entries.iter_mut().filter(|entry| drops && !entry.is_dirty() && !records_loss(**entry)) {
                 *entry = MapEntry::new(None, false, entry.is_lost());
             }

@@ -113,20 +113,25 @@ impl<P: PlacementOps> Drive<P> {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        if self.io.in_flight(id).is_none() {
-            return Err(DriverError::NotInFlight { io: id });
-        }
         if self.successor.is_some() && self.successor_takes(now, id, result.is_err(), out) {
             return Ok(());
         }
-        self.complete_known(now, id, result, out);
-        Ok(())
+        self.complete_here(now, id, result, out)
     }
 
-    /// Handles a command in flight that the driver has carried out, or failed to.
+    /// Handles a command that the driver has carried out, or failed to, and that is not the business of a device that is being replaced.
+    ///
+    /// # Errors
+    /// It is not in flight.
     #[inline]
-    pub(super) fn complete_known(&mut self, now: Nanos, id: IoId, result: Result<(), DeviceError>, out: &mut Commands) {
-        let Some(command) = self.io.in_flight(id) else { return };
+    pub(super) fn complete_here(
+        &mut self,
+        now: Nanos,
+        id: IoId,
+        result: Result<(), DeviceError>,
+        out: &mut Commands,
+    ) -> Result<(), DriverError> {
+        let Some(command) = self.io.in_flight(id) else { return Err(DriverError::NotInFlight { io: id }) };
         let (purpose, device, again) = (command.purpose, command.device, command.again);
         let now = self.io.advance(now);
         let failed = result.is_err() || self.io.fenced != 0 && self.io.is_fenced(device);
@@ -135,9 +140,10 @@ impl<P: PlacementOps> Drive<P> {
             && let Purpose::Step(step) = purpose
             && self.placed.try_complete_hit(&mut self.io, now, id, step, out)
         {
-            return;
+            return Ok(());
         }
         self.complete_any(now, id, failed, out);
+        Ok(())
     }
 
     /// Completes every command except the end of an access with no waiters.

@@ -13,6 +13,7 @@ use peryton_format::{
     entry::MapEntry,
     journal::{CommitLabel, encode, encode_with_masks},
     layout::MetadataLayout,
+    map,
     mutation::{self, Mutation},
     notice::Notice,
     superblock::VolumeId,
@@ -71,12 +72,8 @@ pub(crate) struct MapBatch {
 impl Update {
     /// The extent, and whether it is newer on the fast device than on the slow one, or lost.
     fn newer(&self) -> (u32, bool) {
-        (self.extent, is_newer((self.entry, self.masks)))
+        (self.extent, map::is_newer(self.entry, self.masks))
     }
-}
-
-fn is_newer((entry, masks): (MapEntry, Masks)) -> bool {
-    entry.is_dirty() || entry.is_lost() || masks.not_at_home() != 0
 }
 
 impl MapBatch {
@@ -254,7 +251,11 @@ impl MapJournal {
 
     /// Restores the state after the volume was opened: `header` is the newest checkpoint, which holds `durable`.
     pub(crate) fn resume(&mut self, durable: Durable, header: &CheckpointHeader) {
-        self.names.begin_with((0..durable.image.len() as u32).filter(|extent| is_newer(durable.of(*extent))));
+        let is_newer = |extent: &u32| {
+            let (entry, masks) = durable.of(*extent);
+            map::is_newer(entry, masks)
+        };
+        self.names.begin_with((0..durable.image.len() as u32).filter(is_newer));
         self.durable = Some(durable);
         self.next_commit = header.first_commit;
         self.last_commit = header.last_commit;

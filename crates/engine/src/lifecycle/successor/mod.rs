@@ -415,7 +415,8 @@ impl<P: PlacementOps> Drive<P> {
             }
         }
         let result = if failed { Err(crate::api::error::DeviceError) } else { Ok(()) };
-        self.complete_known(now, write.id, result, out);
+        let known = self.complete_here(now, write.id, result, out);
+        debug_assert!(known.is_ok(), "a write is in flight until it has ended wherever it was sent");
     }
 
     /// The command whose data this one writes to the successor.
