@@ -30,6 +30,22 @@ pub struct Options {
     pub log: Option<fn(&str)>,
 }
 
+impl Options {
+    /// The seed decides everything, as by default; for constants.
+    pub const DRAWN: Options = Options {
+        kind: None,
+        faults: None,
+        replacement: None,
+        admission: None,
+        fill: None,
+        room: None,
+        grouped: false,
+        ends: None,
+        replaces: None,
+        log: None,
+    };
+}
+
 /// The counts of one run or of many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {

@@ -6,18 +6,7 @@ use peryton_crash::{Ends, Kind, Options, run, torture};
 use peryton_engine::{AdmitBy, Fill, Replacement};
 
 /// Only the power goes: `process_death.rs` has the rest.
-const POWER: Options = Options {
-    kind: None,
-    faults: None,
-    replacement: None,
-    admission: None,
-    fill: None,
-    room: None,
-    grouped: false,
-    ends: Some(Ends::Power),
-    replaces: Some(false),
-    log: None,
-};
+const POWER: Options = Options { ends: Some(Ends::Power), replaces: Some(false), ..Options::DRAWN };
 
 /// The fast device has whole extents, as in the designs that these seeds drew when they failed.
 const WHOLE: Options = Options { fill: Some(Fill::Extent), ..POWER };

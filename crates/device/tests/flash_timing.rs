@@ -1,30 +1,12 @@
 //! Each part of the drive takes the correct time.
 
-use peryton_device::{Accepted, Flash, Io, PowerState, Tag, flash::FlashParameters};
+use peryton_device::{Accepted, Flash, Io, PowerState, Tag};
 use peryton_units::{Bytes, Nanos, Op};
 
-/// Two channels of two dies; round numbers: a 4 KiB page takes 10 µs on a channel and 1 µs on the interface.
+mod round_numbers;
+
 fn flash(extra: &str) -> Flash {
-    let base = r#"
-        channels = 2
-        dies_per_channel = 2
-        page = "4KiB"
-        pages_per_block = 64
-        read = "50us"
-        program = "500us"
-        erase = "2ms"
-        channel_mb_per_s = 409.6
-        interface_mb_per_s = 4096
-        cycles = 3000
-        over_provisioning = 0.25
-        idle_w = 1
-        standby_w = 0.1
-        precondition = "sequential"
-        "#;
-    let mut table: toml::Table = toml::from_str(base).expect("TOML");
-    table.extend(toml::from_str::<toml::Table>(extra).expect("TOML"));
-    let parameters: FlashParameters = toml::Value::Table(table).try_into().expect("parameters");
-    Flash::new(&parameters, Bytes::mib(64), Bytes::mib(64), 1).expect("a device")
+    round_numbers::build(extra).expect("a device")
 }
 
 fn at(accepted: Accepted) -> u64 {

@@ -1,34 +1,14 @@
 //! What a command waits for: the channel for its own cycles, an erase that can be suspended or not, a place in the drive's queue, the die
 //! that its address decides on, and cleaning that is done at once. Most times are computed by hand.
 
-use peryton_device::{Accepted, BuildError, Flash, Io, Tag, flash::FlashParameters};
+use peryton_device::{Accepted, Flash, Io, Tag};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A page of 4 KiB takes 50 µs to sense, 10 µs on a channel, 1 µs on the interface, 500 µs to program; an erase takes 2 ms.
-fn build(extra: &str) -> Result<Flash, BuildError> {
-    let base = r#"
-        channels = 2
-        dies_per_channel = 2
-        page = "4KiB"
-        pages_per_block = 64
-        read = "50us"
-        program = "500us"
-        erase = "2ms"
-        channel_mb_per_s = 409.6
-        interface_mb_per_s = 4096
-        cycles = 3000
-        over_provisioning = 0.25
-        idle_w = 1
-        standby_w = 0.1
-        precondition = "sequential"
-        "#;
-    let mut table: toml::Table = toml::from_str(base).expect("TOML");
-    table.extend(toml::from_str::<toml::Table>(extra).expect("TOML"));
-    let parameters: FlashParameters = toml::Value::Table(table).try_into().expect("parameters");
-    Flash::new(&parameters, Bytes::mib(64), Bytes::mib(64), 1)
-}
+mod round_numbers;
+
+use round_numbers::build;
 
 fn flash(extra: &str) -> Flash {
     build(extra).expect("a device")
