@@ -77,8 +77,12 @@ fn sum(value: &Value) -> u64 {
 }
 
 fn text(value: &Value) -> String {
-    // What the server says may come from elsewhere, and a terminal obeys control characters.
-    value.as_str().unwrap_or("?").chars().filter(|letter| !letter.is_control()).collect()
+    plain(value.as_str().unwrap_or("?"))
+}
+
+/// What the server says may come from elsewhere, and a terminal obeys control characters.
+fn plain(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).collect()
 }
 
 /// Differences of counts between two samples.
@@ -278,13 +282,12 @@ fn drives(status: &Value) -> Vec<DriveLine> {
 fn drive_line(device: &str, drive: &Value) -> DriveLine {
     let (name, health) = (text(&drive["drive"]), &drive["health"]);
     let says = match (drive["error"].as_str(), health.is_object()) {
-        (Some(_), _) => text(&drive["error"]),
-        (None, true) => drive_health::line(health),
+        (Some(error), _) => plain(error),
+        (None, true) => plain(&drive_health::line(health)),
         (None, false) => "not read yet".to_owned(),
     };
     let warns = health["warnings"].as_array().is_some_and(|warnings| !warnings.is_empty());
     let is_bad = drive["error"].is_string() || warns || health["passed"] == false;
-    let says: String = says.chars().filter(|letter| !letter.is_control()).collect();
     DriveLine { text: format!("{device}, drive {name}: {says}"), is_bad }
 }
 
