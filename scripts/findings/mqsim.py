@@ -22,8 +22,9 @@ import xml.etree.ElementTree as xml
 
 CHANNELS, CHIPS, BLOCKS, PAGES, PAGE = 4, 2, 256, 64, 8192
 DIES = CHANNELS * CHIPS
-# MQSim begins to clean a plane that has fewer free blocks than it may clean at a time, whatever its threshold.
-FREE_BLOCKS = 10
+# Free blocks of a plane below which cleaning begins. MQSim stops the writes of its host below ten (a constant of `SSD_Device.cpp`), so that
+# cleaning must begin before that.
+FREE_BLOCKS, MQSIM_STOPS = 12, 10
 READ_US, PROGRAM_US, ERASE_US = 75, 750, 3800
 CHANNEL_MB, HOST_MB = 333, 4000
 QUEUE = 512
@@ -51,7 +52,7 @@ MQSIM_DEVICE = f"""<?xml version="1.0" encoding="us-ascii"?>
 <Address_Mapping>PAGE_LEVEL</Address_Mapping><Ideal_Mapping_Table>true</Ideal_Mapping_Table><CMT_Capacity>2097152</CMT_Capacity>
 <CMT_Sharing_Mode>SHARED</CMT_Sharing_Mode><Plane_Allocation_Scheme>CWDP</Plane_Allocation_Scheme>
 <Transaction_Scheduling_Policy>PRIORITY_OUT_OF_ORDER</Transaction_Scheduling_Policy>
-<Overprovisioning_Ratio>{OVER_PROVISIONING}</Overprovisioning_Ratio><GC_Exec_Threshold>0.01</GC_Exec_Threshold>
+<Overprovisioning_Ratio>{OVER_PROVISIONING}</Overprovisioning_Ratio><GC_Exec_Threshold>{{threshold}}</GC_Exec_Threshold>
 <GC_Block_Selection_Policy>GREEDY</GC_Block_Selection_Policy><Use_Copyback_for_GC>false</Use_Copyback_for_GC>
 <Preemptible_GC_Enabled>false</Preemptible_GC_Enabled><GC_Hard_Threshold>0.005</GC_Hard_Threshold>
 <Dynamic_Wearleveling_Enabled>true</Dynamic_Wearleveling_Enabled><Static_Wearleveling_Enabled>false</Static_Wearleveling_Enabled>
@@ -108,8 +109,7 @@ over_provisioning = {spare}
 gc_low = {gc_low}
 gc_high = {gc_low}
 collect_at_once = true
-queue_depth = {queue}
-placement = "{placement}"
+{queue}placement = "{placement}"
 precondition = "{precondition}"
 {more}
 idle_w = 1
@@ -120,16 +120,17 @@ standby_w = 1
 class Scenario:
     """Requests, and how both devices are set up for them. Only `requests` are compared; `before` brings MQSim into a steady state."""
 
-    def __init__(self, name, requests, *, before=(), buffer=0, suspend=False, placement="address"):
+    def __init__(self, name, requests, *, before=(), free=FREE_BLOCKS, buffer=0, suspend=False, placement="address", queue=QUEUE):
         # The last request touches the end of the device, so that Peryton models all of it and not the part that is used.
         last = (requests[-1][0] + 10_000_000, "r", (LOGICAL_PAGES - 1) * SECTORS, SECTORS)
         self.name, self.requests, self.before = name, [*requests, last], list(before)
-        self.buffer, self.suspend, self.placement = buffer, suspend, placement
-        self.steady = bool(before)
+        self.buffer, self.suspend, self.placement, self.queue = buffer, suspend, placement, queue
+        self.steady, self.free = bool(before), free
 
 
-def drawn(seed, count, gap_us, reads, *, turns=False, span=LOGICAL_PAGES // 2, now=0):
-    """Requests of a page each at random times, `gap_us` apart on average and at least 2 us; with `turns` the dies of writes take turns."""
+def drawn(seed, count, gap_us, reads, *, turns=False, half=False, span=LOGICAL_PAGES // 2, now=0):
+    """Requests of a page each at random times, `gap_us` apart on average and at least 2 us; with `turns` the dies of writes take turns, with
+    `half` only one die of each channel is used."""
     rng, requests, writes = random.Random(seed), [], 0
     for _ in range(count):
         now += 2000 + int(rng.expovariate(1 / max(gap_us - 2, 1e-6)) * 1000)
@@ -137,6 +138,8 @@ def drawn(seed, count, gap_us, reads, *, turns=False, span=LOGICAL_PAGES // 2, n
         page = rng.randrange(span)
         if turns and not read:
             page = page // DIES * DIES + writes % DIES
+        if half:
+            page = page // DIES * DIES + page % CHANNELS
         writes += not read
         requests.append((now, "r" if read else "w", page * SECTORS, SECTORS))
     return requests
@@ -169,6 +172,7 @@ def run_mqsim(binary, folder, scenario):
     device = MQSIM_DEVICE.format(
         buffer=max(scenario.buffer, 1 << 20),
         suspend="PROGRAM_ERASE" if scenario.suspend else "NONE",
+        threshold=scenario.free / BLOCKS + 0.0001,
     )
     (folder / "device.xml").write_text(device, encoding="ascii")
     workload = MQSIM_WORKLOAD.format(
@@ -244,12 +248,12 @@ def run_peryton(binary, folder, scenario, latencies):
         channel=CHANNEL_MB,
         host=HOST_MB,
         command=COMMAND_NS,
-        queue=QUEUE,
+        queue=f"queue_depth = {scenario.queue}\n" if scenario.queue else "",
         read_overhead=READ_OVERHEAD_NS,
         write_overhead=WRITE_OVERHEAD_NS,
         placement=scenario.placement,
         spare=1 / (1 - OVER_PROVISIONING) - 1,
-        gc_low=FREE_BLOCKS - 1 if scenario.steady else 1,
+        gc_low=scenario.free - 1 if scenario.steady else 1,
         precondition="random" if scenario.steady else "sequential",
         more="\n".join(more),
     )
@@ -261,20 +265,25 @@ def run_peryton(binary, folder, scenario, latencies):
 
 def scenarios(trace):
     """What is compared."""
-    yield Scenario("reads alone", drawn(1, 5000, 2000, 1.0))
-    yield Scenario("reads, loaded", drawn(2, 20000, 20, 1.0))
-    yield Scenario("writes alone", drawn(3, 3000, 8000, 0.0))
-    yield Scenario("writes, loaded", drawn(5, 10000, 160, 0.0))
-    yield Scenario("writes, loaded, dies in turn", drawn(4, 10000, 160, 0.0, turns=True), placement="turns")
-    yield Scenario("writes, loaded, but Peryton's dies take turns", drawn(5, 10000, 160, 0.0), placement="turns")
-    yield Scenario("7 reads to 3 writes", drawn(7, 30000, 100, 0.7))
-    yield Scenario("7 reads to 3 writes, suspended", drawn(7, 30000, 100, 0.7), suspend=True)
-    yield Scenario("7 reads to 3 writes, write cache", drawn(8, 30000, 100, 0.7), buffer=64 << 20)
+    yield Scenario("reads alone, every 2 ms", drawn(1, 5000, 2000, 1.0))
+    yield Scenario("reads, every 80 µs", drawn(11, 10000, 80, 1.0))
+    yield Scenario("reads, every 40 µs", drawn(12, 10000, 40, 1.0))
+    yield Scenario("reads, every 40 µs, one die on each channel", drawn(13, 10000, 40, 1.0, half=True))
+    yield Scenario("reads, every 20 µs", drawn(2, 20000, 20, 1.0))
+    yield Scenario("writes alone, every 8 ms, no cache", drawn(3, 3000, 8000, 0.0))
+    yield Scenario("writes, every 160 µs, no cache", drawn(5, 10000, 160, 0.0))
+    yield Scenario('the same with `placement = "turns"` in Peryton', drawn(5, 10000, 160, 0.0), placement="turns")
+    yield Scenario("writes to dies in turn, every 160 µs, no cache", drawn(4, 10000, 160, 0.0, turns=True), placement="turns")
+    yield Scenario("7 reads to 3 writes, every 100 µs, no cache", drawn(7, 30000, 100, 0.7))
+    yield Scenario("the same, programs and erases may be suspended", drawn(7, 30000, 100, 0.7), suspend=True)
+    yield Scenario("7 reads to 3 writes, every 100 µs, write cache of 64 MiB", drawn(8, 30000, 100, 0.7), buffer=64 << 20)
     before = overwritten(9, 800)
     after = drawn(10, 60000, 400, 0.7, span=LOGICAL_PAGES, now=before[-1][0] + 1_000_000_000)
-    yield Scenario("7 reads to 3 writes, cleaning", after, before=before)
+    yield Scenario("7 reads to 3 writes, every 400 µs, cleaning", after, before=before)
+    yield Scenario("the same, MQSim stops writes while it cleans", after, before=before, free=MQSIM_STOPS)
     if trace:
-        yield Scenario(pathlib.Path(trace).name, of_trace(trace))
+        yield Scenario(f"`{pathlib.Path(trace).name}`, no cache", of_trace(trace))
+        yield Scenario("the same, without `queue_depth` in Peryton", of_trace(trace), queue=None)
 
 
 def main():
@@ -283,7 +292,7 @@ def main():
     parser.add_argument("--peryton", default="target/release/peryton", help="the command [default: %(default)s]")
     parser.add_argument("--only", help="the scenarios whose name this pattern matches")
     parser.add_argument("--trace", help="also replay a trace in MQSim's format (its traces/tpcc-small.trace)")
-    parser.add_argument("--csv", help="write the table's rows there")
+    parser.add_argument("--csv", help="write all figures there, the quantiles too")
     parser.add_argument("--keep", help="leave all files in this folder")
     args = parser.parse_args()
     for program in (args.mqsim, args.peryton):
@@ -291,7 +300,7 @@ def main():
             sys.exit(f"mqsim.py: {program}: no program there: build it, or name where it is")
     mqsim, peryton = (os.path.abspath(program) for program in (args.mqsim, args.peryton))
     with tempfile.TemporaryDirectory() as temporary:
-        table = []
+        table, page = [], []
         for number, scenario in enumerate(scenarios(args.trace)):
             if args.only and not re.search(args.only, scenario.name):
                 continue
@@ -303,9 +312,32 @@ def main():
                 sys.exit(f"mqsim.py: {scenario.name}: {missing} of {len(latencies)} requests were not found in MQSim's log")
             result = run_peryton(peryton, folder, scenario, latencies)
             show(scenario, result, own_mean, counted, missing, table)
+            page += markdown(scenario, result)
+    print("\n| requests, µs | MQSim, mean | Peryton, mean | off | MQSim, p99 | Peryton, p99 | demerit |\n|---|--:|--:|--:|--:|--:|--:|")
+    print("\n".join(page))
     if args.csv:
         with open(args.csv, "w", encoding="ascii", newline="") as file:
             csv.writer(file).writerows([["requests", "class", "quantity", "mqsim_us", "peryton_us"], *table])
+
+
+def markdown(scenario, result):
+    """The rows of a scenario for docs/findings/mqsim.md: of reads and writes if there are both, and of all."""
+    tail = {part["share"]: (part["measured_ms"], part["modelled_ms"]) for part in result["tail"]}
+    p99 = tail.get(0.99) or tuple(at(result[name], 0.99) for name in ("measured_cdf", "modelled_cdf"))
+    parts = [(part["class"] + "s", part["mean_ms"], part["model_mean_ms"], part["demerit_ms"], None) for part in result["classes"] if part["requests"] > result["requests"] / 100]
+    parts = parts if len(parts) > 1 else []
+    parts.append(("all", result["mean_ms"], result["model_mean_ms"], result["demerit_ms"], p99))
+    for index, (name, theirs, ours, demerit, tails) in enumerate(parts):
+        what = scenario.name if len(parts) == 1 else f"{scenario.name}: {name}" if index == 0 else f"its {name}" if name != "all" else name
+        off = f"{(ours / theirs - 1) * 100:+.1f} %".replace("-", "−")
+        off = off if abs(ours / theirs - 1) < 0.1 else f"**{off}**"
+        cells = [what, number(theirs), number(ours), off, *map(number, tails or ()), *([""] * (0 if tails else 2)), number(demerit)]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def number(ms):
+    """Microseconds as they are printed: whole ones from 10,000 on."""
+    return f"{ms * 1e3:,.0f}" if ms >= 10 else f"{ms * 1e3:.1f}"
 
 
 def show(scenario, result, own_mean, counted, missing, table):

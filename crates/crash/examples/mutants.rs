@@ -1,21 +1,21 @@
 //! Builds one deliberate mistake after another into the engine and reports how many seeds the crash simulation needs to
 //! notice each of them: `make mutants`. The exit status is 1 if a mistake goes unnoticed.
 
-use std::{process::ExitCode, time::Duration};
+use std::{iter::successors, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use peryton_crash::{Kind, Options, Torture, run, torture};
+use peryton_crash::{Failing, Kind, Options, Torture, run, torture};
 use peryton_engine::mutation::{Mutation, make};
 use peryton_engine::{AdmitBy, Fill};
 
 /// Builds mistakes into the engine, one at a time, and runs the crash simulation against each.
 #[derive(Parser)]
 struct Arguments {
-    /// The most seeds to run for each mutation
+    /// The most seeds of each stage to run for each mutation
     #[arg(long, default_value_t = 100_000)]
     seeds: u64,
-    /// The most seconds to spend on each mutation
-    #[arg(long, default_value_t = 800)]
+    /// The most seconds to spend on each mutation, so that a slow machine comes to an end
+    #[arg(long, default_value_t = 3600)]
     seconds: u64,
     /// Run only mutations whose name contains this text
     #[arg(long, default_value = "")]
@@ -45,18 +45,31 @@ fn check(error: &str) -> &str {
     kinds.iter().find(|(text, _)| error.contains(text)).map_or(error, |(_, kind)| kind)
 }
 
+/// Seeds of each stage in one turn, of which each is twice as long as the one before.
+const FIRST_TURN: u64 = 256;
+
+/// The seeds from 0 to `end` in turns: the stages take turns, so that a mistake that only the last of them notices does not wait until
+/// all others are through.
+fn turns(end: u64) -> impl Iterator<Item = Range<u64>> {
+    let next = |turn: &Range<u64>| Some(turn.end..turn.end + 2 * (turn.end - turn.start));
+    let clipped = move |turn: Range<u64>| turn.start..turn.end.min(end);
+    successors(Some(0..FIRST_TURN), next).take_while(move |turn| turn.start < end).map(clipped)
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     std::panic::set_hook(Box::new(|_| {}));
     let options = Options::default();
     // Some mistakes matter only where devices fail, which they do in a third of the runs, some only where they fail beneath parts of
-    // extents, which few runs have, some only where writes go past those, and some only where devices are replaced that fail. Each stage has the same time.
+    // extents, which few runs have, some only where writes go past those, and some only where devices are replaced that fail.
     let failing = Options { faults: Some(true), ..options };
     let in_part = Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), ..failing };
     let past_parts = Options { admission: Some(AdmitBy::Probability), grouped: true, ..in_part };
+    let past_failing = Options { failing: Some(Failing::Commands), ..past_parts };
+    let past_flushes = Options { failing: Some(Failing::Flushes), ..past_parts };
+    let past_both = Options { failing: Some(Failing::Both), ..past_parts };
     let replacing = Options { replaces: Some(true), ..failing };
-    let stages = [&options, &failing, &in_part, &past_parts, &replacing];
-    let budget = Duration::from_secs(arguments.seconds) / stages.len() as u32;
+    let stages = [&options, &failing, &in_part, &past_parts, &past_failing, &past_flushes, &past_both, &replacing];
     make(None);
     let sound = torture(0..200, &options, None, 1, |_| {});
     if let Some((seed, error)) = sound.failures.first() {
@@ -72,12 +85,14 @@ fn main() -> ExitCode {
         make(Some(mutation));
         let mut found = None;
         let mut tried = Torture::default();
-        for options in stages {
-            let stage = torture(0..arguments.seeds, options, Some(budget), 1, |_| {});
-            tried.outcome += stage.outcome;
-            tried.seeds += stage.seeds;
-            tried.elapsed += stage.elapsed;
-            found = stage.failures.into_iter().next().map(|(seed, error)| (seed, error, options));
+        for (seeds, options) in turns(arguments.seeds).flat_map(|seeds| stages.map(|options| (seeds.clone(), options)))
+        {
+            let Some(left) = Duration::from_secs(arguments.seconds).checked_sub(tried.elapsed) else { break };
+            let turn = torture(seeds, options, Some(left), 1, |_| {});
+            tried.outcome += turn.outcome;
+            tried.seeds += turn.seeds;
+            tried.elapsed += turn.elapsed;
+            found = turn.failures.into_iter().next().map(|(seed, error)| (seed, error, options));
             if found.is_some() {
                 break;
             }

@@ -1,9 +1,9 @@
 //! Simulates power losses until a time budget is spent: `make torture SECONDS=60 SEEDS=0..1000000`.
 
-use std::{io::Write, ops::Range, process::ExitCode, time::Duration};
+use std::{fmt::Debug, io::Write, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use peryton_crash::{Ends, Kind, Options, run, torture};
+use peryton_crash::{Ends, Failing, Kind, Options, run, torture};
 use peryton_engine::{AdmitBy, Fill, Replacement};
 
 /// Simulates power losses, process deaths and device failures, and checks every read against a correct disk
@@ -21,6 +21,9 @@ struct Arguments {
     /// Whether devices fail as well as the power; if absent, the seed decides
     #[arg(long)]
     faults: Option<bool>,
+    /// How devices fail where they fail; the seed decides if not given
+    #[arg(long, value_parser = failing)]
+    failing: Option<Failing>,
     /// Run with this replacement policy; if absent, the seed chooses among the older ones
     #[arg(long, value_parser = replacement)]
     replacement: Option<Replacement>,
@@ -80,12 +83,19 @@ fn fill(text: &str) -> Result<Fill, String> {
     known.map(|(_, fill)| fill).ok_or_else(|| format!("use one of {}", Fill::ALL.map(|(name, _)| name).join(", ")))
 }
 
+fn failing(text: &str) -> Result<Failing, String> {
+    one_of(Failing::ALL, text)
+}
+
 fn ends(text: &str) -> Result<Ends, String> {
-    let name = |ends: &Ends| format!("{ends:?}").to_lowercase();
-    Ends::ALL.into_iter().find(|ends| name(ends) == text).ok_or_else(|| {
-        let names: Vec<String> = Ends::ALL.iter().map(name).collect();
-        format!("use one of {}", names.join(", "))
-    })
+    one_of(Ends::ALL, text)
+}
+
+/// The one of these values whose name in Rust, in small letters, this is.
+fn one_of<T: Debug, const COUNT: usize>(all: [T; COUNT], text: &str) -> Result<T, String> {
+    let name = |one: &T| format!("{one:?}").to_lowercase();
+    let names = all.each_ref().map(name).join(", ");
+    all.into_iter().find(|one| name(one) == text).ok_or_else(|| format!("use one of {names}"))
 }
 
 fn main() -> ExitCode {
@@ -94,6 +104,7 @@ fn main() -> ExitCode {
     let options = Options {
         kind: arguments.placement,
         faults: arguments.faults,
+        failing: arguments.failing,
         replacement: arguments.replacement,
         admission: arguments.admission,
         fill: arguments.fill,

@@ -5,7 +5,7 @@ use peryton_engine::DeviceId;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use crate::design::Kind;
+use crate::{design::Kind, options::Failing};
 
 /// The faults of one run.
 #[derive(Clone, Debug)]
@@ -39,16 +39,25 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    pub(crate) fn new(kind: Kind, active: bool, rng: &mut Pcg64Mcg) -> Faults {
-        if active && rng.random_bool(0.3) {
+    pub(crate) fn new(kind: Kind, active: bool, only: Option<Failing>, rng: &mut Pcg64Mcg) -> Faults {
+        let is = |way: Failing, drawn: f64, rng: &mut Pcg64Mcg| {
+            active && only.map_or_else(|| rng.random_bool(drawn), |only| only == way)
+        };
+        if is(Failing::Deaths, 0.3, rng) {
             let dies_one_in = [60, 150, 400][rng.random_range(0..3)];
-            let none = Faults::new(kind, false, rng);
+            let none = Faults::new(kind, false, None, rng);
             return Faults { active: true, dies_one_in, deaths_only: true, ..none };
         }
-        if active && rng.random_bool(0.4) {
+        if only == Some(Failing::Both) && active {
+            let (flush_fails_one_in, dies_one_in) =
+                ([5, 10, 20][rng.random_range(0..3)], [60, 150][rng.random_range(0..2)]);
+            let none = Faults::new(kind, false, None, rng);
+            return Faults { active: true, flush_fails_one_in, flushes_fail_together: true, dies_one_in, ..none };
+        }
+        if is(Failing::Flushes, 0.4, rng) {
             let flush_fails_one_in = [5, 10, 20, 60][rng.random_range(0..4)];
             let flushes_fail_together = rng.random_bool(0.5);
-            let none = Faults::new(kind, false, rng);
+            let none = Faults::new(kind, false, None, rng);
             return Faults { active: true, flush_fails_one_in, flushes_only: true, flushes_fail_together, ..none };
         }
         let log = kind == Kind::Logging;
@@ -61,7 +70,7 @@ impl Faults {
             flush_fails_one_in: pick([0, 0, 20, 60]),
             active,
             calm: false,
-            fail_one_in: pick([0, 30, 100, 300]),
+            fail_one_in: pick(if only.is_some() { [10, 20, 30, 100] } else { [0, 30, 100, 300] }),
             bad_one_in: if log { 0 } else { pick([0, 0, 30, 200]) },
             dies_one_in: pick([0, 0, 0, 150]),
             rots: pick([0, 0, 1, 1]) == 1,

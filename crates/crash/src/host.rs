@@ -3,6 +3,7 @@
 use peryton_engine::{Command, DeviceId, Request, RequestError};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
 
 use crate::{
     design::Kind,
@@ -11,6 +12,11 @@ use crate::{
     driver::Asked,
     world::{World, say},
 };
+
+/// How often a group writes parts of its extent before flushes.
+const REWRITTEN: usize = 4;
+/// How many sectors anywhere a group reads before it reads its extent once more.
+const READ_BETWEEN: usize = 6;
 
 impl World {
     pub(crate) fn request(&mut self) {
@@ -63,16 +69,35 @@ impl World {
         self.drive.submit(request, from, data);
     }
 
-    /// Begins requests for one extent: some of it is written, some read, and then all of it written and read.
+    /// Begins requests for one extent: some of it is written and read, then all of it, and then again after other extents took room; or
+    /// parts of it are written again and again, each time before a flush.
     fn begin_group(&mut self, extent: usize, total: usize) {
         let first = self.rng.random_range(0..total.div_ceil(extent)) * extent;
         let whole = first..(first + extent).min(total);
-        for op in [Op::Write, Op::Read, Op::Read] {
-            let start = self.rng.random_range(whole.clone());
-            let len = self.rng.random_range(1..=whole.end - start);
-            self.group.push_back((op, start..start + len));
+        let part = |rng: &mut Pcg64Mcg| {
+            let start = rng.random_range(whole.clone());
+            start..start + rng.random_range(1..=whole.end - start)
+        };
+        if self.chance(2) {
+            for _ in 0..REWRITTEN {
+                let range = part(&mut self.rng);
+                self.group.extend([(Op::Write, range.clone()), (Op::Flush, range)]);
+            }
+            self.group.push_back((Op::Read, whole));
+            return;
         }
-        self.group.extend([(Op::Write, whole.clone()), (Op::Read, whole)]);
+        for op in [Op::Write, Op::Read, Op::Read] {
+            let range = part(&mut self.rng);
+            self.group.push_back((op, range));
+        }
+        self.group.extend([(Op::Write, whole.clone()), (Op::Read, whole.clone())]);
+        if self.chance(2) {
+            for _ in 0..READ_BETWEEN {
+                let other = self.rng.random_range(0..total);
+                self.group.push_back((Op::Read, other..other + 1));
+            }
+            self.group.push_back((Op::Read, whole));
+        }
     }
 
     pub(crate) fn complete_one(&mut self) {

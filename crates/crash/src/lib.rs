@@ -45,6 +45,6 @@ pub use design::{Kind, placement_on, random_tuning};
 pub use driver::{Answer, Asked, Disks, Driver, Effect, Pending};
 pub use ends::Ends;
 pub use memory::Memory;
-pub use options::{Options, Outcome};
+pub use options::{Failing, Options, Outcome};
 pub use run::run;
 pub use torture::{Torture, torture};

@@ -4,6 +4,24 @@ use peryton_engine::{AdmitBy, Fill, Replacement};
 
 use crate::{design::Kind, ends::Ends};
 
+/// How devices fail, of the ways that a seed may draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failing {
+    /// Commands of every kind fail, and some of the other faults may come with them.
+    Commands,
+    /// Flushes fail and lose what they should have covered, and nothing else does.
+    Flushes,
+    /// One device dies, and nothing else fails.
+    Deaths,
+    /// Flushes fail and devices die, and nothing else fails.
+    Both,
+}
+
+impl Failing {
+    /// Every way.
+    pub const ALL: [Failing; 4] = [Failing::Commands, Failing::Flushes, Failing::Deaths, Failing::Both];
+}
+
 /// What a caller can choose about a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
@@ -11,6 +29,8 @@ pub struct Options {
     pub kind: Option<Kind>,
     /// Whether devices fail as well; if absent, the seed decides.
     pub faults: Option<bool>,
+    /// Where devices fail, how; if absent, the seed decides.
+    pub failing: Option<Failing>,
     /// Use this replacement policy; if absent, the seed chooses one of the older ones.
     pub replacement: Option<Replacement>,
     /// Use this admission rule; if absent, the seed chooses one of the older ones.
@@ -19,8 +39,8 @@ pub struct Options {
     pub fill: Option<Fill>,
     /// Whether the fast device has room for snapshots of what the cache has learnt; otherwise the seed decides.
     pub room: Option<bool>,
-    /// Half of the requests come in groups that change a part of an extent, read others of it and then write the whole of it, so that
-    /// writes go past extents with blocks of every kind.
+    /// Half of the requests come in groups for one extent: a part is written, others are read, then the whole is written and read, and
+    /// read again after other extents took room; or parts are written again and again, each time before a flush.
     pub grouped: bool,
     /// How runs come to their end; otherwise the seed decides.
     pub ends: Option<Ends>,
@@ -35,6 +55,7 @@ impl Options {
     pub const DRAWN: Options = Options {
         kind: None,
         faults: None,
+        failing: None,
         replacement: None,
         admission: None,
         fill: None,

@@ -146,7 +146,8 @@ impl World {
             speed: (0..2).map(|_| [100, 100, 30, 5][rng.random_range(0..4)]).collect(),
         };
         let model = Model::new(before.into_iter(), FIRST_TAG);
-        let faults = Faults::new(kind, options.faults.unwrap_or(rng.random_range(0..3) == 0), &mut rng);
+        let faults =
+            Faults::new(kind, options.faults.unwrap_or(rng.random_range(0..3) == 0), options.failing, &mut rng);
         let deaths = Deaths::new(kind, config.tuning.write == WritePolicy::Back);
         let world = World {
             rng,

@@ -97,7 +97,7 @@ impl<C: Candidates + ?Sized> Candidates for &mut C {
 }
 
 /// How many victims ahead a policy says which slots it would name.
-pub const VICTIMS_AHEAD: usize = 4;
+pub const VICTIMS_AHEAD: usize = 8;
 
 /// A replacement policy. The owner reports when slots are given an extent, accessed, and given up; the policy names
 /// victims.
