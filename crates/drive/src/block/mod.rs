@@ -31,6 +31,9 @@ pub struct DeviceAbout {
     pub is_block_device: bool,
 }
 
+/// The units in which flash may map its data, if these are larger than the usual ones.
+const LARGE_UNITS: std::ops::RangeInclusive<u64> = 8 << 10..=1 << 20;
+
 /// The files in which Linux describes its block devices.
 #[derive(Clone, Debug)]
 pub struct Linux {
@@ -83,6 +86,19 @@ impl Linux {
             // A partition has no queue of its own.
             node.read("queue/rotational").or_else(|| node.read("../queue/rotational")).as_deref() == Some("1")
         })
+    }
+
+    /// The unit in which the flash at this path is best written, if the kernel says that it is larger than a block of 4 KiB: the
+    /// device's `minimum_io_size`, which is the granularity that NVMe drives report for writes. Of disks and arrays the same file
+    /// says something else (a chunk, for example). A partition that does not begin at such a unit has none.
+    pub fn write_unit(&self, path: &Path) -> Option<Bytes> {
+        let node = self.node(Number::at(path)?)?;
+        let disk = node.disk().unwrap_or_else(|| node.clone());
+        let unit: u64 = disk.read("queue/minimum_io_size")?.parse().ok()?;
+        let starts_at = node.read("start").and_then(|sectors| sectors.parse::<u64>().ok()).unwrap_or(0) * 512;
+        let is_flash = disk.read("queue/rotational").as_deref() == Some("0") && disk.list("slaves").is_empty();
+        let is_large = unit.is_power_of_two() && LARGE_UNITS.contains(&unit);
+        (is_flash && is_large && starts_at.is_multiple_of(unit)).then_some(Bytes(unit))
     }
 
     /// What is said of the block device with this number: of the device itself, and the model of the disk that it is part of.
