@@ -49,6 +49,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// What has to be a whole number of the units of the slow device.
+    pub(crate) fn unit_of(&self) -> u64 {
+        if matches!(self.config.placement, Placement::Logging(_)) { 64 << 10 } else { self.extent }
+    }
+
     /// Sets what of an extent is brought in. Extents of one block are there or are not, so they become larger for that.
     pub(crate) fn fill(&mut self, fill: Fill) {
         self.config.tuning.fill = fill;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use peryton_units::Nanos;
 
-use crate::{api::config::Tuning, io::slab::Slab, log::layout::BUFFER};
+use crate::{api::config::Tuning, io::slab::Slab, log::completing::Rest, log::layout::BUFFER};
 
 /// Writes in flight, each with a buffer that joins the parts of a run. There are few because the host's reads go to the
 /// same device.
@@ -40,13 +40,23 @@ pub(in crate::log) struct Part {
     pub(in crate::log) chunk: u32,
 }
 
+/// The chunk of a part that is in none.
+pub(in crate::log) const NO_CHUNK: u32 = u32::MAX;
+
 /// One write to the primary.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::log) struct Run {
     pub(in crate::log) offset: u64,
     pub(in crate::log) len: u64,
     pub(in crate::log) parts: Vec<Part>,
     pub(in crate::log) assembly: Option<u32>,
+    /// What is read besides the window, so that whole units are written.
+    pub(in crate::log) rest: Vec<Rest>,
+    /// Commands in flight.
+    pub(in crate::log) pending: u32,
+    /// Whether it is written with what completes its units.
+    pub(in crate::log) completed: bool,
+    pub(in crate::log) failed: bool,
 }
 
 #[derive(Debug)]
@@ -152,7 +162,7 @@ impl Migration {
 
     /// Whether the range is on its way to the primary.
     pub(in crate::log) fn writes(&self, from: u64, to: u64) -> bool {
-        self.writing.iter().map(|run| &self.runs[*run]).any(|run| run.offset < to && from < run.offset + run.len)
+        self.writing.iter().any(|run| self.runs[*run].overlaps(from, to))
     }
 
     pub(in crate::log) fn reading_or_writing(&self) -> bool {
