@@ -92,7 +92,10 @@ impl Linux {
     /// device's `minimum_io_size`, which is the granularity that NVMe drives report for writes. Of disks and arrays the same file
     /// says something else (a chunk, for example). A partition that does not begin at such a unit has none.
     pub fn write_unit(&self, path: &Path) -> Option<Bytes> {
-        let node = self.node(Number::at(path)?)?;
+        self.write_unit_of(&self.node(Number::at(path)?)?)
+    }
+
+    fn write_unit_of(&self, node: &Node) -> Option<Bytes> {
         let disk = node.disk().unwrap_or_else(|| node.clone());
         let unit: u64 = disk.read("queue/minimum_io_size")?.parse().ok()?;
         let starts_at = node.read("start").and_then(|sectors| sectors.parse::<u64>().ok()).unwrap_or(0) * 512;
@@ -225,6 +228,26 @@ mod tests {
         pub(super) fn append(&self, file: &str, line: &str) {
             let path = self.linux.proc.join(file);
             fs::write(&path, fs::read_to_string(&path).unwrap() + line + "\n").unwrap();
+        }
+    }
+
+    #[test]
+    fn large_units_are_those_of_flash_that_says_so() {
+        let made = Made::new();
+        let queue = |rotational, unit| [("queue/rotational", rotational), ("queue/minimum_io_size", unit)];
+        made.device("nvme0n1", "259:0", &queue("0", "65536"));
+        made.device("nvme0n1/nvme0n1p1", "259:1", &[("start", "2048")]);
+        made.device("nvme0n1/nvme0n1p2", "259:2", &[("start", "63")]);
+        made.device("nvme1n1", "259:3", &queue("0", "4096"));
+        made.device("sda", "8:0", &queue("1", "65536"));
+        made.device("md0", "9:0", &queue("0", "65536")).holds("md0", "nvme1n1");
+        made.device("nvme2n1", "259:4", &queue("0", "rubbish"));
+        let unit = |major, minor| made.linux.write_unit_of(&made.linux.node(Number(major, minor)).unwrap());
+        assert_eq!(unit(259, 0), Some(Bytes::kib(64)));
+        assert_eq!(unit(259, 1), Some(Bytes::kib(64)), "a partition that begins at a unit");
+        assert_eq!(unit(259, 2), None, "and one that does not");
+        for (major, minor) in [(259, 3), (8, 0), (9, 0), (259, 4)] {
+            assert_eq!(unit(major, minor), None, "{major}:{minor}");
         }
     }
 

@@ -360,6 +360,9 @@ const SHORTEST_SNAPSHOT_INTERVAL: Nanos = Nanos::from_ms(1);
 /// The units in which a device may map its data that need heed ([`Tuning::write_unit`]).
 pub const WRITE_UNITS: std::ops::RangeInclusive<Bytes> = Bytes::kib(8)..=Bytes::mib(1);
 
+/// The largest unit that migrations of a log heed: their longest write.
+pub const LARGEST_MIGRATED_UNIT: Bytes = Bytes(peryton_format::log::LONGEST_APPEND);
+
 /// The highest possible `max_moves`: the extent map has 16 bits for a move's index.
 pub const MOST_MOVES: u32 = 4096;
 

@@ -1,6 +1,6 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
-use peryton_engine::{DeviceId, Fill, Hybrid, Journal, Placement, PlacementKind, Replacement, Tuning, WRITE_UNITS, WritePolicy};
+use peryton_engine::{DeviceId, Fill, Hybrid, Journal, LARGEST_MIGRATED_UNIT, Placement, PlacementKind, Replacement, Tuning, WRITE_UNITS, WritePolicy};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -388,12 +388,12 @@ fn write_unit(
     placement: &Placement,
 ) -> Result<Option<Bytes>, DesignError> {
     // What a unit must be a part of, and what must be a part of it.
-    let (home, extent, block) = match placement {
-        Placement::Caching(pair) => (pair.slow, pair.extent, Bytes::ZERO),
-        Placement::Logging(logging) => (logging.primary, Bytes::ZERO, logging.block),
+    let (home, extent, block, largest) = match placement {
+        Placement::Caching(pair) => (pair.slow, pair.extent, Bytes::ZERO, *WRITE_UNITS.end()),
+        Placement::Logging(logging) => (logging.primary, Bytes::ZERO, logging.block, LARGEST_MIGRATED_UNIT),
         _ => return Ok(None),
     };
-    let fits = |unit: Bytes| extent.is_multiple_of(unit) && unit >= block;
+    let fits = |unit: Bytes| extent.is_multiple_of(unit) && unit >= block && unit <= largest;
     match keys.get(&WRITE_UNIT)? {
         None => Ok(devices[home.index()].write_unit.filter(|unit| fits(*unit))),
         Some(named) => match *named {
@@ -402,9 +402,9 @@ fn write_unit(
             UnitOrAuto::Fixed(Some(unit)) if !(unit.0.is_power_of_two() && WRITE_UNITS.contains(&unit)) => {
                 Err(named.wrong(format!("is {unit}: use a power of two from 8KiB to 1MiB, \"auto\" or \"never\"")))
             }
-            UnitOrAuto::Fixed(Some(unit)) if unit < block => {
-                Err(named.wrong(format!("is {unit}, smaller than a block of the log, which is {block}: use that or more")))
-            }
+            UnitOrAuto::Fixed(Some(unit)) if unit < block || unit > largest => Err(named.wrong(format!(
+                "is {unit}: use {block} (a block of the log) to {largest} (the longest write of a migration), or \"never\""
+            ))),
             UnitOrAuto::Fixed(Some(unit)) if !fits(unit) => Err(named.wrong(format!(
                 "is {unit}, of which an extent of {extent} is not a whole number: use larger extents, or a smaller unit"
             ))),
