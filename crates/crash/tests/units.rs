@@ -46,7 +46,9 @@ impl World {
     fn at_home(&self, op: Op) -> Vec<(u64, u64)> {
         let data_at = self.engine.data_at(SLOW);
         let range = |command: &Command| match *command {
-            Command::Write { device: SLOW, at, len, cause: Cause::WriteBack | Cause::Demotion, .. } if op == Op::Write => {
+            Command::Write { device: SLOW, at, len, cause: Cause::WriteBack | Cause::Demotion, .. }
+                if op == Op::Write =>
+            {
                 Some((at, len))
             }
             Command::Read { device: SLOW, at, len, cause: Cause::WriteBack, .. } if op == Op::Read => Some((at, len)),
@@ -158,7 +160,8 @@ fn what_cannot_be_read_to_complete_a_unit_keeps_nothing_from_going_home() {
     let mut world = world(8, tuning(Bytes::kib(64)));
     world.write(3, 2, 1);
     world.driver_cleans();
-    while let Some(index) = world.commands().iter().position(|command| matches!(command, Command::Read { device: SLOW, .. }))
+    while let Some(index) =
+        world.commands().iter().position(|command| matches!(command, Command::Read { device: SLOW, .. }))
     {
         world.driver_fails(index);
     }
@@ -180,7 +183,9 @@ fn the_fullest_units_go_home_first_and_the_others_when_they_are_too_old() {
         world.write(extent, 0, blocks);
     }
     let is_dirty = |world: &World, extent| world.engine.location(EXTENT * extent).unwrap().dirty;
-    let left = |world: &World, full: bool| (0..80).filter(|extent| (extent % 4 == 3) == full && is_dirty(world, *extent)).count();
+    let left = |world: &World, full: bool| {
+        (0..80).filter(|extent| (extent % 4 == 3) == full && is_dirty(world, *extent)).count()
+    };
     for extent in 80..92 {
         world.write(extent, 0, 1);
         world.tick(Nanos::from_ms(20));

@@ -43,7 +43,11 @@ fn the_unit_of_the_slow_device_is_that_of_its_profile_or_what_the_design_says() 
     // Extents have to be whole numbers of them.
     assert_eq!(unit(caching, large, &["placement.extent=32KiB"]), Ok(None));
     for (placement, set, words) in [
-        (caching, &["placement.extent=32KiB", "placement.write_unit=64KiB"][..], "an extent of 32KiB is not a whole number"),
+        (
+            caching,
+            &["placement.extent=32KiB", "placement.write_unit=64KiB"][..],
+            "an extent of 32KiB is not a whole number",
+        ),
         (caching, &["placement.write_unit=24KiB"], "use a power of two from 8KiB to 1MiB"),
         (caching, &["placement.write_unit=yes"], "a size such as \"64KiB\""),
         (logging, &["placement.write_unit=512KiB"], "use 4KiB (a block of the log) to 256KiB"),

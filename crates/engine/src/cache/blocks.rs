@@ -112,7 +112,11 @@ impl Units {
     /// How many of the blocks of the units that some are in these are, in sixteenths, rounded down; [`FULL`] if there are no units.
     pub(in crate::cache) fn fullness(self, blocks: u16) -> u32 {
         let whole = self.of(blocks).fold(0, |all, unit| all | unit).count_ones();
-        (blocks & self.all).count_ones().checked_mul(FULL).filter(|_| self.any()).map_or(FULL, |some| some / whole.max(1))
+        (blocks & self.all)
+            .count_ones()
+            .checked_mul(FULL)
+            .filter(|_| self.any())
+            .map_or(FULL, |some| some / whole.max(1))
     }
 
     /// Whether these blocks are a part of a unit, or have such a part.

@@ -100,9 +100,7 @@ impl LogDrive {
                 readable &= !(log.is_damaged(at, len) || log.is_unreadable(at, len) || log.is_unverified(at, len));
                 let chunk = chunk.unwrap_or(NO_CHUNK);
                 match run.parts.last_mut() {
-                    Some(last)
-                        if last.chunk == chunk && last.offset + last.len == low && last.at + last.len == at =>
-                    {
+                    Some(last) if last.chunk == chunk && last.offset + last.len == low && last.at + last.len == at => {
                         last.len += len;
                     }
                     _ => run.parts.push(Part { offset: low, len, at, chunk }),

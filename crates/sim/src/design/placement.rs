@@ -1,6 +1,9 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
-use peryton_engine::{DeviceId, Fill, Hybrid, Journal, LARGEST_MIGRATED_UNIT, Placement, PlacementKind, Replacement, Tuning, WRITE_UNITS, WritePolicy};
+use peryton_engine::{
+    DeviceId, Fill, Hybrid, Journal, LARGEST_MIGRATED_UNIT, Placement, PlacementKind, Replacement, Tuning, WRITE_UNITS,
+    WritePolicy,
+};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -376,17 +379,13 @@ impl FromToml for UnitOrAuto {
         match value.as_str() {
             Some("auto") => Ok(UnitOrAuto::Auto),
             Some("never") => Ok(UnitOrAuto::Fixed(None)),
-            _ => Bytes::from_toml(value).map(|size| UnitOrAuto::Fixed(Some(size))),
+            _ => Bytes::from_toml(value).map(|size| UnitOrAuto::Fixed(Some(size))).map_err(|_| None),
         }
     }
 }
 
 /// The unit in which what is written home is gathered.
-fn write_unit(
-    keys: &mut Keys<'_>,
-    devices: &[Spec<'_>],
-    placement: &Placement,
-) -> Result<Option<Bytes>, DesignError> {
+fn write_unit(keys: &mut Keys<'_>, devices: &[Spec<'_>], placement: &Placement) -> Result<Option<Bytes>, DesignError> {
     // What a unit must be a part of, and what must be a part of it.
     let (home, extent, block, largest) = match placement {
         Placement::Caching(pair) => (pair.slow, pair.extent, Bytes::ZERO, *WRITE_UNITS.end()),

@@ -318,7 +318,8 @@ mod tests {
     fn the_fullest_go_first() {
         let mut full = [0; FULL as usize + 1];
         (full[1], full[8], full[15], full[16]) = (1_000, 30, 5, 10);
-        for (to_go, least) in [(1, 16), (10, 16), (11, 15), (15, 15), (16, 8), (45, 8), (46, 1), (1_045, 1), (1_046, 0)] {
+        for (to_go, least) in [(1, 16), (10, 16), (11, 15), (15, 15), (16, 8), (45, 8), (46, 1), (1_045, 1), (1_046, 0)]
+        {
             assert_eq!(fullest(&full, to_go), least, "{to_go}");
         }
     }

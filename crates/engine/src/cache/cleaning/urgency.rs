@@ -15,7 +15,10 @@
 
 use peryton_units::{Bytes, Nanos};
 
-use crate::{api::cleaning::CleaningState, api::config::Tuning, cache::blocks::FULL, cache::map::dirty::AgePosition, io::slab::Slab};
+use crate::{
+    api::cleaning::CleaningState, api::config::Tuning, cache::blocks::FULL, cache::map::dirty::AgePosition,
+    io::slab::Slab,
+};
 
 /// A command of cleaning carries so many bytes at most, if extents are smaller than that.
 pub(in crate::cache) const LONGEST_RUN: Bytes = Bytes::mib(1);
