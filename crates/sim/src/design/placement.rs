@@ -131,7 +131,7 @@ keys! {
     /// of which what is missing is read once. A power of two from 8KiB to 1MiB, of which an extent is a whole number; `never` for none.
     /// `auto`: the profile's `mapping_unit`; of a drive in service, what the kernel says of flash.
     WRITE_UNIT: UnitOrAuto = "placement.write_unit" {
-        default: Value("'auto'"), placements: GATHERING, live: true, example: "'64KiB'", needs: &["placement.extent='128KiB'"],
+        default: Value("'auto'"), placements: GATHERING, live: true, example: "'64KiB'",
     }
     /// While the 99th percentile of the host's response times is above this, cleaning that can wait slows down; while it is below,
     /// cleaning need not wait until the slow device is idle.
