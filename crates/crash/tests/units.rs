@@ -173,6 +173,30 @@ fn what_cannot_be_read_to_complete_a_unit_keeps_nothing_from_going_home() {
 }
 
 #[test]
+fn what_cannot_be_written_to_complete_a_unit_keeps_nothing_from_going_home() {
+    for neighbours in [1, 2] {
+        let mut world = world(8, tuning(Bytes::kib(64)));
+        for extent in 3..3 + neighbours {
+            world.write(extent, 2, 1);
+        }
+        world.driver_cleans();
+        let mut tried = Vec::new();
+        for _ in 0..100 {
+            world.complete(reads);
+            let large = |command: &Command| matches!(command, Command::Write { device: SLOW, len, cause: Cause::WriteBack, .. } if *len > BLOCK);
+            let Some(index) = world.commands().iter().position(large) else { break };
+            tried.push(world.at_home(Op::Write)[0].1);
+            world.driver_fails(index);
+        }
+        let whole = if neighbours == 1 { vec![16] } else { vec![32, 16, 16] };
+        assert_eq!(tried, whole, "whole units are tried first, together and each");
+        world.complete_all();
+        assert_eq!(world.engine.dirty_extents(), 0);
+        world.read_all();
+    }
+}
+
+#[test]
 fn the_fullest_units_go_home_first_and_the_others_when_they_are_too_old() {
     let max_age = Nanos::from_s(600);
     let cleaning = Cleaning { dirty_target_ppm: 800_000, max_age, ..Cleaning::UNBOUNDED };

@@ -8,7 +8,6 @@
 //!
 //! If something cannot be read, or the run cannot be written, the parts from the log are written as they are.
 
-use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -17,29 +16,9 @@ use crate::{
     log::drive::LogDrive,
     log::layout::BUFFER,
     log::migrating::window_buffer,
-    log::migration::{NO_CHUNK, Part, Run},
+    log::migration::{NO_CHUNK, Next, Part, Rest, Run},
     log::step::{LogIo, LogStep},
 };
-
-/// What is read for a run besides the window.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::log) struct Rest {
-    offset: u64,
-    len: u64,
-    /// Where the log has it; `None`: on the primary.
-    at: Option<u64>,
-    failed: bool,
-}
-
-/// What the next run is to be.
-pub(in crate::log) enum Next {
-    /// Whole units.
-    Units(Run),
-    /// What the window has, as it is: something of its units cannot be read.
-    AsItIs,
-    /// There is none, or a write to the primary has to end first.
-    None,
-}
 
 impl LogDrive {
     /// The unit that migrations write, if the primary has a large one.
@@ -223,15 +202,5 @@ impl LogDrive {
         if spans.is_empty() {
             self.run_is_over(io, now, index, out);
         }
-    }
-}
-
-impl Run {
-    /// Whether the run has something of this range.
-    pub(in crate::log) fn overlaps(&self, from: u64, to: u64) -> bool {
-        if mutation::is(Mutation::PassCompletion) {
-            return self.parts.iter().any(|part| part.offset < to && from < part.offset + part.len);
-        }
-        self.offset < to && from < self.offset + self.len
     }
 }

@@ -11,10 +11,9 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffer, Cause, Command, Commands},
     log::append::BUFFERS,
-    log::completing::Next,
     log::drive::LogDrive,
     log::layout::BUFFER,
-    log::migration::{Chunk, Migration, Part, Phase, Run, WRITES, window_of},
+    log::migration::{Chunk, Migration, Next, Part, Phase, Run, WRITES, window_of},
     log::mode::Trigger,
     log::segments::Record,
     log::step::{LogIo, LogStep},

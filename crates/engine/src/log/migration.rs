@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use peryton_format::mutation::{self, Mutation};
 use peryton_units::Nanos;
 
-use crate::{api::config::Tuning, io::slab::Slab, log::completing::Rest, log::layout::BUFFER};
+use crate::{api::config::Tuning, io::slab::Slab, log::layout::BUFFER};
 
 /// Writes in flight, each with a buffer that joins the parts of a run. There are few because the host's reads go to the
 /// same device.
@@ -57,6 +58,26 @@ pub(in crate::log) struct Run {
     /// Whether it is written with what completes its units.
     pub(in crate::log) completed: bool,
     pub(in crate::log) failed: bool,
+}
+
+/// What is read for a run besides the window.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::log) struct Rest {
+    pub(in crate::log) offset: u64,
+    pub(in crate::log) len: u64,
+    /// Where the log has it; `None`: on the primary.
+    pub(in crate::log) at: Option<u64>,
+    pub(in crate::log) failed: bool,
+}
+
+/// What the next run is to be.
+pub(in crate::log) enum Next {
+    /// Whole units.
+    Units(Run),
+    /// What the window has, as it is: something of its units cannot be read.
+    AsItIs,
+    /// There is none, or a write to the primary has to end first.
+    None,
 }
 
 #[derive(Debug)]
@@ -195,5 +216,15 @@ impl Migration {
         }
         self.chunks.push(Chunk { at, len, alone, failed: false });
         Some(self.chunks.len() as u32 - 1)
+    }
+}
+
+impl Run {
+    /// Whether the run has something of this range.
+    pub(in crate::log) fn overlaps(&self, from: u64, to: u64) -> bool {
+        if mutation::is(Mutation::PassCompletion) {
+            return self.parts.iter().any(|part| part.offset < to && from < part.offset + part.len);
+        }
+        self.offset < to && from < self.offset + self.len
     }
 }

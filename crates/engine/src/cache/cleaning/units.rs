@@ -81,6 +81,25 @@ impl CacheDrive {
         self.move_step(io, now, index, false, out);
     }
 
+    /// Whole units could not be written: it may be what completes them that cannot, so the dirty blocks are tried alone.
+    pub(in crate::cache) fn write_without_missing(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        index: u32,
+        out: &mut Commands,
+    ) {
+        let dirty = self.map.masks_of(self.moves[index].extent).dirty();
+        let row = &mut self.moves[index];
+        (row.missing, row.blocks) = (0, row.blocks & dirty & !row.rewritten_blocks);
+        if row.blocks == 0 {
+            return self.written_back(io, now, index, true, out);
+        }
+        row.failed = false;
+        let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
+        self.move_write(io, index, to, cause, out);
+    }
+
     /// Notes which blocks a write of the host makes unfit to be written home by the move under way for their extent.
     pub(in crate::cache) fn note_rewritten(&mut self, index: u32, touched: u16) {
         let row = &mut self.moves[index];

@@ -300,6 +300,9 @@ impl CacheDrive {
                 let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
                 self.move_write(io, index, to, cause, out);
             }
+            (Kind::Eviction | Kind::WriteBack, Phase::Writing, true) if row.missing != 0 && !self.gone.any() => {
+                self.write_without_missing(io, now, index, out);
+            }
             (Kind::Eviction | Kind::WriteBack, _, failed) => self.written_back(io, now, index, failed, out),
             (Kind::Zero, Phase::Writing, failed) => self.zeroed(io, now, index, failed, out),
             (Kind::Drain(Drained::Discard), Phase::Writing, failed) => self.discarded(io, now, index, failed, out),
