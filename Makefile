@@ -92,6 +92,7 @@ findings: setup
 	@$(CARGO) build --release --package peryton
 	python3 scripts/findings/greendm.py
 	python3 scripts/findings/griffin.py
+	python3 scripts/findings/large_units.py
 	python3 scripts/findings/mixed_array.py
 	python3 scripts/findings/mixedstore_dc.py
 	python3 scripts/findings/greenest.py

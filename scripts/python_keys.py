@@ -20,6 +20,7 @@ TYPES = {
     "table": "dict[str, Any]",
     "time, or never": "str",
     "size, or never": "int | str",
+    "size, auto, or never": "int | str",
     "whole number, or never": 'int | Literal["never"]',
     "power": "str",
     "share, size or whole number": "float | str",

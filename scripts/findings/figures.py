@@ -73,7 +73,26 @@ def against_lru(names):
                 at(2, "L/T, × LRU's"))
 
 
+UNITS = ["QLC alone", "cache, blocks", "cache, whole units", "log, blocks", "log, whole units"]
+
+
+def of_units(what, axis, first=1, names=UNITS, log=False):
+    return spec(what, [0], parts(axis, 0, names, log=log, first=first))
+
+
 SPECS = {
+    "large-units": {
+        "amplification": of_units("Write amplification of the QLC flash, filled in order", "NAND / written to it", log=True),
+        "nand": of_units("NAND writes of the QLC flash, filled in order", "NAND / written by the host", log=True),
+        "fast": spec("Wear of the fast device", [0], parts("written / written by the host", 0, UNITS[1:], log=True),
+                     parts("NAND / written by the host", 0, UNITS[1:], log=True, first=5)),
+        "response": of_units("Mean response", "ms", log=True),
+        "writes": of_units("Mean response of writes", "ms", log=True),
+        "flushes": of_units("Mean response of flushes", "ms", log=True),
+        "random": of_units("Write amplification of the QLC flash, overwritten at random", "NAND / written to it", log=True),
+        "random-nand": of_units("NAND writes of the QLC flash, overwritten at random", "NAND / written by the host", log=True),
+        "spare": of_units("Write amplification of the QLC flash, overwritten at random, a fifth of it spare", "NAND / written to it", log=True),
+    },
     "mqsim": {
         "means": spec("Mean response times of MQSim and of Peryton", [0], panel("mean, µs", (1, 0, "MQSim"), (2, 0, "Peryton"), log=True)),
     },

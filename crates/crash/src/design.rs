@@ -49,6 +49,11 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// What has to be a whole number of the units of the slow device.
+    pub(crate) fn unit_of(&self) -> u64 {
+        if matches!(self.config.placement, Placement::Logging(_)) { 64 << 10 } else { self.extent }
+    }
+
     /// Sets what of an extent is brought in. Extents of one block are there or are not, so they become larger for that.
     pub(crate) fn fill(&mut self, fill: Fill) {
         self.config.tuning.fill = fill;
@@ -111,6 +116,13 @@ pub(crate) fn random_room(seed: u64) -> bool {
     Pcg64Mcg::seed_from_u64(seed ^ 0x7761_726d).random_bool(0.5)
 }
 
+/// The unit in which the slow device maps its data, of which `extent` is a whole number; drawn in the same way.
+pub(crate) fn random_write_unit(seed: u64, extent: u64) -> Option<Bytes> {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x756e_6974);
+    let unit = Bytes::kib([4, 4, 8, 8, 16, 64][rng.random_range(0..6)]);
+    (peryton_engine::WRITE_UNITS.contains(&unit) && extent.is_multiple_of(unit.0)).then_some(unit)
+}
+
 /// The other setting that the same format provides for, or the same one.
 pub(crate) fn random_refill(fill: Fill, draw: u64) -> Fill {
     match fill {
@@ -143,6 +155,8 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         replacement: Replacement::ALL[rng.random_range(0..DRAWN_POLICIES)].1,
         admission: random_admission(rng),
         cleaning: random_cleaning(rng.random_range(0..20)),
+        // The same: it depends on the extents ([`random_write_unit`]).
+        write_unit: None,
         // Derived from an earlier draw, so that the other settings stay the same for each seed.
         bypass: Bypass {
             sequential: [None, Some(Bytes::kib(64)), Some(Bytes::kib(16)), Some(Bytes::mib(4))][high as usize % 4],

@@ -7,7 +7,7 @@ use peryton_units::Nanos;
 use rand::{Rng, RngExt};
 
 use crate::{
-    design::{admission_by, random_refill, random_tuning},
+    design::{admission_by, random_refill, random_tuning, random_write_unit},
     disk,
     options::{Options, Outcome},
     world::{World, say},
@@ -76,6 +76,7 @@ impl World {
             let mut tuning = random_tuning(self.plan.fast_extents, &mut self.rng);
             // Two of the settings need the same format.
             tuning.fill = random_refill(self.plan.config.tuning.fill, tuning.max_moves.into());
+            tuning.write_unit = random_write_unit(tuning.commit_interval.0, self.plan.unit_of());
             tuning.replacement = self.replacement.unwrap_or(tuning.replacement);
             if let Some(by) = self.admission {
                 tuning.admission = admission_by(by, tuning.admission);

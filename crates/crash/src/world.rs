@@ -11,7 +11,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::{
     deaths::Deaths,
-    design::{Kind, Plan, admission_by, random_fill, random_kind, random_plan, random_room},
+    design::{Kind, Plan, admission_by, random_fill, random_kind, random_plan, random_room, random_write_unit},
     disk::{Disk, Entry, SECTOR, Tag},
     drive::{Direct, Drive},
     ends::{End, Fates},
@@ -97,6 +97,7 @@ impl World {
         let mut plan = random_plan(kind, &mut rng);
         let fill = options.fill.unwrap_or_else(|| random_fill(seed));
         plan.fill(fill);
+        plan.config.tuning.write_unit = random_write_unit(seed, plan.unit_of());
         plan.config.tuning.replacement = options.replacement.unwrap_or(plan.config.tuning.replacement);
         if let Some(by) = options.admission {
             plan.config.tuning.admission = admission_by(by, plan.config.tuning.admission);

@@ -17,7 +17,7 @@ fn stats(world: &World) -> &LoggingStats {
     world.engine.stats().logging.as_ref().expect("a logging drive has statistics of its log")
 }
 
-fn run(seed: u64, steps: u32, failures: bool) -> World {
+fn run(seed: u64, steps: u32, failures: bool, has_units: bool) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x9E37_79B9);
     let block = Bytes(512 << rng.random_range(0..5));
     let primary = block * rng.random_range(2..120u64) + Bytes(rng.random_range(0..512) & !127);
@@ -26,7 +26,11 @@ fn run(seed: u64, steps: u32, failures: bool) -> World {
     let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block });
     let config = Config { devices: vec![primary, log], placement, tuning: Tuning::default() };
     let mut world = World::new(config, block, seed);
-    let first = world.random_tuning(1);
+    let with_unit = |tuning: Tuning| {
+        let unit = Bytes::kib([8, 16, 64][tuning.max_moves as usize % 3]);
+        Tuning { write_unit: has_units.then_some(unit), ..tuning }
+    };
+    let first = with_unit(world.random_tuning(1));
     world.retune(first);
     if failures {
         world.fail_one_in = rng.random_range(6..200);
@@ -35,7 +39,7 @@ fn run(seed: u64, steps: u32, failures: bool) -> World {
     let depth = rng.random_range(1..16);
     let most_cells = block.0 / common::CELL * rng.random_range(1..8);
     for _ in 0..steps {
-        world.step(depth, most_cells, |world| world.random_tuning(1));
+        world.step(depth, most_cells, |world| with_unit(world.random_tuning(1)));
         if world.chance(200) {
             world.evict();
             world.engine.check_invariants();
@@ -48,11 +52,11 @@ fn run(seed: u64, steps: u32, failures: bool) -> World {
     world
 }
 
-fn runs(seeds: std::ops::Range<u64>, failures: bool) {
+fn runs(seeds: std::ops::Range<u64>, failures: bool, has_units: bool) {
     let mut sum = LoggingStats::default();
     let mut checked = 0;
     for seed in seeds {
-        let Ok(world) = std::panic::catch_unwind(|| run(seed, 900, failures)) else {
+        let Ok(world) = std::panic::catch_unwind(|| run(seed, 900, failures, has_units)) else {
             panic!("failures {failures}: seed {seed} fails")
         };
         checked += world.reads_checked;
@@ -94,10 +98,16 @@ fn runs(seeds: std::ops::Range<u64>, failures: bool) {
 
 #[test]
 fn reads_return_what_was_written() {
-    runs(0..400, false);
+    runs(0..400, false, false);
 }
 
 #[test]
 fn reads_return_what_was_written_while_devices_fail() {
-    runs(1000..1600, true);
+    runs(1000..1600, true, false);
+}
+
+#[test]
+fn reads_return_what_was_written_before_a_primary_of_large_units() {
+    runs(2000..2300, false, true);
+    runs(3000..3400, true, true);
 }

@@ -10,9 +10,12 @@ use peryton_units::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-fn run(kind: Kind, fill: Fill, seed: u64, steps: u32, failures: bool) -> World {
+/// What of an extent is brought in, and whether the slow device has units, in which case extents are larger.
+type Fills = (Fill, bool);
+
+fn run(kind: Kind, (fill, has_units): Fills, seed: u64, steps: u32, failures: bool) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x9E37_79B9);
-    let extent = Bytes::kib(4 * [1, 2, 3, 4][rng.random_range(0..4)]);
+    let extent = Bytes::kib(4 * [1, 2, 3, 4][rng.random_range(0..4)]) * if has_units { 4 } else { 1 };
     let (fast, slow) = (rng.random_range(1..24u64), rng.random_range(2..48u64));
     let placement = placement_on(kind, Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent });
     // Devices are slightly larger than whole extents; the rest stays unused.
@@ -20,7 +23,10 @@ fn run(kind: Kind, fill: Fill, seed: u64, steps: u32, failures: bool) -> World {
     let high = rng.random_range(0..fast.min(slow) as u32);
     let tuning = Tuning { demotion_low: 0, demotion_high: high, promotion_threshold: 0, fill, ..Tuning::default() };
     // The format provides for it, whatever else changes.
-    let in_part = |tuning: Tuning| Tuning { fill, ..tuning };
+    let in_part = |tuning: Tuning| {
+        let unit = Bytes::kib([8, 16, 4][tuning.max_moves as usize % 3]);
+        Tuning { fill, write_unit: Some(unit).filter(|unit| has_units && *unit > Bytes::kib(4)), ..tuning }
+    };
     let mut world = World::new(Config { devices, placement, tuning }, extent, seed);
     let first = in_part(world.random_tuning(fast as u32));
     world.retune(first);
@@ -43,10 +49,10 @@ fn run(kind: Kind, fill: Fill, seed: u64, steps: u32, failures: bool) -> World {
 }
 
 fn runs(kind: Kind, seeds: std::ops::Range<u64>, failures: bool) {
-    runs_with(kind, Fill::Extent, seeds, failures);
+    runs_with(kind, (Fill::Extent, false), seeds, failures);
 }
 
-fn runs_with(kind: Kind, fill: Fill, seeds: std::ops::Range<u64>, failures: bool) {
+fn runs_with(kind: Kind, fill: Fills, seeds: std::ops::Range<u64>, failures: bool) {
     let mut moved = 0;
     let mut checked = 0;
     for seed in seeds {
@@ -101,7 +107,15 @@ fn the_baselines_read_what_was_written() {
 #[test]
 fn extents_in_part_read_what_was_written() {
     for (kind, fill) in [(Kind::Caching, Fill::Part), (Kind::Caching, Fill::Auto), (Kind::Partitioned, Fill::Part)] {
-        runs_with(kind, fill, 2000..2300, false);
-        runs_with(kind, fill, 3000..3400, true);
+        runs_with(kind, (fill, false), 2000..2300, false);
+        runs_with(kind, (fill, false), 3000..3400, true);
+    }
+}
+
+#[test]
+fn homes_of_large_units_read_what_was_written() {
+    for fill in [Fill::Part, Fill::Auto, Fill::Extent] {
+        runs_with(Kind::Caching, (fill, true), 4000..4150, false);
+        runs_with(Kind::Caching, (fill, true), 5000..5200, true);
     }
 }

@@ -185,7 +185,10 @@ mod placement;
 pub use api::{
     cleaning::{Cleaning, CleaningReport, CleaningState},
     command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId},
-    config::{Bypass, Config, Fill, Hybrid, Journal, MOST_MOVES, Placement, PlacementKind, Tuning, WritePolicy},
+    config::{
+        Bypass, Config, Fill, Hybrid, Journal, LARGEST_MIGRATED_UNIT, MOST_MOVES, Placement, PlacementKind, Tuning,
+        WRITE_UNITS, WritePolicy,
+    },
     endurance,
     error::{
         ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReadmitError, ReplaceError,

@@ -170,6 +170,10 @@ mutations! {
     AcceptReplaced,
     /// A device is accepted to which a copy was not complete.
     AcceptAside,
+    /// A unit of the slow device is completed with what was read there before the host wrote it.
+    CompleteFromOldRead,
+    /// A write of the host goes to a place of the slow device that is just being written to complete a unit.
+    PassCompletion,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

@@ -1,6 +1,7 @@
 //! Reads a design file for a volume that is to be formatted and served.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -131,11 +132,16 @@ impl InPlace {
 
     /// What a recording of the volume says of it.
     fn recorded(&self, path: &Path, limit: Bytes) -> Record {
+        let mut set = self.set.clone();
+        if let Some(unit) = self.design.tuning.write_unit.filter(|_| !self.known.write_units.is_empty()) {
+            // What the devices say is not known where the recording is replayed.
+            set.push(format!("placement.write_unit={}KiB", unit.0 >> 10));
+        }
         Record {
             path: path.to_owned(),
             limit,
             design: self.text.text().to_owned(),
-            set: self.set.clone(),
+            set,
             sizes: self.known.sizes.clone(),
             formatted: self.known.formatted.as_ref().map(|fixed| (fixed.data.clone(), fixed.spare)),
             has_whole_extents: self.known.has_whole_extents,
@@ -206,12 +212,16 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
     };
     let own = peryton_drive::own_sizes(&devices, without);
     let is_used = matches!(purpose, Purpose::Use { .. });
+    let linux = Linux::default();
+    let unit_of = |at: &DevicePath| Some((at.name.clone(), linux.write_unit(&at.path)?));
+    let write_units: BTreeMap<_, _> =
+        devices.iter().filter(|at| !without.contains(&at.name)).filter_map(unit_of).collect();
     let has_whole_extents =
         |own: &OwnSizes| is_used && own.formatted.as_ref().is_some_and(|geometry| geometry.block == Bytes::ZERO);
     if places.iter().all(|place| place.has_size) {
         // What is wrong with a device is said when it is opened.
         let has_whole_extents = own.is_ok_and(|own| has_whole_extents(&own));
-        return Ok(InService { has_whole_extents, ..InService::default() });
+        return Ok(InService { has_whole_extents, write_units, ..InService::default() });
     }
     let own = own.map_err(Failure::bad_input)?;
     let has_whole_extents = has_whole_extents(&own);
@@ -219,6 +229,7 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
     let sizes = devices.into_iter().zip(own.devices).filter_map(|(at, size)| Some((at.name, size?)));
     Ok(InService {
         sizes: sizes.collect(),
+        write_units,
         has_whole_extents,
         formatted: formatted.map(|fixed| Formatted { data: fixed.devices, spare: fixed.spare }),
     })

@@ -82,8 +82,10 @@ fn designs() -> Vec<Design> {
     vec![
         design("[placement]\nmode = 'linear'\ndevices = ['ssd', 'hdd']\n"),
         design("[placement]\nmode = 'logging'\nprimary = 'hdd'\nlog = 'ssd'\n"),
+        design("[placement]\nmode = 'logging'\nprimary = 'hdd'\nlog = 'ssd'\nwrite_unit = '64KiB'\n"),
         design(&format!("[placement]\nmode = 'tiering'\n{HYBRID}")),
         design(&format!("[placement]\nmode = 'caching'\nwrite = 'back'\n{HYBRID}")),
+        design(&format!("[placement]\nmode = 'caching'\nwrite = 'back'\nwrite_unit = '16KiB'\n{HYBRID}")),
         design(&format!("[placement]\nmode = 'caching'\nwrite = 'through'\nreplacement = 'arc'\n{HYBRID}")),
         design(&format!(
             "[placement]\nmode = 'caching'\nwrite = 'around'\n{HYBRID}[power.hdd]\nspin_down_after = '1s'\n"

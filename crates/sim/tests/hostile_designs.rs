@@ -17,6 +17,47 @@ fn error(text: &str, overrides: &[&str]) -> String {
 }
 
 #[test]
+fn the_unit_of_the_slow_device_is_that_of_its_profile_or_what_the_design_says() {
+    let unit = |placement: &str, slow: &str, set: &[&str]| {
+        let text = format!(
+            "[volume]\nsize = '1GiB'\n[devices.ssd]\nprofile = 'solidigm-d7-p5810-800gb'\nsize = '64MiB'\n\
+             [devices.qlc]\nprofile = '{slow}'\n[placement]\n{placement}"
+        );
+        let set: Vec<String> = set.iter().map(|text| (*text).to_owned()).collect();
+        Design::parse(&text, "d.toml", &set).map(|design| design.tuning.write_unit).map_err(|error| error.to_string())
+    };
+    let caching = "mode = 'caching'\nfast = 'ssd'\nslow = 'qlc'\n";
+    let logging = "mode = 'logging'\nlog = 'ssd'\nprimary = 'qlc'\n";
+    let (large, small, usual) = ("solidigm-d5-p5316-15.36tb", "solidigm-d5-p5336-61.44tb", "solidigm-d5-p5430-15.36tb");
+    for placement in [caching, logging] {
+        assert_eq!(unit(placement, large, &[]), Ok(Some(Bytes::kib(64))));
+        assert_eq!(unit(placement, small, &[]), Ok(Some(Bytes::kib(16))));
+        assert_eq!(unit(placement, usual, &[]), Ok(None));
+        assert_eq!(unit(placement, large, &["placement.write_unit=never"]), Ok(None));
+        assert_eq!(unit(placement, usual, &["placement.write_unit=auto"]), Ok(None));
+        assert_eq!(unit(placement, usual, &["placement.write_unit=8KiB"]), Ok(Some(Bytes::kib(8))));
+    }
+    // Striped, a unit is a unit where the stripe has whole ones.
+    assert_eq!(unit(caching, large, &["devices.qlc.count=2"]), Ok(Some(Bytes::kib(64))));
+    assert_eq!(unit(caching, large, &["devices.qlc.count=2", "devices.qlc.stripe=32KiB"]), Ok(None));
+    // Extents have to be whole numbers of them.
+    assert_eq!(unit(caching, large, &["placement.extent=32KiB"]), Ok(None));
+    for (placement, set, words) in [
+        (
+            caching,
+            &["placement.extent=32KiB", "placement.write_unit=64KiB"][..],
+            "an extent of 32KiB is not a whole number",
+        ),
+        (caching, &["placement.write_unit=24KiB"], "use a power of two from 8KiB to 1MiB"),
+        (caching, &["placement.write_unit=yes"], "a size such as \"64KiB\""),
+        (logging, &["placement.write_unit=512KiB"], "use 4KiB (a block of the log) to 256KiB"),
+    ] {
+        let refused = unit(placement, large, set).unwrap_err();
+        assert!(refused.contains("placement.write_unit") && refused.contains(words), "{refused}");
+    }
+}
+
+#[test]
 fn the_bounds_of_dirty_data_and_the_bypass_are_read_and_older_keys_still_are() {
     let tuning = |text: &str| Design::parse(&hybrid("caching", text), "d.toml", &[]).unwrap().tuning;
     let usual = tuning("");
@@ -30,6 +71,7 @@ fn the_bounds_of_dirty_data_and_the_bypass_are_read_and_older_keys_still_are() {
     assert_eq!((set.writeback_delay, set.cleaning.max_age), (Nanos::from_s(5), Nanos::from_s(60)));
     assert_eq!((set.cleaning.dirty_target_ppm, set.cleaning.max_foreground_p99), (250_000, Some(Nanos::from_ms(20))));
     assert_eq!((set.bypass.sequential, set.bypass.congested), (None, false));
+    assert_eq!(usual.write_unit, None, "a disk has no units");
     // A shorter age than the usual delay is no contradiction.
     let short = tuning("writeback = { max_age = '10s' }\n");
     assert_eq!((short.writeback_delay, short.cleaning.max_age), (Nanos::from_s(10), Nanos::from_s(10)));

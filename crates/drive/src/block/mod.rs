@@ -31,6 +31,9 @@ pub struct DeviceAbout {
     pub is_block_device: bool,
 }
 
+/// The units in which flash may map its data, if these are larger than the usual ones.
+const LARGE_UNITS: std::ops::RangeInclusive<u64> = 8 << 10..=1 << 20;
+
 /// The files in which Linux describes its block devices.
 #[derive(Clone, Debug)]
 pub struct Linux {
@@ -83,6 +86,22 @@ impl Linux {
             // A partition has no queue of its own.
             node.read("queue/rotational").or_else(|| node.read("../queue/rotational")).as_deref() == Some("1")
         })
+    }
+
+    /// The unit in which the flash at this path is best written, if the kernel says that it is larger than a block of 4 KiB: the
+    /// device's `minimum_io_size`, which is the granularity that NVMe drives report for writes. Of disks and arrays the same file
+    /// says something else (a chunk, for example). A partition that does not begin at such a unit has none.
+    pub fn write_unit(&self, path: &Path) -> Option<Bytes> {
+        self.write_unit_of(&self.node(Number::at(path)?)?)
+    }
+
+    fn write_unit_of(&self, node: &Node) -> Option<Bytes> {
+        let disk = node.disk().unwrap_or_else(|| node.clone());
+        let unit: u64 = disk.read("queue/minimum_io_size")?.parse().ok()?;
+        let starts_at = node.read("start").and_then(|sectors| sectors.parse::<u64>().ok()).unwrap_or(0) * 512;
+        let is_flash = disk.read("queue/rotational").as_deref() == Some("0") && disk.list("slaves").is_empty();
+        let is_large = unit.is_power_of_two() && LARGE_UNITS.contains(&unit);
+        (is_flash && is_large && starts_at.is_multiple_of(unit)).then_some(Bytes(unit))
     }
 
     /// What is said of the block device with this number: of the device itself, and the model of the disk that it is part of.
@@ -209,6 +228,26 @@ mod tests {
         pub(super) fn append(&self, file: &str, line: &str) {
             let path = self.linux.proc.join(file);
             fs::write(&path, fs::read_to_string(&path).unwrap() + line + "\n").unwrap();
+        }
+    }
+
+    #[test]
+    fn large_units_are_those_of_flash_that_says_so() {
+        let made = Made::new();
+        let queue = |rotational, unit| [("queue/rotational", rotational), ("queue/minimum_io_size", unit)];
+        made.device("nvme0n1", "259:0", &queue("0", "65536"));
+        made.device("nvme0n1/nvme0n1p1", "259:1", &[("start", "2048")]);
+        made.device("nvme0n1/nvme0n1p2", "259:2", &[("start", "63")]);
+        made.device("nvme1n1", "259:3", &queue("0", "4096"));
+        made.device("sda", "8:0", &queue("1", "65536"));
+        made.device("md0", "9:0", &queue("0", "65536")).holds("md0", "nvme1n1");
+        made.device("nvme2n1", "259:4", &queue("0", "rubbish"));
+        let unit = |major, minor| made.linux.write_unit_of(&made.linux.node(Number(major, minor)).unwrap());
+        assert_eq!(unit(259, 0), Some(Bytes::kib(64)));
+        assert_eq!(unit(259, 1), Some(Bytes::kib(64)), "a partition that begins at a unit");
+        assert_eq!(unit(259, 2), None, "and one that does not");
+        for (major, minor) in [(259, 3), (8, 0), (9, 0), (259, 4)] {
+            assert_eq!(unit(major, minor), None, "{major}:{minor}");
         }
     }
 

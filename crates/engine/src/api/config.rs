@@ -294,6 +294,10 @@ pub struct Tuning {
     pub writeback_delay: Nanos,
     /// What bounds the dirty extents (caching, write-back).
     pub cleaning: Cleaning,
+    /// The unit in which the slow device (caching), or the primary (logging), maps its data, if it is large: what is written home
+    /// is whole units then. A power of two from 8 KiB to 1 MiB; `None`: a block is written as well as a unit. Extents must be whole
+    /// numbers of units.
+    pub write_unit: Option<Bytes>,
     /// A map update is durable after this time at the latest, and sooner if a flush or a move waits for it.
     pub commit_interval: Nanos,
     /// Which devices commits are written to. Checkpoints go to both in any case.
@@ -336,6 +340,7 @@ impl Default for Tuning {
             bypass: Bypass::default(),
             writeback_delay: Nanos::from_s(30),
             cleaning: Cleaning::default(),
+            write_unit: None,
             commit_interval: Nanos::from_s(5),
             journal: Journal::Mirrored,
             spin_down_after: Vec::new(),
@@ -351,6 +356,12 @@ impl Default for Tuning {
 
 /// The shortest interval between two snapshots.
 const SHORTEST_SNAPSHOT_INTERVAL: Nanos = Nanos::from_ms(1);
+
+/// The units in which a device may map its data that need heed ([`Tuning::write_unit`]).
+pub const WRITE_UNITS: std::ops::RangeInclusive<Bytes> = Bytes::kib(8)..=Bytes::mib(1);
+
+/// The largest unit that migrations of a log heed: their longest write.
+pub const LARGEST_MIGRATED_UNIT: Bytes = Bytes(peryton_format::log::LONGEST_APPEND);
 
 /// The highest possible `max_moves`: the extent map has 16 bits for a move's index.
 pub const MOST_MOVES: u32 = 4096;
@@ -376,6 +387,15 @@ impl Tuning {
                 key: "placement.warm.interval",
                 value: self.snapshot_interval.unwrap_or_default().to_string(),
                 remedy: "use 1ms or more, or 'never'",
+            });
+        }
+        if let Some(unit) = self.write_unit
+            && !(unit.0.is_power_of_two() && WRITE_UNITS.contains(&unit))
+        {
+            return Err(TuningError::Range {
+                key: "placement.write_unit",
+                value: unit.to_string(),
+                remedy: "use a power of two from 8KiB to 1MiB, or 'never'",
             });
         }
         self.cleaning.check()?;

@@ -1,4 +1,5 @@
 //! The blocks of an extent of which the fast device may have a part. A set of them is a mask, whose lowest bit is the first.
+//! Where the slow device maps its data in larger units than that, [`Units`] says which blocks are in one.
 
 use peryton_units::Bytes;
 
@@ -59,6 +60,71 @@ impl Blocks {
     }
 }
 
+/// The units in which the slow device maps its data, where several blocks are in one: a write of fewer makes the device read the
+/// others, and write all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cache) struct Units {
+    /// The blocks of a unit; 0 if a unit is no larger than a block.
+    blocks: u32,
+    /// All blocks of an extent.
+    all: u16,
+}
+
+/// What [`Units::fullness`] returns if every block of every unit counts.
+pub(in crate::cache) const FULL: u32 = 16;
+
+impl Units {
+    /// The units of extents, which are whole numbers of them.
+    pub(in crate::cache) fn new(blocks: Option<Blocks>, unit: Option<Bytes>) -> Units {
+        match (blocks, unit) {
+            (Some(blocks), Some(unit)) if unit.0 >> blocks.shift > 1 => {
+                Units { blocks: (unit.0 >> blocks.shift) as u32, all: blocks.all }
+            }
+            _ => Units::default(),
+        }
+    }
+
+    /// Whether there are any.
+    #[inline]
+    pub(in crate::cache) fn any(self) -> bool {
+        self.blocks != 0
+    }
+
+    /// The units that some blocks are in, as their blocks.
+    fn of(self, blocks: u16) -> impl Iterator<Item = u16> {
+        let mut left = blocks & self.all;
+        std::iter::from_fn(move || {
+            if left == 0 || self.blocks == 0 {
+                return None;
+            }
+            let first = left.trailing_zeros() / self.blocks * self.blocks;
+            let unit = range(first, self.blocks.min(16 - first)) & self.all;
+            left &= !unit;
+            Some(unit)
+        })
+    }
+
+    /// All blocks of the units that some are in, except units that have one of `without`; these stay as they are.
+    pub(in crate::cache) fn completed(self, blocks: u16, without: u16) -> u16 {
+        self.of(blocks).filter(|unit| unit & without == 0).fold(blocks, |all, unit| all | unit)
+    }
+
+    /// How many of the blocks of the units that some are in these are, in sixteenths, rounded down; [`FULL`] if there are no units.
+    pub(in crate::cache) fn fullness(self, blocks: u16) -> u32 {
+        let whole = self.of(blocks).fold(0, |all, unit| all | unit).count_ones();
+        (blocks & self.all)
+            .count_ones()
+            .checked_mul(FULL)
+            .filter(|_| self.any())
+            .map_or(FULL, |some| some / whole.max(1))
+    }
+
+    /// Whether these blocks are a part of a unit, or have such a part.
+    pub(in crate::cache) fn are_partial(self, touched: u16, covered: u16) -> bool {
+        self.any() && self.completed(touched, 0) != covered
+    }
+}
+
 /// Whether the blocks are neighbours.
 fn is_run(blocks: u16) -> bool {
     let shifted = blocks >> blocks.trailing_zeros();
@@ -114,6 +180,28 @@ mod tests {
             prop_assert_eq!(blocks.covered(from, len), covered);
             prop_assert_eq!(blocks.span(blocks.all), (0, extent));
             prop_assert_eq!(blocks.bytes(blocks.all), u64::from(extent));
+        }
+
+        #[test]
+        fn units_are_what_a_plain_loop_says(set: u16, without: u16, shift in 1u32..5) {
+            let blocks = Blocks::new(Bytes::kib(64), Bytes::kib(4));
+            let units = Units::new(Some(blocks), Some(Bytes::kib(4 << shift)));
+            let (mut completed, mut whole) = (set, 0);
+            for first in (0..16).step_by(1 << shift) {
+                let unit = range(first, 1 << shift);
+                if set & unit != 0 {
+                    whole += unit.count_ones();
+                    completed |= if without & unit == 0 { unit } else { 0 };
+                }
+            }
+            prop_assert_eq!(units.completed(set, without), completed);
+            prop_assert_eq!(units.fullness(set), (set.count_ones() * 16).checked_div(whole).unwrap_or(0));
+            prop_assert_eq!(units.are_partial(set, set), set.count_ones() != whole);
+            // Without units nothing is completed, and everything counts as full.
+            for none in [Units::default(), Units::new(Some(blocks), Some(Bytes::kib(4))), Units::new(None, Some(Bytes::kib(64)))] {
+                prop_assert_eq!((none.any(), none.completed(set, without), none.fullness(set)), (false, set, FULL));
+                prop_assert!(!none.are_partial(set, 0));
+            }
         }
 
         #[test]

@@ -19,6 +19,10 @@ impl CacheDrive {
     /// Whether a miss goes past the cache.
     #[inline]
     pub(in crate::cache) fn goes_past(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
+        // The slow device would write whole units, one for each such write.
+        if self.is_part_of_unit(fragment) {
+            return false;
+        }
         let bypass = io.tuning.bypass;
         if let Some(longest) = bypass.sequential {
             let map = &self.map;

@@ -15,6 +15,7 @@ use crate::{
     api::command::{Buffer, Commands, DeviceId},
     api::config::{self, Tuning},
     cache::access::{CacheFenced, Fragment, Mode, Router, ThroughWrite},
+    cache::blocks::Units,
     cache::cleaning::urgency::Cleaner,
     cache::doubts::Doubts,
     cache::journal::map_journal::MapJournal,
@@ -80,6 +81,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) crowded_from: u32,
     /// Where slots have parts of extents, the most extents of which a part is dirty.
     pub(in crate::cache) most_dirty_in_part: u32,
+    /// The units in which the slow device maps its data.
+    pub(in crate::cache) units: Units,
     /// Caching without write-back: no copy was newer than its home since the volume was opened, and none will be by a write.
     /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
     pub(in crate::cache) only_copies: bool,
@@ -150,6 +153,7 @@ impl CacheDrive {
             most_dirty: u32::MAX,
             crowded_from: u32::MAX,
             most_dirty_in_part: u32::MAX,
+            units: Units::default(),
             only_copies: false,
             fills: 0,
             first_writes: 0,
@@ -207,6 +211,7 @@ impl CacheDrive {
             self.retune_partition(io);
         }
         self.bound_dirty(io);
+        self.heed_units(io);
         io.due(now);
         self.make_room(io, now, out);
         self.clean(io, now, out);

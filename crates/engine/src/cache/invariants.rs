@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use peryton_policy::replacement::SlotIndex;
 
-use crate::cache::{access::Mode, drive::CacheDrive, map::extent::Place};
+use crate::cache::{access::Mode, blocks::FULL, drive::CacheDrive, map::extent::Place};
 
 impl CacheDrive {
     /// Panics with a description of the first violation. `quiet`: no command is in flight.
@@ -18,6 +18,10 @@ impl CacheDrive {
         if let Some(blocks) = self.layout.blocks {
             let bytes = self.map.all_masks().iter().map(|masks| blocks.bytes(masks.dirty())).sum::<u64>();
             assert_eq!(bytes, self.map.dirty_bytes(), "the count of dirty bytes is off");
+            let mut full = [0; FULL as usize + 1];
+            let all = self.map.all_masks().iter().filter(|masks| masks.dirty() != 0 && self.units.any());
+            all.for_each(|masks| full[self.units.fullness(masks.dirty()) as usize] += 1);
+            assert_eq!(full, *self.map.full(), "the counts of full units are off");
         }
         let lost = self.map.entries().filter(|(_, entry)| entry.is_lost()).count();
         assert_eq!(lost, self.map.lost() as usize, "the count of lost extents is off");

@@ -78,6 +78,16 @@ impl CacheLayout {
                          the two, or make a new volume",
             });
         }
+        if let Some(unit) = tuning.write_unit
+            && mode == Mode::Caching
+            && !self.extent_bytes.is_multiple_of(unit.0)
+        {
+            return Err(TuningError::Range {
+                key: "placement.write_unit",
+                value: unit.to_string(),
+                remedy: "an extent must be a whole number of units: give larger extents, a smaller unit, or 'never'",
+            });
+        }
         if tuning.demotion_high >= self.fast_usable && tuning.demotion_high > 0 {
             return Err(TuningError::Range {
                 key: "placement.demotion.high",

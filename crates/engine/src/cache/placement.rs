@@ -37,6 +37,7 @@ impl PlacementOps for CacheDrive {
         }
         self.begin_notices(&io.tuning);
         self.bound_dirty(io);
+        self.heed_units(io);
         // Nothing is mapped yet. If a recovery finds dirty extents, of an earlier write policy, it takes this back.
         if self.mode == Mode::Caching && self.controller.is_none() && io.tuning.write != WritePolicy::Back {
             io.copies |= 1 << self.layout.fast.index();
@@ -106,6 +107,7 @@ impl PlacementOps for CacheDrive {
             CacheStep::Through { write } => self.through_step(io, now, write, command.device, failed, out),
             CacheStep::Run { run, first, count } => self.run_was_written(io, now, (run, first, count), failed, out),
             CacheStep::Move { index } => self.move_step(io, now, index, failed, out),
+            CacheStep::Missing { index } => self.missing_was_read(io, now, index, failed, out),
             CacheStep::Commit => self.commit_step(io, now, failed, out),
             CacheStep::Snapshot => self.snapshot_step(io, now, failed),
             CacheStep::Checkpoint => self.checkpoint_step(io, now, command.device, failed, out),

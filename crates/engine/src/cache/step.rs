@@ -17,6 +17,8 @@ pub(crate) enum CacheStep {
     Through { write: u32 },
     /// A command of a move.
     Move { index: u32 },
+    /// The read of what a write-back takes from the slow device, so that it can write whole units.
+    Missing { index: u32 },
     /// The write of `count` extents of a run from place `first` on.
     Run { run: u32, first: u32, count: u32 },
     /// A command of the commit under way.

@@ -13,7 +13,7 @@ use crate::{
     log::append::BUFFERS,
     log::drive::LogDrive,
     log::layout::BUFFER,
-    log::migration::{Chunk, Migration, Part, Phase, Run, WRITES, window_of},
+    log::migration::{Chunk, Migration, Next, Part, Phase, Run, WRITES, window_of},
     log::mode::Trigger,
     log::segments::Record,
     log::step::{LogIo, LogStep},
@@ -192,9 +192,18 @@ impl LogDrive {
     }
 
     fn write_window(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
-        while (self.migration.writing.len() as u32) < WRITES
-            && let Some(run) = self.next_run(io)
-        {
+        while (self.migration.writing.len() as u32) < WRITES {
+            if let Some(unit) = self.write_unit(io) {
+                match self.next_units(io, unit) {
+                    Next::Units(run) => {
+                        self.start_units(io, run, out);
+                        continue;
+                    }
+                    Next::None => break,
+                    Next::AsItIs => {}
+                }
+            }
+            let Some(run) = self.next_run(io) else { break };
             self.write_run(io, run, out);
         }
         if !self.migration.writing.is_empty() || self.migration.next_part < self.migration.parts.len() {
@@ -214,7 +223,7 @@ impl LogDrive {
     /// the primary has to end first.
     fn next_run(&mut self, io: &mut LogIo) -> Option<Run> {
         let LogDrive { migration, map, directs, .. } = self;
-        let mut run = Run { offset: 0, len: 0, parts: Vec::new(), assembly: None };
+        let mut run = Run { pending: 1, ..Run::default() };
         while let Some(part) = migration.parts.get(migration.next_part).copied() {
             let mut found: Option<Part> = None;
             let mut closed = false;
@@ -293,9 +302,25 @@ impl LogDrive {
         failed: bool,
         out: &mut Commands,
     ) {
+        let run = &mut self.migration.runs[index];
+        run.pending -= 1;
+        run.failed |= failed;
+        match (run.pending, run.failed) {
+            (0, true) if run.completed && !self.stopped.any() => {
+                // It may be what completes it that cannot be written.
+                run.failed = false;
+                self.write_parts(io, now, index, out);
+            }
+            (0, _) => self.run_is_over(io, now, index, out),
+            _ => {}
+        }
+    }
+
+    /// Nothing of a run is under way any more: what was written is on the primary.
+    pub(in crate::log) fn run_is_over(&mut self, io: &mut LogIo, now: Nanos, index: u32, out: &mut Commands) {
         let LogDrive { migration, map, log, .. } = self;
         let run = &mut migration.runs[index];
-        let parts = std::mem::take(&mut run.parts);
+        let (parts, failed) = (std::mem::take(&mut run.parts), run.failed);
         migration.assemblies.extend(run.assembly.take());
         migration.runs.remove(index);
         migration.writing.retain(|other| *other != index);
@@ -381,6 +406,6 @@ impl LogDrive {
     }
 }
 
-fn window_buffer(chunk: u32) -> u32 {
+pub(in crate::log) fn window_buffer(chunk: u32) -> u32 {
     BUFFERS + WRITES + VERIFIES + chunk
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use peryton_format::mutation::{self, Mutation};
 use peryton_units::Nanos;
 
 use crate::{api::config::Tuning, io::slab::Slab, log::layout::BUFFER};
@@ -40,13 +41,43 @@ pub(in crate::log) struct Part {
     pub(in crate::log) chunk: u32,
 }
 
+/// The chunk of a part that is in none.
+pub(in crate::log) const NO_CHUNK: u32 = u32::MAX;
+
 /// One write to the primary.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(in crate::log) struct Run {
     pub(in crate::log) offset: u64,
     pub(in crate::log) len: u64,
     pub(in crate::log) parts: Vec<Part>,
     pub(in crate::log) assembly: Option<u32>,
+    /// What is read besides the window, so that whole units are written.
+    pub(in crate::log) rest: Vec<Rest>,
+    /// Commands in flight.
+    pub(in crate::log) pending: u32,
+    /// Whether it is written with what completes its units.
+    pub(in crate::log) completed: bool,
+    pub(in crate::log) failed: bool,
+}
+
+/// What is read for a run besides the window.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::log) struct Rest {
+    pub(in crate::log) offset: u64,
+    pub(in crate::log) len: u64,
+    /// Where the log has it; `None`: on the primary.
+    pub(in crate::log) at: Option<u64>,
+    pub(in crate::log) failed: bool,
+}
+
+/// What the next run is to be.
+pub(in crate::log) enum Next {
+    /// Whole units.
+    Units(Run),
+    /// What the window has, as it is: something of its units cannot be read.
+    AsItIs,
+    /// There is none, or a write to the primary has to end first.
+    None,
 }
 
 #[derive(Debug)]
@@ -152,7 +183,7 @@ impl Migration {
 
     /// Whether the range is on its way to the primary.
     pub(in crate::log) fn writes(&self, from: u64, to: u64) -> bool {
-        self.writing.iter().map(|run| &self.runs[*run]).any(|run| run.offset < to && from < run.offset + run.len)
+        self.writing.iter().any(|run| self.runs[*run].overlaps(from, to))
     }
 
     pub(in crate::log) fn reading_or_writing(&self) -> bool {
@@ -185,5 +216,15 @@ impl Migration {
         }
         self.chunks.push(Chunk { at, len, alone, failed: false });
         Some(self.chunks.len() as u32 - 1)
+    }
+}
+
+impl Run {
+    /// Whether the run has something of this range.
+    pub(in crate::log) fn overlaps(&self, from: u64, to: u64) -> bool {
+        if mutation::is(Mutation::PassCompletion) {
+            return self.parts.iter().any(|part| part.offset < to && from < part.offset + part.len);
+        }
+        self.offset < to && from < self.offset + self.len
     }
 }

@@ -27,6 +27,7 @@ mod append;
 mod appending;
 mod block_map;
 mod commits;
+mod completing;
 mod damage;
 mod deferred;
 mod direct;

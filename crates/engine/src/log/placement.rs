@@ -70,6 +70,7 @@ impl PlacementOps for LogDrive {
             LogStep::Verify { slot } => self.verify_step(io, now, slot, failed, out),
             LogStep::Direct { op } => self.direct_step(io, now, op, failed, out),
             LogStep::MigrationRead { chunk } => self.migration_read(io, now, chunk, failed, out),
+            LogStep::MigrationRest { run, rest } => self.rest_was_read(io, now, (run, rest), failed, out),
             LogStep::MigrationWrite { run } => self.migration_wrote(io, now, run, failed, out),
             LogStep::Commit => self.step_commit(io, now, failed, out),
             LogStep::Check => self.stopped.checked(failed, io),

@@ -28,6 +28,11 @@ pub(crate) enum LogStep {
     MigrationRead {
         chunk: u32,
     },
+    /// A read of what completes the units of a run.
+    MigrationRest {
+        run: u32,
+        rest: u32,
+    },
     MigrationWrite {
         run: u32,
     },

@@ -199,6 +199,11 @@ class PlacementKeys(TypedDict, total=False):
     bypass: PlacementBypassKeys
     warm: PlacementWarmKeys
     writeback: PlacementWritebackKeys
+    write_unit: int | str
+    """The unit in which the slow device, or the primary, maps its data, if it is large (QLC flash): what is
+    written home is whole units, of which what is missing is read once. A power of two from 8KiB to 1MiB, of
+    which an extent is a whole number; `never` for none. `auto`: the profile's `mapping_unit`; of a drive in
+    service, what the kernel says of flash. Default: "auto". Placements: caching, logging."""
     primary: str
     """The device that holds the data. Required. Placements: logging."""
     log: str
@@ -448,6 +453,7 @@ Key = Literal[
     "placement.writeback.delay",
     "placement.writeback.dirty_target",
     "placement.writeback.max_age",
+    "placement.write_unit",
     "placement.writeback.max_foreground_p99",
     "placement.primary",
     "placement.log",

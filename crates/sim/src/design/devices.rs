@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use peryton_device::Profile;
+use peryton_device::{Model, Profile};
 use peryton_engine::Tuning;
 use peryton_units::{Bytes, Nanos};
 
@@ -82,6 +82,8 @@ pub(super) struct Spec<'a> {
     owned: u32,
     path: Option<PathBuf>,
     precondition_given: bool,
+    /// The unit in which it maps its data, if that is large.
+    pub(super) write_unit: Option<Bytes>,
 }
 
 /// The profile of a device in service whose design gives none.
@@ -198,6 +200,12 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
         precondition_given = overrides.contains_key("precondition");
         profile = profile.with_model(&overrides).map_err(|error| failed(place, error))?;
     }
+    let write_unit = match (&profile.model, known) {
+        (_, Some(known)) => known.write_unit,
+        (Model::Flash(flash), None) => flash.mapping_unit,
+        (Model::Disk(_) | Model::Fixed(_), None) => None,
+    };
+    let write_unit = write_unit.filter(|unit| peryton_engine::WRITE_UNITS.contains(unit));
     let count = match keys.get(&COUNT)? {
         Some(count) if *count == 0 || *count > MOST_MEMBERS => return Err(count.wrong("use 1 to 256")),
         Some(count) => *count,
@@ -285,6 +293,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
         owned,
         path,
         precondition_given,
+        write_unit: write_unit.filter(|unit| count == 1 || stripe.is_multiple_of(*unit)),
     })
 }
 

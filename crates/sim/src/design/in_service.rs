@@ -27,6 +27,9 @@ pub struct InService {
     pub sizes: BTreeMap<String, Bytes>,
     /// What formatting has fixed, if there is a volume on the devices.
     pub formatted: Option<Formatted>,
+    /// The unit in which each device is best written, by its name, where it says so and the unit is large. A profile that the design
+    /// gives says nothing about the device that is there.
+    pub write_units: BTreeMap<String, Bytes>,
     /// Whether there is a volume on the devices that was made for whole extents (`placement.fill` is `extent`). It stays so if the
     /// design does not name `fill`.
     pub has_whole_extents: bool,
@@ -48,11 +51,14 @@ pub(super) struct Known {
     pub(super) size: Option<Bytes>,
     /// Whether the volume's superblocks say how much of it is used.
     pub(super) is_formatted: bool,
+    /// The unit in which it is best written, if that is large.
+    pub(super) write_unit: Option<Bytes>,
 }
 
 impl InService {
     pub(super) fn of(&self, name: &str) -> Known {
-        Known { size: self.sizes.get(name).copied(), is_formatted: self.formatted.is_some() }
+        let of = |all: &BTreeMap<String, Bytes>| all.get(name).copied();
+        Known { size: of(&self.sizes), is_formatted: self.formatted.is_some(), write_unit: of(&self.write_units) }
     }
 }
 

@@ -1,6 +1,9 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
-use peryton_engine::{DeviceId, Fill, Hybrid, Journal, Placement, PlacementKind, Replacement, Tuning, WritePolicy};
+use peryton_engine::{
+    DeviceId, Fill, Hybrid, Journal, LARGEST_MIGRATED_UNIT, Placement, PlacementKind, Replacement, Tuning, WRITE_UNITS,
+    WritePolicy,
+};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -27,6 +30,8 @@ const HOMES: &[PlacementKind] = &[PlacementKind::Caching, PlacementKind::Partiti
 pub(super) const CACHING: &[PlacementKind] = &[PlacementKind::Caching];
 pub(super) const PARTITIONED: &[PlacementKind] = &[PlacementKind::Partitioned];
 pub(super) const LOGGING: &[PlacementKind] = &[PlacementKind::Logging];
+/// Those that gather what is written home.
+const GATHERING: &[PlacementKind] = &[PlacementKind::Caching, PlacementKind::Logging];
 
 keys! {
     /// How data is placed on the devices: on one (`single`), one after the other (`linear`), each extent on either of two
@@ -122,6 +127,12 @@ keys! {
     }
     /// The longest time for which an extent stays dirty; not below `delay`.
     MAX_AGE: Nanos = "placement.writeback.max_age" { default: Value("'600s'"), placements: CACHING, live: true, example: "'1200s'" }
+    /// The unit in which the slow device, or the primary, maps its data, if it is large (QLC flash): what is written home is whole units,
+    /// of which what is missing is read once. A power of two from 8KiB to 1MiB, of which an extent is a whole number; `never` for none.
+    /// `auto`: the profile's `mapping_unit`; of a drive in service, what the kernel says of flash.
+    WRITE_UNIT: UnitOrAuto = "placement.write_unit" {
+        default: Value("'auto'"), placements: GATHERING, live: true, example: "'64KiB'",
+    }
     /// While the 99th percentile of the host's response times is above this, cleaning that can wait slows down; while it is below,
     /// cleaning need not wait until the slow device is idle.
     MAX_FOREGROUND_P99: Nanos = "placement.writeback.max_foreground_p99" {
@@ -205,6 +216,9 @@ pub(super) fn read<'a>(
             tuning.fill = word(&fill, &Fill::ALL)?;
         }
         moves(&mut keys, tuning)?;
+    }
+    if GATHERING.contains(&mode) {
+        tuning.write_unit = write_unit(&mut keys, devices, &placement)?;
     }
     if mode == PlacementKind::Caching {
         writes(&mut keys, tuning)?;
@@ -350,6 +364,52 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         tuning.journal = word(&journal, JOURNALS)?;
     }
     Ok(())
+}
+
+/// A size, `"auto"` or `"never"`.
+pub(super) enum UnitOrAuto {
+    Auto,
+    Fixed(Option<Bytes>),
+}
+
+impl FromToml for UnitOrAuto {
+    const TYPE: &'static str = "size, auto, or never";
+    const EXPECTED: &'static str = "a size such as \"64KiB\", \"auto\" or \"never\"";
+    fn from_toml(value: &toml::Value) -> Result<UnitOrAuto, Option<String>> {
+        match value.as_str() {
+            Some("auto") => Ok(UnitOrAuto::Auto),
+            Some("never") => Ok(UnitOrAuto::Fixed(None)),
+            _ => Bytes::from_toml(value).map(|size| UnitOrAuto::Fixed(Some(size))).map_err(|_| None),
+        }
+    }
+}
+
+/// The unit in which what is written home is gathered.
+fn write_unit(keys: &mut Keys<'_>, devices: &[Spec<'_>], placement: &Placement) -> Result<Option<Bytes>, DesignError> {
+    // What a unit must be a part of, and what must be a part of it.
+    let (home, extent, block, largest) = match placement {
+        Placement::Caching(pair) => (pair.slow, pair.extent, Bytes::ZERO, *WRITE_UNITS.end()),
+        Placement::Logging(logging) => (logging.primary, Bytes::ZERO, logging.block, LARGEST_MIGRATED_UNIT),
+        _ => return Ok(None),
+    };
+    let fits = |unit: Bytes| extent.is_multiple_of(unit) && unit >= block && unit <= largest;
+    match keys.get(&WRITE_UNIT)? {
+        None => Ok(devices[home.index()].write_unit.filter(|unit| fits(*unit))),
+        Some(named) => match *named {
+            UnitOrAuto::Auto => Ok(devices[home.index()].write_unit.filter(|unit| fits(*unit))),
+            UnitOrAuto::Fixed(None) => Ok(None),
+            UnitOrAuto::Fixed(Some(unit)) if !(unit.0.is_power_of_two() && WRITE_UNITS.contains(&unit)) => {
+                Err(named.wrong(format!("is {unit}: use a power of two from 8KiB to 1MiB, \"auto\" or \"never\"")))
+            }
+            UnitOrAuto::Fixed(Some(unit)) if unit < block || unit > largest => Err(named.wrong(format!(
+                "is {unit}: use {block} (a block of the log) to {largest} (the longest write of a migration), or \"never\""
+            ))),
+            UnitOrAuto::Fixed(Some(unit)) if !fits(unit) => Err(named.wrong(format!(
+                "is {unit}, of which an extent of {extent} is not a whole number: use larger extents, or a smaller unit"
+            ))),
+            UnitOrAuto::Fixed(unit) => Ok(unit),
+        },
+    }
 }
 
 /// A size, or `"never"`.

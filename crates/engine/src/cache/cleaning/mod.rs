@@ -3,10 +3,11 @@
 //!
 //! `urgency.rs` decides whether to clean now, and how much at a time; `selection.rs` passes the dirty extents in the order of
 //! their homes and chooses some; `run.rs` writes neighbours home together; `dirtying.rs` decides which writes may make
-//! another extent dirty; `report.rs` says what is dirty and for how long.
+//! another extent dirty; `units.rs` completes units of a slow device that maps its data in large ones; `report.rs` says what is dirty and for how long.
 
 mod dirtying;
 mod report;
 mod run;
 mod selection;
+mod units;
 pub(in crate::cache) mod urgency;

@@ -108,7 +108,7 @@ impl CacheDrive {
             let extent = first + place;
             let kind = if victim == Some(extent) { Kind::Eviction } else { Kind::WriteBack };
             let index = self.start_in_run(kind, extent, self.home(extent), InRun { run, place });
-            self.moves[index].blocks = self.blocks_to_write_home(kind, extent);
+            self.take_blocks_home(index);
             moves.push(index);
             self.move_read(io, index, self.current_place(extent), kind.cause(), out);
         }

@@ -1,10 +1,12 @@
 //! Passes over the dirty extents in the order of their homes, from where the last pass ended.
 
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos, prefetch};
 
 use crate::{
     api::cleaning::CleaningState,
     api::command::Commands,
+    cache::blocks::FULL,
     cache::cleaning::urgency::{Figures, MOST_OLD, Old, Pass, max_age},
     cache::drive::CacheDrive,
     cache::step::CacheIo,
@@ -18,6 +20,10 @@ const RETRY_FAILED: Nanos = Nanos::from_s(1);
 
 /// A pass over those that are older than half of max_age begins this often in max_age at the most.
 const PASSES_PER_AGE: u64 = 64;
+
+/// While too many extents are dirty, each pass that does not end that takes units for full enough that are so many sixteenths less
+/// full.
+const FULLNESS_STEP: u32 = 4;
 
 /// How a chosen extent is written home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +87,9 @@ impl CacheDrive {
         };
         let decision = self.cleaner.decide(&io.tuning, &figures);
         io.due(decision.again);
+        if !matches!(decision.state, CleaningState::Filling | CleaningState::Full) {
+            self.cleaner.full_enough = FULL;
+        }
         if decision.state == CleaningState::Resting {
             return;
         }
@@ -126,10 +135,11 @@ impl CacheDrive {
         }
         loop {
             let cursor = self.cleaner.cursor;
-            let pass = match &mut self.cleaner.pass {
-                Some(pass) if pass.state >= state => pass,
-                pass => pass.insert(Pass { state, start: cursor, wrapped: false, found: false }),
-            };
+            if self.cleaner.pass.is_none_or(|pass| pass.state < state) {
+                let least = self.least_full(state);
+                self.cleaner.pass = Some(Pass { state, start: cursor, wrapped: false, found: false, least });
+            }
+            let pass = self.cleaner.pass.as_mut().expect("it has just begun");
             let next = self.map.next_dirty(cursor, spares_rewritten(state));
             let Some(extent) = next.filter(|next| !pass.wrapped || *next < pass.start) else {
                 if pass.wrapped {
@@ -193,7 +203,11 @@ impl CacheDrive {
 
     /// A pass has seen every dirty extent. If it was in vain, or a write-back has failed, the next one comes later.
     fn end_pass(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) {
-        let found = self.cleaner.pass.take().is_some_and(|pass| pass.found);
+        let ended = self.cleaner.pass.take();
+        let found = ended.is_some_and(|pass| pass.found);
+        if let Some(pass) = ended {
+            self.cleaner.full_enough = pass.least.saturating_sub(FULLNESS_STEP);
+        }
         let pause = match () {
             () if std::mem::take(&mut self.cleaner.failed) => RETRY_FAILED,
             // What was written again lately has its next chance then.
@@ -228,8 +242,8 @@ impl CacheDrive {
         let age = || now.saturating_sub(since());
         let chosen = match state {
             CleaningState::Resting => false,
-            CleaningState::Filling | CleaningState::Full => true,
-            CleaningState::Idle => age() >= io.tuning.writeback_delay,
+            CleaningState::Filling | CleaningState::Full => self.is_full_enough(slot),
+            CleaningState::Idle => self.is_full_enough(slot) && age() >= io.tuning.writeback_delay,
             CleaningState::Aging => age() >= Nanos(oldest_allowed.0 / 2),
             CleaningState::Overdue if age() >= oldest_allowed => return Some(Choice::Held),
             CleaningState::Overdue => age() >= Nanos(oldest_allowed.0 / 2),
@@ -252,6 +266,61 @@ impl CacheDrive {
         }
         let entry = self.map.entry(extent);
         let asked = self.cleaner.state == CleaningState::Asked;
-        entry.is_dirty() && entry.moving().is_none() && entry.in_flight == 0 && (asked || !self.map.is_rewritten(entry))
+        let is_free = entry.is_dirty() && entry.moving().is_none() && entry.in_flight == 0;
+        // Where that makes the slow device write whole units, a neighbour goes along if that costs nothing more.
+        let is_full = |slot: SlotIndex| self.fullness(slot) == FULL;
+        is_free && (asked || !self.map.is_rewritten(entry) && (!self.units.any() || entry.slot().is_some_and(is_full)))
+    }
+
+    /// How full the units of an extent must be for a pass to choose it: while dirty extents are too many, the fullest ones go home
+    /// that are enough; what can wait only if nothing of a unit is clean.
+    fn least_full(&self, state: CleaningState) -> u32 {
+        match state {
+            _ if !self.units.any() => 0,
+            CleaningState::Idle => FULL,
+            CleaningState::Filling | CleaningState::Full => {
+                let share = u64::from(self.dirty_share().max(1));
+                let too_many = share.saturating_sub(u64::from(self.most_dirty - self.most_dirty / 4)).max(1);
+                let to_go = (u64::from(self.map.dirty().count()) * too_many).div_ceil(share);
+                fullest(self.map.full(), to_go).min(self.cleaner.full_enough)
+            }
+            _ => 0,
+        }
+    }
+
+    fn is_full_enough(&self, slot: SlotIndex) -> bool {
+        let least = self.cleaner.pass.map_or(0, |pass| pass.least);
+        least == 0 || self.fullness(slot) >= least
+    }
+
+    fn fullness(&self, slot: SlotIndex) -> u32 {
+        if self.units.any() { self.units.fullness(self.map.masks(slot).dirty()) } else { FULL }
+    }
+}
+
+/// How full the least full of the `to_go` fullest are; `full`: how many are so full.
+fn fullest(full: &[u32; FULL as usize + 1], to_go: u64) -> u32 {
+    let mut counted = 0;
+    (0..=FULL)
+        .rev()
+        .find(|fullness| {
+            counted += u64::from(full[*fullness as usize]);
+            counted >= to_go
+        })
+        .unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fullest_go_first() {
+        let mut full = [0; FULL as usize + 1];
+        (full[1], full[8], full[15], full[16]) = (1_000, 30, 5, 10);
+        for (to_go, least) in [(1, 16), (10, 16), (11, 15), (15, 15), (16, 8), (45, 8), (46, 1), (1_045, 1), (1_046, 0)]
+        {
+            assert_eq!(fullest(&full, to_go), least, "{to_go}");
+        }
     }
 }

@@ -15,7 +15,10 @@
 
 use peryton_units::{Bytes, Nanos};
 
-use crate::{api::cleaning::CleaningState, api::config::Tuning, cache::map::dirty::AgePosition, io::slab::Slab};
+use crate::{
+    api::cleaning::CleaningState, api::config::Tuning, cache::blocks::FULL, cache::map::dirty::AgePosition,
+    io::slab::Slab,
+};
 
 /// A command of cleaning carries so many bytes at most, if extents are smaller than that.
 pub(in crate::cache) const LONGEST_RUN: Bytes = Bytes::mib(1);
@@ -74,6 +77,8 @@ pub(in crate::cache) struct Pass {
     pub(in crate::cache) wrapped: bool,
     /// Whether an extent was chosen.
     pub(in crate::cache) found: bool,
+    /// How full the units of an extent must be for it to be chosen.
+    pub(in crate::cache) least: u32,
 }
 
 /// A pass over the extents that have been dirty longest. It looks at these alone, because there may be many others.
@@ -124,6 +129,9 @@ pub(in crate::cache) struct Cleaner {
     resting: Option<(Nanos, Nanos)>,
     /// No pass of this urgency or a lower one begins before this time.
     pub(in crate::cache) rests: (CleaningState, Nanos),
+    /// Passes take units that are at the most so full for full enough: what is fuller has been passed since dirty extents began to be
+    /// too many.
+    pub(in crate::cache) full_enough: u32,
     /// A write-back has failed in this pass.
     pub(in crate::cache) failed: bool,
     pub(in crate::cache) runs: Slab<Run>,
@@ -158,6 +166,7 @@ impl Cleaner {
             allowed_at: Nanos::ZERO,
             resting: None,
             rests: (CleaningState::Resting, Nanos::ZERO),
+            full_enough: FULL,
             failed: false,
             runs: Slab::new(),
             free_buffers: (0..RUN_BUFFERS).rev().collect(),

@@ -10,6 +10,7 @@ use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Nanos, prefetch};
 
 use crate::cache::{
+    blocks::{FULL, Units},
     layout::CacheLayout,
     map::{
         candidates::MapCandidates,
@@ -43,6 +44,10 @@ pub(in crate::cache) struct ExtentMap {
     masks: Vec<Masks>,
     /// Bytes that are newer than their homes, if slots have masks.
     dirty_bytes: u64,
+    /// The units of the slow device, and how many dirty extents have units that are so full of dirty blocks
+    /// ([`Units::fullness`]), if there are units.
+    units: Units,
+    full: [u32; FULL as usize + 1],
     /// Extents whose entries have changed since that was last asked, where the next process or an observer has to know them.
     changed: Option<Vec<u32>>,
     /// Whether answers rest on that, because the next process has to know it.
@@ -67,6 +72,8 @@ impl ExtentMap {
             lost: 0,
             masks: vec![Masks::default(); layout.metadata.masks as usize],
             dirty_bytes: 0,
+            units: Units::default(),
+            full: [0; FULL as usize + 1],
             changed: None,
             answers_rest_on_changed: false,
         }
@@ -182,6 +189,10 @@ impl ExtentMap {
         }
         let blocks = self.layout.blocks.expect("a volume with masks has blocks");
         self.dirty_bytes = self.dirty_bytes + blocks.bytes(masks.dirty()) - blocks.bytes(before.dirty());
+        if self.units.any() {
+            self.count_full(before.dirty(), u32::wrapping_sub);
+            self.count_full(masks.dirty(), u32::wrapping_add);
+        }
         match (before.dirty() != 0, masks.dirty() != 0) {
             (false, true) => {
                 let entry = &mut self.extents[extent as usize];
@@ -196,6 +207,28 @@ impl ExtentMap {
             _ => {}
         }
         self.has_changed(extent);
+    }
+
+    fn count_full(&mut self, dirty: u16, change: fn(u32, u32) -> u32) {
+        if dirty != 0 {
+            let count = &mut self.full[self.units.fullness(dirty) as usize];
+            *count = change(*count, 1);
+        }
+    }
+
+    /// Counts the extents by how full their units are, from now on with these units.
+    pub(in crate::cache) fn count_fullness(&mut self, units: Units) {
+        (self.units, self.full) = (units, [0; FULL as usize + 1]);
+        if units.any() {
+            for slot in 0..self.masks.len() {
+                self.count_full(self.masks[slot].dirty(), u32::wrapping_add);
+            }
+        }
+    }
+
+    /// For each fullness, how many dirty extents have units that are so full of dirty blocks.
+    pub(in crate::cache) fn full(&self) -> &[u32; FULL as usize + 1] {
+        &self.full
     }
 
     /// The masks of all slots.

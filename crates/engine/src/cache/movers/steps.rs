@@ -22,7 +22,7 @@ use crate::{
     cache::blocks::runs,
     cache::drive::CacheDrive,
     cache::map::extent::Place,
-    cache::movers::table::{Drained, InRun, Kind, NO_BUFFER, Phase},
+    cache::movers::table::{Drained, InRun, Kind, Move, NO_BUFFER, Phase},
     cache::step::{CacheIo, CacheStep},
 };
 
@@ -69,7 +69,7 @@ impl CacheDrive {
         let index = self.moves.claim();
         let row = &mut self.moves[index];
         (row.kind, row.phase, row.extent, row.to, row.buffer) = (kind, phase, extent, to, buffer);
-        (row.run, row.blocks, row.rewritten_blocks, row.holds_until) = (None, 0, 0, None);
+        (row.run, row.blocks, row.rewritten_blocks, row.missing, row.holds_until) = (None, 0, 0, 0, None);
         (row.pending, row.failed, row.accessed, row.rewritten, row.ram_dirty) = (0, false, false, false, false);
         (row.sequence, row.trigger) = (self.sequence, trigger);
         debug_assert!(row.waiters.is_empty() && row.answers.is_empty(), "what waits is taken before a move ends");
@@ -195,7 +195,11 @@ impl CacheDrive {
     ) {
         let blocks = self.layout.blocks.expect("only extents in part have blocks");
         let (device, at) = self.layout.at(place);
-        let has = self.moves[index].blocks;
+        let Move { blocks: mut has, missing, extent, .. } = self.moves[index];
+        if missing != 0 && op == Op::Read {
+            self.read_missing(io, (index, extent), missing, out);
+            has &= !missing;
+        }
         debug_assert!(has != 0, "a move of no blocks has no command that ends it");
         for run in runs(has) {
             let (within, len) = blocks.span(run);
@@ -295,6 +299,9 @@ impl CacheDrive {
                 }
                 let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
                 self.move_write(io, index, to, cause, out);
+            }
+            (Kind::Eviction | Kind::WriteBack, Phase::Writing, true) if row.missing != 0 && !self.gone.any() => {
+                self.write_without_missing(io, now, index, out);
             }
             (Kind::Eviction | Kind::WriteBack, _, failed) => self.written_back(io, now, index, failed, out),
             (Kind::Zero, Phase::Writing, failed) => self.zeroed(io, now, index, failed, out),

@@ -45,6 +45,8 @@ pub(in crate::cache) struct Move {
     /// The blocks that it copies, and those that the host wrote meanwhile, where slots have parts of extents.
     pub(in crate::cache) blocks: u16,
     pub(in crate::cache) rewritten_blocks: u16,
+    /// Of the blocks that a write-back copies, those that it takes from the slow device: the fast one does not have them.
+    pub(in crate::cache) missing: u16,
     /// Writes of the host to the extent wait until the move has ended, or until this time (write-backs).
     pub(in crate::cache) holds_until: Option<Nanos>,
     /// Commands in flight for this move.

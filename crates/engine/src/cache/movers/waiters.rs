@@ -39,6 +39,7 @@ impl CacheDrive {
         };
         let passes_fill = filling != 0 && self.passes_fill(io, fragment, filling);
         let full = self.is_full_of_dirty();
+        let races = self.races_with_missing(io, index, fragment);
         let row = &mut self.moves[index];
         let waits = match (row.kind, row.phase) {
             // What the buffer has may be gone when the promotion ends, if a flush has failed meanwhile.
@@ -74,13 +75,13 @@ impl CacheDrive {
                 row.accessed = true;
                 match touched {
                     0 => row.rewritten |= fragment.op == Op::Write,
-                    touched if fragment.op == Op::Write => row.rewritten_blocks |= touched,
+                    touched if fragment.op == Op::Write => self.note_rewritten(index, touched),
                     _ => {}
                 }
                 // Two writes to the home must not race. (What is clean of an extent of which a part is dirty may go home too.)
                 let through =
                     fragment.op == Op::Write && (io.tuning.write == WritePolicy::Through || touched != 0 && full);
-                (through && phase == Phase::Writing) || (fragment.op == Op::Discard && covers)
+                races || (through && phase == Phase::Writing) || (fragment.op == Op::Discard && covers)
             }
         };
         // With a device gone, the extent's old or new place may be lost; the access can be routed only when the move

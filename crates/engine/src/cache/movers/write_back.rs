@@ -24,7 +24,7 @@ impl CacheDrive {
         let from = self.current_place(extent);
         let kind = if evict { Kind::Eviction } else { Kind::WriteBack };
         let index = self.start(kind, Phase::Reading, extent, Some(self.home(extent)), None);
-        self.moves[index].blocks = self.blocks_to_write_home(kind, extent);
+        self.take_blocks_home(index);
         self.move_read(io, index, from, kind.cause(), out);
     }
 
@@ -51,7 +51,7 @@ impl CacheDrive {
         let row = &mut self.moves[index];
         (row.phase, row.holds_until) = (Phase::Reading, Some(until));
         let extent = row.extent;
-        self.moves[index].blocks = self.blocks_to_write_home(Kind::WriteBack, extent);
+        self.take_blocks_home(index);
         if self.layout.blocks.is_some() && self.moves[index].blocks == 0 {
             // Nothing is dirty any more.
             return self.written_back(io, now, index, false, out);
@@ -69,7 +69,8 @@ impl CacheDrive {
             return first_run(masks.dirty());
         }
         // What is clean between two dirty blocks goes with them, in one command.
-        runs(masks.valid()).map(|run| between(run & masks.dirty())).fold(0, |all, run| all | run)
+        let between = runs(masks.valid()).map(|run| between(run & masks.dirty())).fold(0, |all, run| all | run);
+        self.units.completed(between, masks.lost())
     }
 
     /// Blocks were written home. Returns whether nothing of the extent is dirty any more.

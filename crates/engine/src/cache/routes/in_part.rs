@@ -53,6 +53,9 @@ impl CacheDrive {
 
     /// How often an extent that has no slot must have missed to be given one.
     fn threshold(&self, io: &CacheIo, fragment: Fragment) -> u32 {
+        if self.is_part_of_unit(fragment) {
+            return 0;
+        }
         let usual = io.tuning.promotion_threshold;
         // A write that would first have to read goes to the slow device, unless everything is to come in at its first miss.
         if fragment.op == Op::Write && usual > 0 && self.covered(fragment) != self.touched(fragment) {
@@ -281,7 +284,7 @@ impl CacheDrive {
         }
         if edges != 0 {
             // A write that first has to read waits for the slow device; one that goes there does not.
-            if io.tuning.promotion_threshold > 0 && self.controller.is_none() {
+            if io.tuning.promotion_threshold > 0 && self.controller.is_none() && !self.units.any() {
                 if touched & (masks.valid() | masks.lost()) == 0 {
                     return self.direct(now, fragment, self.home(fragment.extent));
                 }
@@ -444,13 +447,17 @@ impl CacheDrive {
         }
         match fragment.op {
             Op::Read => touched & !masks.valid() == 0,
-            Op::Write => {
-                let is_plain =
-                    self.controller.is_some() || io.tuning.write == WritePolicy::Back && !self.gate.judges_write_hits();
-                let may_dirty = touched & !masks.dirty() == 0 || !self.is_full_of_dirty();
-                is_plain && may_dirty && touched & !self.covered(fragment) & !masks.valid() == 0
-            }
+            Op::Write => self.stays_in_slot(io, fragment),
             Op::Discard | Op::Flush => false,
         }
+    }
+
+    /// Whether a write to an extent that has a slot goes there alone.
+    pub(in crate::cache) fn stays_in_slot(&self, io: &CacheIo, fragment: Fragment) -> bool {
+        let (masks, touched) = (self.map.masks_of(fragment.extent), self.touched(fragment));
+        let is_plain =
+            self.controller.is_some() || io.tuning.write == WritePolicy::Back && !self.gate.judges_write_hits();
+        let may_dirty = touched & !masks.dirty() == 0 || !self.is_full_of_dirty();
+        is_plain && may_dirty && touched & !self.covered(fragment) & !masks.valid() == 0
     }
 }

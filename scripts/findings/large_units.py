@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Computes the tables of docs/findings/large-units.md again.
+
+QLC flash with a mapping unit of 64 KiB alone, and behind a small cache or log of SLC flash, with whole units and without. Each table is
+between two comments of the document; the script replaces the text between them and nothing else. All reports go to
+report/findings/large-units.json as well.
+
+usage: large_units.py [--peryton PROGRAM] [--only NAME,NAME...]
+"""
+
+import argparse
+
+from common import MIB, ROOT, SHARED, Trace, fill, geometric, number, start, table
+
+DESIGNS = "examples/designs/findings/large-units"
+DOCUMENT = ROOT / "docs/findings/large-units.md"
+GIB = 1 << 30
+# The fast device has a twentieth of the blocks that the trace touches, and no less than this.
+LEAST_FAST = 16 * MIB
+TRACES = [
+    Trace("pgbench", "examples/traces/pgbench-ext4.parquet"),
+    Trace("sqlite", "examples/traces/sqlite-ext4.parquet"),
+    Trace("mailstore", f"{SHARED}/mailstore-ext4.csv.xz"),
+    Trace("devbox", f"{SHARED}/devbox-ext4.csv.xz"),
+    Trace("cloudphysics", f"{SHARED}/cloudphysics.vscsi"),
+    # It spans 3 TB, of which it touches 84 MB.
+    Trace("tpcc", f"{SHARED}/tpcc-sample.disksim", ["--concatenate"], wrap_mib=8192),
+    Trace("websearch", f"{SHARED}/websearch-sample.disksim", ["--concatenate"]),
+    Trace("DTRS", f"{SHARED}/dtrs-30000s.disksim.xz", ["--concatenate"]),
+]
+NEVER = ["placement.write_unit=never"]
+# A fifth of the drive was never written, or was discarded: 1.082 / 0.8 - 1.
+FIFTH_SPARE = ["devices.qlc.model.over_provisioning=0.3525"]
+WAYS = {
+    "QLC alone": ("alone", []),
+    "cache, blocks": ("caching", NEVER),
+    "cache, whole units": ("caching", []),
+    "log, blocks": ("logging", NEVER),
+    "log, whole units": ("logging", []),
+}
+
+
+class Units:
+    def __init__(self, runner):
+        self.runner, self.kept = runner, {}
+
+    def run(self, trace, way, state="sequential", more=()):
+        design, settings = WAYS[way]
+        key = (trace.name, way, state, tuple(more))
+        if key not in self.kept:
+            volume = -(-trace.volume_mib() * MIB // GIB)
+            fast = max(trace.info["footprint"]["bytes"] // 20 // MIB * MIB, LEAST_FAST)
+            sizes = [f"volume.size={volume}GiB", f"devices.qlc.model.precondition={state}"]
+            sizes += [] if design == "alone" else [f"devices.ssd.size={fast}"]
+            self.kept[key] = self.runner.sim(f"{DESIGNS}/{design}.toml", trace, [*sizes, *settings, *more], ["--replay", "sync"])
+        return self.kept[key]
+
+
+def written(trace):
+    return sum(volume["bytes_written"] for volume in trace.info["volumes"])
+
+
+def amplification(report, _):
+    return report["devices"]["qlc"]["write_amplification"]
+
+
+def nand(report, trace):
+    return report["devices"]["qlc"]["nand_bytes_written"] / written(trace)
+
+
+def to_fast(report, trace):
+    ssd = report["devices"].get("ssd")
+    return ssd and ssd["bytes_written"] / written(trace)
+
+
+def fast_nand(report, trace):
+    ssd = report["devices"].get("ssd")
+    return ssd and ssd["nand_bytes_written"] / written(trace)
+
+
+def milliseconds(kind):
+    def figure(report, _):
+        row = report["latency_us"].get(kind)
+        return row and row["count"] and row["mean"] / 1e3
+    return figure
+
+
+def rows(units, traces, figures, ways, state="sequential", more=()):
+    """A row for each trace: each figure for each way."""
+    runs = {(trace.name, way): units.run(trace, way, state, more) for trace in traces for way in ways}
+    values = []
+    for trace in traces:
+        cells = [figure(runs[trace.name, way].result(), trace) for figure in figures for way in ways]
+        values.append(cells)
+        yield [trace.name, *(number(cell) for cell in cells)]
+    yield ["geometric mean", *(number(geometric(column)) for column in zip(*values))]
+
+
+def main():
+    arguments, runner, folder = start(argparse.ArgumentParser(description=__doc__.splitlines()[0]))
+    only = arguments.only.split(",") if arguments.only else None
+    with folder:
+        traces = [trace for trace in TRACES if (ROOT / trace.path).exists()]
+        runner.look(traces)
+        units = Units(runner)
+        writing = [trace for trace in traces if written(trace) > MIB]
+        ways, hybrid = list(WAYS), list(WAYS)[1:]
+
+        def of(figures, among, names, state="sequential", more=()):
+            return lambda: table(["trace", *(f"{name}{way}" for name in names for way in among)],
+                                 rows(units, writing, figures, among, state, more))
+
+        tables = [
+            ("amplification", of([amplification], ways, [""])),
+            ("nand", of([nand], ways, [""])),
+            ("fast", of([to_fast, fast_nand], hybrid, ["bytes: ", "NAND: "])),
+            ("response", of([milliseconds("all")], ways, [""])),
+            ("writes", of([milliseconds("write")], ways, [""])),
+            ("flushes", of([milliseconds("flush")], ways, [""])),
+            ("random", of([amplification], ways, [""], "random")),
+            ("random-nand", of([nand], ways, [""], "random")),
+            ("spare", of([amplification], ways, [""], "random", FIFTH_SPARE)),
+        ]
+        fill(DOCUMENT, tables, runner, only)
+
+
+if __name__ == "__main__":
+    main()
