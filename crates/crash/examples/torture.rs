@@ -39,6 +39,9 @@ struct Arguments {
     /// Whether devices are replaced while the volume is served; the seed decides if not given
     #[arg(long)]
     replaces: Option<bool>,
+    /// Whether devices grow and shrink while the volume is served; the seed decides if not given
+    #[arg(long)]
+    resizes: Option<bool>,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         room: arguments.room,
         grouped: arguments.grouped,
         replaces: arguments.replaces,
+        resizes: arguments.resizes,
         ends: arguments.ends,
         log,
     };

@@ -37,6 +37,7 @@ mod options;
 mod power;
 mod run;
 mod snapshots;
+mod resizing;
 mod succession;
 mod torture;
 mod world;

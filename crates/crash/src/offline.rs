@@ -38,8 +38,9 @@ impl World {
             return;
         }
         let index = self.rng.random_range(first..disks.len());
+        let used = self.drive.engine.device_bytes()[index];
         let disk = &mut disks[index];
-        let ends = [0, (disk.used().0 / SECTOR) - 8];
+        let ends = [0, (used.0 / SECTOR) - 8];
         let blocks: Vec<usize> =
             disk.written_blocks().into_iter().filter(|block| !ends.contains(&disk.sector_of(*block))).collect();
         for block in blocks {

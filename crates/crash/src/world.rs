@@ -18,6 +18,7 @@ use crate::{
     faults::Faults,
     model::Model,
     options::{Options, Outcome},
+    resizing::Resizes,
     succession::Successions,
 };
 
@@ -69,6 +70,8 @@ pub(crate) struct World {
     pub(crate) room_rng: Pcg64Mcg,
     /// The replacement of devices in service.
     pub(crate) succession: Successions,
+    /// The resizing of devices in service.
+    pub(crate) resizes: Resizes,
     /// The disks as they were at the end of the previous generation.
     pub(crate) before: Option<Vec<Disk>>,
 }
@@ -104,14 +107,16 @@ impl World {
         let config = plan.config.clone();
         let engine = Engine::new(config.clone()).map_err(|error| format!("the design is refused: {error}"))?;
         let behind = config.sizes().map_err(|error| format!("the design is refused: {error}"))?.behind;
-        let has_room = options.room.unwrap_or_else(|| random_room(seed));
+        let mut resizes = Resizes::new(seed, options.resizes, kind);
+        // A disk that is larger than what the volume uses has room for them where data may be later, and nothing spoils them there.
+        let has_room = options.room.unwrap_or_else(|| random_room(seed)) && !resizes.are_drawn();
         let zeroed = rng.random_bool(0.5);
         let mut disks: Vec<Disk> = Vec::new();
         let mut first = BEFORE_FORMAT;
         for (device, size) in (0..).map(DeviceId).zip(engine.device_bytes()) {
             let content = |sector: u64| if zeroed { 0 } else { first + sector as Tag };
             let room = if has_room { behind[device.index()] } else { Bytes::ZERO };
-            let disk = Disk::new(*size, room, engine.data_at(device), content);
+            let disk = Disk::new(*size + resizes.more(&plan), room, engine.data_at(device), content);
             first += disk.data().1 as Tag;
             disks.push(disk);
         }
@@ -172,6 +177,7 @@ impl World {
             room,
             room_rng: Pcg64Mcg::seed_from_u64(seed ^ 0x726f_6f6d),
             succession: Successions::new(seed, options.replaces),
+            resizes,
             before: None,
         };
         say!(

@@ -170,6 +170,14 @@ mutations! {
     AcceptReplaced,
     /// A device is accepted to which a copy was not complete.
     AcceptAside,
+    /// The superblocks say that a device was resized before the map is written that belongs to that.
+    SwitchBeforeMap,
+    /// Dirty extents beyond the end of a device that shrinks are dropped.
+    DropBeyondEnd,
+    /// The part by which a device has grown counts as zeros.
+    TrustGrownPart,
+    /// A place beyond the end of a device that shrinks is used again while it is emptied.
+    UseBeyondEnd,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.
