@@ -30,6 +30,8 @@ pub(crate) struct Resizes {
     begins_one_in: u32,
     /// One step in this many opens the volume with the new size, once it can be.
     switches_one_in: u32,
+    /// Whether the power has just gone, or the process died, while the superblocks were written.
+    pub(crate) is_cut_short: bool,
 }
 
 impl Resizes {
@@ -41,6 +43,7 @@ impl Resizes {
         Resizes {
             begins_one_in: if can && resizes.unwrap_or(drawn) { begins } else { 0 },
             switches_one_in: [1, 5, 30][rng.random_range(0..3)],
+            is_cut_short: false,
             rng,
         }
     }
@@ -201,7 +204,9 @@ impl World {
     /// of disks from before are not always those of a generation before.
     fn reopen_after(&mut self, disks: Vec<Disk>, left: Left) -> Result<(), String> {
         self.before = None;
+        self.resizes.is_cut_short = true;
         self.reopen(disks, left, None)?;
+        self.resizes.is_cut_short = false;
         self.before = None;
         Ok(())
     }
