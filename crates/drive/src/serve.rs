@@ -568,7 +568,9 @@ fn open_engine(
     notifier: &Notifier,
     most_state: Option<Bytes>,
 ) -> Result<(Engine, Opened, State), ServeError> {
-    let needs = spec.config.sizes().map_err(|error| ServeError::Refused(spec.with_names(error)))?.devices;
+    let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
+    let needs = Engine::sizes_in_force(&spec.config, &mut files);
+    let needs = needs.map_err(|error| ServeError::Refused(spec.with_names(error)))?.devices;
     for (index, ((device, at), need)) in devices.iter().zip(&spec.devices).zip(&needs).enumerate() {
         if without.iter().any(|other| other.index() == index) {
             continue;

@@ -191,7 +191,14 @@ pub(super) fn agree(
         displaced,
         places: newest.geometry.places,
     };
-    let differences = design.differences(&newest.geometry);
+    let mut differences = design.differences(&newest.geometry);
+    if design.devices != newest.geometry.devices && newest.geometry.places.is_some() {
+        let sizes: Vec<String> = newest.geometry.devices.iter().map(|size| size.0.to_string()).collect();
+        differences.push(format!(
+            "a device was grown or shrunk while the volume was served, so set the sizes in the design to {}, or remove them",
+            sizes.join(" and ")
+        ));
+    }
     if !differences.is_empty() {
         return Err(OpenError::Mismatch { differences: differences.join("; ") });
     }

@@ -14,6 +14,7 @@ pub mod events;
 pub mod format;
 #[cfg(feature = "plan")]
 pub mod greenest;
+pub mod grow;
 pub mod health;
 pub mod init;
 pub mod keys;
@@ -25,6 +26,7 @@ pub mod plan;
 pub mod readmit;
 pub mod repair;
 pub mod replace;
+pub mod shrink;
 pub mod schema;
 pub mod serve;
 pub mod set;
