@@ -245,8 +245,10 @@ impl World {
             return;
         }
         let index = self.rng.random_range(0..self.devices());
-        let (from, len) = self.drive.disks[index].data();
-        let sector = from + self.rng.random_range(0..len as u64);
+        // Behind the volume's data are its last superblock, and on a larger disk nothing yet.
+        let (from, _) = self.drive.disks[index].data();
+        let len = (self.drive.engine.device_bytes()[index].0 - 4096) / SECTOR - from;
+        let sector = from + self.rng.random_range(0..len);
         self.drive.disks[index].bad.insert(sector);
         self.say(&format!("sector {sector} of device {index} goes bad"));
     }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use peryton_crash::{Ends, Kind, Options, torture};
+use peryton_crash::{Ends, Kind, Options, run, torture};
 use peryton_engine::Fill;
 
 fn must_pass(seeds: std::ops::Range<u64>, options: &Options, least: u64) {
@@ -37,6 +37,15 @@ fn so_it_has_where_the_fast_device_has_parts_of_extents() {
 fn what_was_answered_survives_the_process_meanwhile() {
     let options = Options { faults: Some(false), ends: Some(Ends::Process), ..Options::default() };
     must_pass(300..400, &options, 20);
+}
+
+/// Found by torture: a partitioned drive wrote an old copy home over what had been written past it.
+#[test]
+fn seeds_that_failed_once_pass() {
+    let options = Options { resizes: Some(true), ..Options::default() };
+    for seed in [1_007_517] {
+        run(seed, &options).unwrap();
+    }
 }
 
 #[test]

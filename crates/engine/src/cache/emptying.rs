@@ -95,7 +95,9 @@ impl CacheDrive {
             slot += 1;
             let Some(extent) = self.map.tenant(here) else { continue };
             let entry = self.map.entry(extent);
-            let is_busy = entry.moving().is_some() || entry.in_flight > 0 && !(is_again && entry.is_dirty());
+            // A write to the home that passes a copy of a partitioned drive takes a move of that for the end of the copy.
+            let can_be_held = is_again && entry.is_dirty() && self.controller.is_none();
+            let is_busy = entry.moving().is_some() || entry.in_flight > 0 && !can_be_held;
             if is_busy || entry.place() != Some(Place(here.0)) || self.map.has_parts() && self.map.masks(here).lost() != 0 {
                 continue;
             }
@@ -113,7 +115,7 @@ impl CacheDrive {
                 break;
             }
             // What is written again and again is held, so that it stays clean for long enough to be given up.
-            match is_again {
+            match can_be_held {
                 true => self.start_held_writeback(io, now, extent, out),
                 false => self.start_writeback(io, extent, true, out),
             }

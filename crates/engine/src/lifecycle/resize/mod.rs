@@ -27,8 +27,8 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// Requests may wait while at most so many extents are emptied, or extents of so many bytes in all.
-const MOST_AT_REST: u64 = 16;
+/// Requests may wait while at most so many extents are emptied.
+const MOST_AT_REST: u64 = 64;
 
 /// What is being done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
