@@ -144,6 +144,7 @@ fn main() -> ExitCode {
     println!("  {:>12} commits, {} checkpoints, {} moves", done.commits, done.checkpoints, done.moves);
     println!("  {:>12} commits replayed", done.commits_replayed);
     println!("  {:>12} devices replaced in service", done.successions);
+    println!("  {:>12} devices resized in service", done.resizes);
     for (seed, error) in &result.failures {
         println!("seed {seed} fails: {error}");
         println!("  step by step: make torture SEEDS={seed}");

@@ -5,10 +5,10 @@ use peryton_engine::{Config, DeviceId, Engine, Journal, Opened, Tuning, WritePol
 use rand::RngExt;
 
 use crate::{
-    resizing::suiting,
     disk::{Disk, SECTOR, Tag},
     drive::{Drive, Interruptible},
     ends::{End, Left},
+    resizing::suiting,
     world::{World, say},
 };
 

@@ -155,11 +155,9 @@ impl World {
                     self.takes_size(sizes, grown, &disks);
                 }
                 let left = match end {
-                    End::Process if !self.flush_lost => Left {
-                        memory: self.drive.memory.clone().filter(|_| !closed),
-                        answered: true,
-                        binds: false,
-                    },
+                    End::Process if !self.flush_lost => {
+                        Left { memory: self.drive.memory.clone().filter(|_| !closed), answered: true, binds: false }
+                    }
                     End::Power | End::Process => Left::default(),
                 };
                 self.reopen_after(disks, left)

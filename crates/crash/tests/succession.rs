@@ -39,8 +39,13 @@ fn devices_may_fail_and_die_meanwhile() {
 /// of which blocks are lost counted as at home; and a read that began before a replacement was answered by the old device after it.
 #[test]
 fn seeds_that_failed_once_pass() {
-    let in_part =
-        Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), faults: Some(true), resizes: Some(false), ..Options::default() };
+    let in_part = Options {
+        kind: Some(Kind::Caching),
+        fill: Some(Fill::Part),
+        faults: Some(true),
+        resizes: Some(false),
+        ..Options::default()
+    };
     let grouped = Options { admission: Some(AdmitBy::Probability), grouped: true, ..in_part };
     let drawn = Options { resizes: Some(false), ..Options::default() };
     let seeds = [

@@ -4,8 +4,7 @@ use std::{fmt, io, mem, ops::Range};
 
 use peryton_engine::{
     Buffer, Buffers, Command, Commands, DeviceError, DeviceId, Engine, IoId, Power, Request, RequestError, RequestId,
-    ResizeEnd, ResizeError, ResizePlan,
-    SuccessionEnd, SuccessionError, SuccessionPlan, Tuning, TuningError,
+    ResizeEnd, ResizeError, ResizePlan, SuccessionEnd, SuccessionError, SuccessionPlan, Tuning, TuningError,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use thiserror::Error;

@@ -343,8 +343,15 @@ mod tests {
         let entries: Vec<MapEntry> = (0..3000).map(|place| MapEntry::new(Some(Place(place)), false, false)).collect();
         let masks: Vec<Masks> = (0..2000).map(|place| Masks::new(place, place & 5)).collect();
         let notice = Notice::default();
-        let header =
-            CheckpointHeader { number: 1, journal_at: 0, first_commit: 1, last_commit: 0, entries: 3000, notice, layout: 0 };
+        let header = CheckpointHeader {
+            number: 1,
+            journal_at: 0,
+            first_commit: 1,
+            last_commit: 0,
+            entries: 3000,
+            notice,
+            layout: 0,
+        };
         let volume = VolumeId(3);
         store_with_masks(&mut devices, &both, &layout, &header, (&entries, &masks), volume)
             .expect("memory does not fail");

@@ -176,8 +176,8 @@ mutations! {
     DropBeyondEnd,
     /// The part by which a device has grown counts as zeros.
     TrustGrownPart,
-    /// A place beyond the end of a device that shrinks is used again while it is emptied.
-    UseBeyondEnd,
+    /// Places on the slow device keep their numbers when the fast device grows, behind whose places they are counted.
+    KeepSlowPlaces,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

@@ -428,7 +428,11 @@ impl fmt::Display for Superblock {
             writeln!(f, "displaced: the first {bytes} of them, to device {} at {at}", home.0)?;
         }
         if let Some(places) = self.geometry.places {
-            writeln!(f, "resized while the volume was served: {} times; data begin at {}", places.number, places.data_at)?;
+            writeln!(
+                f,
+                "resized while the volume was served: {} times; data begin at {}",
+                places.number, places.data_at
+            )?;
         }
         let gone = (0..32).filter(|device| self.gone >> device & 1 == 1).map(|device: u32| device.to_string());
         let gone: Vec<String> = gone.collect();

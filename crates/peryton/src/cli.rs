@@ -16,8 +16,9 @@ use crate::{
     failure::Failure,
     output, terminal,
     verbs::{
-        adopt, calibrate, check, clean, completions, detach, devices, dump, events, format, grow, health, init, keys, man,
-        readmit, repair, replace, schema, serve, set, shrink, sim, status, supervise, sweep, top, trace, twin, ublk,
+        adopt, calibrate, check, clean, completions, detach, devices, dump, events, format, grow, health, init, keys,
+        man, readmit, repair, replace, schema, serve, set, shrink, sim, status, supervise, sweep, top, trace, twin,
+        ublk,
     },
 };
 

@@ -68,7 +68,9 @@ pub fn wait(socket: &Path, name: &str, begun: &Value, json: bool) -> Result<(), 
          '{name}', set it to {exact}, or remove it\n",
     ))?;
     match last["block_device_keeps_its_size"].as_str() {
-        Some(path) => output::tell(&format!("{path} keeps its size until it is removed (peryton ublk) and made again\n")),
+        Some(path) => {
+            output::tell(&format!("{path} keeps its size until it is removed (peryton ublk) and made again\n"))
+        }
         None => Ok(()),
     }
 }

@@ -8,8 +8,11 @@ use peryton_units::{Bytes, Nanos};
 use rustix::fs::SeekFrom;
 use serde_json::{Value, json};
 
-use super::{Handle, Server, resizing_state::{NewSize, Underway}};
-use crate::{events::What, open::Device, shared_memory::SharedMemory, storage::Files};
+use super::{
+    Handle, Server,
+    resizing_state::{NewSize, Underway},
+};
+use crate::{events::What, open::Device, serve::unix_s, shared_memory::SharedMemory, storage::Files};
 
 /// Requests wait at most so long for the volume to come to rest; then they go on, and it is tried again after the pause.
 const MOST_HELD: Nanos = Nanos::from_s(2);
@@ -29,6 +32,12 @@ impl Server {
         let before = engine.data_bytes()[device];
         let size = new.size.map_or_else(|| engine.largest(id, room).max(before), Bytes);
         let mut plan = ResizePlan { device: id, size, room, rate: Bytes(new.bytes_per_s.unwrap_or(0)) };
+        let name = self.about.names[device].clone();
+        let is_other_way = if new.grows { plan.size < before } else { plan.size > before };
+        if is_other_way {
+            let (is, verb) = if new.grows { ("more", "peryton shrink") } else { ("less", "peryton grow") };
+            return Err(format!("'{name}' has {before} of data, which is {is} than {}: use {verb}", plan.size));
+        }
         let mut can = engine.can_resize(plan);
         if let (Err(ResizeError::MapTooLong { most, .. }), None) = (&can, new.size)
             && *most > before
@@ -37,24 +46,14 @@ impl Server {
             can = engine.can_resize(plan);
         }
         can.map_err(|error| self.about.named(&error.to_string()))?;
-        let name = self.about.names[device].clone();
-        if (plan.size > before) != new.grows {
-            let (is, verb) = if new.grows { ("more", "shrink") } else { ("less", "grow") };
-            return Err(format!("'{name}' has {before} of data, which is {is} than {}: use {verb}", plan.size));
-        }
         if let Some(device) = &mut self.about.devices[device] {
             device.size = room;
         }
         self.volume.resize(self.now, plan).map_err(|error| self.about.named(&error.to_string()))?;
         tracing::info!(device = name, from = %before, to = %plan.size, "the device is being resized");
         self.about.events.report(What::Resizing { device: name, from_bytes: before.0, to_bytes: plan.size.0 });
-        self.resizing.now = Some(Underway {
-            device,
-            grows: new.grows,
-            holds_since: None,
-            again_at: self.now,
-            fails_since: None,
-        });
+        self.resizing.now =
+            Some(Underway { device, grows: new.grows, holds_since: None, again_at: self.now, fails_since: None });
         Ok(self.resizing_status())
     }
 
@@ -110,6 +109,7 @@ impl Server {
         let opened = match Files::with_memory(&self.about.devices, process_death) {
             Ok(files) => {
                 let mut files = files.notifying(notifier);
+                self.volume.engine_mut().tell_time(self.now, unix_s());
                 self.volume.engine_mut().resize_now(&mut files).map_err(|error| self.about.named(&error.to_string()))
             }
             Err(error) => Err(error.to_string()),
@@ -140,7 +140,8 @@ impl Server {
             && let Some(device) = &mut self.about.devices[underway.device]
         {
             // What it has more may be cut off.
-            device.size = engine.device_bytes()[underway.device] + engine.warmth().map_or(Bytes::ZERO, |warmth| warmth.room);
+            device.size =
+                engine.device_bytes()[underway.device] + engine.warmth().map_or(Bytes::ZERO, |warmth| warmth.room);
         }
         if volume != self.front.export.size {
             let mut export = (*self.front.export).clone();
@@ -269,4 +270,3 @@ impl Handle {
         self.ask(Server::stop_resizing).unwrap_or_else(|| Err(ENDED.to_owned()))
     }
 }
-

@@ -44,9 +44,7 @@ impl CacheDrive {
         if self.map.has_parts() && slots.any(|slot| self.map.masks(slot).lost() != 0) {
             return false;
         }
-        if !mutation::is(Mutation::UseBeyondEnd) {
-            self.map.withhold(from, usable);
-        }
+        self.map.withhold(from, usable);
         self.emptying = Some(Emptying { from, next: from, is_again: false, rate, goes_on_at: io.now });
         io.due(io.now);
         true
@@ -62,11 +60,7 @@ impl CacheDrive {
 
     /// How many of the slots still have an extent.
     pub(in crate::cache) fn still_beyond(&self) -> u32 {
-        let Some(Emptying { from, .. }) = self.emptying else { return 0 };
-        match mutation::is(Mutation::UseBeyondEnd) {
-            true => (from..self.layout.fast_slots).filter(|slot| self.map.tenant(SlotIndex(*slot)).is_some()).count() as u32,
-            false => self.map.beyond(),
-        }
+        self.map.beyond()
     }
 
     /// Whether the extent is to leave its slot.
@@ -98,7 +92,10 @@ impl CacheDrive {
             // A write to the home that passes a copy of a partitioned drive takes a move of that for the end of the copy.
             let can_be_held = is_again && entry.is_dirty() && self.controller.is_none();
             let is_busy = entry.moving().is_some() || entry.in_flight > 0 && !can_be_held;
-            if is_busy || entry.place() != Some(Place(here.0)) || self.map.has_parts() && self.map.masks(here).lost() != 0 {
+            if is_busy
+                || entry.place() != Some(Place(here.0))
+                || self.map.has_parts() && self.map.masks(here).lost() != 0
+            {
                 continue;
             }
             if !entry.is_dirty() || mutation::is(Mutation::DropBeyondEnd) && entry.in_flight == 0 {

@@ -1,6 +1,12 @@
 //! The map of a volume one of whose devices was resized: it is read as the old layout has it, and goes on in the new one.
 
-use peryton_format::{blocks::Masks, entry::MapEntry, map::DurableMap, snapshot::Room};
+use peryton_format::{
+    blocks::Masks,
+    entry::MapEntry,
+    map::DurableMap,
+    mutation::{self, Mutation},
+    snapshot::Room,
+};
 
 use crate::cache::{access::Mode, drive::CacheDrive, layout::CacheLayout, map::extent::Place};
 
@@ -35,6 +41,7 @@ impl CacheDrive {
             let Some(place) = entry.place() else { continue };
             let place = match old.fast_slot(place) {
                 Some(slot) if slot.0 < new.fast_slots => place,
+                None if mutation::is(Mutation::KeepSlowPlaces) => place,
                 None if self.mode == Mode::Tiering && old.slow_slot(place) < new.slow_slots => {
                     new.slow_place(old.slow_slot(place))
                 }

@@ -25,11 +25,11 @@ use crate::{
     api::error::{ConfigError, DeviceError, OpenError},
     api::location::{BlocksRow, Losses, MapRow},
     api::opened::{Opened, Trust},
+    api::resizing::Settled,
     cache::{CacheLayout, snapshots_on_device},
     lifecycle::any::with_drive,
-    lifecycle::sizes::{Laid, lay_out},
-    api::resizing::Settled,
     lifecycle::resize::sizes_in_force,
+    lifecycle::sizes::{Laid, lay_out},
     lifecycle::volume::open,
     log::{LogDrive, LogReport},
 };

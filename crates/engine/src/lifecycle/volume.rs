@@ -373,7 +373,8 @@ impl<P: PlacementOps> Drive<P> {
             sealed(blocks)?;
             for block in blocks {
                 // The samples of a device that was resized are others.
-                let changed = resized.is_none() && self.fingerprint(storage, block.device, block.volume) != block.fingerprint;
+                let changed =
+                    resized.is_none() && self.fingerprint(storage, block.device, block.volume) != block.fingerprint;
                 if changed && trust == Trust::Nobody && !mutation::is(Mutation::AcceptChanged) {
                     return Err(OpenError::Changed { device: block.device.index() });
                 }

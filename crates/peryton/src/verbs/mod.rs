@@ -26,10 +26,10 @@ pub mod plan;
 pub mod readmit;
 pub mod repair;
 pub mod replace;
-pub mod shrink;
 pub mod schema;
 pub mod serve;
 pub mod set;
+pub mod shrink;
 pub mod sim;
 #[cfg(feature = "plan")]
 pub mod size;

@@ -12,12 +12,8 @@ mod switch;
 
 use peryton_units::{Bytes, Nanos};
 
-pub(crate) use self::{
-    in_force::sizes_in_force,
-    plan::largest,
-    switch::resize_now,
-};
 use self::plan::Target;
+pub(crate) use self::{in_force::sizes_in_force, plan::largest, switch::resize_now};
 use crate::{
     api::command::Commands,
     api::config::{Config, Tuning},
@@ -35,7 +31,9 @@ const MOST_AT_REST: u64 = 64;
 enum Stage {
     Emptying,
     /// The volume is closed; or `lost`, it could not be closed in good order.
-    Closed { lost: bool },
+    Closed {
+        lost: bool,
+    },
 }
 
 /// A device that is being grown or shrunk.

@@ -54,7 +54,8 @@ pub(crate) fn largest<P: PlacementOps>(drive: &Drive<P>, device: DeviceId, room:
     let (extent, spare) = (pair.extent.0, drive.data_in_places(device).0 / pair.extent.0 - data.0 / pair.extent.0);
     let needs = |places: u64| {
         let bytes = Bytes(places * extent);
-        let behind = match device == pair.fast && drive.placed.warmth().is_some_and(|warmth| warmth.room > Bytes::ZERO) {
+        let behind = match device == pair.fast && drive.placed.warmth().is_some_and(|warmth| warmth.room > Bytes::ZERO)
+        {
             true => Room::new(Bytes::ZERO, u32::try_from(places).unwrap_or(u32::MAX), bytes).bytes(),
             false => Bytes::ZERO,
         };
@@ -124,7 +125,9 @@ impl<P: PlacementOps> Drive<P> {
         if units(plan.size) < units(before) && !fixed.can_shrink {
             let is_tier = matches!(self.placement, Placement::Tiering(_));
             let also = match is_tier {
-                true => ", as large as both devices together: only the fast device of caching or partitioned can shrink",
+                true => {
+                    ", as large as both devices together: only the fast device of caching or partitioned can shrink"
+                }
                 false => "; only the fast device of caching or partitioned can shrink",
             };
             return Err(ResizeError::NoCache { device, size: before, also });
@@ -152,9 +155,8 @@ impl<P: PlacementOps> Drive<P> {
         };
         let fits = |size: Bytes| -> Result<bool, ConfigError> {
             let layouts = layouts(&config, &with(size), settled)?;
-            Ok(layouts.is_none_or(|Layouts { before, wanted }| {
-                Places::journal_beside(&before.metadata, &wanted).is_some()
-            }))
+            Ok(layouts
+                .is_none_or(|Layouts { before, wanted }| Places::journal_beside(&before.metadata, &wanted).is_some()))
         };
         if !fits(plan.size)? {
             let (mut most, mut too_large) = (self.data_bytes[device], plan.size);

@@ -125,11 +125,7 @@ fn open_resized(
 }
 
 /// Divides the room for the metadata so that the first checkpoint of the new layout leaves alone the one that is valid.
-fn shape(
-    layouts: &Layouts,
-    newest: &Superblock,
-    storage: &mut dyn Storage,
-) -> Result<(Places, Reshape), OpenError> {
+fn shape(layouts: &Layouts, newest: &Superblock, storage: &mut dyn Storage) -> Result<(Places, Reshape), OpenError> {
     let Layouts { before, wanted } = layouts;
     for _ in 0..2 {
         let valid = checkpoint_alone(before, newest, storage)?;
@@ -145,7 +141,8 @@ fn shape(
 fn checkpoint_alone(layout: &CacheLayout, newest: &Superblock, storage: &mut dyn Storage) -> Result<u64, OpenError> {
     let pair = [layout.fast, layout.slow];
     let found = map::read(storage, (&pair, layout.fast), &layout.metadata, newest.volume, Older::Refused);
-    let found = found.map_err(|_| OpenError::Damaged { device: layout.fast.index(), what: "the map cannot be read" })?;
+    let found =
+        found.map_err(|_| OpenError::Damaged { device: layout.fast.index(), what: "the map cannot be read" })?;
     let header = CheckpointHeader {
         number: found.number + 1,
         last_commit: 0,
