@@ -49,9 +49,9 @@ pub struct MetadataLayout {
     /// How often the volume was resized, which is when its metadata were divided so ([`Places`]); 0 if it is as formatted.
     pub number: u32,
     /// Offset of the journal.
-    journal_from: Bytes,
+    pub(crate) journal_from: Bytes,
     /// Offsets of checkpoints A and B.
-    checkpoints_from: [Bytes; 2],
+    pub(crate) checkpoints_from: [Bytes; 2],
 }
 
 impl MetadataLayout {

@@ -125,6 +125,75 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::{
+        block::{Kind, seal},
+        geometry::{Arrangement, Geometry, MOST_DEVICES, MapPair},
+        storage::DeviceId,
+        superblock::{Superblock, Unreadable, VERSION, VolumeId, VolumeState},
+    };
+
+    /// A superblock of a volume that was resized, as it is and with these words in place of its own.
+    fn superblock(words: Option<[u32; WORDS]>) -> Result<Superblock, Unreadable> {
+        let layout = MetadataLayout::new(1_000, Bytes::gib(1));
+        let (places, _) =
+            Places::beside(&layout, 1, &MetadataLayout::new(2_000, Bytes::gib(1))).expect("there is room");
+        let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
+        let volume = VolumeId(7);
+        let written = Superblock {
+            volume,
+            device: DeviceId(0),
+            generation: 3,
+            state: VolumeState::Open,
+            formatted_unix_s: 0,
+            touched: [0, 0],
+            gone: 0,
+            fingerprint: 0,
+            seals: [0; MOST_DEVICES],
+            given_up_commit: 0,
+            successions: [0; MOST_DEVICES],
+            geometry: Geometry {
+                devices: vec![Bytes::gib(1), Bytes::gib(2)],
+                arrangement: Arrangement::Caching(pair),
+                spare: 128,
+                block: Bytes::ZERO,
+                displaced: None,
+                places: Some(places),
+            },
+            notes: String::new(),
+        };
+        let mut block = written.encode();
+        assert_eq!(get_u32(&block, 16), VERSION, "older programs have to refuse it");
+        for (index, word) in words.into_iter().flatten().enumerate() {
+            put_u32(&mut block, 480 + index * 4, word);
+        }
+        seal(&mut block, Kind::Superblock, volume);
+        let read = Superblock::decode(&block);
+        assert!(words.is_some() || read.as_ref() == Ok(&written), "{read:?}");
+        read
+    }
+
+    #[test]
+    fn a_volume_that_was_resized_has_a_version_of_its_own() {
+        let read = superblock(None).expect("it is as it was written");
+        assert!(read.to_string().contains("resized while the volume was served: 1 times"), "{read}");
+    }
+
+    #[test]
+    fn parts_that_lie_over_one_another_or_over_the_data_are_damage() {
+        for words in [
+            [0, 256, 1, 8, 9, 12, 3],
+            [1, 256, 0, 8, 9, 12, 3],
+            [1, 256, 1, 8, 8, 12, 3],
+            [1, 256, 1, 8, 9, 11, 3],
+            [1, 14, 1, 8, 9, 12, 3],
+            [1, 256, 1, 0, 9, 12, 3],
+            [1, 256, 1, 8, 9, 12, 0],
+            [u32::MAX; WORDS],
+        ] {
+            assert_eq!(superblock(Some(words)), Err(Unreadable::Damaged), "{words:?}");
+        }
+        assert!(superblock(Some([1, 256, 1, 8, 9, 12, 3])).is_ok());
+    }
 
     proptest! {
         /// The fear: of many resizes one overwrites the checkpoint that is in force, or divides the room so that the next one cannot.

@@ -566,7 +566,7 @@ mod tests {
         let aside = Superblock { state: VolumeState::Aside, ..plain.clone() };
         for block in [&replaced, &aside] {
             let encoded = block.encode();
-            assert_eq!(get_u32(&encoded, 16), VERSION);
+            assert_eq!(get_u32(&encoded, 16), VERSION_OF_REPLACED);
             assert_eq!(Superblock::decode(&encoded).as_ref(), Ok(block));
             let mut forged = encoded;
             put_u32(&mut forged, 16, VERSION_OF_WHOLE_EXTENTS);
