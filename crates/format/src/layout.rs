@@ -79,6 +79,43 @@ impl MetadataLayout {
         MetadataLayout { journal_bytes, checkpoint_bytes, data_at, masks, number, journal_from, checkpoints_from }
     }
 
+    /// Divides the room before the data so that there is room for checkpoints as long as those of `wanted`, one of which lies beside the
+    /// checkpoint `valid` (0: A, 1: B) of this division, which is in force. Returns the division, and which one that is; `None` if it cannot be done
+    /// beside this one. The journal is as long as that of `wanted`, or has what is left, if that is not too little.
+    pub fn divided(&self, valid: u64, wanted: &MetadataLayout) -> Option<(Places, u64)> {
+        let (length, data_at) = (wanted.checkpoint_bytes, self.data_at);
+        let journal_bytes = self.journal_beside(wanted)?;
+        let number = self.number.checked_add(1)?;
+        let valid = self.checkpoint_at(valid);
+        let valid_to = valid + Bytes(self.checkpoint_bytes);
+        // Checkpoints at the start of the room, or at its end.
+        let first = Bytes(BLOCK);
+        if first + Bytes(length) <= valid {
+            let checkpoints_at = [first, first + Bytes(length)];
+            let journal_at = first + Bytes(2 * length);
+            return Some((
+                Places { number, data_at, journal_at, journal_bytes, checkpoints_at, checkpoint_bytes: length },
+                0,
+            ));
+        }
+        let last = data_at - Bytes(length);
+        if last >= valid_to {
+            let checkpoints_at = [last - Bytes(length), last];
+            return Some((
+                Places { number, data_at, journal_at: first, journal_bytes, checkpoints_at, checkpoint_bytes: length },
+                1,
+            ));
+        }
+        None
+    }
+
+    /// The length of the journal if the checkpoints become as long as those of `wanted`; `None` if too little is left.
+    pub fn journal_beside(&self, wanted: &MetadataLayout) -> Option<u64> {
+        let room = self.data_at.0.checked_sub(BLOCK)?;
+        let left = room.checked_sub(wanted.checkpoint_bytes.checked_mul(2)?)?;
+        (left >= wanted.least_journal()).then_some(left.min(wanted.journal_bytes))
+    }
+
     /// Whether a checkpoint has room for so many entries, and the masks.
     pub fn has_room(&self, entries: u32) -> bool {
         self.checkpoint_bytes >= Self::length_of_checkpoint(entries, self.masks)
@@ -91,7 +128,7 @@ impl MetadataLayout {
     }
 
     /// The shortest journal that does for this one: a shorter ring is full sooner, and the map is written out more often.
-    pub(crate) fn least_journal(&self) -> u64 {
+    fn least_journal(&self) -> u64 {
         (self.journal_bytes / SHORTEST_JOURNAL).next_multiple_of(BLOCK).max(LEAST_JOURNAL)
     }
 

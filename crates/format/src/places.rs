@@ -3,25 +3,22 @@
 
 use peryton_units::Bytes;
 
-use crate::{
-    block::{BLOCK, get_u32, put_u32},
-    layout::MetadataLayout,
-};
-
 /// Number of words in a superblock.
-const WORDS: usize = 7;
+pub(crate) const WORDS: usize = 7;
+/// The unit of all metadata.
+const BLOCK: u64 = 4096;
 
 /// The division of the room before the data, on each device of a volume with a map.
 ///
 /// ```
-/// use peryton_format::{layout::MetadataLayout, places::Places};
+/// use peryton_format::layout::MetadataLayout;
 /// use peryton_units::Bytes;
 ///
 /// // The map is to have 150,000 entries in place of 100,000.
 /// let before = MetadataLayout::new(100_000, Bytes::gib(8));
 /// let larger = MetadataLayout::new(150_000, Bytes::gib(8));
 /// // Checkpoint B is valid: the new one must not overwrite it.
-/// let (places, which) = Places::beside(&before, 1, &larger).expect("the journal is shorter then");
+/// let (places, which) = before.divided(1, &larger).expect("the journal is shorter then");
 /// assert_eq!(places.data_at, before.data_at, "the data stay where they are");
 /// let after = MetadataLayout::at(&places, 0);
 /// assert!(after.checkpoint_at(which) + Bytes(after.checkpoint_bytes) <= before.checkpoint_at(1));
@@ -43,56 +40,16 @@ pub struct Places {
 }
 
 impl Places {
-    /// Divides the room so that there is room for checkpoints as long as those of `wanted`, one of which lies beside the checkpoint
-    /// `valid` (0: A, 1: B) of the division that is in force. Returns the division, and which one that is; `None` if it cannot be done
-    /// beside this one. The journal is as long as that of `wanted`, or has what is left, if that is not too little.
-    pub fn beside(before: &MetadataLayout, valid: u64, wanted: &MetadataLayout) -> Option<(Places, u64)> {
-        let (length, data_at) = (wanted.checkpoint_bytes, before.data_at);
-        let journal_bytes = Self::journal_beside(before, wanted)?;
-        let number = before.number.checked_add(1)?;
-        let valid = before.checkpoint_at(valid);
-        let valid_to = valid + Bytes(before.checkpoint_bytes);
-        // Checkpoints at the start of the room, or at its end.
-        let first = Bytes(BLOCK);
-        if first + Bytes(length) <= valid {
-            let checkpoints_at = [first, first + Bytes(length)];
-            let journal_at = first + Bytes(2 * length);
-            return Some((
-                Places { number, data_at, journal_at, journal_bytes, checkpoints_at, checkpoint_bytes: length },
-                0,
-            ));
-        }
-        let last = data_at - Bytes(length);
-        if last >= valid_to {
-            let checkpoints_at = [last - Bytes(length), last];
-            return Some((
-                Places { number, data_at, journal_at: first, journal_bytes, checkpoints_at, checkpoint_bytes: length },
-                1,
-            ));
-        }
-        None
+    /// It in words, in units of blocks.
+    pub(crate) fn words(&self) -> [u32; WORDS] {
+        let Places { number, data_at, journal_at, journal_bytes, checkpoints_at: [a, b], checkpoint_bytes } = *self;
+        let blocks = |bytes: u64| u32::try_from(bytes / BLOCK).expect("metadata lie in the first 16 TiB");
+        let [data_at, journal_at, a, b] = [data_at, journal_at, a, b].map(|at| blocks(at.0));
+        [number, data_at, journal_at, blocks(journal_bytes), a, b, blocks(checkpoint_bytes)]
     }
 
-    /// The length of the journal if the checkpoints become as long as those of `wanted`; `None` if too little is left.
-    pub fn journal_beside(before: &MetadataLayout, wanted: &MetadataLayout) -> Option<u64> {
-        let room = before.data_at.0.checked_sub(BLOCK)?;
-        let left = room.checked_sub(wanted.checkpoint_bytes.checked_mul(2)?)?;
-        (left >= wanted.least_journal()).then_some(left.min(wanted.journal_bytes))
-    }
-
-    /// Encodes it, in units of blocks.
-    pub(crate) fn put(&self, block: &mut [u8], at: usize) {
-        let lengths = [self.data_at.0, self.journal_at.0, self.journal_bytes];
-        let lengths = lengths.into_iter().chain(self.checkpoints_at.map(|at| at.0)).chain([self.checkpoint_bytes]);
-        put_u32(block, at, self.number);
-        for (index, bytes) in lengths.enumerate() {
-            put_u32(block, at + 4 + index * 4, u32::try_from(bytes / BLOCK).expect("metadata lie in the first 16 TiB"));
-        }
-    }
-
-    /// What a block says, if it is possible.
-    pub(crate) fn get(block: &[u8], at: usize) -> Option<Places> {
-        let words: [u32; WORDS] = std::array::from_fn(|index| get_u32(block, at + index * 4));
+    /// What words say, if it is possible.
+    pub(crate) fn of_words(words: [u32; WORDS]) -> Option<Places> {
         let bytes = |index: usize| u64::from(words[index]) * BLOCK;
         let places = Places {
             number: words[0],
@@ -126,8 +83,9 @@ mod tests {
 
     use super::*;
     use crate::{
-        block::{Kind, seal},
+        block::{Kind, get_u32, put_u32, seal},
         geometry::{Arrangement, Geometry, MOST_DEVICES, MapPair},
+        layout::MetadataLayout,
         storage::DeviceId,
         superblock::{Superblock, Unreadable, VERSION, VolumeId, VolumeState},
     };
@@ -135,8 +93,7 @@ mod tests {
     /// A superblock of a volume that was resized, as it is and with these words in place of its own.
     fn superblock(words: Option<[u32; WORDS]>) -> Result<Superblock, Unreadable> {
         let layout = MetadataLayout::new(1_000, Bytes::gib(1));
-        let (places, _) =
-            Places::beside(&layout, 1, &MetadataLayout::new(2_000, Bytes::gib(1))).expect("there is room");
+        let (places, _) = layout.divided(1, &MetadataLayout::new(2_000, Bytes::gib(1))).expect("there is room");
         let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
         let volume = VolumeId(7);
         let written = Superblock {
@@ -205,13 +162,11 @@ mod tests {
             let mut now = MetadataLayout::new(extents, Bytes::gib(64));
             for (wanted, valid) in steps {
                 let wanted = MetadataLayout::new(wanted, Bytes::gib(64));
-                let found = [valid, 1 - valid].into_iter().find_map(|valid| Some((valid, Places::beside(&now, valid, &wanted)?)));
-                prop_assert_eq!(found.is_some(), Places::journal_beside(&now, &wanted).is_some());
+                let found = [valid, 1 - valid].into_iter().find_map(|valid| Some((valid, now.divided(valid, &wanted)?)));
+                prop_assert_eq!(found.is_some(), now.journal_beside(&wanted).is_some());
                 let Some((valid, (places, which))) = found else { continue };
                 prop_assert!(places.is_possible());
-                let mut block = vec![0; 4096];
-                places.put(&mut block, 480);
-                prop_assert_eq!(Places::get(&block, 480), Some(places));
+                prop_assert_eq!(Places::of_words(places.words()), Some(places));
                 let after = MetadataLayout::at(&places, 0);
                 let (old, new) = (now.checkpoint_at(valid), after.checkpoint_at(which));
                 prop_assert!(new + Bytes(after.checkpoint_bytes) <= old || old + Bytes(now.checkpoint_bytes) <= new);

@@ -305,7 +305,8 @@ impl Superblock {
         }
         block[SUCCESSIONS_AT..SUCCESSIONS_AT + MOST_DEVICES].copy_from_slice(&self.successions);
         if let Some(places) = &self.geometry.places {
-            places.put(&mut block, PLACES_AT);
+            let words = places.words().into_iter().enumerate();
+            words.for_each(|(index, word)| put_u32(&mut block, PLACES_AT + index * 4, word));
         }
         block[NOTES_AT..NOTES_AT + self.notes.len()].copy_from_slice(self.notes.as_bytes());
         seal(&mut block, Kind::Superblock, self.volume);
@@ -373,7 +374,7 @@ impl Superblock {
             _ => None,
         };
         let places = match get_u32(block, 16) {
-            VERSION => Some(Places::get(block, PLACES_AT)?),
+            VERSION => Some(Places::of_words(std::array::from_fn(|index| get_u32(block, PLACES_AT + index * 4)))?),
             _ => None,
         };
         let successions = &block[SUCCESSIONS_AT..SUCCESSIONS_AT + MOST_DEVICES];

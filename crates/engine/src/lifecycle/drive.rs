@@ -18,7 +18,7 @@ use crate::{
     io::{Io, Purpose, Step as _},
     lifecycle::fencing::Fencing,
     lifecycle::identity::Identity,
-    lifecycle::resize::Resizing,
+    lifecycle::resize::state::Resizing,
     lifecycle::successor::Successor,
     placement::PlacementOps,
 };

@@ -28,7 +28,7 @@ use crate::{
     api::resizing::Settled,
     cache::{CacheLayout, snapshots_on_device},
     lifecycle::any::with_drive,
-    lifecycle::resize::sizes_in_force,
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::sizes::{Laid, lay_out},
     lifecycle::volume::open,
     log::{LogDrive, LogReport},

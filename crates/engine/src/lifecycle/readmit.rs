@@ -20,7 +20,7 @@ use crate::{
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
     lifecycle::inspect::Overlay,
-    lifecycle::resize::sizes_in_force,
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::volume::{open, read_superblock},
     placement::PlacementOps,
 };

@@ -15,7 +15,7 @@ use crate::{
     api::resizing::Settled,
     lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
-    lifecycle::resize::sizes_in_force,
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::volume::read_superblock,
     placement::PlacementOps,
 };

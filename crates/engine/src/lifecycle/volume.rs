@@ -25,7 +25,7 @@ use crate::{
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
     lifecycle::identity::Identity,
-    lifecycle::resize::sizes_in_force,
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::superblocks::lost_superblocks,
     placement::PlacementOps,
 };

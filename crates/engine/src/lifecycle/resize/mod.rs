@@ -6,14 +6,14 @@
 //! wait, and [`switch`] closes the volume in good order and opens it with its new size. Nothing of this is recorded before: a crash until
 //! then leaves the volume as it was.
 
-mod in_force;
-mod plan;
-mod switch;
+pub(crate) mod in_force;
+pub(crate) mod plan;
+pub(crate) mod state;
+pub(crate) mod switch;
 
 use peryton_units::{Bytes, Nanos};
 
-use self::plan::Target;
-pub(crate) use self::{in_force::sizes_in_force, plan::largest, switch::resize_now};
+use self::state::{Resizing, Stage};
 use crate::{
     api::command::Commands,
     api::config::{Config, Tuning},
@@ -25,31 +25,6 @@ use crate::{
 
 /// Requests may wait while at most so many extents are emptied.
 const MOST_AT_REST: u64 = 64;
-
-/// What is being done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Emptying,
-    /// The volume is closed; or `lost`, it could not be closed in good order.
-    Closed {
-        lost: bool,
-    },
-}
-
-/// A device that is being grown or shrunk.
-#[derive(Debug)]
-pub(crate) struct Resizing {
-    plan: ResizePlan,
-    target: Target,
-    stage: Stage,
-    /// How many bytes of data the device had.
-    before: Bytes,
-    /// How much was beyond the new end.
-    total: Bytes,
-    began: Nanos,
-    /// Whether nothing is begun that can wait.
-    rests: bool,
-}
 
 impl<P: PlacementOps> Drive<P> {
     /// See [`Engine::resize`](crate::Engine::resize).

@@ -1,6 +1,6 @@
 //! What can be resized, to what size, and what follows from that.
 
-use peryton_format::{layout::MetadataLayout, places::Places, snapshot::Room};
+use peryton_format::{layout::MetadataLayout, snapshot::Room};
 use peryton_units::Bytes;
 
 use crate::{
@@ -10,17 +10,10 @@ use crate::{
     api::resizing::{ResizeError, ResizePlan, Settled},
     cache::CacheLayout,
     lifecycle::drive::Drive,
-    lifecycle::sizes::{Laid, Sizes, lay_out},
+    lifecycle::resize::state::Target,
+    lifecycle::sizes::{Laid, lay_out},
     placement::PlacementOps,
 };
-
-/// What the volume will be.
-#[derive(Clone, Debug)]
-pub(crate) struct Target {
-    /// Its settings when that was asked for; the tuning may change until it is done.
-    pub(super) config: Config,
-    pub(crate) sizes: Sizes,
-}
 
 /// How a device can be resized.
 struct Fixed {
@@ -155,8 +148,7 @@ impl<P: PlacementOps> Drive<P> {
         };
         let fits = |size: Bytes| -> Result<bool, ConfigError> {
             let layouts = layouts(&config, &with(size), settled)?;
-            Ok(layouts
-                .is_none_or(|Layouts { before, wanted }| Places::journal_beside(&before.metadata, &wanted).is_some()))
+            Ok(layouts.is_none_or(|Layouts { before, wanted }| before.metadata.journal_beside(&wanted).is_some()))
         };
         if !fits(plan.size)? {
             let (mut most, mut too_large) = (self.data_bytes[device], plan.size);

@@ -13,8 +13,9 @@ use peryton_format::{
 use peryton_units::Bytes;
 
 use super::{
-    Stage,
+    in_force::sizes_in_force,
     plan::{Layouts, layouts},
+    state::Stage,
 };
 use crate::{
     api::command::DeviceId,
@@ -26,7 +27,6 @@ use crate::{
     lifecycle::{
         any::{AnyDrive, with_drive},
         drive::Drive,
-        resize::sizes_in_force,
         volume::{agree, open, read_superblock},
     },
     placement::PlacementOps,
@@ -129,7 +129,7 @@ fn shape(layouts: &Layouts, newest: &Superblock, storage: &mut dyn Storage) -> R
     let Layouts { before, wanted } = layouts;
     for _ in 0..2 {
         let valid = checkpoint_alone(before, newest, storage)?;
-        if let Some((places, which)) = Places::beside(&before.metadata, valid, wanted) {
+        if let Some((places, which)) = before.metadata.divided(valid, wanted) {
             return Ok((places, Reshape { from: *before, which }));
         }
     }
