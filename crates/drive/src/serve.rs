@@ -324,12 +324,10 @@ impl Service {
     }
 
     fn described(&self, rated_writes: &[Option<Bytes>]) -> Described {
-        let device = |((index, name), used): ((usize, &String), &Bytes)| {
+        let device = |(index, name): (usize, &String)| {
             let device = self.devices[index].as_ref();
             DescribedDevice {
                 name: name.clone(),
-                size: device.map(|device| device.size),
-                used: device.map_or(*used, |device| device.used(*used)),
                 rated_writes: rated_writes.get(index).copied().flatten(),
                 number: device.filter(|device| device.is_block).map(|device| device.identity().1),
             }
@@ -339,11 +337,9 @@ impl Service {
             id: self.opened.volume.0,
             placement: self.placement.kind(),
             fast: self.placement.hybrid().map(|pair| pair.fast.index()),
-            size: self.export.size,
-            openings: self.opened.generation,
             started: SystemTime::now(),
             log: self.log.clone(),
-            devices: self.names.iter().enumerate().zip(self.engine.device_bytes()).map(device).collect(),
+            devices: self.names.iter().enumerate().map(device).collect(),
             drives: Arc::clone(&self.drives),
         }
     }

@@ -69,7 +69,7 @@ pub fn wait(socket: &Path, name: &str, begun: &Value, json: bool) -> Result<(), 
     ))?;
     match last["block_device_keeps_its_size"].as_str() {
         Some(path) => {
-            output::tell(&format!("{path} keeps its size until it is removed (peryton ublk) and made again\n"))
+            output::tell(&format!("{path} keeps its size until nothing uses it (unmount it) and the server is stopped and started again\n"))
         }
         None => Ok(()),
     }

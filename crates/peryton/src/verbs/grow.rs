@@ -12,7 +12,7 @@ use crate::{failure::Failure, output, resizing};
 #[command(
     after_help = "Make the device larger first: the LV, the partition, the file or the disk. A larger fast device has room for more of the \
 cache; in tiering, single and linear the volume becomes larger with the device, as it does with a larger slow device of a cache. \
-Clients of NBD see the new size when they connect again, and a block device of ublk has it when it is made again. Requests wait \
+Clients of NBD see the new size when they connect again, and a block device of ublk when the server was stopped while nothing used it. Requests wait \
 while the volume is opened with its new size, which takes as long as to stop and start it. If the server is killed meanwhile, \
 the volume has one of the two sizes and all data."
 )]
