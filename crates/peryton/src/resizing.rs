@@ -68,9 +68,9 @@ pub fn wait(socket: &Path, name: &str, begun: &Value, json: bool) -> Result<(), 
          '{name}', set it to {exact}, or remove it\n",
     ))?;
     match last["block_device_keeps_its_size"].as_str() {
-        Some(path) => {
-            output::tell(&format!("{path} keeps its size until nothing uses it (unmount it) and the server is stopped and started again\n"))
-        }
+        Some(path) => output::tell(&format!(
+            "{path} keeps its size until nothing uses it (unmount it) and the server is stopped and started again\n"
+        )),
         None => Ok(()),
     }
 }
