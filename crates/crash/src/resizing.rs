@@ -39,7 +39,7 @@ impl Resizes {
         let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x7265_7369_7a65);
         let drawn = rng.random_range(0..ONE_IN) == 0;
         let begins = [10, 30, 100][rng.random_range(0..3)];
-        let can = matches!(kind, Kind::Tiering | Kind::Caching | Kind::Partitioned);
+        let can = kind != Kind::Logging;
         Resizes {
             begins_one_in: if can && resizes.unwrap_or(drawn) { begins } else { 0 },
             switches_one_in: [1, 5, 30][rng.random_range(0..3)],
@@ -54,8 +54,9 @@ impl Resizes {
     }
 
     /// How much larger a disk is than what a new volume uses of it.
-    pub(crate) fn more(&mut self, plan: &Plan) -> Bytes {
-        match self.are_drawn() {
+    pub(crate) fn more(&mut self, plan: &Plan, device: DeviceId) -> Bytes {
+        // What follows the first device of a row would get other addresses.
+        match self.are_drawn() && (plan.kind != Kind::Linear || device != DeviceId(0)) {
             true => Bytes(plan.extent * self.rng.random_range(0..2 * u64::from(plan.fast_extents) + 2)),
             false => Bytes::ZERO,
         }
@@ -90,7 +91,7 @@ impl World {
         if !clear || rng.random_range(0..*begins_one_in) > 0 {
             return;
         }
-        let index = if rng.random_bool(0.7) { 0 } else { 1 };
+        let index = if rng.random_bool(0.7) { 0 } else { count - 1 };
         let (device, room) = (DeviceId(index as u8), self.drive.disks[index].size());
         let most = self.drive.engine.largest(device, room).0 / self.plan.extent;
         let size = Bytes(self.plan.extent * rng.random_range(1..most + 3));
@@ -213,11 +214,12 @@ impl World {
     /// that may be blanked.
     fn takes_size(&mut self, sizes: Vec<Bytes>, (device, volume): (DeviceId, Bytes), disks: &[Disk]) {
         self.config = suiting(Config { devices: sizes, ..self.config.clone() });
+        let before = if self.plan.kind == Kind::Linear { self.config.devices[0].0 / SECTOR } else { 0 };
         let added = (self.model.sectors() as u64)..volume.0 / SECTOR;
         let disk = &disks[device.index()];
         let holds = |sector: u64| match self.plan.kind {
             Kind::Tiering => [0, 0],
-            _ => disk.both(disk.data().0 + sector),
+            _ => disk.both(disk.data().0 + sector - before),
         };
         self.model.grow(added.map(holds).collect());
     }

@@ -116,7 +116,7 @@ impl World {
         for (device, size) in (0..).map(DeviceId).zip(engine.device_bytes()) {
             let content = |sector: u64| if zeroed { 0 } else { first + sector as Tag };
             let room = if has_room { behind[device.index()] } else { Bytes::ZERO };
-            let disk = Disk::new(*size + resizes.more(&plan), room, engine.data_at(device), content);
+            let disk = Disk::new(*size + resizes.more(&plan, device), room, engine.data_at(device), content);
             first += disk.data().1 as Tag;
             disks.push(disk);
         }

@@ -118,7 +118,10 @@ pub(super) fn open_or_mend(
     }
     let displaced = storage.displaced();
     let newest = agree(&left, &blocks, &config, displaced)?;
-    if newest.geometry.places.is_some() {
+    // The version does not say whether a device without a map was resized.
+    let may_be_resized = newest.geometry.places.is_some()
+        || matches!(config.placement, Placement::Single { .. } | Placement::Linear { .. });
+    if may_be_resized {
         write_missing_ends(storage, &alone, &newest)?;
     }
     let mut drive = AnyDrive::new(config, Some(Settled::from(&newest.geometry)))?;
