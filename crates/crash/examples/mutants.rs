@@ -61,7 +61,8 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let options = Options::default();
     // Some mistakes matter only where devices fail, which they do in a third of the runs, some only where they fail beneath parts of
-    // extents, which few runs have, some only where writes go past those, and some only where devices are replaced that fail.
+    // extents, which few runs have, some only where writes go past those, some only where devices are replaced that fail, and some only
+    // where devices are resized.
     let failing = Options { faults: Some(true), ..options };
     let in_part = Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), ..failing };
     let past_parts = Options { admission: Some(AdmitBy::Probability), grouped: true, ..in_part };
@@ -69,7 +70,9 @@ fn main() -> ExitCode {
     let past_flushes = Options { failing: Some(Failing::Flushes), ..past_parts };
     let past_both = Options { failing: Some(Failing::Both), ..past_parts };
     let replacing = Options { replaces: Some(true), ..failing };
-    let stages = [&options, &failing, &in_part, &past_parts, &past_failing, &past_flushes, &past_both, &replacing];
+    let resizing = Options { resizes: Some(true), faults: Some(false), ..options };
+    let stages =
+        [&options, &failing, &in_part, &past_parts, &past_failing, &past_flushes, &past_both, &replacing, &resizing];
     make(None);
     let sound = torture(0..200, &options, None, 1, |_| {});
     if let Some((seed, error)) = sound.failures.first() {

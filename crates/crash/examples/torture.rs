@@ -42,6 +42,9 @@ struct Arguments {
     /// Whether devices are replaced while the volume is served; the seed decides if not given
     #[arg(long)]
     replaces: Option<bool>,
+    /// Whether devices grow and shrink while the volume is served; the seed decides if not given
+    #[arg(long)]
+    resizes: Option<bool>,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -111,6 +114,7 @@ fn main() -> ExitCode {
         room: arguments.room,
         grouped: arguments.grouped,
         replaces: arguments.replaces,
+        resizes: arguments.resizes,
         ends: arguments.ends,
         log,
     };
@@ -151,6 +155,7 @@ fn main() -> ExitCode {
     println!("  {:>12} commits, {} checkpoints, {} moves", done.commits, done.checkpoints, done.moves);
     println!("  {:>12} commits replayed", done.commits_replayed);
     println!("  {:>12} devices replaced in service", done.successions);
+    println!("  {:>12} devices resized in service", done.resizes);
     for (seed, error) in &result.failures {
         println!("seed {seed} fails: {error}");
         println!("  step by step: make torture SEEDS={seed}");

@@ -41,6 +41,7 @@ pub fn placement_on(kind: Kind, pair: Hybrid) -> Placement {
 }
 
 pub(crate) struct Plan {
+    pub(crate) kind: Kind,
     pub(crate) config: Config,
     pub(crate) extent: u64,
     pub(crate) fast_extents: u32,
@@ -102,7 +103,7 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
     let ahead = rng.random_bool(0.75);
     let spare = if ahead || kind == Kind::Tiering { rng.random_range(0..fast.min(slow)) as u32 } else { 0 };
     let tuning = Tuning { demotion_low: 0, demotion_high: spare, ..random_tuning(fast as u32, rng) };
-    Plan { config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, reach }
+    Plan { kind, config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, reach }
 }
 
 /// What of an extent is brought in. Drawn from a generator of its own, so that the other settings stay the same for each seed.
@@ -265,7 +266,7 @@ fn logging_plan(rng: &mut Pcg64Mcg) -> Plan {
     let (primary, log) = (Bytes::kib(4 * rng.random_range(8..200)), Bytes::kib(4 * rng.random_range(513..1300)));
     let placement = Placement::Logging(Logging { primary: DeviceId(1), log: DeviceId(0), block });
     let config = Config { devices: vec![log, primary], placement, tuning: random_tuning(8, rng) };
-    Plan { config, extent: 8192, fast_extents: 8, reach: 3 }
+    Plan { kind: Kind::Logging, config, extent: 8192, fast_extents: 8, reach: 3 }
 }
 
 fn random_logging(rng: &mut Pcg64Mcg) -> LoggingTuning {

@@ -255,6 +255,14 @@ impl Disk {
         }
     }
 
+    /// What a sector of data holds, and what it will hold if the power goes now and nothing of the cache is kept.
+    pub(crate) fn both(&self, sector: u64) -> [Tag; 2] {
+        [&self.live, &self.stable].map(|content| match content.at(sector) {
+            At::Data(at) => content.data[at],
+            At::Metadata { .. } => panic!("sector {sector} holds metadata"),
+        })
+    }
+
     /// Reads anything as tags.
     pub(crate) fn read_any(&self, at: Bytes, into: &mut [Tag]) {
         let mut bytes = [0; SECTOR_LEN];

@@ -215,11 +215,13 @@ pub(crate) struct Interruptible<'a> {
     /// Whether the power has gone; `in_flight` then holds the write that it cut.
     pub(crate) interrupted: bool,
     pub(crate) in_flight: Option<(DeviceId, Entry)>,
+    /// Whether what the process has in memory counts no longer.
+    pub(crate) has_closed: bool,
 }
 
 impl<'a> Interruptible<'a> {
     pub(crate) fn new(disks: &'a mut [Disk], memory: Option<&'a Memory>, left: u32) -> Interruptible<'a> {
-        Interruptible { direct: Direct { disks, memory }, left, interrupted: false, in_flight: None }
+        Interruptible { direct: Direct { disks, memory }, left, interrupted: false, in_flight: None, has_closed: false }
     }
 
     fn interrupts(&mut self) -> bool {
@@ -258,5 +260,9 @@ impl Storage for Interruptible<'_> {
 
     fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
         self.direct.left_in_memory(volume)
+    }
+
+    fn has_closed(&mut self, _: VolumeId) {
+        self.has_closed |= !self.interrupted;
     }
 }

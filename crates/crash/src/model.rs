@@ -63,6 +63,15 @@ impl Model {
         self.sectors.len()
     }
 
+    /// The volume has grown by so many sectors, each of which holds one of two values.
+    pub(crate) fn grow(&mut self, added: Vec<[Tag; 2]>) {
+        let base = |tag| Version { tag, from: 0, over: 0, counts: false, in_doubt: None, base: true };
+        self.sectors.extend(added.into_iter().map(|[one, other]| match one == other {
+            true => vec![base(one)],
+            false => vec![base(one), base(other)],
+        }));
+    }
+
     /// Advances the clock, once for every submission and every answer.
     pub(crate) fn tick(&mut self) -> Time {
         self.now += 1;

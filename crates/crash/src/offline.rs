@@ -28,7 +28,7 @@ impl World {
     pub(crate) fn damage_metadata(&mut self, disks: &mut [Disk]) {
         // With a device missing, the other has the only copy of the metadata.
         // Of two superblocks one may be the only one that says which of two devices is in charge.
-        let is_alone = self.succession.is_under_way;
+        let is_alone = self.succession.is_under_way || self.resizes.is_cut_short;
         if !self.faults.rots || is_alone || !self.deaths.without.is_empty() || self.has_dead() || self.chance(2) {
             return;
         }
@@ -38,8 +38,9 @@ impl World {
             return;
         }
         let index = self.rng.random_range(first..disks.len());
+        let used = self.drive.engine.device_bytes()[index];
         let disk = &mut disks[index];
-        let ends = [0, (disk.used().0 / SECTOR) - 8];
+        let ends = [0, (used.0 / SECTOR) - 8];
         let blocks: Vec<usize> =
             disk.written_blocks().into_iter().filter(|block| !ends.contains(&disk.sector_of(*block))).collect();
         for block in blocks {

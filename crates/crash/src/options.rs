@@ -46,6 +46,8 @@ pub struct Options {
     pub ends: Option<Ends>,
     /// Whether devices are replaced while the volume is served; otherwise the seed decides.
     pub replaces: Option<bool>,
+    /// Whether devices grow and shrink while the volume is served; otherwise the seed decides.
+    pub resizes: Option<bool>,
     /// Called with a line of text for each step.
     pub log: Option<fn(&str)>,
 }
@@ -63,6 +65,7 @@ impl Options {
         grouped: false,
         ends: None,
         replaces: None,
+        resizes: None,
         log: None,
     };
 }
@@ -96,6 +99,8 @@ pub struct Outcome {
     pub commits_replayed: u64,
     /// Devices that were replaced while the volume was served.
     pub successions: u64,
+    /// Devices that have got another size while the volume was served.
+    pub resizes: u64,
 }
 
 impl std::ops::AddAssign for Outcome {
@@ -113,5 +118,6 @@ impl std::ops::AddAssign for Outcome {
         self.moves += other.moves;
         self.commits_replayed += other.commits_replayed;
         self.successions += other.successions;
+        self.resizes += other.resizes;
     }
 }

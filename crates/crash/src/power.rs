@@ -8,6 +8,7 @@ use crate::{
     disk::{Disk, SECTOR, Tag},
     drive::{Drive, Interruptible},
     ends::{End, Left},
+    resizing::suiting,
     world::{World, say},
 };
 
@@ -142,7 +143,7 @@ impl World {
 
     /// Opens the volume after a power loss or a close. `closed` says whether it was closed in good order, if that is
     /// known.
-    fn reopen(&mut self, mut disks: Vec<Disk>, mut left: Left, closed: Option<bool>) -> Result<(), String> {
+    pub(crate) fn reopen(&mut self, mut disks: Vec<Disk>, mut left: Left, closed: Option<bool>) -> Result<(), String> {
         self.lost_at = None;
         self.flush_lost = false;
         let Some(mut without) = self.revive(&mut disks, &mut left)? else {
@@ -254,7 +255,7 @@ impl World {
         if self.chance(6) {
             tuning.journal = [Journal::Mirrored, Journal::Named, Journal::Fast][self.rng.random_range(0..3)];
         }
-        Config { tuning, ..self.config.clone() }
+        suiting(Config { tuning, ..self.config.clone() })
     }
 
     /// Closes the volume in good order, unless the power goes meanwhile, and opens it again.

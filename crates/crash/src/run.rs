@@ -87,6 +87,7 @@ impl World {
             self.answers()?;
         }
         self.maybe_succeed();
+        self.maybe_resize()?;
         self.maybe_break_sector();
         self.maybe_die();
         self.check_losses(None)?;

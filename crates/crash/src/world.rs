@@ -18,6 +18,7 @@ use crate::{
     faults::Faults,
     model::Model,
     options::{Options, Outcome},
+    resizing::Resizes,
     succession::Successions,
 };
 
@@ -69,6 +70,8 @@ pub(crate) struct World {
     pub(crate) room_rng: Pcg64Mcg,
     /// The replacement of devices in service.
     pub(crate) succession: Successions,
+    /// The resizing of devices in service.
+    pub(crate) resizes: Resizes,
     /// The disks as they were at the end of the previous generation.
     pub(crate) before: Option<Vec<Disk>>,
 }
@@ -105,14 +108,16 @@ impl World {
         let config = plan.config.clone();
         let engine = Engine::new(config.clone()).map_err(|error| format!("the design is refused: {error}"))?;
         let behind = config.sizes().map_err(|error| format!("the design is refused: {error}"))?.behind;
-        let has_room = options.room.unwrap_or_else(|| random_room(seed));
+        let mut resizes = Resizes::new(seed, options.resizes, kind);
+        // A disk that is larger than what the volume uses has room for them where data may be later, and nothing spoils them there.
+        let has_room = options.room.unwrap_or_else(|| random_room(seed)) && !resizes.are_drawn();
         let zeroed = rng.random_bool(0.5);
         let mut disks: Vec<Disk> = Vec::new();
         let mut first = BEFORE_FORMAT;
         for (device, size) in (0..).map(DeviceId).zip(engine.device_bytes()) {
             let content = |sector: u64| if zeroed { 0 } else { first + sector as Tag };
             let room = if has_room { behind[device.index()] } else { Bytes::ZERO };
-            let disk = Disk::new(*size, room, engine.data_at(device), content);
+            let disk = Disk::new(*size + resizes.more(&plan, device), room, engine.data_at(device), content);
             first += disk.data().1 as Tag;
             disks.push(disk);
         }
@@ -174,6 +179,7 @@ impl World {
             room,
             room_rng: Pcg64Mcg::seed_from_u64(seed ^ 0x726f_6f6d),
             succession: Successions::new(seed, options.replaces),
+            resizes,
             before: None,
         };
         say!(
@@ -241,8 +247,10 @@ impl World {
             return;
         }
         let index = self.rng.random_range(0..self.devices());
-        let (from, len) = self.drive.disks[index].data();
-        let sector = from + self.rng.random_range(0..len as u64);
+        // Behind the volume's data are its last superblock, and on a larger disk nothing yet.
+        let (from, _) = self.drive.disks[index].data();
+        let len = (self.drive.engine.device_bytes()[index].0 - 4096) / SECTOR - from;
+        let sector = from + self.rng.random_range(0..len);
         self.drive.disks[index].bad.insert(sector);
         self.say(&format!("sector {sector} of device {index} goes bad"));
     }

@@ -6,7 +6,8 @@ use peryton_crash::{Ends, Kind, Options, run, torture};
 use peryton_engine::{AdmitBy, Fill, Replacement};
 
 /// Only the power goes: `process_death.rs` has the rest.
-const POWER: Options = Options { ends: Some(Ends::Power), replaces: Some(false), ..Options::DRAWN };
+const POWER: Options =
+    Options { ends: Some(Ends::Power), replaces: Some(false), resizes: Some(false), ..Options::DRAWN };
 
 /// The fast device has whole extents, as in the designs that these seeds drew when they failed.
 const WHOLE: Options = Options { fill: Some(Fill::Extent), ..POWER };

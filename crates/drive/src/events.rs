@@ -161,6 +161,31 @@ pub enum What {
         /// Why.
         why: String,
     },
+    /// A device is being grown or shrunk.
+    Resizing {
+        /// The device.
+        device: String,
+        /// How many bytes of data it has.
+        from_bytes: u64,
+        /// How many it is to have.
+        to_bytes: u64,
+    },
+    /// The device has its new size.
+    Resized {
+        /// The device.
+        device: String,
+        /// How many bytes of data it has.
+        size_bytes: u64,
+        /// The size of the volume.
+        volume_bytes: u64,
+    },
+    /// The device has its old size, as before.
+    NotResized {
+        /// The device.
+        device: String,
+        /// Why.
+        why: String,
+    },
     /// The volume is about to be closed.
     Stopping,
 }
@@ -174,6 +199,7 @@ impl What {
             }
             What::BlockDevice { .. } | What::BlockDeviceLeft { .. } => 0,
             What::Replacing { .. } | What::Replaced { .. } | What::NotReplaced { .. } => 0,
+            What::Resizing { .. } | What::Resized { .. } | What::NotResized { .. } => 0,
             What::DeviceError { .. } | What::Damage { .. } | What::DriveHealth { .. } => 1,
             What::Connected { .. } | What::Disconnected { .. } => 2,
             What::Outage { .. } | What::OutageOver { .. } | What::InDoubt { .. } | What::DoubtOver => 3,

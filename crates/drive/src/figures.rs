@@ -78,6 +78,10 @@ pub(crate) const fn cleaning_name(state: CleaningState) -> &'static str {
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) state: VolumeState,
+    /// The size of the volume, which changes with that of a device.
+    pub(crate) size: Bytes,
+    /// How often it was opened.
+    pub(crate) openings: u64,
     pub(crate) is_in_doubt: bool,
     /// In the order of [`Asked::ALL`](crate::status::Asked::ALL).
     pub(crate) requests: [Counts; 5],
@@ -106,6 +110,9 @@ pub(crate) struct Snapshot {
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceSnapshot {
     pub(crate) state: DeviceState,
+    /// How large the device is, if it is there, and how much of it the volume uses.
+    pub(crate) size: Option<Bytes>,
+    pub(crate) used: Bytes,
     pub(crate) errors: u64,
     pub(crate) retries: u64,
     pub(crate) failed_flushes: u64,

@@ -24,6 +24,11 @@ impl Heat {
         Heat { shift, parts, reads: [0; MOST_PARTS], writes: [0; MOST_PARTS] }
     }
 
+    /// The volume has grown. What lies beyond the last part that there can be is not counted until the server is started again.
+    pub(crate) fn grow(&mut self, volume: Bytes) {
+        self.parts = (((volume.0.max(1) - 1) >> self.shift) as usize + 1).clamp(self.parts, MOST_PARTS);
+    }
+
     #[inline]
     pub(crate) fn record(&mut self, asked: Asked, offset: Bytes) {
         let counts = match asked {

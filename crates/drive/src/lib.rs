@@ -119,7 +119,7 @@ pub use own_sizes::{OwnSizes, own_sizes};
 pub use recorder::{Record, RecordError};
 pub use serve::{Service, Settings, Summary, TlsFiles};
 pub use serve_error::ServeError;
-pub use server::{Handle, Successor};
+pub use server::{Handle, NewSize, Successor};
 pub use shared_memory::ProcessDeath;
 pub use site::LivePage;
 pub use spec::{Tuner, VolumeSpec};

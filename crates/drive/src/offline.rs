@@ -97,7 +97,8 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     refuse_used(&spec.devices[device])?;
     let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
     devices[device] = new;
-    let sizes = spec.config.sizes().map_err(refused(spec))?;
+    // Of a volume that was resized only the other device says how long its parts are.
+    let sizes = Engine::sizes_in_force(&spec.config, &mut Files::new(&devices)?).map_err(refused(spec))?;
     // The engine does not see that a device has displaced data, or had data before, in its sizes.
     let (need, is_home) = match &map {
         Some(map) if map.device == replaced => (map.needs(), false),

@@ -324,12 +324,10 @@ impl Service {
     }
 
     fn described(&self, rated_writes: &[Option<Bytes>]) -> Described {
-        let device = |((index, name), used): ((usize, &String), &Bytes)| {
+        let device = |(index, name): (usize, &String)| {
             let device = self.devices[index].as_ref();
             DescribedDevice {
                 name: name.clone(),
-                size: device.map(|device| device.size),
-                used: device.map_or(*used, |device| device.used(*used)),
                 rated_writes: rated_writes.get(index).copied().flatten(),
                 number: device.filter(|device| device.is_block).map(|device| device.identity().1),
             }
@@ -339,11 +337,9 @@ impl Service {
             id: self.opened.volume.0,
             placement: self.placement.kind(),
             fast: self.placement.hybrid().map(|pair| pair.fast.index()),
-            size: self.export.size,
-            openings: self.opened.generation,
             started: SystemTime::now(),
             log: self.log.clone(),
-            devices: self.names.iter().enumerate().zip(self.engine.device_bytes()).map(device).collect(),
+            devices: self.names.iter().enumerate().map(device).collect(),
             drives: Arc::clone(&self.drives),
         }
     }
@@ -568,7 +564,9 @@ fn open_engine(
     notifier: &Notifier,
     most_state: Option<Bytes>,
 ) -> Result<(Engine, Opened, State), ServeError> {
-    let needs = spec.config.sizes().map_err(|error| ServeError::Refused(spec.with_names(error)))?.devices;
+    let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
+    let needs = Engine::sizes_in_force(&spec.config, &mut files);
+    let needs = needs.map_err(|error| ServeError::Refused(spec.with_names(error)))?.devices;
     for (index, ((device, at), need)) in devices.iter().zip(&spec.devices).zip(&needs).enumerate() {
         if without.iter().any(|other| other.index() == index) {
             continue;

@@ -180,6 +180,10 @@ impl Storage for Files<'_> {
         shared_memory::left(&self.process_death, volume, self.devices)
     }
 
+    fn has_closed(&mut self, volume: VolumeId) {
+        self.process_death.forget(volume);
+    }
+
     fn forget_memory(&mut self, volume: VolumeId) {
         tracing::warn!(
             "what a server that was killed has left in memory is not taken over: a device has failed a flush"

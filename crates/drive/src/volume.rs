@@ -4,7 +4,7 @@ use std::{fmt, io, mem, ops::Range};
 
 use peryton_engine::{
     Buffer, Buffers, Command, Commands, DeviceError, DeviceId, Engine, IoId, Power, Request, RequestError, RequestId,
-    SuccessionEnd, SuccessionError, SuccessionPlan, Tuning, TuningError,
+    ResizeEnd, ResizeError, ResizePlan, SuccessionEnd, SuccessionError, SuccessionPlan, Tuning, TuningError,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use thiserror::Error;
@@ -75,6 +75,8 @@ pub struct Volume<B> {
     observer: Observer,
     keeps_data: bool,
     memory: Result<SharedMemory, NoMemory>,
+    /// Requests that wait, because the volume is about to be opened with another size. There are no more than the table of requests has.
+    held: Option<Vec<(RequestId, Request)>>,
 }
 
 type Observe = Box<dyn FnMut(Nanos, &Command) + Send>;
@@ -116,6 +118,7 @@ impl<B: Backend> Volume<B> {
             observer: Observer::default(),
             keeps_data: true,
             memory: Err(NoMemory::Off),
+            held: None,
         })
     }
 
@@ -178,6 +181,9 @@ impl<B: Backend> Volume<B> {
         };
         assert!(request.len.0 <= room, "a request of {} with {room} bytes of data", request.len);
         self.requests[index] = data;
+        if let Some(held) = &mut self.held {
+            return held.push((id, request));
+        }
         self.engine.submit(now, id, request, &mut self.commands);
         self.carry_out(now);
     }
@@ -220,6 +226,10 @@ impl<B: Backend> Volume<B> {
 
     /// Reports that the host has dropped a range from its own cache: see [`Engine::evict`].
     pub fn evict(&mut self, now: Nanos, range: Range<Bytes>) {
+        if self.held.is_some() {
+            // It is a hint.
+            return;
+        }
         self.engine.evict(now, range, &mut self.commands);
         self.carry_out(now);
     }
@@ -299,6 +309,43 @@ impl<B: Backend> Volume<B> {
         let end = self.engine.take_succession_end()?;
         self.copy = None;
         Some(end)
+    }
+
+    /// Begins to resize a device: see [`Engine::resize`].
+    ///
+    /// # Errors
+    /// It cannot be done.
+    pub(crate) fn resize(&mut self, now: Nanos, plan: ResizePlan) -> Result<(), ResizeError> {
+        self.engine.resize(now, plan, &mut self.commands)?;
+        self.carry_out(now);
+        Ok(())
+    }
+
+    /// Stops resizing a device: see [`Engine::stop_resizing`].
+    pub(crate) fn stop_resizing(&mut self, now: Nanos) {
+        self.engine.stop_resizing(now);
+    }
+
+    /// How the resizing of a device came to its end, once.
+    pub(crate) fn take_resize_end(&mut self) -> Option<ResizeEnd> {
+        self.engine.take_resize_end()
+    }
+
+    /// Lets requests wait from now on, and the engine come to rest.
+    pub(crate) fn hold(&mut self, now: Nanos) {
+        self.held.get_or_insert_default();
+        self.engine.rest(now, true, &mut self.commands);
+        self.carry_out(now);
+    }
+
+    /// Submits those that wait.
+    pub(crate) fn release(&mut self, now: Nanos) {
+        let Some(held) = self.held.take() else { return };
+        self.engine.rest(now, false, &mut self.commands);
+        for (id, request) in held {
+            self.engine.submit(now, id, request, &mut self.commands);
+        }
+        self.carry_out(now);
     }
 
     /// The replies so far; the caller removes them.

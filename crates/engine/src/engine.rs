@@ -20,11 +20,12 @@ use crate::{
     },
     api::location::{Location, Losses},
     api::opened::{Formatting, Opened, Trust},
+    api::resizing::{Resize, ResizeEnd, ResizeError, ResizePlan},
     api::stats::Stats,
     api::succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan},
     api::verification::Verification,
     api::warmth::Warmth,
-    lifecycle::{self, AnyDrive, Detached, Inspection, with_drive},
+    lifecycle::{self, AnyDrive, Detached, Inspection, Sizes, with_drive},
     placement::PlacementOps,
 };
 
@@ -489,6 +490,84 @@ impl Engine {
     /// Ends the replacement of a device, unless the new one is about to be in charge. The old one stays.
     pub fn stop_replacing(&mut self, now: Nanos, out: &mut Commands) {
         drive!(mut self, drive => drive.stop_replacing(now, out));
+    }
+
+    // A device that is grown or shrunk while the volume is served.
+
+    /// Begins to grow or shrink a device. What is beyond the new end of one that shrinks is emptied while requests go on; then
+    /// ([`ResizeStage::Ready`](crate::ResizeStage::Ready)) the driver stops submitting requests, says so ([`Engine::rest`]), completes what
+    /// is under way, and calls [`Engine::resize_now`] as soon as [`Engine::can_resize_now`]. See `docs/in-service.md`.
+    ///
+    /// # Errors
+    /// It cannot be done with this volume or to this device. Nothing has changed.
+    pub fn resize(&mut self, now: Nanos, plan: ResizePlan, out: &mut Commands) -> Result<(), ResizeError> {
+        heeded!(self, drive, out => drive.resize(now, plan, out))
+    }
+
+    /// Checks whether a device can be resized. Returns the sizes of the volume after that.
+    ///
+    /// # Errors
+    /// Those of [`Engine::resize`].
+    pub fn can_resize(&self, plan: ResizePlan) -> Result<Sizes, ResizeError> {
+        drive!(self, drive => drive.can_resize(plan).map(|target| target.sizes))
+    }
+
+    /// How many bytes of data a device could have if it were so large.
+    pub fn largest(&self, device: DeviceId, room: Bytes) -> Bytes {
+        drive!(self, drive => lifecycle::largest(drive, device, room))
+    }
+
+    /// The bytes of data on each device, as in the configuration.
+    pub fn data_bytes(&self) -> &[Bytes] {
+        drive!(self, drive => &drive.data_bytes)
+    }
+
+    /// How far the resizing of a device is; `None` if none is being resized.
+    pub fn resizing(&self) -> Option<Resize> {
+        drive!(self, drive => drive.resizing())
+    }
+
+    /// How the last resizing came to its end, once.
+    pub fn take_resize_end(&mut self) -> Option<ResizeEnd> {
+        drive!(mut self, drive => drive.resize_ended.take())
+    }
+
+    /// Says that the driver submits no requests until [`Engine::resize_now`]: nothing is begun that can wait. Or that it submits some again.
+    pub fn rest(&mut self, now: Nanos, rests: bool, out: &mut Commands) {
+        heeded!(self, drive, out => drive.rest(now, rests, out));
+    }
+
+    /// Ends the resizing of a device, unless the volume is closed for it. The device has its old size.
+    pub fn stop_resizing(&mut self, now: Nanos) {
+        drive!(mut self, drive => drive.stop_resizing(now));
+    }
+
+    /// Whether [`Engine::resize_now`] can be called.
+    pub fn can_resize_now(&self) -> bool {
+        drive!(self, drive => drive.can_switch())
+    }
+
+    /// Closes the volume and opens it with the new size of a device. Tuning, statistics and, if there is room for snapshots, what was learnt
+    /// stay; [`Engine::keep_records`] is to be called again.
+    ///
+    /// # Errors
+    /// A device has failed. No request can be served, and this has to be called again.
+    ///
+    /// # Panics
+    /// If [`Engine::can_resize_now`] is false.
+    pub fn resize_now(&mut self, storage: &mut dyn Storage) -> Result<Opened, OpenError> {
+        assert!(self.can_resize_now(), "a volume is opened with another size only while nothing is under way");
+        let (drive, opened) = drive!(mut self, drive => lifecycle::resize_now(drive, storage))?;
+        self.drive = drive;
+        Ok(opened)
+    }
+
+    /// What a volume uses of its devices that is not open: what its superblocks say, or else what a new one would.
+    ///
+    /// # Errors
+    /// The configuration cannot work.
+    pub fn sizes_in_force(config: &Config, storage: &mut dyn Storage) -> Result<Sizes, ConfigError> {
+        lifecycle::sizes_in_force(config, storage)
     }
 
     // A volume on real devices.

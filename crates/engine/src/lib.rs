@@ -197,6 +197,7 @@ pub use api::{
     location::{BlocksRow, Location, Losses, MapRow},
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers},
     opened::{Formatting, Opened, Trust},
+    resizing::{Resize, ResizeEnd, ResizeError, ResizePlan, ResizeStage},
     stats::{Bypasses, Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},
     succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan, SuccessionStage},
     verification::Verification,

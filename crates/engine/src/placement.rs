@@ -290,6 +290,24 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Hands out the entries that have changed since the last time.
     fn take_changed_extents(&mut self, _take: &mut impl FnMut(u32, MapEntry)) {}
 
+    // A device that is resized.
+
+    /// Begins to empty what a device gives up that is to have so much data, at this rate. Returns false if it cannot be emptied.
+    fn begin_shrinking(&mut self, _io: &mut Io<Self::Step>, _size: Bytes, _rate: Bytes) -> bool {
+        true
+    }
+
+    /// Ends that.
+    fn stop_shrinking(&mut self, _io: &mut Io<Self::Step>) {}
+
+    /// How much there still is in what the device gives up.
+    fn still_beyond(&self) -> Bytes {
+        Bytes::ZERO
+    }
+
+    /// From now on nothing is begun that can wait, or is again.
+    fn rest(&mut self, _io: &mut Io<Self::Step>, _rests: bool) {}
+
     // Failing devices.
 
     /// A flush of the device has failed: everything that completed on it since its last good flush may be lost, whatever later

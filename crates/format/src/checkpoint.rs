@@ -34,6 +34,8 @@ pub struct CheckpointHeader {
     pub entries: u32,
     /// What the slow device's copy records about the commits that follow.
     pub notice: Notice,
+    /// The number of the layout that it is of ([`MetadataLayout::number`]). Another division of the metadata may have left it.
+    pub layout: u32,
 }
 
 impl CheckpointHeader {
@@ -55,6 +57,7 @@ impl CheckpointHeader {
         put_u64(block, 32, self.last_commit);
         put_u32(block, 40, self.entries);
         put_u32(block, 44, self.notice.word());
+        put_u32(block, 48, self.layout);
         seal(block, Kind::CheckpointHeader, volume);
     }
 
@@ -68,6 +71,7 @@ impl CheckpointHeader {
             last_commit: get_u64(block, 32),
             entries: get_u32(block, 40),
             notice: Notice::of_word(get_u32(block, 44)),
+            layout: get_u32(block, 48),
         })
     }
 }
@@ -78,7 +82,8 @@ impl CheckpointHeader {
         let numbers = [self.number, self.first_commit, self.last_commit];
         let blocks = u64::from(self.entries).div_ceil(ENTRIES_PER_BLOCK) + mask_blocks(layout);
         let entries = BLOCK + blocks * BLOCK;
-        numbers.into_iter().all(|number| number < MOST_NUMBERS)
+        self.layout == layout.number
+            && numbers.into_iter().all(|number| number < MOST_NUMBERS)
             && self.journal_at <= layout.journal_bytes
             && self.journal_at.is_multiple_of(BLOCK)
             && entries <= layout.checkpoint_bytes
@@ -338,8 +343,15 @@ mod tests {
         let entries: Vec<MapEntry> = (0..3000).map(|place| MapEntry::new(Some(Place(place)), false, false)).collect();
         let masks: Vec<Masks> = (0..2000).map(|place| Masks::new(place, place & 5)).collect();
         let notice = Notice::default();
-        let header =
-            CheckpointHeader { number: 1, journal_at: 0, first_commit: 1, last_commit: 0, entries: 3000, notice };
+        let header = CheckpointHeader {
+            number: 1,
+            journal_at: 0,
+            first_commit: 1,
+            last_commit: 0,
+            entries: 3000,
+            notice,
+            layout: 0,
+        };
         let volume = VolumeId(3);
         store_with_masks(&mut devices, &both, &layout, &header, (&entries, &masks), volume)
             .expect("memory does not fail");

@@ -29,6 +29,16 @@ pub fn write(storage: &mut dyn Storage, superblock: &Superblock, used: Bytes) ->
     Ok(())
 }
 
+/// Writes the copy of a superblock at the end again that was found without it, before the one at the start is written.
+///
+/// # Errors
+///
+/// The device failed. What was valid still is.
+pub fn write_end(storage: &mut dyn Storage, superblock: &Superblock, used: Bytes) -> Result<(), DeviceError> {
+    storage.write(superblock.device, used - Bytes(BLOCK), &superblock.encode())?;
+    storage.flush(superblock.device)
+}
+
 /// A superblock that was found on a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundSuperblock {

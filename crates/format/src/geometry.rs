@@ -2,7 +2,7 @@
 
 use peryton_units::Bytes;
 
-use crate::{displaced::Displaced, storage::DeviceId};
+use crate::{displaced::Displaced, places::Places, storage::DeviceId};
 
 /// The most devices that a volume can have.
 pub const MOST_DEVICES: usize = 16;
@@ -20,7 +20,7 @@ pub const MOST_DEVICES: usize = 16;
 /// let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
 /// let devices = vec![Bytes::gib(8), Bytes::gib(100)];
 /// let arrangement = Arrangement::Caching(pair);
-/// let on_device = Geometry { devices, arrangement, spare: 256, block: Bytes::ZERO, displaced: None };
+/// let on_device = Geometry { devices, arrangement, spare: 256, block: Bytes::ZERO, displaced: None, places: None };
 /// let design = Geometry { arrangement: Arrangement::Tiering(pair), ..on_device.clone() };
 /// assert_eq!(design.differences(&on_device), ["placement.mode is tiering in the design and caching on the device"]);
 /// assert!(design.differences(&design).is_empty());
@@ -37,6 +37,8 @@ pub struct Geometry {
     pub block: Bytes,
     /// How a device is divided that had data before.
     pub displaced: Option<Displaced>,
+    /// Where the metadata lie if a device was resized.
+    pub places: Option<Places>,
 }
 
 /// The purpose of each device of a volume.

@@ -6,6 +6,7 @@ use crate::{
     block::BLOCK,
     checkpoint::ENTRIES_PER_BLOCK,
     journal::{RECORD, records_per_block},
+    places::Places,
 };
 
 /// The ring is as large as a checkpoint, within these bounds: then writing the map costs about as much as the updates
@@ -15,11 +16,14 @@ const LARGEST_JOURNAL: u64 = 64 << 20;
 /// On a small device the journal takes at most this share of the data, but always enough for a few commits.
 const SHARE_OF_DATA: u64 = 64;
 const LEAST_JOURNAL: u64 = 4 * BLOCK;
+/// A volume that was resized has at least this share of the journal that it would have been formatted with.
+const SHORTEST_JOURNAL: u64 = 8;
 /// Data begins at a multiple of this many bytes, so that extents are aligned with flash blocks and stripes.
 const DATA_ALIGNMENT: u64 = 1 << 20;
 
 /// The place of the metadata. The order on a device is: superblock, journal, checkpoint A, checkpoint B, data, a copy
-/// of the superblock. The sizes are the same on each device of a volume with a map.
+/// of the superblock; on a volume that was resized the journal may be the last of the three. The sizes are the same on each device of
+/// a volume with a map.
 ///
 /// ```
 /// use peryton_format::layout::MetadataLayout;
@@ -42,6 +46,12 @@ pub struct MetadataLayout {
     pub data_at: Bytes,
     /// Number of places of the fast device that have masks ([`blocks`](crate::blocks)); 0 if extents are there as a whole.
     pub masks: u32,
+    /// How often the volume was resized, which is when its metadata were divided so ([`Places`]); 0 if it is as formatted.
+    pub number: u32,
+    /// Offset of the journal.
+    pub(crate) journal_from: Bytes,
+    /// Offsets of checkpoints A and B.
+    pub(crate) checkpoints_from: [Bytes; 2],
 }
 
 impl MetadataLayout {
@@ -52,19 +62,87 @@ impl MetadataLayout {
 
     /// The layout with a map of `entries` entries, and masks of `masks` places.
     pub fn with_masks(entries: u32, masks: u32, data: Bytes) -> MetadataLayout {
-        // A header, the entries and the masks.
-        let blocks = [entries, masks].map(|words| u64::from(words).div_ceil(ENTRIES_PER_BLOCK));
-        let checkpoint_bytes = BLOCK + blocks.into_iter().sum::<u64>() * BLOCK;
+        let checkpoint_bytes = Self::length_of_checkpoint(entries, masks);
         let small = (data.0 / SHARE_OF_DATA).next_multiple_of(BLOCK).max(LEAST_JOURNAL);
         let journal_bytes = checkpoint_bytes.clamp(SMALLEST_JOURNAL, LARGEST_JOURNAL).min(small);
         let end = BLOCK + journal_bytes + 2 * checkpoint_bytes;
         let data_at = Bytes(end.next_multiple_of(DATA_ALIGNMENT));
-        MetadataLayout { journal_bytes, checkpoint_bytes, data_at, masks }
+        let checkpoints_from = [0, 1].map(|which| Bytes(BLOCK + journal_bytes + which * checkpoint_bytes));
+        let journal_from = Bytes(BLOCK);
+        MetadataLayout { journal_bytes, checkpoint_bytes, data_at, masks, number: 0, journal_from, checkpoints_from }
+    }
+
+    /// The layout of a volume that was resized, with masks of `masks` places.
+    pub fn at(places: &Places, masks: u32) -> MetadataLayout {
+        let Places { number, data_at, journal_at, journal_bytes, checkpoints_at, checkpoint_bytes } = *places;
+        let (journal_from, checkpoints_from) = (journal_at, checkpoints_at);
+        MetadataLayout { journal_bytes, checkpoint_bytes, data_at, masks, number, journal_from, checkpoints_from }
+    }
+
+    /// Divides the room before the data so that there is room for checkpoints as long as those of `wanted`, one of which lies beside the
+    /// checkpoint `valid` (0: A, 1: B) of this division, which is in force. Returns the division, and which one that is; `None` if it cannot be done
+    /// beside this one. The journal is as long as that of `wanted`, or has what is left, if that is not too little.
+    pub fn divided(&self, valid: u64, wanted: &MetadataLayout) -> Option<(Places, u64)> {
+        let (length, data_at) = (wanted.checkpoint_bytes, self.data_at);
+        let journal_bytes = self.journal_beside(wanted)?;
+        let number = self.number.checked_add(1)?;
+        let valid = self.checkpoint_at(valid);
+        let valid_to = valid + Bytes(self.checkpoint_bytes);
+        // Checkpoints at the start of the room, or at its end.
+        let first = Bytes(BLOCK);
+        if first + Bytes(length) <= valid {
+            let checkpoints_at = [first, first + Bytes(length)];
+            let journal_at = first + Bytes(2 * length);
+            return Some((
+                Places { number, data_at, journal_at, journal_bytes, checkpoints_at, checkpoint_bytes: length },
+                0,
+            ));
+        }
+        let last = data_at - Bytes(length);
+        if last >= valid_to {
+            let checkpoints_at = [last - Bytes(length), last];
+            return Some((
+                Places { number, data_at, journal_at: first, journal_bytes, checkpoints_at, checkpoint_bytes: length },
+                1,
+            ));
+        }
+        None
+    }
+
+    /// The length of the journal if the checkpoints become as long as those of `wanted`; `None` if too little is left.
+    pub fn journal_beside(&self, wanted: &MetadataLayout) -> Option<u64> {
+        let room = self.data_at.0.checked_sub(BLOCK)?;
+        let left = room.checked_sub(wanted.checkpoint_bytes.checked_mul(2)?)?;
+        (left >= wanted.least_journal()).then_some(left.min(wanted.journal_bytes))
+    }
+
+    /// Whether a checkpoint has room for so many entries, and the masks.
+    pub fn has_room(&self, entries: u32) -> bool {
+        self.checkpoint_bytes >= Self::length_of_checkpoint(entries, self.masks)
+    }
+
+    fn length_of_checkpoint(entries: u32, masks: u32) -> u64 {
+        // A header, the entries and the masks.
+        let blocks = [entries, masks].map(|words| u64::from(words).div_ceil(ENTRIES_PER_BLOCK));
+        BLOCK + blocks.into_iter().sum::<u64>() * BLOCK
+    }
+
+    /// The shortest journal that does for this one: a shorter ring is full sooner, and the map is written out more often.
+    fn least_journal(&self) -> u64 {
+        (self.journal_bytes / SHORTEST_JOURNAL).next_multiple_of(BLOCK).max(LEAST_JOURNAL)
     }
 
     /// The layout without a map: only superblocks.
     pub fn bare() -> MetadataLayout {
-        MetadataLayout { journal_bytes: 0, checkpoint_bytes: 0, data_at: Bytes(DATA_ALIGNMENT), masks: 0 }
+        MetadataLayout {
+            journal_bytes: 0,
+            checkpoint_bytes: 0,
+            data_at: Bytes(DATA_ALIGNMENT),
+            masks: 0,
+            number: 0,
+            journal_from: Bytes(BLOCK),
+            checkpoints_from: [Bytes(BLOCK); 2],
+        }
     }
 
     /// Bytes of a record in the journal.
@@ -94,11 +172,11 @@ impl MetadataLayout {
 
     /// The offset on the device of byte `used` of the journal's ring.
     pub fn journal_at(&self, used: u64) -> Bytes {
-        Bytes(BLOCK + used)
+        self.journal_from + Bytes(used)
     }
 
     /// The offset of checkpoint A (0) or B (1).
     pub fn checkpoint_at(&self, which: u64) -> Bytes {
-        Bytes(BLOCK + self.journal_bytes + which * self.checkpoint_bytes)
+        self.checkpoints_from[usize::from(which > 0)]
     }
 }

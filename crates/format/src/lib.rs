@@ -28,7 +28,7 @@
 //! * The fast device may have a part of an extent only. [`blocks`] says which one.
 //! * A [`log`] has a format of its own.
 //! * A [`snapshot`] has what a cache has learnt. No data depend on it.
-//! * [`layout`] and [`log::layout`] compute the places of these parts.
+//! * [`layout`] and [`log::layout`] compute the places of these parts; [`places`] has those of a volume that was resized.
 //!
 //! The crate reaches devices through [`storage::Storage`]: implement it for a file or for an array in memory.
 //!
@@ -63,6 +63,7 @@
 //!         spare: 256,
 //!         block: Bytes::ZERO,
 //!         displaced: None,
+//!         places: None,
 //!     },
 //!     notes: String::new(),
 //! };
@@ -94,6 +95,7 @@ pub mod log;
 pub mod map;
 pub mod mutation;
 pub mod notice;
+pub mod places;
 pub mod snapshot;
 pub mod storage;
 pub mod superblock;

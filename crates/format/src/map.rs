@@ -36,7 +36,7 @@ use crate::{
 /// let mut entries = vec![MapEntry::default(); 8];
 /// entries[3] = MapEntry::new(Some(Place(0)), true, false);
 /// let header =
-///     CheckpointHeader { number: 1, journal_at: 0, first_commit: 1, last_commit: 0, entries: 8, notice: Notice::default() };
+///     CheckpointHeader { number: 1, journal_at: 0, first_commit: 1, last_commit: 0, entries: 8, notice: Notice::default(), layout: 0 };
 /// checkpoint::store(&mut devices, &both, &layout, &header, &entries, volume).expect("memory does not fail");
 ///
 /// let map = map::read(&mut devices, (&both, both[0]), &layout, volume, Older::Refused)?;

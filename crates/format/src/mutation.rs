@@ -174,6 +174,14 @@ mutations! {
     CompleteFromOldRead,
     /// A write of the host goes to a place of the slow device that is just being written to complete a unit.
     PassCompletion,
+    /// The superblocks say that a device was resized before the map is written that belongs to that.
+    SwitchBeforeMap,
+    /// Dirty extents beyond the end of a device that shrinks are dropped.
+    DropBeyondEnd,
+    /// The part by which a device has grown counts as zeros.
+    TrustGrownPart,
+    /// Places on the slow device keep their numbers when the fast device grows, behind whose places they are counted.
+    KeepSlowPlaces,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

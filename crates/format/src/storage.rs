@@ -63,6 +63,10 @@ pub trait Storage {
     /// no longer.
     fn forget_memory(&mut self, _volume: VolumeId) {}
 
+    /// The volume was closed in good order, and will be opened again by the same process: what a server of it has left in memory counts no
+    /// longer.
+    fn has_closed(&mut self, _volume: VolumeId) {}
+
     /// How the offsets of a device that had data before are translated, if one had. A volume that was made so is opened with the
     /// same translation only.
     fn displaced(&self) -> Option<Displaced> {

@@ -10,6 +10,7 @@ use crate::{
     block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
     displaced::Displaced,
     geometry::{Arrangement, Geometry, LogPair, MOST_DEVICES, MapPair},
+    places::Places,
     storage::DeviceId,
 };
 
@@ -17,9 +18,11 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeId(pub u128);
 
-/// The newest version of the format: that of volumes one of whose devices was replaced while they were served, or is about to be.
+/// The newest version of the format: that of volumes with a map one of whose devices was resized ([`places`](crate::places)).
 /// Version 1, which has no seals, is read as well: a volume becomes one of version 2 when it is opened.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
+/// The version of other volumes one of whose devices was replaced while they were served, or is about to be.
+pub const VERSION_OF_REPLACED: u32 = 5;
 /// The version of other volumes one of whose devices had data before ([`displaced`](crate::displaced)).
 pub const VERSION_OF_DISPLACED: u32 = 4;
 /// The version of other volumes whose fast device may have a part of an extent.
@@ -35,6 +38,7 @@ const SEALS_AT: usize = SIZES_AT + 8 * MOST_DEVICES;
 const GIVEN_UP_AT: usize = SEALS_AT + 8 * MOST_DEVICES;
 const DISPLACED_AT: usize = GIVEN_UP_AT + 8;
 const SUCCESSIONS_AT: usize = DISPLACED_AT + 40;
+const PLACES_AT: usize = SUCCESSIONS_AT + MOST_DEVICES;
 const NOTES_AT: usize = 512;
 /// The most bytes of notes that a superblock stores for the driver.
 pub const MOST_NOTES: usize = BLOCK_LEN - NOTES_AT;
@@ -117,6 +121,7 @@ impl VolumeState {
 ///         spare: 0,
 ///         block: Bytes::ZERO,
 ///         displaced: None,
+///         places: None,
 ///     },
 ///     notes: "placement.max_moves=4".to_owned(),
 /// };
@@ -299,6 +304,10 @@ impl Superblock {
             put_displaced(&mut block, displaced);
         }
         block[SUCCESSIONS_AT..SUCCESSIONS_AT + MOST_DEVICES].copy_from_slice(&self.successions);
+        if let Some(places) = &self.geometry.places {
+            let words = places.words().into_iter().enumerate();
+            words.for_each(|(index, word)| put_u32(&mut block, PLACES_AT + index * 4, word));
+        }
         block[NOTES_AT..NOTES_AT + self.notes.len()].copy_from_slice(self.notes.as_bytes());
         seal(&mut block, Kind::Superblock, self.volume);
         block
@@ -329,8 +338,11 @@ impl Superblock {
 
     /// The version of the format that the volume needs.
     fn version(&self) -> u32 {
-        if self.successions != [0; MOST_DEVICES] || self.state == VolumeState::Aside {
+        if self.geometry.places.is_some() {
             return VERSION;
+        }
+        if self.successions != [0; MOST_DEVICES] || self.state == VolumeState::Aside {
+            return VERSION_OF_REPLACED;
         }
         match (&self.geometry.displaced, self.geometry.block > Bytes::ZERO) {
             (Some(_), _) => VERSION_OF_DISPLACED,
@@ -356,9 +368,13 @@ impl Superblock {
         let possible = count <= MOST_DEVICES && usize::from(device) < count && notes <= MOST_NOTES;
         (possible && generation < MOST_NUMBERS).then_some(())?;
         let devices: Vec<Bytes> = (0..count).map(|index| Bytes(get_u64(block, SIZES_AT + index * 8))).collect();
-        // No device of a volume that was taken over with data is replaced while it is served.
+        // No device of a volume that was taken over with data is replaced or resized while it is served.
         let displaced = match get_u32(block, 16) {
             VERSION_OF_DISPLACED => Some(get_displaced(block, &devices)?),
+            _ => None,
+        };
+        let places = match get_u32(block, 16) {
+            VERSION => Some(Places::of_words(std::array::from_fn(|index| get_u32(block, PLACES_AT + index * 4)))?),
             _ => None,
         };
         let successions = &block[SUCCESSIONS_AT..SUCCESSIONS_AT + MOST_DEVICES];
@@ -383,6 +399,7 @@ impl Superblock {
                 spare: get_u32(block, 84),
                 block: Bytes(u64::from(get_u32(block, BLOCK_AT))),
                 displaced,
+                places,
             },
             notes: String::from_utf8(block[NOTES_AT..NOTES_AT + notes].to_vec()).ok()?,
         })
@@ -410,6 +427,13 @@ impl fmt::Display for Superblock {
         if let Some(Displaced { device, home, bytes, at, volume, .. }) = self.geometry.displaced {
             writeln!(f, "taken over with data: {volume} of device {}", device.0)?;
             writeln!(f, "displaced: the first {bytes} of them, to device {} at {at}", home.0)?;
+        }
+        if let Some(places) = self.geometry.places {
+            writeln!(
+                f,
+                "resized while the volume was served: {} times; data begin at {}",
+                places.number, places.data_at
+            )?;
         }
         let gone = (0..32).filter(|device| self.gone >> device & 1 == 1).map(|device: u32| device.to_string());
         let gone: Vec<String> = gone.collect();
@@ -448,6 +472,7 @@ mod tests {
                 spare: 5,
                 block: Bytes::ZERO,
                 displaced: None,
+                places: None,
             },
             notes: notes.to_string(),
         }
@@ -542,7 +567,7 @@ mod tests {
         let aside = Superblock { state: VolumeState::Aside, ..plain.clone() };
         for block in [&replaced, &aside] {
             let encoded = block.encode();
-            assert_eq!(get_u32(&encoded, 16), VERSION);
+            assert_eq!(get_u32(&encoded, 16), VERSION_OF_REPLACED);
             assert_eq!(Superblock::decode(&encoded).as_ref(), Ok(block));
             let mut forged = encoded;
             put_u32(&mut forged, 16, VERSION_OF_WHOLE_EXTENTS);

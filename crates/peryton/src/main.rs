@@ -20,6 +20,7 @@ mod new_design;
 mod output;
 mod page;
 mod replay_args;
+mod resizing;
 mod sensitivity;
 mod table;
 mod terminal;

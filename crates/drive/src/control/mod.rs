@@ -24,7 +24,7 @@ use self::protocol::{well, wrong};
 use crate::{
     events::Events,
     listen::{ListenError, OwnPath, bind_unix},
-    server::{Handle, Successor},
+    server::{Handle, NewSize, Successor},
 };
 
 /// The most clients at once. A further client replaces the one that has been idle longest.
@@ -217,6 +217,15 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
             handle.replace(&device, new).map(|replacement| json!({ "replacement": replacement }))
         }
         Ask::StopReplacing => handle.stop_replacing().map(|()| json!({})),
+        Ask::Grow { device, size } => {
+            let new = NewSize { grows: true, size, bytes_per_s: None };
+            handle.resize(&device, new).map(|resizing| json!({ "resizing": resizing }))
+        }
+        Ask::Shrink { device, size, bytes_per_s } => {
+            let new = NewSize { grows: false, size: Some(size), bytes_per_s };
+            handle.resize(&device, new).map(|resizing| json!({ "resizing": resizing }))
+        }
+        Ask::StopResizing => handle.stop_resizing().map(|()| json!({})),
         Ask::Stop => {
             handle.stop();
             Ok(json!({}))

@@ -66,6 +66,26 @@ pub enum Ask {
     },
     /// Give that up.
     StopReplacing,
+    /// Let a device have more of data, after it was made larger.
+    Grow {
+        /// The name of the device.
+        device: String,
+        /// How much data it is to have; as much as it has room for if absent.
+        #[serde(default)]
+        size: Option<u64>,
+    },
+    /// Let a device have less of data: what is beyond is written home and given up.
+    Shrink {
+        /// The name of the device.
+        device: String,
+        /// How much data it is to have.
+        size: u64,
+        /// The most bytes to write home in a second; without a bound if absent.
+        #[serde(default)]
+        bytes_per_s: Option<u64>,
+    },
+    /// Give that up.
+    StopResizing,
     /// Stop serving and close the volume.
     Stop,
 }

@@ -16,8 +16,6 @@ pub(crate) struct Described {
     pub(crate) placement: PlacementKind,
     /// The device to which a budget for wear applies.
     pub(crate) fast: Option<usize>,
-    pub(crate) size: Bytes,
-    pub(crate) openings: u64,
     pub(crate) started: SystemTime,
     pub(crate) log: Option<LineLog>,
     pub(crate) devices: Vec<DescribedDevice>,
@@ -29,9 +27,6 @@ pub(crate) struct Described {
 #[derive(Debug)]
 pub(crate) struct DescribedDevice {
     pub(crate) name: String,
-    /// `None` if it was left out.
-    pub(crate) size: Option<Bytes>,
-    pub(crate) used: Bytes,
     /// What may be written to it in its life, as the design or its profile says.
     pub(crate) rated_writes: Option<Bytes>,
     /// The number of the block device, if it is one.

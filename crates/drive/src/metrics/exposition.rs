@@ -212,8 +212,8 @@ impl Figures {
         page.begin(&all::VOLUME)?.encode_info(&Labels(&all::VOLUME, &values))?;
         page.gauges(&all::STATE, VolumeState::ALL.map(|state| (vec![state.name()], one_if(state == now.state))))?;
         page.gauge(&all::IN_DOUBT, one_if(now.is_in_doubt))?;
-        page.gauge(&all::SIZE, gauge_of(about.size))?;
-        page.counter(&all::OPENINGS, about.openings)?;
+        page.gauge(&all::SIZE, gauge_of(now.size))?;
+        page.counter(&all::OPENINGS, now.openings)?;
         page.gauge(&all::LOST_EXTENTS, about.has_extents().then_some(f64::from(now.lost_extents)))
     }
 
@@ -317,9 +317,9 @@ impl Figures {
             DeviceState::ALL.map(|state| (vec![name, state.name()], one_if(state == now[index].state)))
         });
         page.gauges(&all::DEVICE_STATE, states)?;
-        let sizes = self.each().filter_map(|(name, index)| Some((vec![name], gauge_of(about[index].size?))));
+        let sizes = self.each().filter_map(|(name, index)| Some((vec![name], gauge_of(now[index].size?))));
         page.gauges(&all::DEVICE_SIZE, sizes)?;
-        page.gauges(&all::DEVICE_USED, self.each().map(|(name, index)| (vec![name], gauge_of(about[index].used))))?;
+        page.gauges(&all::DEVICE_USED, self.each().map(|(name, index)| (vec![name], gauge_of(now[index].used))))?;
         let rated = self.each().filter_map(|(name, index)| Some((vec![name], gauge_of(about[index].rated_writes?))));
         page.gauges(&all::DEVICE_RATED, rated)?;
         let fast = self.each().filter(|(_, index)| self.described.fast == Some(*index));

@@ -174,6 +174,8 @@ impl Server {
             "settings": self.about.settings,
             "replacement": self.replacement_status(),
             "last_replacement": self.last_replacement(),
+            "resizing": self.resizing_status(),
+            "last_resize": self.last_resize(),
             "recording": self.recorder.as_ref().map(Recorder::status),
             "climb": engine.climbing(),
             "devices": devices,

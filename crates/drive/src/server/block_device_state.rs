@@ -2,6 +2,7 @@
 
 use std::{sync::mpsc, thread::JoinHandle};
 
+use peryton_units::Bytes;
 use serde_json::{Value, json};
 
 use crate::ublk::{Control, NameFile, Queues, Slots, UblkError};
@@ -75,6 +76,10 @@ pub(super) enum Removal {
 impl BlockDevice {
     pub(super) fn path(&self) -> String {
         format!("/dev/ublkb{}", self.id)
+    }
+
+    pub(super) fn size(&self) -> Bytes {
+        self.slots.size()
     }
 
     /// Whether nothing that was taken is unanswered, or nobody waits for the answers.

@@ -53,6 +53,8 @@ impl Server {
         let block_device = self.block_device.as_ref();
         Snapshot {
             state: self.volume_state(),
+            size: engine.volume_size(),
+            openings: self.about.opened.generation,
             is_in_doubt: engine.is_in_doubt(),
             requests: *self.counted().counts(),
             requests_in_flight: self.requests_in_flight(),
@@ -93,8 +95,11 @@ impl Server {
         let (disks, state) = (&self.volume.backend, self.device_state(index));
         let (health, rest) = (&disks.health()[index], disks.rests.of(index));
         let outage = disks.outage(index).filter(|_| state == DeviceState::Outage);
+        let (device, used) = (self.about.devices[index].as_ref(), self.volume.engine().device_bytes()[index]);
         DeviceSnapshot {
             state,
+            size: device.map(|device| device.size),
+            used: device.map_or(used, |device| device.used(used)),
             errors: health.errors,
             retries: health.retries,
             failed_flushes: health.failed_flushes,

@@ -30,6 +30,8 @@ mod reopening_state;
 mod replacing;
 mod replacing_state;
 mod requests;
+mod resizing;
+mod resizing_state;
 mod say;
 mod share;
 mod sleep;
@@ -55,6 +57,7 @@ pub(crate) use self::fronts::{MOST_FRONTS, RING, Threading};
 pub use self::handle::Handle;
 pub(crate) use self::reopening_state::Reopening;
 pub use self::replacing_state::Successor;
+pub use self::resizing_state::NewSize;
 use self::{
     asking::Asking,
     awake::Awake,
@@ -128,6 +131,7 @@ pub(crate) struct Server {
     outages: outage_state::Outages,
     reopening: Reopening,
     replacing: replacing_state::Replacing,
+    resizing: resizing_state::Resizing,
     log: Option<LineLog>,
     recorder: Option<Recorder>,
     handle: Handle,
@@ -215,6 +219,7 @@ impl Server {
             outages: outage_state::Outages::default(),
             reopening: parts.reopening,
             replacing: replacing_state::Replacing::default(),
+            resizing: resizing_state::Resizing::default(),
             log: parts.log,
             recorder: parts.recorder,
             handle: parts.handle,
@@ -294,8 +299,9 @@ impl Server {
         let reopening = self.reopening.deadline(self.now);
         let (awake, watchdog) = (self.awake.deadline(), self.watchdog.deadline());
         let recorder = self.recorder.as_ref().and_then(Recorder::deadline);
-        let deadlines =
-            [engine, devices, self.front.next_look(), awake, self.front.next_accept(), reopening, watchdog, recorder];
+        let resizing = self.resizing_deadline();
+        let (look, accept) = (self.front.next_look(), self.front.next_accept());
+        let deadlines = [engine, devices, look, awake, accept, reopening, resizing, watchdog, recorder];
         match deadlines.into_iter().flatten().min() {
             None => Wait::Forever,
             Some(due) => Wait::For(Duration::from_nanos(due.saturating_sub(self.now).0)),
@@ -377,6 +383,7 @@ impl Server {
             }
         }
         self.go_on_replacing();
+        self.go_on_resizing();
         let mut raw = std::mem::take(&mut self.volume.backend.raw);
         for raw in raw.drain(..) {
             self.front.kernel.device(&raw);

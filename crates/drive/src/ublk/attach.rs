@@ -127,7 +127,8 @@ impl Wanted {
         }
         let sectors = self.sectors(1 << params.logical_shift);
         let size = Bytes(params.sectors.saturating_mul(SECTOR));
-        (params.sectors != sectors).then(|| format!("it has {size}, and the volume {}", self.size))
+        // One that is smaller was made before the volume has grown, and keeps its size.
+        (params.sectors > sectors).then(|| format!("it has {size}, and the volume {}", self.size))
     }
 }
 
@@ -160,6 +161,10 @@ impl Prepared {
             if 1 << params.logical_shift != wanted.settings.block.0 {
                 let block = 1 << params.logical_shift;
                 tracing::warn!(block, "/dev/ublkb{id} waited for a server, and keeps the size of its blocks");
+            }
+            if params.sectors < wanted.sectors(1 << params.logical_shift) {
+                let (size, volume) = (Bytes(params.sectors * SECTOR), wanted.size);
+                tracing::warn!(%size, %volume, "/dev/ublkb{id} was made before the volume has grown, and keeps its size until it is removed");
             }
             let buffers = Queues::memory(&info)?;
             return Ok(Prepared { control, info, params, recovered: true, buffers, name, longest_zeroes });

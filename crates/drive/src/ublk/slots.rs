@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use peryton_units::Nanos;
+use peryton_units::{Bytes, Nanos};
 
 use super::{
     request::{Kind, Limits, Request},
@@ -88,6 +88,11 @@ impl Slots {
     pub(crate) fn new(count: u32, limits: Limits) -> Slots {
         let slots = vec![Slot::Fetching; count as usize];
         Slots { slots, limits, serving: 0, left: 0, discards: 0, waiting: VecDeque::new(), leaving: false }
+    }
+
+    /// The size of the device.
+    pub(crate) fn size(&self) -> Bytes {
+        self.limits.size
     }
 
     pub(crate) fn count(&self) -> u32 {

@@ -10,6 +10,7 @@ pub(crate) mod error;
 pub(crate) mod location;
 pub(crate) mod logging;
 pub(crate) mod opened;
+pub(crate) mod resizing;
 pub(crate) mod stats;
 pub(crate) mod succession;
 pub(crate) mod verification;

@@ -106,6 +106,9 @@ pub enum SuccessionError {
         /// The index of that device.
         device: usize,
     },
+    /// A device is being resized.
+    #[error("a device is being grown or shrunk: wait until that is done, or stop it")]
+    Resizing,
     /// There is nothing that could record which device is in charge.
     #[error(
         "the volume has one device, and no other would record which of the two is part of it: stop the volume, copy the device, and set \

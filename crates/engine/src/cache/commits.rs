@@ -248,6 +248,6 @@ impl CacheDrive {
     /// hold more extents than it may use: a commit that did not flush the slow device recorded promotions, but not the
     /// evictions before them.
     pub(in crate::cache) fn free_soon(&self) -> u32 {
-        (self.layout.fast_usable + self.leaving).saturating_sub(self.map.resident())
+        (self.map.usable() + self.leaving).saturating_sub(self.map.resident())
     }
 }

@@ -18,10 +18,12 @@ use crate::{
     cache::blocks::Units,
     cache::cleaning::urgency::Cleaner,
     cache::doubts::Doubts,
+    cache::emptying::Emptying,
     cache::journal::map_journal::MapJournal,
     cache::layout::CacheLayout,
     cache::map::extent_map::ExtentMap,
     cache::movers::table::{InRun, Move},
+    cache::reshape::Reshape,
     cache::routes::read_on::ReadOn,
     cache::routes::waited_for::WaitedFor,
     cache::step::CacheIo,
@@ -112,6 +114,12 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) tuner: Option<Box<Tuner>>,
     /// Snapshots of what was learnt.
     pub(in crate::cache) warm: Warm,
+    /// The slots that are being emptied, because the fast device becomes smaller.
+    pub(in crate::cache) emptying: Option<Emptying>,
+    /// Nothing that can wait is begun, so that the drive becomes idle.
+    pub(crate) rests: bool,
+    /// The layout from which the next recovery takes the map, if a device was resized.
+    pub(crate) reshape: Option<Reshape>,
     /// The placement as the configuration has it.
     pub(in crate::cache) placement: config::Placement,
 }
@@ -173,6 +181,9 @@ impl CacheDrive {
             doubts: Doubts::default(),
             tuner: Tuner::new(placement, tuning),
             warm: Warm::default(),
+            emptying: None,
+            rests: false,
+            reshape: None,
             placement: placement.clone(),
         }
     }
@@ -233,6 +244,7 @@ impl CacheDrive {
         if self.making_room {
             self.make_room(io, now, out);
         }
+        self.go_on_emptying(io, now, out);
         self.clean(io, now, out);
         self.tick_partition(io, now, out);
         self.tick_warm(io, now, out);

@@ -60,7 +60,7 @@ impl CacheDrive {
             let free = self.map.is_free(freed.place);
             assert!(!free, "place {} is free before its commit", freed.place.0);
         }
-        let free = self.map.free_slots();
+        let free = self.map.free_slots() + self.map.withheld_slots();
         let pending =
             self.journal.pending_free().filter(|freed| self.layout.fast_slot(freed.place).is_some()).count() as u32;
         // The remaining places are being discarded; with no command in flight there are none.

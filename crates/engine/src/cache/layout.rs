@@ -8,6 +8,7 @@ use crate::{
     api::command::DeviceId,
     api::config::{Fill, Hybrid, Tuning},
     api::error::{ConfigError, TuningError},
+    api::resizing::Settled,
     cache::access::Mode,
     cache::blocks::Blocks,
     cache::map::extent::Place,
@@ -105,15 +106,14 @@ impl CacheLayout {
         Ok(())
     }
 
-    /// Computes the layout. `spare`: the number of spare extents, if the format has fixed it.
+    /// Computes the layout. `settled`: what the format has fixed, if there is a volume.
     pub(crate) fn new(
         mode: Mode,
         pair: Hybrid,
         devices: &[Bytes],
         tuning: &Tuning,
-        spare: Option<u32>,
+        settled: Option<Settled>,
     ) -> Result<CacheLayout, ConfigError> {
-        let settled = spare;
         let Hybrid { fast, slow, extent } = pair;
         for device in [fast, slow] {
             if device.index() >= devices.len() || fast == slow {
@@ -142,7 +142,7 @@ impl CacheLayout {
             spare = spare.max(tuning.demotion_high).min(slow_slots - 1);
         }
         if let Some(settled) = settled {
-            spare = settled.min(slow_slots - 1);
+            spare = settled.spare.min(slow_slots - 1);
         }
         let (fast_physical, extents) = match mode {
             Mode::Tiering => {
@@ -157,6 +157,14 @@ impl CacheLayout {
         let block = if mode == Mode::Caching && tuning.fill != Fill::Extent { block_of(extent) } else { Bytes::ZERO };
         let blocks = (block > Bytes::ZERO).then(|| Blocks::new(extent, block));
         let masks = if blocks.is_some() { fast_physical } else { 0 };
+        let as_formatted =
+            || MetadataLayout::with_masks(extents, masks, extent * u64::from(fast_slots.min(slow_slots)));
+        let metadata = settled.and_then(|settled| settled.places).map(|places| MetadataLayout::at(&places, masks));
+        let metadata = metadata.unwrap_or_else(as_formatted);
+        if !metadata.has_room(extents) {
+            let most = metadata.checkpoint_bytes;
+            return Err(ConfigError::TooManyExtents { extents: u64::from(extents), most });
+        }
         Ok(CacheLayout {
             fast,
             slow,
@@ -168,7 +176,7 @@ impl CacheLayout {
             extents,
             spare,
             blocks,
-            metadata: MetadataLayout::with_masks(extents, masks, extent * u64::from(fast_slots.min(slow_slots))),
+            metadata,
         })
     }
 

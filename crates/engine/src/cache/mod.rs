@@ -6,6 +6,7 @@
 //! and `bypass.rs` keeps streams out. `commits.rs`
 //! and `journal/` make the map durable; `recovery.rs` and `restore.rs` make a running drive from the durable map.
 //! `blocks.rs` and `parts.rs` are for extents of which the fast device has a part.
+//! `emptying.rs` and `reshape.rs` are for a device that becomes larger or smaller.
 //! `tuner.rs` adjusts settings while the drive runs, and `warm/` keeps what the policies have learnt.
 
 mod access;
@@ -15,6 +16,7 @@ mod cleaning;
 mod commits;
 mod doubts;
 mod drive;
+mod emptying;
 mod host;
 mod invariants;
 mod journal;
@@ -26,6 +28,7 @@ mod placement;
 mod readmit;
 mod reclaim;
 mod recovery;
+mod reshape;
 mod restore;
 mod routes;
 mod step;
@@ -37,4 +40,5 @@ mod warm;
 pub(crate) use access::Mode;
 pub(crate) use drive::CacheDrive;
 pub(crate) use layout::CacheLayout;
+pub(crate) use reshape::Reshape;
 pub(crate) use warm::restoring::on_device as snapshots_on_device;

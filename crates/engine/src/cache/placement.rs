@@ -315,6 +315,24 @@ impl PlacementOps for CacheDrive {
         self.map.take_changed(take);
     }
 
+    fn begin_shrinking(&mut self, io: &mut CacheIo, size: Bytes, rate: Bytes) -> bool {
+        let usable = (size.0 / self.layout.extent_bytes) as u32;
+        self.begin_emptying(io, usable + self.layout.spare, usable, rate)
+    }
+
+    fn stop_shrinking(&mut self, io: &mut CacheIo) {
+        self.end_emptying(io);
+    }
+
+    fn still_beyond(&self) -> Bytes {
+        Bytes(u64::from(CacheDrive::still_beyond(self)) * self.layout.extent_bytes)
+    }
+
+    fn rest(&mut self, io: &mut CacheIo, rests: bool) {
+        self.rests = rests;
+        io.due(io.now);
+    }
+
     fn flush_failed(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) {
         self.doubt(io, now, device, out);
     }

@@ -83,7 +83,7 @@ impl CacheDrive {
     pub(in crate::cache) fn make_room(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let (low, high) = (io.tuning.demotion_low, io.tuning.demotion_high);
         self.making_room |= high > 0 && self.free_soon() <= low;
-        if !self.making_room || self.gone.any() {
+        if !self.making_room || self.rests || self.gone.any() {
             return;
         }
         // A partitioned drive can send a write that finds no room to the slow device. Moving another extent out of the

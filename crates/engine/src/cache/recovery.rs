@@ -18,6 +18,7 @@ use crate::{
     api::opened::{Opened, Trust},
     cache::access::Mode,
     cache::drive::CacheDrive,
+    cache::reshape::Reshape,
     cache::step::CacheIo,
 };
 
@@ -34,8 +35,10 @@ impl CacheDrive {
     ) -> Result<(), OpenError> {
         let (fast, gone) = (self.layout.fast, self.gone);
         let pair = self.alive();
+        let reshape = self.reshape.take();
+        let metadata = reshape.as_ref().map_or(self.layout.metadata, |reshape| reshape.from.metadata);
         let older = if trust == Trust::AsItIs { Older::Accepted } else { Older::Refused };
-        let found = map::read(storage, (&pair, fast), &self.layout.metadata, volume, older);
+        let found = map::read(storage, (&pair, fast), &metadata, volume, older);
         let mut found = found.map_err(|error| match error {
             NoMap::Damaged(what) => OpenError::Damaged { device: pair[0].index(), what },
             NoMap::Behind { device, newest, expected } => {
@@ -78,21 +81,30 @@ impl CacheDrive {
             }
         }
         let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
-        if !self.find_snapshot(io, storage, volume, opened.generation) {
+        let room = reshape.as_ref().map_or(self.room(), Reshape::room);
+        if !self.find_snapshot(io, storage, volume, (opened.generation, room)) {
             return Err(damaged("a snapshot is torn"));
+        }
+        if let Some(reshape) = &reshape {
+            self.reshape_map(&mut found, reshape).map_err(damaged)?;
         }
         let restored = self.restore(io, io.now, (&found.entries, &found.masks), touched, trust).map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
         let image = self.image();
         // A torn commit may remain with the next number, so that number is not reused.
-        let header = CheckpointHeader {
+        let mut header = CheckpointHeader {
             number: found.number + 1,
             last_commit: found.last_commit,
             first_commit: found.next_commit + u64::from(!mutation::is(Mutation::ReuseCommitNumber)),
             journal_at: found.next,
             entries: image.len() as u32,
             notice: self.notice_for(&io.tuning),
+            layout: self.layout.metadata.number,
         };
+        if let Some(reshape) = &reshape {
+            // The ring of the new layout has no commit of it.
+            (header.number, header.last_commit, header.journal_at) = (reshape.checkpoint_after(found.number), 0, 0);
+        }
         let words = (&image[..], self.map.all_masks());
         checkpoint::store_with_masks(storage, &pair, &self.layout.metadata, &header, words, volume)
             .map_err(|device| OpenError::Device { device: device.index() })?;

@@ -26,6 +26,7 @@ pub(crate) use with_drive;
 use crate::{
     api::config::{Config, Placement},
     api::error::ConfigError,
+    api::resizing::Settled,
     cache::CacheDrive,
     io::Io,
     lifecycle::drive::Drive,
@@ -37,9 +38,9 @@ use crate::{
 };
 
 impl AnyDrive {
-    /// Makes an empty drive. `spare` is the number of spare extents if the format has fixed it.
-    pub(crate) fn new(config: Config, spare: Option<u32>) -> Result<AnyDrive, ConfigError> {
-        let (laid, sizes) = lay_out(&config, spare)?;
+    /// Makes an empty drive. `settled` is what the format has fixed, if there is a volume.
+    pub(crate) fn new(config: Config, settled: Option<Settled>) -> Result<AnyDrive, ConfigError> {
+        let (laid, sizes) = lay_out(&config, settled)?;
         let Config { devices, placement, mut tuning } = config;
         tuning.spin_down_after.resize(devices.len(), None);
         let config = Config { devices, placement, tuning };
@@ -72,6 +73,8 @@ fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<
         identity: None,
         fencing: Fencing::default(),
         successor: None,
+        resizing: None,
+        resize_ended: None,
         ended: None,
         named: [0; MOST_DEVICES],
         displaced: None,

@@ -11,12 +11,14 @@ use crate::{
     api::config,
     api::error::{DeviceError, DriverError, RequestError, TuningError},
     api::location::{Location, Losses},
+    api::resizing::ResizeEnd,
     api::stats::Stats,
     api::succession::SuccessionEnd,
     api::verification::Verification,
     io::{Io, Purpose, Step as _},
     lifecycle::fencing::Fencing,
     lifecycle::identity::Identity,
+    lifecycle::resize::state::Resizing,
     lifecycle::successor::Successor,
     placement::PlacementOps,
 };
@@ -41,6 +43,10 @@ pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) ended: Option<SuccessionEnd>,
     /// The highest number that a successor of each device has been given since the volume was opened.
     pub(crate) named: [u8; MOST_DEVICES],
+    /// The device that is being grown or shrunk.
+    pub(crate) resizing: Option<Box<Resizing>>,
+    /// How the last resizing came to its end.
+    pub(crate) resize_ended: Option<ResizeEnd>,
     /// How the slow device is divided, if it had data before it became part of the volume.
     pub(crate) displaced: Option<Displaced>,
     /// Set if records for the next process are handed out: the fenced devices, as they were handed out last.
@@ -216,6 +222,7 @@ impl<P: PlacementOps> Drive<P> {
         tuning.spin_down_after.resize(self.device_bytes.len(), None);
         tuning.check()?;
         self.placed.check(&tuning)?;
+        self.check_with_new_size(&tuning)?;
         let before = std::mem::replace(&mut self.io.tuning, tuning);
         let now = self.io.advance(now);
         self.io.due(now);

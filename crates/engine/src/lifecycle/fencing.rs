@@ -19,6 +19,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::{Commands, DeviceId},
+    api::resizing::ResizeEnd,
     io::InFlight,
     lifecycle::drive::Drive,
     placement::PlacementOps,
@@ -66,6 +67,7 @@ impl<P: PlacementOps> Drive<P> {
         if self.is_survived(device) {
             return;
         }
+        self.end_resizing(ResizeEnd::DeviceGone);
         self.io.fence(device);
         self.io.fencing = true;
         if let Some(identity) = &mut self.identity {

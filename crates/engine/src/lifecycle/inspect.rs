@@ -25,8 +25,10 @@ use crate::{
     api::error::{ConfigError, DeviceError, OpenError},
     api::location::{BlocksRow, Losses, MapRow},
     api::opened::{Opened, Trust},
+    api::resizing::Settled,
     cache::{CacheLayout, snapshots_on_device},
     lifecycle::any::with_drive,
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::sizes::{Laid, lay_out},
     lifecycle::volume::open,
     log::{LogDrive, LogReport},
@@ -310,7 +312,7 @@ pub(crate) fn inspect(
     whole: bool,
     without: &[DeviceId],
 ) -> Result<Inspection, ConfigError> {
-    let planned = config.sizes()?;
+    let planned = sizes_in_force(&config, storage)?;
     let mut newest: Option<Superblock> = None;
     let mut devices = Vec::new();
     for (index, used) in planned.devices.iter().enumerate() {
@@ -341,7 +343,7 @@ pub(crate) fn inspect(
     let mut log = None;
     // If the number of spare extents is not possible, opening reports that.
     if let Some(newest) = &newest {
-        match lay_out(&config, Some(newest.geometry.spare)) {
+        match lay_out(&config, Some(Settled::from(&newest.geometry))) {
             Ok((Laid::Cache(layout), _)) => {
                 let lists = whole.then_some((&mut commits, &mut map));
                 inspect_map(&layout, storage, newest.volume, &mut devices, lists);

@@ -10,6 +10,7 @@ mod inspect;
 mod offline;
 mod readmit;
 mod replace;
+mod resize;
 mod sizes;
 mod successor;
 mod superblocks;
@@ -20,6 +21,7 @@ pub(crate) use inspect::inspect;
 pub(crate) use offline::{detach, repair};
 pub(crate) use readmit::readmit;
 pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
+pub(crate) use resize::{in_force::sizes_in_force, plan::largest, switch::resize_now};
 pub(crate) use volume::{format, open, reopen};
 
 pub use inspect::{

@@ -20,6 +20,7 @@ use crate::{
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
     lifecycle::inspect::Overlay,
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::volume::{open, read_superblock},
     placement::PlacementOps,
 };
@@ -42,7 +43,7 @@ pub(crate) fn readmit(config: Config, storage: &mut dyn Storage, device: DeviceI
 
 fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Result<Readmitted, ReadmitError> {
     let index = device.index();
-    let sizes = config.sizes().map_err(OpenError::Config)?;
+    let sizes = sizes_in_force(&config, storage).map_err(OpenError::Config)?;
     let size = storage.size(device).ok_or(OpenError::Missing { device: index })?;
     let own = read_superblock(storage, device, sizes.devices[index])?.superblock;
     let newest = newest_of_others(&config, storage, device)?;
@@ -63,7 +64,7 @@ fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Res
 }
 
 fn newest_of_others(config: &Config, storage: &mut dyn Storage, device: DeviceId) -> Result<Superblock, ReadmitError> {
-    let sizes = config.sizes().map_err(OpenError::Config)?;
+    let sizes = sizes_in_force(config, storage).map_err(OpenError::Config)?;
     let others = (0..config.devices.len() as u8).map(DeviceId).filter(|other| *other != device);
     let mut blocks = Vec::new();
     let mut problem = OpenError::NothingLeft { device: device.index() };

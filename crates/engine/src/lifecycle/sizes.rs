@@ -7,6 +7,7 @@ use crate::{
     api::command::DeviceId,
     api::config::{Config, Placement},
     api::error::ConfigError,
+    api::resizing::Settled,
     cache::{CacheLayout, Mode},
     linear::Linear,
     log,
@@ -47,14 +48,19 @@ impl Config {
     /// # Errors
     /// Those of [`Engine::new`](crate::Engine::new).
     pub fn sizes_with(&self, spare: Option<u32>) -> Result<Sizes, ConfigError> {
-        lay_out(self, spare).map(|(_, sizes)| sizes)
+        self.sizes_of(spare.map(|spare| Settled { spare, places: None }))
+    }
+
+    /// The same, with what the format has fixed.
+    pub(crate) fn sizes_of(&self, settled: Option<Settled>) -> Result<Sizes, ConfigError> {
+        lay_out(self, settled).map(|(_, sizes)| sizes)
     }
 }
 
 /// The largest possible device (512 PiB); the sizes of all devices can be added without overflow.
 const LARGEST_DEVICE: Bytes = Bytes(1 << 59);
 
-pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Sizes), ConfigError> {
+pub(crate) fn lay_out(config: &Config, settled: Option<Settled>) -> Result<(Laid, Sizes), ConfigError> {
     let Config { devices, placement, tuning } = config;
     tuning.check()?;
     if let Some((device, size)) = devices.iter().copied().enumerate().find(|(_, size)| *size > LARGEST_DEVICE) {
@@ -64,7 +70,7 @@ pub(crate) fn lay_out(config: &Config, spare: Option<u32>) -> Result<(Laid, Size
     let behind = vec![Bytes::ZERO; devices.len()];
     let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), behind, data_at };
     let mut hybrid = |mode: Mode, pair| -> Result<Laid, ConfigError> {
-        let layout = CacheLayout::new(mode, pair, devices, tuning, spare)?;
+        let layout = CacheLayout::new(mode, pair, devices, tuning, settled)?;
         layout.check(mode, tuning)?;
         sizes.volume = layout.volume_size();
         sizes.behind[layout.fast.index()] = layout.room().bytes();

@@ -12,8 +12,10 @@ use crate::{
     api::config::{Config, Placement},
     api::error::OpenError,
     api::opened::Trust,
+    api::resizing::Settled,
     lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::volume::read_superblock,
     placement::PlacementOps,
 };
@@ -38,7 +40,7 @@ pub(super) fn lost_superblocks(
     storage: &mut dyn Storage,
     without: &[DeviceId],
 ) -> Option<LostSuperblocks> {
-    let sizes = config.sizes().ok()?;
+    let sizes = sizes_in_force(config, storage).ok()?;
     let (mut lost, mut newest) = (None, None);
     for (index, used) in sizes.devices.iter().enumerate() {
         let device = DeviceId(index as u8);
@@ -55,7 +57,7 @@ pub(super) fn lost_superblocks(
     if newest.gone >> device.index() & 1 == 1 || newest.state == VolumeState::Detached {
         return None;
     }
-    let drive = AnyDrive::new(config.clone(), Some(newest.geometry.spare)).ok()?;
+    let drive = AnyDrive::new(config.clone(), Some(Settled::from(&newest.geometry))).ok()?;
     let (fingerprint, has_newest, has_some) = with_drive!(&drive, drive => (
         drive.fingerprint(storage, device, newest.volume),
         drive.placed.has_metadata(storage, device, newest.volume),
@@ -94,7 +96,7 @@ pub(super) fn mend_superblocks(
         return Err(lost.error());
     }
     let device = superblock.device.index();
-    let used = config.sizes()?.devices[device];
+    let used = sizes_in_force(config, storage)?.devices[device];
     copies::write(storage, superblock, used).map_err(|_| OpenError::Device { device })?;
     Ok(2)
 }

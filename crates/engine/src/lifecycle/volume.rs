@@ -17,13 +17,15 @@ use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Config, Placement},
+    api::config::{Config, Fill, Placement, Tuning},
     api::error::{ConfigError, DeviceError, FormatError, OpenError},
     api::opened::{Formatting, Opened, Trust},
+    api::resizing::Settled,
     lifecycle::any::AnyDrive,
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
     lifecycle::identity::Identity,
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::superblocks::lost_superblocks,
     placement::PlacementOps,
 };
@@ -53,9 +55,15 @@ pub(super) fn used_by(superblock: &Superblock) -> Option<Bytes> {
     let config = Config {
         devices: superblock.geometry.devices.clone(),
         placement: Placement::from(&superblock.geometry.arrangement),
-        tuning: Default::default(),
+        // Where things lie depends on the number of spare extents, which is settled, and on whether there are parts of extents.
+        tuning: Tuning {
+            demotion_low: 0,
+            demotion_high: 0,
+            fill: if superblock.geometry.block > Bytes::ZERO { Fill::Part } else { Fill::Extent },
+            ..Tuning::default()
+        },
     };
-    config.sizes_with(Some(superblock.geometry.spare)).ok()?.devices.get(superblock.device.index()).copied()
+    config.sizes_of(Some(Settled::from(&superblock.geometry))).ok()?.devices.get(superblock.device.index()).copied()
 }
 
 /// Makes a new, empty volume; the devices' content is given up.
@@ -90,8 +98,8 @@ pub(super) fn open_or_mend(
     names_damage: bool,
 ) -> Result<(AnyDrive, Opened), OpenError> {
     let count = config.devices.len();
-    let planned = config.sizes()?;
-    let mut blocks = Vec::new();
+    let planned = sizes_in_force(&config, storage)?;
+    let (mut blocks, mut alone) = (Vec::new(), Vec::new());
     let mut repaired = 0;
     let left: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
     for device in left.iter().copied() {
@@ -100,6 +108,9 @@ pub(super) fn open_or_mend(
             Err(error) => return Err(lost_superblocks(&config, storage, without).map_or(error, |lost| lost.error())),
         };
         repaired += u64::from(found.copies < 2);
+        if found.copies < 2 {
+            alone.push(found.superblock.clone());
+        }
         blocks.push(found.superblock);
     }
     if blocks.is_empty() {
@@ -107,7 +118,13 @@ pub(super) fn open_or_mend(
     }
     let displaced = storage.displaced();
     let newest = agree(&left, &blocks, &config, displaced)?;
-    let mut drive = AnyDrive::new(config, Some(newest.geometry.spare))?;
+    // The version does not say whether a device without a map was resized.
+    let may_be_resized = newest.geometry.places.is_some()
+        || matches!(config.placement, Placement::Single { .. } | Placement::Linear { .. });
+    if may_be_resized {
+        write_missing_ends(storage, &alone, &newest)?;
+    }
+    let mut drive = AnyDrive::new(config, Some(Settled::from(&newest.geometry)))?;
     let mut opened = with_drive!(&mut drive, drive => {
         if let Some(displaced) = displaced {
             // The last extent may go on past the end of what was taken over.
@@ -117,7 +134,7 @@ pub(super) fn open_or_mend(
         if names_damage {
             drive.placed.name_damage();
         }
-        drive.take_over(storage, (trust, without), &blocks, newest)
+        drive.take_over(storage, (trust, without), &blocks, newest, None)
     })?;
     opened.repaired += repaired;
     Ok((drive, opened))
@@ -149,7 +166,7 @@ pub(crate) fn reopen<P: PlacementOps>(
 
 /// Checks that the devices are all the devices of one volume, and of the same generation. Returns the newest
 /// superblock.
-fn agree(
+pub(super) fn agree(
     devices: &[DeviceId],
     blocks: &[Superblock],
     config: &Config,
@@ -175,8 +192,16 @@ fn agree(
         spare: newest.geometry.spare,
         block: config.placement.block(config.tuning.fill),
         displaced,
+        places: newest.geometry.places,
     };
-    let differences = design.differences(&newest.geometry);
+    let mut differences = design.differences(&newest.geometry);
+    if design.devices != newest.geometry.devices && newest.geometry.places.is_some() {
+        let sizes: Vec<String> = newest.geometry.devices.iter().map(|size| size.0.to_string()).collect();
+        differences.push(format!(
+            "a device was grown or shrunk while the volume was served, so set the sizes in the design to {}, or remove them",
+            sizes.join(" and ")
+        ));
+    }
     if !differences.is_empty() {
         return Err(OpenError::Mismatch { differences: differences.join("; ") });
     }
@@ -233,6 +258,35 @@ fn in_charge(blocks: &[Superblock], gone: u32) -> Result<[u8; MOST_DEVICES], Ope
         }
     }
     Ok(std::array::from_fn(|index| counted(index).max().unwrap_or(0)))
+}
+
+/// The power may have failed when a device that was resized had its new superblock at the start only. It gets the one at its new end before
+/// the first one is written again, which the next power loss may tear.
+fn write_missing_ends(storage: &mut dyn Storage, alone: &[Superblock], newest: &Superblock) -> Result<(), OpenError> {
+    for block in alone.iter().filter(|block| block.geometry == newest.geometry) {
+        let device = block.device.index();
+        let used = used_by(block).ok_or(OpenError::Damaged { device, what: "its superblock has impossible sizes" })?;
+        copies::write_end(storage, block, used).map_err(|_| OpenError::Device { device })?;
+    }
+    Ok(())
+}
+
+/// The power has failed, or the process has died, when some devices said that one was resized and others did not yet: that is made
+/// known on all before anything else is written, which might be over what the old layout needs.
+fn agree_on_size(
+    storage: &mut dyn Storage,
+    blocks: &[Superblock],
+    newest: &Superblock,
+    (generation, used): (u64, &[Bytes]),
+) -> Result<(), OpenError> {
+    for block in blocks.iter().filter(|block| block.geometry != newest.geometry) {
+        let (state, geometry) = (VolumeState::Opening, newest.geometry.clone());
+        let seals = [0; MOST_DEVICES];
+        let new = Superblock { state, generation, geometry, seals, ..block.clone() };
+        let device = block.device.index();
+        copies::write(storage, &new, used[device]).map_err(|_| OpenError::Device { device })?;
+    }
+    Ok(())
 }
 
 /// The generations in which devices were given up, including those that are given up with this opening.
@@ -298,13 +352,16 @@ impl<P: PlacementOps> Drive<P> {
         Ok(())
     }
 
-    /// Recovers the state from devices with these superblocks, the newest of which is `newest`.
-    fn take_over(
+    /// Recovers the state from devices with these superblocks, the newest of which is `newest`. `resized`: a device that was resized
+    /// since these were written, and what formatting would have fixed with its new size. The map is taken from where the superblocks say
+    /// that it is.
+    pub(super) fn take_over(
         &mut self,
         storage: &mut dyn Storage,
         (trust, without): (Trust, &[DeviceId]),
         blocks: &[Superblock],
         newest: Superblock,
+        resized: Option<(DeviceId, Geometry)>,
     ) -> Result<Opened, OpenError> {
         let clean =
             blocks.iter().all(|block| block.state == VolumeState::Clean && block.generation == newest.generation);
@@ -318,7 +375,9 @@ impl<P: PlacementOps> Drive<P> {
         if clean {
             sealed(blocks)?;
             for block in blocks {
-                let changed = self.fingerprint(storage, block.device, block.volume) != block.fingerprint;
+                // The samples of a device that was resized are others.
+                let changed =
+                    resized.is_none() && self.fingerprint(storage, block.device, block.volume) != block.fingerprint;
                 if changed && trust == Trust::Nobody && !mutation::is(Mutation::AcceptChanged) {
                     return Err(OpenError::Changed { device: block.device.index() });
                 }
@@ -330,6 +389,8 @@ impl<P: PlacementOps> Drive<P> {
         let generation = newest.generation + u64::from(newest.state != VolumeState::Opening);
         // Another program's data may be anywhere, so every free place counts as possibly written.
         let touched = (clean && trust == Trust::Nobody).then_some(newest.touched);
+        let (resized, geometry) = resized.map_or((None, newest.geometry.clone()), |(at, new)| (Some(at), new));
+        let touched = touched.map(|touched| self.touched_after(touched, resized));
         let mut opened = Opened { volume, generation, clean, notes: newest.notes.clone(), ..Opened::default() };
         for device in devices(self.device_bytes.len()).filter(|device| without.contains(device)) {
             opened.gone |= 1 << device.index();
@@ -350,6 +411,12 @@ impl<P: PlacementOps> Drive<P> {
         if let Some(left) = &left {
             self.heed_fenced(left.gone, without, newest.generation)?;
         }
+        if resized.is_none() {
+            agree_on_size(storage, blocks, &newest, (generation, &self.device_bytes))?;
+        } else if mutation::is(Mutation::SwitchBeforeMap) {
+            let new = Superblock { geometry: geometry.clone(), ..newest.clone() };
+            agree_on_size(storage, blocks, &new, (generation, &self.device_bytes))?;
+        }
         self.placed.recover(&mut self.io, storage, volume, (touched, trust), left.as_ref(), &mut opened)?;
         let identity = Identity {
             volume,
@@ -359,14 +426,17 @@ impl<P: PlacementOps> Drive<P> {
             given_up: given_up(&newest, opened.gone),
             given_up_commit: if opened.gone == newest.gone { newest.given_up_commit } else { opened.last_commit },
             successions: newest.successions,
-            geometry: newest.geometry,
+            geometry,
             notes: newest.notes,
         };
+        // The resized device is the first to say so: the others' last superblocks are found whatever they say.
+        let mut order: Vec<&Superblock> = blocks.iter().collect();
+        order.sort_by_key(|block| Some(block.device) != resized);
         for state in [VolumeState::Opening, VolumeState::Open] {
             if state == VolumeState::Opening && mutation::is(Mutation::SkipAnnouncement) {
                 continue;
             }
-            for block in blocks {
+            for block in &order {
                 let device = block.device;
                 let used = self.device_bytes[device.index()];
                 copies::write(storage, &identity.superblock(device, state), used)
@@ -376,6 +446,14 @@ impl<P: PlacementOps> Drive<P> {
         self.identity = Some(identity);
         self.io.recorded = self.io.fenced;
         Ok(opened)
+    }
+
+    /// The places from which on none was ever written, after one device was resized: what it has more now holds anything.
+    fn touched_after(&self, touched: [u32; 2], resized: Option<DeviceId>) -> [u32; 2] {
+        let pair = self.placement.hybrid().filter(|_| !mutation::is(Mutation::TrustGrownPart));
+        let Some((resized, pair)) = resized.zip(pair) else { return touched };
+        let [fast, slow] = touched;
+        [if resized == pair.fast { u32::MAX } else { fast }, if resized == pair.slow { u32::MAX } else { slow }]
     }
 
     /// Fences the devices that a killed process had given up. The superblocks of the others may not say so, but requests that
@@ -462,6 +540,7 @@ impl<P: PlacementOps> Drive<P> {
             spare: self.placed.spare(),
             block: self.placement.block(self.io.tuning.fill),
             displaced: None,
+            places: None,
         }
     }
 

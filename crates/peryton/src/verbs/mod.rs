@@ -14,6 +14,7 @@ pub mod events;
 pub mod format;
 #[cfg(feature = "plan")]
 pub mod greenest;
+pub mod grow;
 pub mod health;
 pub mod init;
 pub mod keys;
@@ -28,6 +29,7 @@ pub mod replace;
 pub mod schema;
 pub mod serve;
 pub mod set;
+pub mod shrink;
 pub mod sim;
 #[cfg(feature = "plan")]
 pub mod size;

@@ -7,7 +7,7 @@ use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
 use super::replace;
-use crate::{cleaning, drive_health, failure::Failure, output, table};
+use crate::{cleaning, drive_health, failure::Failure, output, resizing, table};
 
 /// Options of `peryton status`.
 #[derive(Debug, clap::Args)]
@@ -280,6 +280,7 @@ fn shown(status: &Value) -> String {
         lines.push(format!("{newer} is {} old at most", Nanos((age * 1e9) as u64)));
     }
     lines.extend(replace::line(&status["replacement"]));
+    lines.extend(resizing::line(&status["resizing"]));
     lines.extend(drives(status));
     lines.extend(energy(&status["energy"]));
     let displaced = &status["displaced"];

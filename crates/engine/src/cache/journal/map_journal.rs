@@ -288,6 +288,7 @@ impl MapJournal {
             first_commit: self.next_commit,
             journal_at: self.ring.next(),
             entries: self.entries,
+            layout: self.layout.number,
         }
     }
 

@@ -28,6 +28,10 @@ pub(in crate::cache) struct ExtentMap {
     /// For each slot of the fast device, the extent in it plus one; zero for none.
     slots: Vec<u32>,
     fast_free: IndexSet,
+    /// How many slots may be used.
+    usable: u32,
+    /// Slots that are not to be used any more.
+    withheld: Option<Withheld>,
     /// The free places of the slow device (tiering only; caching has a home for each extent).
     slow_free: IndexSet,
     /// A bit for each place that may hold an earlier tenant's data; a place never written reads as zeros.
@@ -54,6 +58,16 @@ pub(in crate::cache) struct ExtentMap {
     answers_rest_on_changed: bool,
 }
 
+/// The slots from one on, which are not to be used any more.
+#[derive(Debug)]
+struct Withheld {
+    from: u32,
+    /// Those that are empty, and would be free.
+    free: IndexSet,
+    /// How many have, or are reserved for, an extent.
+    residents: u32,
+}
+
 impl ExtentMap {
     /// Makes an empty map. `caches`: extents have homes on the slow device, of which the map allocates nothing.
     pub(in crate::cache) fn new(layout: CacheLayout, caches: bool) -> ExtentMap {
@@ -64,6 +78,8 @@ impl ExtentMap {
             extents: vec![Extent::default(); layout.extents as usize],
             slots: vec![0; layout.fast_slots as usize],
             fast_free: IndexSet::full(layout.fast_slots),
+            usable: layout.fast_usable,
+            withheld: None,
             slow_free: IndexSet::full(slow_slots),
             stale: vec![0; places.div_ceil(64)],
             resident: 0,
@@ -370,17 +386,53 @@ impl ExtentMap {
     /// Whether the fast device holds as many extents as it may.
     #[inline]
     pub(in crate::cache) fn fast_is_full(&self) -> bool {
-        self.resident >= self.layout.fast_usable
+        self.resident >= self.usable
     }
 
     /// How many more extents the fast device may hold.
     #[inline]
     pub(in crate::cache) fn room(&self) -> u32 {
-        self.layout.fast_usable.saturating_sub(self.resident)
+        self.usable.saturating_sub(self.resident)
+    }
+
+    /// How many slots may be used.
+    pub(in crate::cache) fn usable(&self) -> u32 {
+        self.usable
+    }
+
+    /// From now on the slots from this one on are not used again, and of the others so many.
+    pub(in crate::cache) fn withhold(&mut self, from: u32, usable: u32) {
+        let mut free = IndexSet::empty(self.layout.fast_slots);
+        let mut residents = 0;
+        for slot in from..self.layout.fast_slots {
+            if self.fast_free.take_if_free(slot) {
+                free.put(slot);
+            }
+            residents += u32::from(self.slots[slot as usize] > 0);
+        }
+        self.withheld = Some(Withheld { from, free, residents });
+        self.usable = usable;
+    }
+
+    /// Ends that.
+    pub(in crate::cache) fn withhold_nothing(&mut self) {
+        let Some(Withheld { from, free, .. }) = self.withheld.take() else { return };
+        (from..self.layout.fast_slots).filter(|slot| free.contains(*slot)).for_each(|slot| self.fast_free.put(slot));
+        self.usable = self.layout.fast_usable;
+    }
+
+    /// How many of the slots that are not to be used have, or are reserved for, an extent.
+    pub(in crate::cache) fn beyond(&self) -> u32 {
+        self.withheld.as_ref().map_or(0, |withheld| withheld.residents)
     }
 
     pub(in crate::cache) fn free_slots(&self) -> u32 {
         self.fast_free.count()
+    }
+
+    /// Number of empty slots that are not to be used any more.
+    pub(in crate::cache) fn withheld_slots(&self) -> u32 {
+        self.withheld.as_ref().map_or(0, |withheld| withheld.free.count())
     }
 
     /// Reserves the lowest free slot; the caller must occupy it.
@@ -391,12 +443,18 @@ impl ExtentMap {
     pub(in crate::cache) fn occupy(&mut self, slot: SlotIndex, extent: u32) {
         self.resident += 1;
         self.slots[slot.index()] = extent + 1;
+        if let Some(withheld) = self.withheld.as_mut().filter(|withheld| slot.0 >= withheld.from) {
+            withheld.residents += 1;
+        }
     }
 
     /// Empties a slot. It is not free for reuse yet.
     pub(in crate::cache) fn vacate(&mut self, slot: SlotIndex) {
         self.slots[slot.index()] = 0;
         self.resident -= 1;
+        if let Some(withheld) = self.withheld.as_mut().filter(|withheld| slot.0 >= withheld.from) {
+            withheld.residents -= 1;
+        }
         if let Some(masks) = self.masks.get_mut(slot.index()) {
             *masks = Masks::default();
         }
@@ -423,14 +481,20 @@ impl ExtentMap {
     /// Frees a place for reuse.
     pub(in crate::cache) fn free(&mut self, place: Place) {
         match self.layout.fast_slot(place) {
-            Some(slot) => self.fast_free.put(slot.0),
+            Some(slot) => match &mut self.withheld {
+                Some(withheld) if slot.0 >= withheld.from => withheld.free.put(slot.0),
+                _ => self.fast_free.put(slot.0),
+            },
             None => self.slow_free.put(self.layout.slow_slot(place)),
         }
     }
 
     pub(in crate::cache) fn is_free(&self, place: Place) -> bool {
         match self.layout.fast_slot(place) {
-            Some(slot) => self.fast_free.contains(slot.0),
+            Some(slot) => {
+                let withheld = self.withheld.as_ref().is_some_and(|withheld| withheld.free.contains(slot.0));
+                withheld || self.fast_free.contains(slot.0)
+            }
             None => self.slow_free.contains(self.layout.slow_slot(place)),
         }
     }

@@ -134,6 +134,9 @@ impl CacheDrive {
         if self.making_room {
             self.make_room(io, now, out);
         }
+        if self.emptying.is_some() {
+            self.go_on_emptying(io, now, out);
+        }
         if self.map.dirty().count() > 0 {
             self.clean(io, now, out);
         }

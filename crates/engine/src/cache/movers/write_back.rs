@@ -156,6 +156,10 @@ impl CacheDrive {
                 io.stats.moves.cancelled.accessed += 1;
             }
         }
+        if kind == Kind::WriteBack && copied && self.has_to_leave(extent) && self.map.entry(extent).in_flight == 0 {
+            io.stats.moves.demotions += 1;
+            self.drop_clean(io, now, extent, Release::Evicted);
+        }
         self.cleaner.failed |= failed;
         if failed && kind == Kind::Eviction {
             self.cannot_leave(io, now, extent);

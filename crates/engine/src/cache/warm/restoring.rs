@@ -8,7 +8,7 @@ use peryton_format::{
     superblock::VolumeId,
 };
 use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
-use peryton_units::Nanos;
+use peryton_units::{Bytes, Nanos};
 
 use super::{
     saving::taken,
@@ -42,9 +42,9 @@ impl CacheDrive {
         io: &mut CacheIo,
         storage: &mut dyn Storage,
         volume: VolumeId,
-        generation: u64,
+        (generation, room): (u64, Room),
     ) -> bool {
-        let (room, fast) = (self.room(), self.layout.fast);
+        let fast = self.layout.fast;
         if self.gone.fast || !room.is_marked(storage, fast, volume) {
             return true;
         }
@@ -63,6 +63,22 @@ impl CacheDrive {
             warm.found = Some(found);
         }
         !(is_torn && mutation::is(Mutation::RefuseTornSnapshot))
+    }
+
+    /// The fast device was resized: the room for snapshots lies elsewhere from now on, if the device is large enough for it.
+    pub(crate) fn move_room(
+        &mut self,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+    ) -> Result<(), peryton_format::storage::DeviceId> {
+        let (before, room, fast) = (self.warm.room, self.room(), self.layout.fast);
+        if before == Some(room) || before.is_none() {
+            return Ok(());
+        }
+        self.mark_room(storage, volume)?;
+        self.warm.room = room.is_marked(storage, fast, volume).then_some(room);
+        self.warm.report.room = self.warm.room.map_or(Bytes::ZERO, |room| room.bytes());
+        Ok(())
     }
 
     /// Reports the extents on the fast device to the policies: what the snapshot says of them, or that they are there.

@@ -169,6 +169,9 @@ impl<P: PlacementOps> Drive<P> {
         if let Some(successor) = &self.successor {
             return Err(SuccessionError::Busy { device: successor.plan.device.index() });
         }
+        if self.resizing.is_some() {
+            return Err(SuccessionError::Resizing);
+        }
         if self.displaced.is_some() {
             return Err(SuccessionError::Adopted);
         }
@@ -248,6 +251,11 @@ impl<P: PlacementOps> Drive<P> {
         self.name_successor();
         self.go_on_replacing(out);
         Ok(())
+    }
+
+    /// The device that is being replaced.
+    pub(crate) fn replaced_device(&self) -> Option<usize> {
+        self.successor.as_ref().map(|successor| successor.plan.device.index())
     }
 
     /// See [`Engine::stop_replacing`](crate::Engine::stop_replacing).

@@ -1,0 +1,134 @@
+//! The slots beyond the end of a fast device that becomes smaller are emptied, while the drive goes on: what is dirty is written home
+//! and given up, what is clean is given up, and nothing comes there any more.
+
+use peryton_format::mutation::{self, Mutation};
+use peryton_policy::replacement::SlotIndex;
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::command::Commands,
+    cache::access::{Mode, Release},
+    cache::drive::CacheDrive,
+    cache::map::extent::Place,
+    cache::step::CacheIo,
+};
+
+/// The most slots that are looked at with one call, and the most clean extents that are given up.
+const MOST_LOOKED_AT: u32 = 2_048;
+const MOST_DROPPED: u32 = 64;
+/// The most extents that are being written home for this.
+const MOST_LEAVING: u32 = 8;
+/// How long after a call the next one goes on, and after a round over all slots the next round.
+const PAUSE: Nanos = Nanos::from_ms(1);
+const ROUND_PAUSE: Nanos = Nanos::from_ms(20);
+
+/// What is being emptied.
+#[derive(Debug)]
+pub(in crate::cache) struct Emptying {
+    /// The slot at which what is given up begins.
+    from: u32,
+    /// The next slot to look at.
+    next: u32,
+    /// Whether every slot was looked at once: what is still there is written again and again.
+    is_again: bool,
+    /// The most bytes that are written home in a second; zero: no bound.
+    rate: Bytes,
+    goes_on_at: Nanos,
+}
+
+impl CacheDrive {
+    /// Begins to empty the slots from this one on; from now on at most `usable` slots are used. Returns false if what they say of lost
+    /// blocks is said nowhere else.
+    pub(in crate::cache) fn begin_emptying(&mut self, io: &mut CacheIo, from: u32, usable: u32, rate: Bytes) -> bool {
+        let mut slots = (from..self.layout.fast_slots).map(SlotIndex);
+        if self.map.has_parts() && slots.any(|slot| self.map.masks(slot).lost() != 0) {
+            return false;
+        }
+        self.map.withhold(from, usable);
+        self.emptying = Some(Emptying { from, next: from, is_again: false, rate, goes_on_at: io.now });
+        io.due(io.now);
+        true
+    }
+
+    /// Ends that: the slots are used as before.
+    pub(in crate::cache) fn end_emptying(&mut self, io: &mut CacheIo) {
+        if self.emptying.take().is_some() {
+            self.map.withhold_nothing();
+            io.due(io.now);
+        }
+    }
+
+    /// How many of the slots still have an extent.
+    pub(in crate::cache) fn still_beyond(&self) -> u32 {
+        self.map.beyond()
+    }
+
+    /// Whether the extent is to leave its slot.
+    pub(in crate::cache) fn has_to_leave(&self, extent: u32) -> bool {
+        let Some(Emptying { from, .. }) = self.emptying else { return false };
+        self.map.entry(extent).place().is_some_and(|place| place.0 >= from && place.0 < self.layout.fast_slots)
+    }
+
+    /// Goes on with it, as far as rate and bounds allow.
+    pub(in crate::cache) fn go_on_emptying(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        let Some(emptying) = &self.emptying else { return };
+        if self.gone.any() || self.still_beyond() == 0 {
+            return;
+        }
+        let goes_on_at = emptying.goes_on_at.max(self.room_pauses_until);
+        if now < goes_on_at {
+            return io.due(goes_on_at);
+        }
+        debug_assert_eq!(self.mode, Mode::Caching, "what a tier gives up would have nowhere to go");
+        let (mut slot, is_again, rate) = (emptying.next, emptying.is_again, emptying.rate);
+        let (mut looked_at, mut dropped) = (0, 0);
+        let mut goes_on_at = now.saturating_add(PAUSE);
+        while slot < self.layout.fast_slots && looked_at < MOST_LOOKED_AT && dropped < MOST_DROPPED {
+            looked_at += 1;
+            let here = SlotIndex(slot);
+            slot += 1;
+            let Some(extent) = self.map.tenant(here) else { continue };
+            let entry = self.map.entry(extent);
+            // A write to the home that passes a copy of a partitioned drive takes a move of that for the end of the copy.
+            let can_be_held = is_again && entry.is_dirty() && self.controller.is_none();
+            let is_busy = entry.moving().is_some() || entry.in_flight > 0 && !can_be_held;
+            if is_busy
+                || entry.place() != Some(Place(here.0))
+                || self.map.has_parts() && self.map.masks(here).lost() != 0
+            {
+                continue;
+            }
+            if !entry.is_dirty() || mutation::is(Mutation::DropBeyondEnd) && entry.in_flight == 0 {
+                self.map.set_clean(extent);
+                io.stats.moves.demotions += 1;
+                self.drop_clean(io, now, extent, Release::Evicted);
+                dropped += 1;
+                continue;
+            }
+            if self.leaving >= MOST_LEAVING || self.copying >= io.tuning.max_moves {
+                // The end of a move goes on from here.
+                slot -= 1;
+                goes_on_at = now.saturating_add(ROUND_PAUSE);
+                break;
+            }
+            // What is written again and again is held, so that it stays clean for long enough to be given up.
+            match can_be_held {
+                true => self.start_held_writeback(io, now, extent, out),
+                false => self.start_writeback(io, extent, true, out),
+            }
+            let time = u128::from(self.layout.extent_bytes) * 1_000_000_000 / u128::from(rate.0.max(1));
+            if rate > Bytes::ZERO {
+                goes_on_at = now.saturating_add(Nanos(u64::try_from(time).unwrap_or(u64::MAX)));
+                break;
+            }
+        }
+        let Some(emptying) = &mut self.emptying else { return };
+        emptying.next = slot;
+        if slot >= self.layout.fast_slots {
+            (emptying.next, emptying.is_again) = (emptying.from, true);
+            goes_on_at = goes_on_at.max(now.saturating_add(ROUND_PAUSE));
+        }
+        emptying.goes_on_at = goes_on_at;
+        io.due(goes_on_at);
+    }
+}
