@@ -50,12 +50,13 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let options = Options::default();
     // Some mistakes matter only where devices fail, which they do in a third of the runs, some only where they fail beneath parts of
-    // extents, which few runs have, some only where writes go past those, and some only where devices are replaced that fail. Each stage has the same time.
+    // extents, which few runs have, some only where writes go past those, some only where devices are replaced that fail, and some only where they come back. Each stage has the same time.
     let failing = Options { faults: Some(true), ..options };
     let in_part = Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), ..failing };
     let past_parts = Options { admission: Some(AdmitBy::Probability), grouped: true, ..in_part };
     let replacing = Options { replaces: Some(true), ..failing };
-    let stages = [&options, &failing, &in_part, &past_parts, &replacing];
+    let returning = Options { returns: Some(true), ..failing };
+    let stages = [&options, &failing, &in_part, &past_parts, &replacing, &returning];
     let budget = Duration::from_secs(arguments.seconds) / stages.len() as u32;
     make(None);
     let sound = torture(0..200, &options, None, 1, |_| {});

@@ -39,6 +39,9 @@ struct Arguments {
     /// Whether devices are replaced while the volume is served; the seed decides if not given
     #[arg(long)]
     replaces: Option<bool>,
+    /// Whether devices come back and leave while the volume is served; the seed decides if not given
+    #[arg(long)]
+    returns: Option<bool>,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         room: arguments.room,
         grouped: arguments.grouped,
         replaces: arguments.replaces,
+        returns: arguments.returns,
         ends: arguments.ends,
         log,
     };
@@ -140,6 +144,8 @@ fn main() -> ExitCode {
     println!("  {:>12} commits, {} checkpoints, {} moves", done.commits, done.checkpoints, done.moves);
     println!("  {:>12} commits replayed", done.commits_replayed);
     println!("  {:>12} devices replaced in service", done.successions);
+    println!("  {:>12} devices back in service", done.returns);
+    println!("  {:>12} devices evacuated", done.evacuations);
     for (seed, error) in &result.failures {
         println!("seed {seed} fails: {error}");
         println!("  step by step: make torture SEEDS={seed}");

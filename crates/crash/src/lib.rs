@@ -35,6 +35,7 @@ mod model;
 mod offline;
 mod options;
 mod power;
+mod returns;
 mod run;
 mod snapshots;
 mod succession;

@@ -26,6 +26,8 @@ pub struct Options {
     pub ends: Option<Ends>,
     /// Whether devices are replaced while the volume is served; otherwise the seed decides.
     pub replaces: Option<bool>,
+    /// Whether devices come back and leave while the volume is served; otherwise the seed decides.
+    pub returns: Option<bool>,
     /// Called with a line of text for each step.
     pub log: Option<fn(&str)>,
 }
@@ -42,6 +44,7 @@ impl Options {
         grouped: false,
         ends: None,
         replaces: None,
+        returns: None,
         log: None,
     };
 }
@@ -75,6 +78,10 @@ pub struct Outcome {
     pub commits_replayed: u64,
     /// Devices that were replaced while the volume was served.
     pub successions: u64,
+    /// Devices that came back while the volume was served, or in whose place an empty one came.
+    pub returns: u64,
+    /// Devices that were evacuated.
+    pub evacuations: u64,
 }
 
 impl std::ops::AddAssign for Outcome {
@@ -92,5 +99,7 @@ impl std::ops::AddAssign for Outcome {
         self.moves += other.moves;
         self.commits_replayed += other.commits_replayed;
         self.successions += other.successions;
+        self.returns += other.returns;
+        self.evacuations += other.evacuations;
     }
 }

@@ -18,6 +18,7 @@ use crate::{
     faults::Faults,
     model::Model,
     options::{Options, Outcome},
+    returns::Returns,
     succession::Successions,
 };
 
@@ -69,6 +70,8 @@ pub(crate) struct World {
     pub(crate) room_rng: Pcg64Mcg,
     /// The replacement of devices in service.
     pub(crate) succession: Successions,
+    /// Devices that come back and leave in service.
+    pub(crate) returns: Returns,
     /// The disks as they were at the end of the previous generation.
     pub(crate) before: Option<Vec<Disk>>,
 }
@@ -172,6 +175,7 @@ impl World {
             room,
             room_rng: Pcg64Mcg::seed_from_u64(seed ^ 0x726f_6f6d),
             succession: Successions::new(seed, options.replaces),
+            returns: Returns::new(seed, options.returns),
             before: None,
         };
         say!(

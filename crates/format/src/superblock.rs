@@ -35,6 +35,8 @@ const SEALS_AT: usize = SIZES_AT + 8 * MOST_DEVICES;
 const GIVEN_UP_AT: usize = SEALS_AT + 8 * MOST_DEVICES;
 const DISPLACED_AT: usize = GIVEN_UP_AT + 8;
 const SUCCESSIONS_AT: usize = DISPLACED_AT + 40;
+/// Versions that do not know of evacuated devices have zeros here, and take such a device for one that is gone.
+const EVACUATED_AT: usize = NOTES_AT - 4;
 const NOTES_AT: usize = 512;
 /// The most bytes of notes that a superblock stores for the driver.
 pub const MOST_NOTES: usize = BLOCK_LEN - NOTES_AT;
@@ -111,6 +113,7 @@ impl VolumeState {
 ///     seals: [0; 16],
 ///     given_up_commit: 0,
 ///     successions: [0; 16],
+///     evacuated: 0,
 ///     geometry: Geometry {
 ///         devices: vec![data],
 ///         arrangement: Arrangement::Single { device: DeviceId(0) },
@@ -155,6 +158,8 @@ pub struct Superblock {
     /// How often each device was replaced while the volume was served. The others keep this count, so a device that counts
     /// fewer of its own was replaced, and one that counts more was to take the place of another and has not.
     pub successions: [u8; MOST_DEVICES],
+    /// Those of the devices that are gone which held nothing that the others lack, one bit each: the volume needs none of them.
+    pub evacuated: u32,
     /// What formatting fixed.
     pub geometry: Geometry,
     /// The driver's notes: its settings.
@@ -248,7 +253,8 @@ impl Superblock {
     pub fn seal(&self) -> u64 {
         // FNV-1a: no intended forgery has to be recognised.
         let digest = |digest: u64, byte: &u8| (digest ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-        let bytes = self.encode();
+        // Versions that do not know of evacuated devices compute the same.
+        let bytes = Superblock { evacuated: 0, ..self.clone() }.encode();
         let said = bytes[STATE_AT..SEALS_AT].iter().chain(&bytes[SEALS_AT + 8 * MOST_DEVICES..]);
         said.fold(0xcbf2_9ce4_8422_2325, digest).max(1)
     }
@@ -299,6 +305,7 @@ impl Superblock {
             put_displaced(&mut block, displaced);
         }
         block[SUCCESSIONS_AT..SUCCESSIONS_AT + MOST_DEVICES].copy_from_slice(&self.successions);
+        put_u32(&mut block, EVACUATED_AT, self.evacuated);
         block[NOTES_AT..NOTES_AT + self.notes.len()].copy_from_slice(self.notes.as_bytes());
         seal(&mut block, Kind::Superblock, self.volume);
         block
@@ -377,6 +384,7 @@ impl Superblock {
             seals: std::array::from_fn(|index| get_u64(block, SEALS_AT + index * 8)),
             given_up_commit: get_u64(block, GIVEN_UP_AT),
             successions,
+            evacuated: get_u32(block, EVACUATED_AT),
             geometry: Geometry {
                 devices,
                 arrangement: get_arrangement(block)?,
@@ -411,10 +419,16 @@ impl fmt::Display for Superblock {
             writeln!(f, "taken over with data: {volume} of device {}", device.0)?;
             writeln!(f, "displaced: the first {bytes} of them, to device {} at {at}", home.0)?;
         }
-        let gone = (0..32).filter(|device| self.gone >> device & 1 == 1).map(|device: u32| device.to_string());
-        let gone: Vec<String> = gone.collect();
+        let gone_of = |mask: u32| -> Vec<String> {
+            (0..32).filter(|device| mask >> device & 1 == 1).map(|device: u32| device.to_string()).collect()
+        };
+        let gone = gone_of(self.gone);
         if !gone.is_empty() {
             writeln!(f, "devices that are gone: {}", gone.join(", "))?;
+        }
+        let emptied = gone_of(self.evacuated & self.gone);
+        if !emptied.is_empty() {
+            writeln!(f, "of these evacuated: {}", emptied.join(", "))?;
         }
         for (device, times) in self.successions.iter().enumerate().filter(|(_, times)| **times > 0) {
             writeln!(f, "device {device} was replaced while the volume was served: {times} times")?;
@@ -442,6 +456,7 @@ mod tests {
             seals: std::array::from_fn(|index| index as u64 * 3),
             given_up_commit: 11,
             successions: [0; MOST_DEVICES],
+            evacuated: 0,
             geometry: Geometry {
                 devices: vec![Bytes::mib(8), Bytes::gib(3)],
                 arrangement,
@@ -552,6 +567,17 @@ mod tests {
         // A copy that counts a succession is the newer one of two.
         assert!(replaced.age() > plain.age() && replaced.seal() != plain.seal());
         assert!(replaced.to_string().contains("device 1 was replaced while the volume was served: 2 times"));
+    }
+
+    /// The fear: a version that knows nothing of evacuated devices, and writes zeros there, would take the other devices for
+    /// older copies by their seals.
+    #[test]
+    fn an_evacuated_device_is_recorded_and_changes_no_seal() {
+        let plain = Superblock { gone: 1, ..sample(Arrangement::Single { device: DeviceId(1) }, "") };
+        let evacuated = Superblock { evacuated: 1, ..plain.clone() };
+        assert_eq!(Superblock::decode(&evacuated.encode()).as_ref(), Ok(&evacuated));
+        assert_eq!(evacuated.seal(), plain.seal());
+        assert!(evacuated.to_string().contains("of these evacuated: 0"), "{evacuated}");
     }
 
     #[test]

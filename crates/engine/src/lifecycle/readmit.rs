@@ -8,6 +8,7 @@
 //! a checkpoint that it does not need. Its superblocks come next, and those of the other devices last.
 
 use peryton_format::{
+    mutation::{self, Mutation},
     storage::Storage,
     superblock::{Superblock, VolumeState},
 };
@@ -90,6 +91,11 @@ fn check(own: &Superblock, newest: &Superblock, device: DeviceId) -> Result<(), 
     }
     if own.successions[index] < newest.successions[index] {
         return Err(OpenError::Replaced { device: index }.into());
+    }
+    // The others have the same number at least, whatever interrupts it when it is taken back.
+    let used_alone = own.generation > newest.generation || own.gone & !newest.gone != 0;
+    if used_alone && !mutation::is(Mutation::AcceptUsedAlone) {
+        return Err(ReadmitError::UsedAlone { device: index });
     }
     // If taking it back was interrupted, its generation is later than the one in which it was given up.
     let given_up = newest.seals[index];
