@@ -41,6 +41,11 @@ impl Returns {
         Returns { one_in: if returns.unwrap_or(drawn) { one_in } else { 0 }, leaving: None, rng }
     }
 
+    /// Whether devices come back in this run.
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.one_in > 0
+    }
+
     /// A generation has ended, and what was under way in it.
     pub(crate) fn ended(&mut self) {
         self.leaving = None;

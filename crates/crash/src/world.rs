@@ -259,6 +259,9 @@ impl World {
         self.drive.disks[index].dead = true;
         self.deaths.flushed_since = false;
         self.say(&format!("device {index} dies"));
+        if self.returns.is_drawn() {
+            self.model.device_died();
+        }
         if self.chance(2) {
             // The driver learns of the death and reports it to the engine.
             self.drive.device_failed(DeviceId(index as u8));

@@ -30,7 +30,7 @@ use crate::{
     pool::Pool,
     recorder::{Noting, Record, Recorder, Start},
     serve_error::{SMALLEST_POOL, ServeError},
-    server::{About, Announce, BlockDevice, Call, Handle, Parts, RING, Reopening, Server, Threading},
+    server::{About, Announce, BlockDevice, Call, Handle, Parts, RING, Reopening, Server, Threading, let_evacuated_go},
     shared_memory::{NoMemory, ProcessDeath, SharedMemory},
     site::{LivePage, PageSite, Site},
     spec::{Tuner, VolumeSpec},
@@ -118,6 +118,8 @@ pub struct Service {
     opened: Opened,
     tuner: Option<Tuner>,
     names: Vec<String>,
+    /// Where the devices are according to the design.
+    paths: Vec<PathBuf>,
     devices: Vec<Option<Device>>,
     export: Export,
     listeners: Vec<Listener>,
@@ -176,7 +178,10 @@ impl Service {
         };
         let opening = Opening { direct: settings.direct, create: false };
         let without = named(&spec.devices, &settings.without)?;
-        let devices = Device::open_volume(&spec.devices, opening, &without)?;
+        let mut devices = Device::open_volume(&spec.devices, opening, &without)?;
+        let mut without = without;
+        let_evacuated_go(&spec.config, &mut devices, &mut without)
+            .map_err(|source| ServeError::System { what: "memory", source })?;
         let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
         let (mut engine, opened, state) = open_engine(spec, &devices, &without, &settings.notifier, most_state)?;
         let memory = SharedMemory::begin(&spec.process_death, &mut engine, &devices);
@@ -222,6 +227,7 @@ impl Service {
             placement: spec.config.placement.clone(),
             opened,
             tuner,
+            paths: spec.devices.iter().map(|device| device.path.clone()).collect(),
             names: spec.devices.iter().map(|device| device.name.clone()).collect(),
             devices,
             export,
@@ -331,7 +337,6 @@ impl Service {
                 size: device.map(|device| device.size),
                 used: device.map_or(*used, |device| device.used(*used)),
                 rated_writes: rated_writes.get(index).copied().flatten(),
-                number: device.filter(|device| device.is_block).map(|device| device.identity().1),
             }
         };
         Described {
@@ -436,6 +441,7 @@ impl Service {
         })
         .map_err(system("threads for clients"))?;
         server.let_devices_be_replaced(self.settings.direct);
+        server.let_devices_change(self.paths);
         server.volume.engine_mut().tell_time(Nanos::ZERO, unix_s());
         server.expect_block_device(prepared.as_ref());
         server.register();

@@ -1,6 +1,6 @@
 //! An engine, its buffers, and a back end: requests in, replies out. Without threads, clock or sockets.
 
-use std::{fmt, io, mem, ops::Range};
+use std::{collections::VecDeque, fmt, io, mem, ops::Range};
 
 use peryton_engine::{
     Buffer, Buffers, Command, Commands, DeviceError, DeviceId, Engine, IoId, Power, Request, RequestError, RequestId,
@@ -75,6 +75,8 @@ pub struct Volume<B> {
     observer: Observer,
     keeps_data: bool,
     memory: Result<SharedMemory, NoMemory>,
+    /// Requests that wait until the devices have changed; `None`: none has to.
+    held: Option<VecDeque<(RequestId, Request)>>,
 }
 
 type Observe = Box<dyn FnMut(Nanos, &Command) + Send>;
@@ -116,6 +118,7 @@ impl<B: Backend> Volume<B> {
             observer: Observer::default(),
             keeps_data: true,
             memory: Err(NoMemory::Off),
+            held: None,
         })
     }
 
@@ -127,6 +130,13 @@ impl<B: Backend> Volume<B> {
     /// Where that is, or why it is not kept.
     pub(crate) fn memory(&self) -> &Result<SharedMemory, NoMemory> {
         &self.memory
+    }
+
+    /// The volume was closed in good order, and what is kept there counts no longer.
+    pub(crate) fn forget_memory(&mut self) {
+        if let Ok(memory) = mem::replace(&mut self.memory, Err(NoMemory::NotNeeded)) {
+            memory.remove();
+        }
     }
 
     /// The same, to note another device there.
@@ -178,8 +188,29 @@ impl<B: Backend> Volume<B> {
         };
         assert!(request.len.0 <= room, "a request of {} with {room} bytes of data", request.len);
         self.requests[index] = data;
+        if let Some(held) = &mut self.held {
+            return held.push_back((id, request));
+        }
         self.engine.submit(now, id, request, &mut self.commands);
         self.carry_out(now);
+    }
+
+    /// From now on requests wait. Their number is bounded as that of all requests is: each id is in use once.
+    pub(crate) fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// The requests that have waited go on, in their order.
+    pub(crate) fn release(&mut self, now: Nanos) {
+        for (id, request) in self.held.take().unwrap_or_default() {
+            self.engine.submit(now, id, request, &mut self.commands);
+            self.carry_out(now);
+        }
+    }
+
+    /// Ends what [`Volume::write_all_back`] has begun.
+    pub(crate) fn pause_writing_back(&mut self) {
+        self.engine.pause_writing_back();
     }
 
     /// Reports that the back end has carried an operation out, or failed to.
@@ -220,6 +251,10 @@ impl<B: Backend> Volume<B> {
 
     /// Reports that the host has dropped a range from its own cache: see [`Engine::evict`].
     pub fn evict(&mut self, now: Nanos, range: Range<Bytes>) {
+        if self.held.is_some() {
+            // It is a hint, and the volume is to come to rest.
+            return;
+        }
         self.engine.evict(now, range, &mut self.commands);
         self.carry_out(now);
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use peryton_format::{
     storage::Storage,
-    superblock::VolumeState,
+    superblock::{Superblock, VolumeState},
     takeover::{Label, Record},
 };
 use peryton_policy::{AdaptiveView, ClimbView};
@@ -432,6 +432,14 @@ impl Engine {
         drive!(self, drive => drive.is_evacuated(device))
     }
 
+    /// Checks by what a device says of itself whether it may come back ([`Engine::take_back`]), which then looks at the rest.
+    ///
+    /// # Errors
+    /// It is not the one that was given up, or holds what the volume does not know.
+    pub fn can_take_back(&self, says: &Superblock, device: DeviceId) -> Result<(), ReadmitError> {
+        drive!(self, drive => lifecycle::can_take_back(drive, says, device))
+    }
+
     /// Takes a device back ([`Engine::readmit`]) that was given up by this volume, which was closed; [`Engine::open_again`] follows in any
     /// case.
     ///
@@ -453,6 +461,15 @@ impl Engine {
         lifecycle::replace(drive!(self, drive => drive.config()), storage, device, false)
     }
 
+    /// Checks whether an empty device may take the place of this one, which is gone, while the volume is served. Returns how much of it
+    /// the volume uses, where the data begin, and the room for snapshots behind it.
+    ///
+    /// # Errors
+    /// No map says what is lost with the device.
+    pub fn can_take_in(&self, device: DeviceId) -> Result<(Bytes, Bytes, Bytes), ReplaceError> {
+        drive!(self, drive => lifecycle::can_take_in(drive, device))
+    }
+
     /// Opens a volume again that was closed, with the devices that its superblocks name: some may be new, or back. `leaving`: goes on
     /// without this one, which holds nothing that the others lack ([`Engine::is_evacuated`]), and records that. Tuning, statistics and
     /// time go on; [`Engine::keep_records`] is to be called again.
@@ -465,10 +482,14 @@ impl Engine {
         Ok(opened)
     }
 
+    /// The devices that were evacuated, and without which the volume is what it was, one bit each.
+    pub fn evacuated_devices(&self) -> u32 {
+        drive!(self, drive => drive.evacuated())
+    }
+
     /// Whether the device was evacuated, and the volume is without it.
     pub fn was_evacuated(&self, device: DeviceId) -> bool {
-        let evacuated = drive!(self, drive => drive.evacuated());
-        evacuated >> device.index() & 1 == 1
+        self.evacuated_devices() >> device.index() & 1 == 1
     }
 
     /// Whether the device is dead, or the volume was opened without it.

@@ -216,6 +216,13 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
             let new = Successor { path, bytes_per_s, accept_loss, force };
             handle.replace(&device, new).map(|replacement| json!({ "replacement": replacement }))
         }
+        Ask::Readmit { device, path } => {
+            handle.readmit(&device, path).map(|readmitted| json!({ "readmitted": readmitted }))
+        }
+        Ask::Evacuate { device, bytes_per_s } => {
+            handle.evacuate(&device, bytes_per_s).map(|evacuation| json!({ "evacuation": evacuation }))
+        }
+        Ask::StopEvacuating => handle.stop_evacuating().map(|()| json!({})),
         Ask::StopReplacing => handle.stop_replacing().map(|()| json!({})),
         Ask::Stop => {
             handle.stop();

@@ -64,6 +64,24 @@ pub enum Ask {
         #[serde(default)]
         force: bool,
     },
+    /// Take a device back that was gone, with what it holds.
+    Readmit {
+        /// The name of the device.
+        device: String,
+        /// Where it is, from the root; `None`: where it was.
+        #[serde(default)]
+        path: Option<PathBuf>,
+    },
+    /// Empty a device, which then leaves the volume.
+    Evacuate {
+        /// The name of the device.
+        device: String,
+        /// The most bytes that are written home in a second; no bound if absent.
+        #[serde(default)]
+        bytes_per_s: Option<u64>,
+    },
+    /// Give up evacuating a device, which stays.
+    StopEvacuating,
     /// Give that up.
     StopReplacing,
     /// Stop serving and close the volume.

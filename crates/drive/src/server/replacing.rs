@@ -25,8 +25,8 @@ impl Server {
     }
 
     fn begin_to_replace(&mut self, device: usize, other: Device, new: &Successor) -> Result<Value, String> {
-        if self.stop.is_asked() {
-            return Err("the volume is being closed".to_owned());
+        if let Some(why) = self.cannot_change() {
+            return Err(why);
         }
         let plan = SuccessionPlan {
             device: DeviceId(device as u8),
@@ -83,6 +83,7 @@ impl Server {
             if let Ok(memory) = self.volume.memory_mut() {
                 memory.set_devices(&self.about.devices, None);
             }
+            self.drives_changed(device.index());
         }
         let Some(succession) = self.volume.engine().succession(0) else { return self.end_replacement() };
         let is_ready = succession.stage == SuccessionStage::Copied && self.notes.is_idle() && !self.stop.is_asked();
@@ -194,6 +195,9 @@ impl Handle {
     /// # Errors
     /// One line: there is no such device, the new one is in use or holds data, or it cannot be done with this volume.
     pub fn replace(&self, name: &str, new: Successor) -> Result<Value, String> {
+        if self.is_gone(name) {
+            return self.replace_gone(name, &new);
+        }
         let name = name.to_owned();
         let known = {
             let name = name.clone();

@@ -70,6 +70,7 @@ impl Server {
         self.fronts.begin_to_stop(until);
         // A new device is not part of the volume as long as it lacks something.
         let _ = self.stop_replacing();
+        self.stop_changing("the volume is being closed");
         self.stop.until = self.now.saturating_add(OUTAGE_PATIENCE);
         self.volume.backend.hurry(self.stop.until);
         self.volume.backend.end_drills();

@@ -222,6 +222,15 @@ pub enum ReplaceError {
         /// What the volume needs of it.
         need: Bytes,
     },
+    /// No map says what was on the device.
+    #[error(
+        "device {device} is gone, and no map says what of the volume was on it alone: stop the volume, attach an empty device, and use \
+         peryton repair --replace, which says what it costs"
+    )]
+    NotInService {
+        /// The index of the device.
+        device: usize,
+    },
 }
 
 /// Why a device could not be taken back. The volume, and the device, are as they were.

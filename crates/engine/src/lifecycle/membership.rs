@@ -17,17 +17,20 @@ use crate::{
     api::cleaning::Cleaning,
     api::command::DeviceId,
     api::config::{Config, Journal, Placement, Tuning, WritePolicy},
-    api::error::OpenError,
+    api::error::{OpenError, ReplaceError},
     api::evacuation::EvacuationError,
     api::opened::{Opened, Trust},
     lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
+    lifecycle::replace::replaces_with_zeros,
     lifecycle::volume::{open, open_leaving, read_superblock},
     placement::PlacementOps,
 };
 
 /// With this threshold nothing is promoted.
 const NEVER: u32 = u32::MAX / 2;
+/// The most moves at a time while a cache is emptied slowly.
+const FEW: u32 = 4;
 /// All of them, in parts per million.
 const ALL: u32 = 1_000_000;
 
@@ -79,7 +82,8 @@ pub(crate) fn open_again<P: PlacementOps>(
         drive.io.stats = closed.io.stats.clone();
         drive.io.excused = closed.io.excused;
         drive.io.continue_from(closed.io.now);
-        if closed.io.owes_error {
+        // Closing may have failed, and what was written last may be lost.
+        if closed.io.owes_error || closed.io.in_doubt {
             drive.io.owe_error();
         }
     });
@@ -123,6 +127,20 @@ pub(crate) fn can_evacuate<P: PlacementOps>(drive: &Drive<P>, device: DeviceId) 
     Ok(())
 }
 
+/// Checks whether an empty device may take the place of one that is gone while the volume is served: a map has to say what is lost.
+pub(crate) fn can_take_in<P: PlacementOps>(
+    drive: &Drive<P>,
+    device: DeviceId,
+) -> Result<(Bytes, Bytes, Bytes), ReplaceError> {
+    let index = device.index();
+    let config = drive.config();
+    if replaces_with_zeros(&config, device) || matches!(config.placement, Placement::Logging(_)) {
+        return Err(ReplaceError::NotInService { device: index });
+    }
+    let sizes = config.sizes_with(Some(drive.placed.spare())).map_err(OpenError::Config)?;
+    Ok((sizes.devices[index], sizes.data_at[index], sizes.behind[index]))
+}
+
 impl<P: PlacementOps> Drive<P> {
     /// Checks that the device holds nothing which the others lack.
     pub(crate) fn is_evacuated(&self, device: DeviceId) -> Result<(), EvacuationError> {
@@ -162,6 +180,8 @@ pub(crate) fn leaving_tuning(tuning: &Tuning, slowly: bool) -> Tuning {
     if slowly {
         leaving.cleaning = Cleaning::UNBOUNDED;
         leaving.writeback_delay = Nanos(u64::MAX >> 1);
+        // Little is under way when the driver pauses it.
+        leaving.max_moves = tuning.max_moves.min(FEW);
     }
     leaving
 }

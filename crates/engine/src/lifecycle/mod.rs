@@ -18,9 +18,9 @@ mod volume;
 
 pub(crate) use any::{AnyDrive, with_drive};
 pub(crate) use inspect::inspect;
-pub(crate) use membership::{can_evacuate, evacuated, leaving_tuning, open_again};
+pub(crate) use membership::{can_evacuate, can_take_in, evacuated, leaving_tuning, open_again};
 pub(crate) use offline::{detach, repair};
-pub(crate) use readmit::readmit;
+pub(crate) use readmit::{can_take_back, readmit};
 pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
 pub(crate) use volume::{format, open, reopen};
 

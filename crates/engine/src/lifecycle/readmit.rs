@@ -63,6 +63,16 @@ fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Res
     })
 }
 
+/// Checks by what a device says of itself whether a volume in service may take it back.
+pub(crate) fn can_take_back<P: PlacementOps>(
+    drive: &Drive<P>,
+    says: &Superblock,
+    device: DeviceId,
+) -> Result<(), ReadmitError> {
+    let identity = drive.identity.as_ref().expect("a volume in service was opened from its devices");
+    check(says, &identity.superblock(device, VolumeState::Open), device)
+}
+
 fn newest_of_others(config: &Config, storage: &mut dyn Storage, device: DeviceId) -> Result<Superblock, ReadmitError> {
     let sizes = config.sizes().map_err(OpenError::Config)?;
     let others = (0..config.devices.len() as u8).map(DeviceId).filter(|other| *other != device);
