@@ -52,6 +52,16 @@ impl Returns {
     }
 }
 
+/// What a device is to its volume, as the superblocks say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Membership {
+    Part,
+    /// The volume opens without it if it is left out by name.
+    GivenUp,
+    /// The volume opens without it by itself, whether it is there or not.
+    Evacuated,
+}
+
 /// How a change of the devices has ended.
 enum Changed {
     /// As it should, or it was refused for this reason.
@@ -241,7 +251,12 @@ impl World {
             End::Process if !closed => Left { memory: self.drive.memory.clone(), answered: true, binds: false },
             End::Process | End::Power => Left::default(),
         };
-        let is_part = self.is_part(&disks, device, left.memory.as_ref())?;
+        let found = self.membership(&disks, device, left.memory.as_ref())?;
+        let was_given_up = self.drive.engine.is_gone(device) && !self.drive.engine.was_evacuated(device);
+        if found == Membership::GivenUp && !was_given_up {
+            return Err(format!("device {index} was evacuated, and is needed"));
+        }
+        let is_part = found == Membership::Part;
         self.drive.disks[index].dead = !is_part;
         if is_part {
             self.is_back(device, true);
@@ -255,8 +270,8 @@ impl World {
         Ok(())
     }
 
-    /// Whether the device is part of the volume as it is on these disks. If it was evacuated, it must not be needed.
-    fn is_part(&self, disks: &[Disk], device: DeviceId, memory: Option<&Memory>) -> Result<bool, String> {
+    /// What the device is to the volume as it is on these disks.
+    fn membership(&self, disks: &[Disk], device: DeviceId, memory: Option<&Memory>) -> Result<Membership, String> {
         let open = |dead: bool, without: &[DeviceId]| {
             let mut copy = disks.to_vec();
             copy[device.index()].dead = dead;
@@ -265,15 +280,17 @@ impl World {
         };
         let bit = 1 << device.index();
         match (open(false, &[]), open(true, &[])) {
-            (Ok(opened), Err(_)) if opened.gone == 0 => Ok(true),
-            (Ok(one), Ok(other)) if one.evacuated == bit && other.evacuated == bit && one.gone == bit => Ok(false),
+            (Ok(opened), Err(_)) if opened.gone == 0 => Ok(Membership::Part),
+            (Ok(one), Ok(other)) if one.evacuated == bit && other.evacuated == bit && one.gone == bit => {
+                Ok(Membership::Evacuated)
+            }
             // A replacement that was interrupted may have blanked its superblocks.
             (
                 Err(OpenError::LeftOut { device: named, .. } | OpenError::NotFormatted { device: named }),
                 Err(OpenError::Missing { .. }),
             ) if named == device.index() => {
                 open(true, &[device]).map_err(|error| format!("the volume cannot be opened: {error}"))?;
-                Ok(false)
+                Ok(Membership::GivenUp)
             }
             (with, without) => Err(format!("device {} is there: {with:?}; it is not: {without:?}", device.0)),
         }
@@ -282,8 +299,12 @@ impl World {
     /// Checks, when the volume is about to be opened, that one of its devices that was evacuated is neither needed nor believed.
     pub(crate) fn check_evacuated(&self, disks: &[Disk]) -> Result<(), String> {
         for device in self.deaths.without.iter().filter(|device| self.drive.engine.was_evacuated(**device)) {
-            if self.is_part(disks, *device, None)? {
-                return Err(format!("device {} was evacuated, and is accepted with what it held", device.0));
+            match self.membership(disks, *device, None)? {
+                Membership::Evacuated => {}
+                Membership::Part => {
+                    return Err(format!("device {} was evacuated, and is accepted with what it held", device.0));
+                }
+                Membership::GivenUp => return Err(format!("device {} was evacuated, and is needed", device.0)),
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ use crate::{
     block::Linux,
     control::{Control, Listening},
     cpu_latency::CpuLatency,
+    design_file::DesignFile,
     disks::{ABSENT, Disks},
     events::{Events, What},
     front_threads::FrontThreads,
@@ -84,6 +85,8 @@ pub struct Settings {
     pub notifier: Notifier,
     /// Where to record what clients do, if at all.
     pub record: Option<Record>,
+    /// The file in which the path of a device is set when another one takes its place, if there is one.
+    pub design: Option<DesignFile>,
 }
 
 impl Default for Settings {
@@ -103,6 +106,7 @@ impl Default for Settings {
             ublk: None,
             notifier: Notifier::default(),
             record: None,
+            design: None,
         }
     }
 }
@@ -275,6 +279,13 @@ impl Service {
         self.engine.losses(0).bytes
     }
 
+    /// The names of the devices that were evacuated, and without which the volume is served.
+    pub fn evacuated(&self) -> Vec<String> {
+        let devices = self.names.iter().enumerate();
+        let evacuated = devices.filter(|(index, _)| self.engine.was_evacuated(DeviceId(*index as u8)));
+        evacuated.map(|(_, name)| name.clone()).collect()
+    }
+
     /// Calls `announce` with the path of the block device when it can be used, on another thread.
     pub fn when_live(&mut self, announce: impl FnOnce(&str) + Send + 'static) {
         self.announce = Some(Announce(Box::new(announce)));
@@ -441,7 +452,7 @@ impl Service {
         })
         .map_err(system("threads for clients"))?;
         server.let_devices_be_replaced(self.settings.direct);
-        server.let_devices_change(self.paths);
+        server.let_devices_change(self.paths, self.settings.design.clone());
         server.volume.engine_mut().tell_time(Nanos::ZERO, unix_s());
         server.expect_block_device(prepared.as_ref());
         server.register();

@@ -80,7 +80,7 @@ fn returned(placement: &str, device: u8, settings: &Settings) {
     served.handle.clean().ok();
     served.wait_for(|status| status["dirty_extents"] == 0);
     client.flush().unwrap();
-    assert!(served.handle.readmit(name, None).unwrap_err().contains("is part of the volume"), "{case}");
+    assert!(served.handle.readmit(name, None, false).unwrap_err().contains("is part of the volume"), "{case}");
     vanishes(&served, &mut client, device);
     // Some ranges may be lost now: only whole extents can be written there.
     let extent = 16 << 10;
@@ -94,7 +94,7 @@ fn returned(placement: &str, device: u8, settings: &Settings) {
     let _ = client.flush();
     let _ = client.flush();
     served.handle.heal().unwrap();
-    let back = served.handle.readmit(name, None).unwrap_or_else(|error| panic!("{case}: {error}"));
+    let back = served.handle.readmit(name, None, false).unwrap_or_else(|error| panic!("{case}: {error}"));
     assert_eq!(back["path"], at.join(name).display().to_string(), "{case}");
     let status = served.handle.status().unwrap();
     assert_eq!(status["state"], "healthy", "{case}: {status}");
@@ -147,9 +147,9 @@ fn what_only_it_had_is_there_again_and_a_copy_of_it_at_another_path_will_do() {
     assert!(served.handle.status().unwrap()["lost"]["bytes"].as_u64().unwrap() > 0);
     fs::rename(at.join("fast"), at.join("elsewhere")).unwrap();
     served.handle.heal().unwrap();
-    let said = served.handle.readmit("fast", None).unwrap_err();
+    let said = served.handle.readmit("fast", None, false).unwrap_err();
     assert!(said.contains("there is nothing") && said.contains("--path"), "{said}");
-    let back = served.handle.readmit("fast", Some(at.join("elsewhere"))).unwrap();
+    let back = served.handle.readmit("fast", Some(at.join("elsewhere")), false).unwrap();
     assert_eq!((&back["restored_extents"], &back["lost_bytes"]), (&dirty.into(), &0.into()), "{back}");
     check(&mut client, &model, "dirty data");
     assert_eq!(served.handle.status().unwrap()["devices"]["fast"]["path"], at.join("elsewhere").display().to_string());
@@ -171,7 +171,7 @@ fn what_is_not_the_device_that_was_given_up_is_refused_by_name() {
     write(&mut client, &mut vec![0; 6 << 20], 50, &mut Pcg64::seed_from_u64(2));
     vanishes(&served, &mut client, 0);
     served.handle.heal().unwrap();
-    let refused = |name: &str| served.handle.readmit("fast", Some(at.join(name))).unwrap_err();
+    let refused = |name: &str| served.handle.readmit("fast", Some(at.join(name)), false).unwrap_err();
     let said = refused("older");
     assert!(said.contains("'fast'") && said.contains("was given up in generation"), "{said}");
     let said = refused("slow");
@@ -181,7 +181,7 @@ fn what_is_not_the_device_that_was_given_up_is_refused_by_name() {
     assert!(said.contains("says of itself nowhere"), "{said}");
     File::create(at.join("small")).unwrap().set_len(1 << 20).unwrap();
     assert!(refused("small").contains("it is not that device"), "{}", refused("small"));
-    let said = served.handle.readmit("nothing", None).unwrap_err();
+    let said = served.handle.readmit("nothing", None, false).unwrap_err();
     assert!(said.contains("there is no device 'nothing'"), "{said}");
     // It was used without the other device.
     let alone = tempfile::tempdir().unwrap();
@@ -195,7 +195,7 @@ fn what_is_not_the_device_that_was_given_up_is_refused_by_name() {
         assert!(!said.contains("--force") && !said.contains("--accept-loss") && !said.contains("format"), "{said}");
     }
     assert_eq!(served.handle.status().unwrap()["state"], "degraded");
-    served.handle.readmit("fast", None).unwrap();
+    served.handle.readmit("fast", None, false).unwrap();
     served.stop();
 }
 
@@ -213,7 +213,8 @@ fn an_empty_device_takes_the_place_of_one_that_is_gone() {
             vanishes(&served, &mut client, device);
             let new = at.join("new");
             File::create(&new).unwrap().set_len(fs::metadata(at.join(name)).unwrap().len()).unwrap();
-            let new = Successor { path: new, bytes_per_s: None, accept_loss: false, force: false };
+            let new =
+                Successor { path: new, bytes_per_s: None, accept_loss: false, force: false, update_design: false };
             served.handle.heal().unwrap();
             let done = served.handle.replace(name, new).unwrap_or_else(|error| panic!("{case}: {error}"));
             assert_eq!(done["state"], "succeeded", "{case}");
@@ -244,7 +245,7 @@ fn an_empty_device_takes_the_place_of_one_that_is_gone() {
     vanishes(&served, &mut client, 0);
     let new = directory.path().join("new");
     File::create(&new).unwrap().set_len(16 << 20).unwrap();
-    let new = Successor { path: new, bytes_per_s: None, accept_loss: false, force: false };
+    let new = Successor { path: new, bytes_per_s: None, accept_loss: false, force: false, update_design: false };
     let said = served.handle.replace("fast", new).unwrap_err();
     assert!(said.contains("repair --replace"), "{said}");
     drop(client);
@@ -294,7 +295,7 @@ fn evacuated(placement: &str, journal: Journal) {
         check(&mut client, &model, &case);
         write(&mut client, &mut model, 50, &mut random);
         if attached {
-            served.handle.readmit("fast", None).unwrap_or_else(|error| panic!("{case}: {error}"));
+            served.handle.readmit("fast", None, false).unwrap_or_else(|error| panic!("{case}: {error}"));
             check(&mut client, &model, &case);
             write(&mut client, &mut model, 100, &mut random);
             check(&mut client, &model, &case);

@@ -16,8 +16,8 @@ use crate::{
     failure::Failure,
     output, terminal,
     verbs::{
-        adopt, calibrate, check, clean, completions, detach, devices, dump, events, format, health, init, keys, man,
-        readmit, repair, replace, schema, serve, set, sim, status, supervise, sweep, top, trace, twin, ublk,
+        adopt, calibrate, check, clean, completions, detach, devices, dump, evacuate, events, format, health, init,
+        keys, man, readmit, repair, replace, schema, serve, set, sim, status, supervise, sweep, top, trace, twin, ublk,
     },
 };
 
@@ -110,6 +110,8 @@ pub enum Verb {
     Clean(clean::Args),
     /// Let another device take the place of one of a volume that is being served
     Replace(replace::Args),
+    /// Empty the fast device of a cache that is being served, so that it can be pulled
+    Evacuate(evacuate::Args),
     /// List the keys of design files: what each sets, its type and default, and what may change while a volume is served
     Keys(keys::Args),
     /// Print the JSON Schema of reports
@@ -245,6 +247,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Advise(args) => advise::run(&args),
         Verb::Clean(args) => clean::run(&args),
         Verb::Replace(args) => replace::run(&args),
+        Verb::Evacuate(args) => evacuate::run(&args),
         Verb::Keys(args) => keys::run(&args),
         Verb::Schema(args) => schema::run(&args),
         Verb::Man(args) => man::run(&args, command()),

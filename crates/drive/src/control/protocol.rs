@@ -63,6 +63,9 @@ pub enum Ask {
         /// Whether to overwrite what the new one holds.
         #[serde(default)]
         force: bool,
+        /// Whether to set its path in the design.
+        #[serde(default)]
+        update_design: bool,
     },
     /// Take a device back that was gone, with what it holds.
     Readmit {
@@ -71,6 +74,9 @@ pub enum Ask {
         /// Where it is, from the root; `None`: where it was.
         #[serde(default)]
         path: Option<PathBuf>,
+        /// Whether to set its path in the design.
+        #[serde(default)]
+        update_design: bool,
     },
     /// Empty a device, which then leaves the volume.
     Evacuate {

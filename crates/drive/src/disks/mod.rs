@@ -234,6 +234,8 @@ impl Disks {
         self.health[index] = Health::default();
         self.doubts[index] = Doubt::None;
         self.vanished &= !(1 << index);
+        // Drills were for the device before.
+        self.faults.forget(device);
         self.faults.set_absent(index, ability.is_none());
         self.outages.end_all_of(index);
     }

@@ -2,7 +2,12 @@
 //! holds nothing which the others lack. Requests wait meanwhile: the volume comes to rest and is closed in good order, the devices
 //! change as they would while it is not served, and it is opened again. That takes about as long as starting a server.
 
-use std::{io, path::PathBuf, thread, time::Duration};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
 
 use peryton_engine::{DeviceId, Engine, Opened, Tuning};
 use peryton_units::Bytes;
@@ -15,6 +20,7 @@ use super::{
     },
 };
 use crate::{
+    design_file::DesignFile,
     events,
     format::{allocate, empty},
     open::{Device, DevicePath, Opening, refuse_used, same_file},
@@ -41,8 +47,10 @@ struct Changed {
 
 impl Server {
     /// Notes where the devices are according to the design.
-    pub(crate) fn let_devices_change(&mut self, paths: Vec<PathBuf>) {
-        self.changing.paths = paths;
+    pub(crate) fn let_devices_change(&mut self, paths: Vec<PathBuf>, design: Option<DesignFile>) {
+        // Relative ones are so to the directory in which the server runs.
+        let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+        (self.changing.paths, self.changing.design) = (paths.into_iter().map(absolute).collect(), design);
     }
 
     /// Why no change can begin now.
@@ -66,7 +74,7 @@ impl Server {
         Some(format!("'{}' is being replaced: wait until that is done, or stop it (--stop)", name(replaced.device)))
     }
 
-    fn begin_to_take_in(&mut self, device: usize, what: What) -> Result<(), String> {
+    fn begin_to_take_in(&mut self, device: usize, what: What, update_design: bool) -> Result<(), String> {
         if let Some(why) = self.cannot_change() {
             return Err(why);
         }
@@ -74,7 +82,7 @@ impl Server {
             return Err(format!("'{}' is just being given up: try again in a moment", self.about.names[device]));
         }
         self.changing.outcome = None;
-        self.changing.now = Some(Change { device, what, began: self.now, held: None });
+        self.changing.now = Some(Change { device, update_design, what, began: self.now, held: None });
         Ok(())
     }
 
@@ -94,7 +102,8 @@ impl Server {
         let first = self.volume.engine().dirty_bytes();
         let leaving = Leaving { bytes_per_s, before, first, due: self.now, tries: 0 };
         self.changing.outcome = None;
-        self.changing.now = Some(Change { device, what: What::Leave(leaving), began: self.now, held: None });
+        let what = What::Leave(leaving);
+        self.changing.now = Some(Change { device, update_design: false, what, began: self.now, held: None });
         tracing::info!(device = name, dirty_bytes = first.0, "the device is being evacuated");
         self.about.events.report(events::What::Evacuating { device: name.to_owned() });
         Ok(self.evacuation_status())
@@ -254,6 +263,13 @@ impl Server {
         self.volume.release(self.now);
         self.drives_changed(index);
         let name = self.about.names[index].clone();
+        let set = match &change.what {
+            What::Return(device) | What::Empty(device) if is_there && change.update_design => {
+                Some(self.set_in_design(&name, &device.path))
+            }
+            _ => None,
+        };
+        let (design, design_error) = design_told(set);
         let outcome = match (refused, &change.what) {
             (Some(why), _) => Err(self.about.named(&why)),
             (None, What::Return(device)) => {
@@ -274,7 +290,7 @@ impl Server {
                 });
                 Ok(json!({
                     "device": name, "path": path, "restored_extents": restored, "used_bytes": used, "dirty_bytes": dirty,
-                    "lost_bytes": lost, "pause_s": pause_s,
+                    "lost_bytes": lost, "pause_s": pause_s, "design": design, "design_error": design_error,
                 }))
             }
             (None, What::Empty(device)) => {
@@ -287,11 +303,12 @@ impl Server {
                     "an empty device has taken the place of the one that was gone"
                 );
                 self.about.events.report(events::What::Replaced { device: name.clone(), path: path.clone(), old });
-                let ended = json!({ "device": name, "path": path, "succeeded": true, "why": null });
-                self.replacing.last = ended.clone();
+                self.replacing.last = json!({
+                    "device": name, "path": path, "succeeded": true, "why": null, "design": design, "design_error": design_error,
+                });
                 let lost = self.volume.engine().losses(0).bytes;
                 Ok(
-                    json!({ "device": name, "path": path, "state": "succeeded", "lost_bytes": lost, "pause_s": pause_s }),
+                    json!({ "device": name, "path": path, "state": "succeeded", "lost_bytes": lost, "pause_s": pause_s, "design": design, "design_error": design_error }),
                 )
             }
             (None, What::Leave(_)) => Ok(json!({ "device": name, "pause_s": pause_s })),
@@ -412,6 +429,20 @@ impl Server {
         self.changing.outcome = Some(outcome);
     }
 
+    /// Sets the path of a device in the design.
+    pub(super) fn set_in_design(&mut self, name: &str, path: &Path) -> Result<PathBuf, String> {
+        let set = self.changing.design.as_ref().ok_or_else(no_design).and_then(|design| design.set(name, path));
+        match &set {
+            Ok(design) => {
+                tracing::info!(device = name, path = %path.display(), design = %design.display(), "the design has the new path")
+            }
+            Err(error) => {
+                tracing::warn!(device = name, error, "the design has the path from before: set the new one by hand")
+            }
+        }
+        set
+    }
+
     /// Gives up a change, because the server stops or a client asks for it.
     pub(super) fn stop_changing(&mut self, why: &str) {
         self.end_change(Err(why.to_owned()));
@@ -427,7 +458,7 @@ impl Server {
 
     /// How far an evacuation is, for the status; `null` if there is none.
     pub(super) fn evacuation_status(&self) -> Value {
-        let Some(Change { device, what: What::Leave(leaving), began, held }) = &self.changing.now else {
+        let Some(Change { device, what: What::Leave(leaving), began, held, .. }) = &self.changing.now else {
             return Value::Null;
         };
         let dirty = self.volume.engine().dirty_bytes();
@@ -475,7 +506,8 @@ impl Server {
             return Err(why);
         }
         let file = self.about.devices[index].clone();
-        let path = file.as_ref().map_or(&self.changing.paths[index], |file| &file.path).clone();
+        let path = file.as_ref().map_or(&self.changing.paths[index], |file| &file.path);
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let others = self.about.devices.iter().enumerate().filter(|(other, _)| *other != index);
         Ok(Gone {
             index,
@@ -506,7 +538,10 @@ impl Handle {
     ///
     /// # Errors
     /// One line: it is part of the volume, is not there, is not the one that was given up, or holds what the volume does not know.
-    pub fn readmit(&self, name: &str, path: Option<PathBuf>) -> Result<Value, String> {
+    pub fn readmit(&self, name: &str, path: Option<PathBuf>, update_design: bool) -> Result<Value, String> {
+        if update_design {
+            self.can_update_design(name)?;
+        }
         let gone = self.ask_of_gone(name)?;
         let path = path.unwrap_or_else(|| gone.path.clone());
         let index = gone.index;
@@ -519,9 +554,14 @@ impl Handle {
             ));
         };
         let check = move |server: &mut Server| {
+            let faults = server.volume.backend.faults().rules();
+            if faults.iter().any(|fault| usize::from(fault.device) == index) {
+                let name = &server.about.names[index];
+                return Err(format!("a drill is in force for '{name}', which would fail again: end it first (heal)"));
+            }
             let checked = server.volume.engine().can_take_back(&says, DeviceId(index as u8));
             checked.map_err(|error| server.about.named(&error.to_string()))?;
-            server.begin_to_take_in(index, What::Return(device))
+            server.begin_to_take_in(index, What::Return(device), update_design)
         };
         self.ask(check).unwrap_or_else(|| Err(ENDED.to_owned()))?;
         self.outcome()
@@ -548,9 +588,18 @@ impl Handle {
         let system = |error: io::Error| format!("{}: {error}", new.path.display());
         empty(&mut device, need, behind).map_err(|(_, error)| system(error))?;
         allocate(&device, need, data_at, behind).map_err(system)?;
-        let begin = move |server: &mut Server| server.begin_to_take_in(index, What::Empty(device));
+        let update_design = new.update_design;
+        let begin = move |server: &mut Server| server.begin_to_take_in(index, What::Empty(device), update_design);
         self.ask(begin).unwrap_or_else(|| Err(ENDED.to_owned()))?;
         self.outcome()
+    }
+
+    /// Checks that the path of a device can be set in the design.
+    pub(super) fn can_update_design(&self, name: &str) -> Result<(), String> {
+        let asked = name.to_owned();
+        let design = self.ask(move |server| server.index_of(&asked).map(|_| server.changing.design.clone()));
+        let design = design.unwrap_or_else(|| Err(ENDED.to_owned()))?.ok_or_else(no_design)?;
+        design.check(name).map_err(|error| format!("--update-design: {error}"))
     }
 
     /// Whether a device of this name is gone.
@@ -575,7 +624,7 @@ impl Handle {
     }
 
     /// Opens what is attached at a path in place of a device that is gone.
-    fn attached(&self, name: &str, path: &std::path::Path, gone: Gone, fresh: bool) -> Result<Device, String> {
+    fn attached(&self, name: &str, path: &Path, gone: Gone, fresh: bool) -> Result<Device, String> {
         if path.is_relative() {
             return Err(format!("{}: give the whole path, from the root", path.display()));
         }
@@ -646,6 +695,19 @@ impl Handle {
     /// One line: none is being evacuated, or the volume is closed.
     pub fn stop_evacuating(&self) -> Result<(), String> {
         self.ask(Server::stop_evacuating).unwrap_or_else(|| Err(ENDED.to_owned()))
+    }
+}
+
+fn no_design() -> String {
+    "the server knows of no design file: set the path by hand".to_owned()
+}
+
+/// What came of setting a path in the design, for a report: where that is, or why not.
+pub(super) fn design_told(set: Option<Result<PathBuf, String>>) -> (Value, Value) {
+    match set {
+        None => (Value::Null, Value::Null),
+        Some(Ok(design)) => (json!(design), Value::Null),
+        Some(Err(error)) => (Value::Null, json!(error)),
     }
 }
 

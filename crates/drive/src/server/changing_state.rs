@@ -7,7 +7,7 @@ use peryton_engine::Tuning;
 use peryton_units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
-use crate::open::Device;
+use crate::{design_file::DesignFile, open::Device};
 
 /// How often it is looked how far an evacuation is.
 pub(super) const EVERY: Nanos = Nanos::from_ms(100);
@@ -49,6 +49,8 @@ pub(super) struct Leaving {
 #[derive(Debug)]
 pub(super) struct Change {
     pub(super) device: usize,
+    /// Whether its new path is to be set in the design.
+    pub(super) update_design: bool,
     pub(super) what: What,
     pub(super) began: Nanos,
     /// Since when requests wait.
@@ -68,6 +70,8 @@ pub(super) struct Changing {
     pub(super) last_evacuation: Value,
     /// The paths of the devices in the design.
     pub(super) paths: Vec<PathBuf>,
+    /// The design's file, if paths may be set there.
+    pub(super) design: Option<DesignFile>,
 }
 
 impl Changing {
