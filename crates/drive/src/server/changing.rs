@@ -102,7 +102,7 @@ impl Server {
         let first = self.volume.engine().dirty_bytes();
         let leaving = Leaving { bytes_per_s, before, first, due: self.now, tries: 0 };
         self.changing.outcome = None;
-        let what = What::Leave(leaving);
+        let what = What::Leave(Box::new(leaving));
         self.changing.now = Some(Change { device, update_design: false, what, began: self.now, held: None });
         tracing::info!(device = name, dirty_bytes = first.0, "the device is being evacuated");
         self.about.events.report(events::What::Evacuating { device: name.to_owned() });
@@ -403,7 +403,8 @@ impl Server {
             tracing::warn!(device = name, why, "the devices of the volume stay as they were");
         }
         match what {
-            What::Leave(Leaving { before, .. }) => {
+            What::Leave(leaving) => {
+                let Leaving { before, .. } = *leaving;
                 self.volume.pause_writing_back();
                 if let Err(error) = self.volume.retune(self.now, before) {
                     tracing::error!(%error, "the settings from before the evacuation are not in force again");

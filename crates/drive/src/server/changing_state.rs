@@ -28,7 +28,7 @@ pub(super) enum What {
     /// This one, which is empty, takes its place.
     Empty(Device),
     /// It leaves once nothing is on it alone.
-    Leave(Leaving),
+    Leave(Box<Leaving>),
 }
 
 /// A device that is being emptied.
