@@ -117,7 +117,7 @@ pub use live::LiveReport;
 pub use notify::{Message, Notified, Notifier};
 pub use offline::{Alone, OfflineError, detach, inspect, readmit, repair, replace};
 pub use open::{Device, DeviceOpenError, DevicePath, Opening};
-pub use own_sizes::{OwnSizes, own_sizes};
+pub use own_sizes::{OwnSizes, evacuated, own_sizes};
 pub use recorder::{Record, RecordError};
 pub use serve::{Service, Settings, Summary, TlsFiles};
 pub use serve_error::ServeError;

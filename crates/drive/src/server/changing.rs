@@ -193,8 +193,13 @@ impl Server {
         engine.is_idle()
             && !engine.is_in_doubt()
             && self.volume.backend.in_flight() == 0
-            && self.volume.backend.in_outage() == 0
+            && self.waits_for() == 0
             && self.notes.is_idle()
+    }
+
+    /// The devices of the volume that fail and may come back, one bit each.
+    fn waits_for(&self) -> u32 {
+        self.volume.backend.in_outage() & !self.volume.engine().gone()
     }
 
     fn did_not_rest(&mut self) {
@@ -211,7 +216,7 @@ impl Server {
         let engine = self.volume.engine();
         let why = match () {
             () if engine.is_in_doubt() => "a flush has failed, and clients have not heard of it yet",
-            () if self.volume.backend.in_outage() != 0 => "a device does not answer",
+            () if self.waits_for() != 0 => "a device does not answer",
             () if self.volume.backend.in_flight() > 0 => "commands to a device do not come to their end",
             () => "the volume does not come to rest",
         };
