@@ -59,6 +59,7 @@ mod adopt;
 mod arena;
 mod backend;
 mod block;
+mod clock;
 pub mod control;
 mod cpu_latency;
 mod cpu_priority;

@@ -12,6 +12,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     block::Linux,
+    clock::unix_s,
     control::{Control, Listening},
     cpu_latency::CpuLatency,
     design_file::DesignFile,
@@ -559,11 +560,6 @@ fn ublk_control(settings: &Settings) -> Result<Option<UblkControl>, UblkError> {
         return Err(UblkError::NoRing);
     }
     UblkControl::open().map(Some)
-}
-
-/// The time in seconds since 1970.
-pub(crate) fn unix_s() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The approximate number of commands in flight.

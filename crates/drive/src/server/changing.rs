@@ -20,12 +20,12 @@ use super::{
     },
 };
 use crate::{
+    clock::unix_s,
     design_file::DesignFile,
     events,
     format::{allocate, empty},
     open::{Device, DevicePath, Opening, refuse_used, same_file},
     own_sizes, probe,
-    serve::unix_s,
     shared_memory::SharedMemory,
     storage::Files,
 };
