@@ -138,7 +138,8 @@ impl Model {
             let contended = versions.iter().any(|version| version.over >= from);
             let settled = versions.iter().all(|version| version.tag == *tag || superseded(versions, version, self.now));
             if !contended && !settled {
-                versions.push(Version { tag: *tag, from, over: self.now, counts: true, in_doubt: None, base: false });
+                let counts = from > self.died_at;
+                versions.push(Version { tag: *tag, from, over: self.now, counts, in_doubt: None, base: false });
             }
         }
         Ok(())
