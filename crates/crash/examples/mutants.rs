@@ -32,6 +32,7 @@ fn check(error: &str) -> &str {
         ("after a crash sector", "wrong data after a crash"),
         ("and another value after", "a value that changed by itself"),
         ("is accepted with what it held", "a dead device that is accepted"),
+        ("was evacuated, and is needed", "an evacuated device that is needed"),
         ("is lost", "a loss that is not named"),
         ("is damaged", "recovery: refused as damaged"),
         ("is older than", "recovery: refused as stale"),
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
     let options = Options::default();
     // Some mistakes matter only where devices fail, which they do in a third of the runs, some only where they fail beneath parts of
     // extents, which few runs have, some only where writes go past those, some only where devices are replaced that fail, and some only
-    // where devices are resized.
+    // where devices are resized or come back.
     let failing = Options { faults: Some(true), ..options };
     let in_part = Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), ..failing };
     let past_parts = Options { admission: Some(AdmitBy::Probability), grouped: true, ..in_part };
@@ -71,8 +72,10 @@ fn main() -> ExitCode {
     let past_both = Options { failing: Some(Failing::Both), ..past_parts };
     let replacing = Options { replaces: Some(true), ..failing };
     let resizing = Options { resizes: Some(true), faults: Some(false), ..options };
-    let stages =
-        [&options, &failing, &in_part, &past_parts, &past_failing, &past_flushes, &past_both, &replacing, &resizing];
+    let returning = Options { returns: Some(true), ..failing };
+    let on_parts = [&in_part, &past_parts, &past_failing, &past_flushes, &past_both];
+    let stages = [&options, &failing].into_iter().chain(on_parts).chain([&replacing, &resizing, &returning]);
+    let stages: Vec<&Options> = stages.collect();
     make(None);
     let sound = torture(0..200, &options, None, 1, |_| {});
     if let Some((seed, error)) = sound.failures.first() {
@@ -88,7 +91,8 @@ fn main() -> ExitCode {
         make(Some(mutation));
         let mut found = None;
         let mut tried = Torture::default();
-        for (seeds, options) in turns(arguments.seeds).flat_map(|seeds| stages.map(|options| (seeds.clone(), options)))
+        for (seeds, options) in
+            turns(arguments.seeds).flat_map(|seeds| stages.iter().map(move |options| (seeds.clone(), *options)))
         {
             let Some(left) = Duration::from_secs(arguments.seconds).checked_sub(tried.elapsed) else { break };
             let turn = torture(seeds, options, Some(left), 1, |_| {});

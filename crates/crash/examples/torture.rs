@@ -45,6 +45,9 @@ struct Arguments {
     /// Whether devices grow and shrink while the volume is served; the seed decides if not given
     #[arg(long)]
     resizes: Option<bool>,
+    /// Whether devices come back and leave while the volume is served; the seed decides if not given
+    #[arg(long)]
+    returns: Option<bool>,
     /// How runs come to their end: the power goes, the process dies, or both; the seed decides if not given
     #[arg(long, value_parser = ends)]
     ends: Option<Ends>,
@@ -115,6 +118,7 @@ fn main() -> ExitCode {
         grouped: arguments.grouped,
         replaces: arguments.replaces,
         resizes: arguments.resizes,
+        returns: arguments.returns,
         ends: arguments.ends,
         log,
     };
@@ -156,6 +160,8 @@ fn main() -> ExitCode {
     println!("  {:>12} commits replayed", done.commits_replayed);
     println!("  {:>12} devices replaced in service", done.successions);
     println!("  {:>12} devices resized in service", done.resizes);
+    println!("  {:>12} devices back in service", done.returns);
+    println!("  {:>12} devices evacuated", done.evacuations);
     for (seed, error) in &result.failures {
         println!("seed {seed} fails: {error}");
         println!("  step by step: make torture SEEDS={seed}");

@@ -14,6 +14,8 @@ pub(crate) struct Deaths {
     /// answered counts as durable.
     /// Data that the device had not flushed may be gone with it; the model does not know this.
     pub(crate) flushed_since: bool,
+    /// True if the device that the volume was opened without may lack data that the model takes for durable.
+    pub(crate) stale: bool,
     /// True while the drive is a cache that has never written back and whose slow device has always been there: then no
     /// device failure may lose data.
     pub(crate) never_back: bool,
@@ -36,6 +38,7 @@ impl Deaths {
             kind,
             without: Vec::new(),
             flushed_since: false,
+            stale: false,
             never_back: kind == Kind::Caching && !back,
             quiet: false,
             over: false,

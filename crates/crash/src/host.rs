@@ -118,7 +118,11 @@ impl World {
         say!(self, "    done{}: {}", if failed { ", FAILED" } else { "" }, brief(&command));
         // A device that the engine gives up because its flushes keep failing is dead.
         for index in 0..self.drive.disks.len() {
-            self.drive.disks[index].dead |= failed && self.drive.engine.is_gone(DeviceId(index as u8));
+            let dies = failed && self.drive.engine.is_gone(DeviceId(index as u8)) && !self.drive.disks[index].dead;
+            self.drive.disks[index].dead |= dies;
+            if dies && self.returns.is_drawn() {
+                self.model.device_died();
+            }
         }
         if std::mem::take(&mut self.drive.flush_failed) {
             let lost = std::mem::take(&mut self.drive.flush_lost);

@@ -36,6 +36,7 @@ mod offline;
 mod options;
 mod power;
 mod resizing;
+mod returns;
 mod run;
 mod snapshots;
 mod succession;

@@ -46,6 +46,8 @@ pub(crate) struct Model {
     next_tag: Tag,
     /// When a flush of a device last failed.
     failed_at: Time,
+    /// When a device last died that may come back without what was not flushed then.
+    died_at: Time,
     /// Some version may be in doubt.
     doubts: bool,
     /// First tag and first sector of each write.
@@ -56,7 +58,16 @@ impl Model {
     pub(crate) fn new(content: impl Iterator<Item = Tag>, first_tag: Tag) -> Model {
         let base = |tag| vec![Version { tag, from: 0, over: 0, counts: false, in_doubt: None, base: true }];
         let sectors: Vec<_> = content.map(base).collect();
-        Model { sectors, now: 1, durable: 0, next_tag: first_tag, failed_at: 0, doubts: false, written: Vec::new() }
+        Model {
+            sectors,
+            now: 1,
+            durable: 0,
+            next_tag: first_tag,
+            failed_at: 0,
+            died_at: 0,
+            doubts: false,
+            written: Vec::new(),
+        }
     }
 
     pub(crate) fn sectors(&self) -> usize {
@@ -101,7 +112,7 @@ impl Model {
 
     /// Records that the write or discard has been answered. `counts` is true for a write that succeeded.
     pub(crate) fn end(&mut self, range: Range<usize>, tags: &[Tag], from: Time, counts: bool) {
-        let now = self.now;
+        let (now, counts) = (self.now, counts && from > self.died_at);
         for (versions, tag) in self.sectors[range].iter_mut().zip(tags) {
             if let Some(version) = versions.iter_mut().find(|version| version.tag == *tag && version.from == from) {
                 (version.over, version.counts) = (now, counts);
@@ -136,7 +147,8 @@ impl Model {
             let contended = versions.iter().any(|version| version.over >= from);
             let settled = versions.iter().all(|version| version.tag == *tag || superseded(versions, version, self.now));
             if !contended && !settled {
-                versions.push(Version { tag: *tag, from, over: self.now, counts: true, in_doubt: None, base: false });
+                let counts = from > self.died_at;
+                versions.push(Version { tag: *tag, from, over: self.now, counts, in_doubt: None, base: false });
             }
         }
         Ok(())
@@ -148,6 +160,16 @@ impl Model {
         self.settle_doubts(|version| {
             version.in_doubt = version.in_doubt.filter(|_| version.over >= from);
         });
+    }
+
+    /// A device dies that may come back: what was not durable by now may be as it was before, if it is not lost. A flush of the host fails
+    /// for that.
+    pub(crate) fn device_died(&mut self) {
+        self.died_at = self.tick();
+        let durable = self.durable;
+        for version in self.sectors.iter_mut().flatten().filter(|version| version.over >= durable) {
+            version.counts = false;
+        }
     }
 
     /// A flush of a device fails now.

@@ -250,7 +250,9 @@ impl World {
             Err(_) if interrupted => {
                 self.say("--- the power goes while a device is replaced, or comes back");
                 let mut copy = disks.clone();
-                if Engine::open(self.config.clone(), &mut Direct::new(&mut copy)).is_err() {
+                let opened = Engine::open(self.config.clone(), &mut Direct::new(&mut copy));
+                // One that was evacuated is not needed for that, and may still be away.
+                if opened.map_or(true, |(_, opened)| opened.gone != 0) {
                     disks[index].dead = true;
                     return Ok(true);
                 }

@@ -48,6 +48,8 @@ pub struct Options {
     pub replaces: Option<bool>,
     /// Whether devices grow and shrink while the volume is served; otherwise the seed decides.
     pub resizes: Option<bool>,
+    /// Whether devices come back and leave while the volume is served; otherwise the seed decides.
+    pub returns: Option<bool>,
     /// Called with a line of text for each step.
     pub log: Option<fn(&str)>,
 }
@@ -66,6 +68,7 @@ impl Options {
         ends: None,
         replaces: None,
         resizes: None,
+        returns: None,
         log: None,
     };
 }
@@ -101,6 +104,10 @@ pub struct Outcome {
     pub successions: u64,
     /// Devices that have got another size while the volume was served.
     pub resizes: u64,
+    /// Devices that came back while the volume was served, or in whose place an empty one came.
+    pub returns: u64,
+    /// Devices that were evacuated.
+    pub evacuations: u64,
 }
 
 impl std::ops::AddAssign for Outcome {
@@ -119,5 +126,7 @@ impl std::ops::AddAssign for Outcome {
         self.commits_replayed += other.commits_replayed;
         self.successions += other.successions;
         self.resizes += other.resizes;
+        self.returns += other.returns;
+        self.evacuations += other.evacuations;
     }
 }

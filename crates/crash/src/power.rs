@@ -146,10 +146,15 @@ impl World {
     pub(crate) fn reopen(&mut self, mut disks: Vec<Disk>, mut left: Left, closed: Option<bool>) -> Result<(), String> {
         self.lost_at = None;
         self.flush_lost = false;
+        self.returns.ended();
+        self.check_evacuated(&disks)?;
         let Some(mut without) = self.revive(&mut disks, &mut left)? else {
             self.deaths.over = true;
             return Ok(());
         };
+        if self.deaths.without.is_empty() {
+            self.deaths.stale = !without.is_empty() && (self.deaths.flushed_since || left.answered);
+        }
         let closed =
             if self.maybe_replace(&mut disks, &mut without, &mut left, closed == Some(true))? { None } else { closed };
         self.impostors(&disks, closed == Some(true))?;

@@ -87,6 +87,7 @@ impl World {
     fn begin_resize(&mut self) {
         let count = self.devices();
         let clear = self.drive.engine.gone() == 0 && self.drive.disks.len() == count && !self.has_dead();
+        let clear = clear && !self.returns.is_leaving();
         let Resizes { rng, begins_one_in, .. } = &mut self.resizes;
         if !clear || rng.random_range(0..*begins_one_in) > 0 {
             return;

@@ -19,6 +19,7 @@ use crate::{
     model::Model,
     options::{Options, Outcome},
     resizing::Resizes,
+    returns::Returns,
     succession::Successions,
 };
 
@@ -72,6 +73,8 @@ pub(crate) struct World {
     pub(crate) succession: Successions,
     /// The resizing of devices in service.
     pub(crate) resizes: Resizes,
+    /// Devices that come back and leave in service.
+    pub(crate) returns: Returns,
     /// The disks as they were at the end of the previous generation.
     pub(crate) before: Option<Vec<Disk>>,
 }
@@ -180,6 +183,7 @@ impl World {
             room_rng: Pcg64Mcg::seed_from_u64(seed ^ 0x726f_6f6d),
             succession: Successions::new(seed, options.replaces),
             resizes,
+            returns: Returns::new(seed, options.returns),
             before: None,
         };
         say!(
@@ -265,6 +269,9 @@ impl World {
         self.drive.disks[index].dead = true;
         self.deaths.flushed_since = false;
         self.say(&format!("device {index} dies"));
+        if self.returns.is_drawn() {
+            self.model.device_died();
+        }
         if self.chance(2) {
             // The driver learns of the death and reports it to the engine.
             self.drive.device_failed(DeviceId(index as u8));

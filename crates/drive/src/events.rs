@@ -186,6 +186,32 @@ pub enum What {
         /// Why.
         why: String,
     },
+    /// A device that was gone is part of the volume again, with what it held.
+    Readmitted {
+        /// The device.
+        device: String,
+        /// Where it is.
+        path: String,
+        /// Extents that were lost without it, and can be read again.
+        restored_extents: u64,
+    },
+    /// A device is being emptied, and is to leave the volume.
+    Evacuating {
+        /// The device.
+        device: String,
+    },
+    /// The device is not part of the volume any more, which goes on without it.
+    Evacuated {
+        /// The device.
+        device: String,
+    },
+    /// The device stays part of the volume.
+    NotEvacuated {
+        /// The device.
+        device: String,
+        /// Why.
+        why: String,
+    },
     /// The volume is about to be closed.
     Stopping,
 }
@@ -198,6 +224,8 @@ impl What {
                 0
             }
             What::BlockDevice { .. } | What::BlockDeviceLeft { .. } => 0,
+            What::Readmitted { .. } | What::Evacuating { .. } => 0,
+            What::Evacuated { .. } | What::NotEvacuated { .. } => 0,
             What::Replacing { .. } | What::Replaced { .. } | What::NotReplaced { .. } => 0,
             What::Resizing { .. } | What::Resized { .. } | What::NotResized { .. } => 0,
             What::DeviceError { .. } | What::Damage { .. } | What::DriveHealth { .. } => 1,

@@ -45,11 +45,13 @@ pub(crate) enum DeviceState {
     Outage,
     /// It was given up (fenced), or left out.
     Gone,
+    /// It held nothing that the others lack, and left the volume.
+    Evacuated,
 }
 
 impl DeviceState {
-    pub(crate) const ALL: [DeviceState; 4] =
-        [DeviceState::Ok, DeviceState::Errors, DeviceState::Outage, DeviceState::Gone];
+    pub(crate) const ALL: [DeviceState; 5] =
+        [DeviceState::Ok, DeviceState::Errors, DeviceState::Outage, DeviceState::Gone, DeviceState::Evacuated];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -57,6 +59,7 @@ impl DeviceState {
             DeviceState::Errors => "errors",
             DeviceState::Outage => "outage",
             DeviceState::Gone => "gone",
+            DeviceState::Evacuated => "evacuated",
         }
     }
 }

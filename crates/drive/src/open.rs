@@ -252,6 +252,13 @@ impl Device {
         self.identity
     }
 
+    /// Which file, or block device, is at a path now.
+    pub(crate) fn identity_at(path: &Path) -> Option<(u64, u64)> {
+        let about = fs::metadata(path).ok()?;
+        let is_block = about.file_type().is_block_device();
+        Some(if is_block { (u64::MAX, about.rdev()) } else { (about.dev(), about.ino()) })
+    }
+
     /// Whether the disk was taken out since it was opened, or is smaller than it was: Linux says of a disk that was taken out that it
     /// has no size. This does not wait for commands in flight, as a seek to the end would.
     pub(crate) fn was_removed(&self) -> bool {

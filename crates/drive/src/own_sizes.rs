@@ -61,6 +61,19 @@ pub fn own_sizes(devices: &[DevicePath], without: &[String]) -> Result<OwnSizes,
     Ok(OwnSizes { formatted: formatted(superblocks, devices.len()), devices: sizes })
 }
 
+/// The names of the devices that were evacuated, as the newest of the others says: the volume needs none of them. What cannot be read
+/// says nothing.
+pub fn evacuated(devices: &[DevicePath]) -> Vec<String> {
+    let says = |at: &DevicePath| ask(&at.path).ok().and_then(|(_, superblock)| superblock);
+    let blocks: Vec<Option<Superblock>> = devices.iter().map(says).collect();
+    let Some(newest) = blocks.iter().flatten().max_by_key(|block| block.age()) else { return Vec::new() };
+    let mask = newest.evacuated & newest.gone;
+    let is_known = |block: &Option<Superblock>| block.as_ref().is_none_or(|block| block.volume == newest.volume);
+    let left = devices.iter().zip(&blocks).enumerate();
+    let left = left.filter(|(index, (_, block))| mask >> index & 1 == 1 && is_known(block));
+    left.map(|(_, (device, _))| device.name.clone()).collect()
+}
+
 /// The geometry of the volume that most devices belong to; of two, that of the newer one. (A device may have been part of another
 /// volume before. The volume is not opened then, but the reason is to be said of the right volume.)
 fn formatted(superblocks: Vec<Superblock>, count: usize) -> Option<Geometry> {

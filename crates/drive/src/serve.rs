@@ -12,8 +12,10 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     block::Linux,
+    clock::unix_s,
     control::{Control, Listening},
     cpu_latency::CpuLatency,
+    design_file::DesignFile,
     disks::{ABSENT, Disks},
     events::{Events, What},
     front_threads::FrontThreads,
@@ -30,7 +32,7 @@ use crate::{
     pool::Pool,
     recorder::{Noting, Record, Recorder, Start},
     serve_error::{SMALLEST_POOL, ServeError},
-    server::{About, Announce, BlockDevice, Call, Handle, Parts, RING, Reopening, Server, Threading},
+    server::{About, Announce, BlockDevice, Call, Handle, Parts, RING, Reopening, Server, Threading, let_evacuated_go},
     shared_memory::{NoMemory, ProcessDeath, SharedMemory},
     site::{LivePage, PageSite, Site},
     spec::{Tuner, VolumeSpec},
@@ -84,6 +86,8 @@ pub struct Settings {
     pub notifier: Notifier,
     /// Where to record what clients do, if at all.
     pub record: Option<Record>,
+    /// The file in which the path of a device is set when another one takes its place, if there is one.
+    pub design: Option<DesignFile>,
 }
 
 impl Default for Settings {
@@ -103,6 +107,7 @@ impl Default for Settings {
             ublk: None,
             notifier: Notifier::default(),
             record: None,
+            design: None,
         }
     }
 }
@@ -118,6 +123,8 @@ pub struct Service {
     opened: Opened,
     tuner: Option<Tuner>,
     names: Vec<String>,
+    /// Where the devices are according to the design.
+    paths: Vec<PathBuf>,
     devices: Vec<Option<Device>>,
     export: Export,
     listeners: Vec<Listener>,
@@ -176,7 +183,10 @@ impl Service {
         };
         let opening = Opening { direct: settings.direct, create: false };
         let without = named(&spec.devices, &settings.without)?;
-        let devices = Device::open_volume(&spec.devices, opening, &without)?;
+        let mut devices = Device::open_volume(&spec.devices, opening, &without)?;
+        let mut without = without;
+        let_evacuated_go(&spec.config, &mut devices, &mut without)
+            .map_err(|source| ServeError::System { what: "memory", source })?;
         let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
         let (mut engine, opened, state) = open_engine(spec, &devices, &without, &settings.notifier, most_state)?;
         let memory = SharedMemory::begin(&spec.process_death, &mut engine, &devices);
@@ -222,6 +232,7 @@ impl Service {
             placement: spec.config.placement.clone(),
             opened,
             tuner,
+            paths: spec.devices.iter().map(|device| device.path.clone()).collect(),
             names: spec.devices.iter().map(|device| device.name.clone()).collect(),
             devices,
             export,
@@ -267,6 +278,13 @@ impl Service {
     /// How many bytes of the volume are lost with devices that are gone.
     pub fn lost(&self) -> Bytes {
         self.engine.losses(0).bytes
+    }
+
+    /// The names of the devices that were evacuated, and without which the volume is served.
+    pub fn evacuated(&self) -> Vec<String> {
+        let devices = self.names.iter().enumerate();
+        let evacuated = devices.filter(|(index, _)| self.engine.was_evacuated(DeviceId(*index as u8)));
+        evacuated.map(|(_, name)| name.clone()).collect()
     }
 
     /// Calls `announce` with the path of the block device when it can be used, on another thread.
@@ -324,13 +342,9 @@ impl Service {
     }
 
     fn described(&self, rated_writes: &[Option<Bytes>]) -> Described {
-        let device = |(index, name): (usize, &String)| {
-            let device = self.devices[index].as_ref();
-            DescribedDevice {
-                name: name.clone(),
-                rated_writes: rated_writes.get(index).copied().flatten(),
-                number: device.filter(|device| device.is_block).map(|device| device.identity().1),
-            }
+        let device = |(index, name): (usize, &String)| DescribedDevice {
+            name: name.clone(),
+            rated_writes: rated_writes.get(index).copied().flatten(),
         };
         Described {
             name: self.export.name.clone(),
@@ -432,6 +446,7 @@ impl Service {
         })
         .map_err(system("threads for clients"))?;
         server.let_devices_be_replaced(self.settings.direct);
+        server.let_devices_change(self.paths, self.settings.design.clone());
         server.volume.engine_mut().tell_time(Nanos::ZERO, unix_s());
         server.expect_block_device(prepared.as_ref());
         server.register();
@@ -538,11 +553,6 @@ fn ublk_control(settings: &Settings) -> Result<Option<UblkControl>, UblkError> {
         return Err(UblkError::NoRing);
     }
     UblkControl::open().map(Some)
-}
-
-/// The time in seconds since 1970.
-pub(crate) fn unix_s() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The approximate number of commands in flight.

@@ -75,7 +75,8 @@ pub struct Volume<B> {
     observer: Observer,
     keeps_data: bool,
     memory: Result<SharedMemory, NoMemory>,
-    /// Requests that wait, because the volume is about to be opened with another size. There are no more than the table of requests has.
+    /// Requests that wait until the devices have changed, or one has another size; `None`: none has to. There are no more than the table of
+    /// requests has.
     held: Option<Vec<(RequestId, Request)>>,
 }
 
@@ -130,6 +131,13 @@ impl<B: Backend> Volume<B> {
     /// Where that is, or why it is not kept.
     pub(crate) fn memory(&self) -> &Result<SharedMemory, NoMemory> {
         &self.memory
+    }
+
+    /// The volume was closed in good order, and what is kept there counts no longer.
+    pub(crate) fn forget_memory(&mut self) {
+        if let Ok(memory) = mem::replace(&mut self.memory, Err(NoMemory::NotNeeded)) {
+            memory.remove();
+        }
     }
 
     /// The same, to note another device there.
@@ -188,6 +196,34 @@ impl<B: Backend> Volume<B> {
         self.carry_out(now);
     }
 
+    /// From now on requests wait. Their number is bounded as that of all requests is: each id is in use once.
+    pub(crate) fn hold(&mut self) {
+        self.held.get_or_insert_default();
+    }
+
+    /// From now on requests wait, and the engine begins nothing that can wait.
+    pub(crate) fn hold_at_rest(&mut self, now: Nanos) {
+        self.hold();
+        self.engine.rest(now, true, &mut self.commands);
+        self.carry_out(now);
+    }
+
+    /// The requests that have waited go on, in their order.
+    pub(crate) fn release(&mut self, now: Nanos) {
+        let Some(held) = self.held.take() else { return };
+        self.engine.rest(now, false, &mut self.commands);
+        for (id, request) in held {
+            self.engine.submit(now, id, request, &mut self.commands);
+            self.carry_out(now);
+        }
+        self.carry_out(now);
+    }
+
+    /// Ends what [`Volume::write_all_back`] has begun.
+    pub(crate) fn pause_writing_back(&mut self) {
+        self.engine.pause_writing_back();
+    }
+
     /// Reports that the back end has carried an operation out, or failed to.
     #[inline]
     pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>) {
@@ -227,7 +263,7 @@ impl<B: Backend> Volume<B> {
     /// Reports that the host has dropped a range from its own cache: see [`Engine::evict`].
     pub fn evict(&mut self, now: Nanos, range: Range<Bytes>) {
         if self.held.is_some() {
-            // It is a hint.
+            // It is a hint, and the volume is to come to rest.
             return;
         }
         self.engine.evict(now, range, &mut self.commands);
@@ -329,23 +365,6 @@ impl<B: Backend> Volume<B> {
     /// How the resizing of a device came to its end, once.
     pub(crate) fn take_resize_end(&mut self) -> Option<ResizeEnd> {
         self.engine.take_resize_end()
-    }
-
-    /// Lets requests wait from now on, and the engine come to rest.
-    pub(crate) fn hold(&mut self, now: Nanos) {
-        self.held.get_or_insert_default();
-        self.engine.rest(now, true, &mut self.commands);
-        self.carry_out(now);
-    }
-
-    /// Submits those that wait.
-    pub(crate) fn release(&mut self, now: Nanos) {
-        let Some(held) = self.held.take() else { return };
-        self.engine.rest(now, false, &mut self.commands);
-        for (id, request) in held {
-            self.engine.submit(now, id, request, &mut self.commands);
-        }
-        self.carry_out(now);
     }
 
     /// The replies so far; the caller removes them.

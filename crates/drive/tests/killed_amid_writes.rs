@@ -59,7 +59,7 @@ fn child() {
     let service = Service::open(&spec, &Endpoint::Unix(directory.join("nbd")), Settings::default()).unwrap();
     if let Ok(name) = env::var(REPLACES) {
         let (handle, path) = (service.handle(), directory.join("new"));
-        let new = Successor { path, bytes_per_s: None, accept_loss: false, force: true };
+        let new = Successor { path, bytes_per_s: None, accept_loss: false, force: true, update_design: false };
         thread::spawn(move || handle.replace(&name, new).unwrap());
     }
     service.run().unwrap();

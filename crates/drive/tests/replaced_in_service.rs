@@ -15,7 +15,7 @@ use served::{Client, Served, config, spec, ways};
 const UNIT: usize = 4096;
 
 fn successor(path: &Path) -> Successor {
-    Successor { path: path.to_owned(), bytes_per_s: None, accept_loss: false, force: false }
+    Successor { path: path.to_owned(), bytes_per_s: None, accept_loss: false, force: false, update_design: false }
 }
 
 /// An empty file as large as the device of this name.

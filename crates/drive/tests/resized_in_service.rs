@@ -166,7 +166,13 @@ fn a_shrink_can_be_stopped_and_is_bounded() {
     assert_eq!(status["resizing"]["state"], "emptying", "{status}");
     let said = served.handle.resize("slow", grow(None)).unwrap_err();
     assert!(said.contains("is being resized"), "{said}");
-    let new = Successor { path: directory.path().join("none"), bytes_per_s: None, accept_loss: false, force: false };
+    let new = Successor {
+        path: directory.path().join("none"),
+        bytes_per_s: None,
+        accept_loss: false,
+        force: false,
+        update_design: false,
+    };
     File::create(&new.path).unwrap().set_len(32 << 20).unwrap();
     let said = served.handle.replace("fast", new).unwrap_err();
     assert!(said.contains("being grown or shrunk"), "{said}");

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use peryton_format::{
     storage::Storage,
-    superblock::VolumeState,
+    superblock::{Superblock, VolumeState},
     takeover::{Label, Record},
 };
 use peryton_policy::{AdaptiveView, ClimbView};
@@ -18,6 +18,7 @@ use crate::{
         ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReadmitError, ReplaceError,
         TuningError,
     },
+    api::evacuation::EvacuationError,
     api::location::{Location, Losses},
     api::opened::{Formatting, Opened, Trust},
     api::resizing::{Resize, ResizeEnd, ResizeError, ResizePlan},
@@ -397,6 +398,99 @@ impl Engine {
         let (drive, opened) = drive!(self, drive => lifecycle::reopen(drive, storage))?;
         self.drive = drive;
         Ok(opened)
+    }
+
+    /// The devices of the volume that were evacuated, one bit each: it opens without them by itself, and they need not be there.
+    pub fn evacuated(config: &Config, storage: &mut dyn Storage) -> u32 {
+        lifecycle::evacuated(config, storage)
+    }
+
+    /// Checks that the volume can do without the device once nothing is on it alone.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn can_evacuate(&self, device: DeviceId) -> Result<(), EvacuationError> {
+        drive!(self, drive => lifecycle::can_evacuate(drive, device))
+    }
+
+    /// The tuning with which a cache is emptied: nothing comes in, and no write makes a copy newer than its home. `slowly`: nothing is
+    /// written home but for [`Engine::write_all_back`].
+    pub fn leaving_tuning(&self, slowly: bool) -> Tuning {
+        lifecycle::leaving_tuning(self.tuning(), slowly)
+    }
+
+    /// Ends what [`Engine::write_all_back`] has begun; what is under way is written.
+    pub fn pause_writing_back(&mut self) {
+        drive!(mut self, drive => drive.placed.pause_writing_back());
+    }
+
+    /// Checks, with nothing in flight, that the device holds nothing which the others lack, so that the volume can go on without it
+    /// ([`Engine::open_again`]).
+    ///
+    /// # Errors
+    /// What it still has.
+    pub fn is_evacuated(&self, device: DeviceId) -> Result<(), EvacuationError> {
+        drive!(self, drive => drive.is_evacuated(device))
+    }
+
+    /// Checks by what a device says of itself whether it may come back ([`Engine::take_back`]), which then looks at the rest.
+    ///
+    /// # Errors
+    /// It is not the one that was given up, or holds what the volume does not know.
+    pub fn can_take_back(&self, says: &Superblock, device: DeviceId) -> Result<(), ReadmitError> {
+        drive!(self, drive => lifecycle::can_take_back(drive, says, device))
+    }
+
+    /// Takes a device back ([`Engine::readmit`]) that was given up by this volume, which was closed; [`Engine::open_again`] follows in any
+    /// case.
+    ///
+    /// # Errors
+    /// Those of [`Engine::readmit`].
+    pub fn take_back(
+        &self,
+        storage: &mut dyn Storage,
+        device: DeviceId,
+    ) -> Result<lifecycle::Readmitted, ReadmitError> {
+        lifecycle::readmit(drive!(self, drive => drive.config()), storage, device)
+    }
+
+    /// Makes an empty device part of this volume ([`Engine::replace`]), which was closed; [`Engine::open_again`] follows in any case.
+    ///
+    /// # Errors
+    /// Those of [`Engine::replace`].
+    pub fn take_in(&self, storage: &mut dyn Storage, device: DeviceId) -> Result<Opened, ReplaceError> {
+        lifecycle::replace(drive!(self, drive => drive.config()), storage, device, false)
+    }
+
+    /// Checks whether an empty device may take the place of this one, which is gone, while the volume is served. Returns how much of it
+    /// the volume uses, where the data begin, and the room for snapshots behind it.
+    ///
+    /// # Errors
+    /// No map says what is lost with the device.
+    pub fn can_take_in(&self, device: DeviceId) -> Result<(Bytes, Bytes, Bytes), ReplaceError> {
+        drive!(self, drive => lifecycle::can_take_in(drive, device))
+    }
+
+    /// Opens a volume again that was closed, with the devices that its superblocks name: some may be new, or back. `leaving`: goes on
+    /// without this one, which holds nothing that the others lack ([`Engine::is_evacuated`]), and records that. Tuning, statistics and
+    /// time go on; [`Engine::keep_records`] is to be called again.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open`]. The engine is unchanged, and this can be tried again.
+    pub fn open_again(&mut self, storage: &mut dyn Storage, leaving: Option<DeviceId>) -> Result<Opened, OpenError> {
+        let (drive, opened) = drive!(self, drive => lifecycle::open_again(drive, storage, leaving))?;
+        self.drive = drive;
+        Ok(opened)
+    }
+
+    /// The devices that were evacuated, and without which the volume is what it was, one bit each.
+    pub fn evacuated_devices(&self) -> u32 {
+        drive!(self, drive => drive.evacuated())
+    }
+
+    /// Whether the device was evacuated, and the volume is without it.
+    pub fn was_evacuated(&self, device: DeviceId) -> bool {
+        self.evacuated_devices() >> device.index() & 1 == 1
     }
 
     /// Whether the device is dead, or the volume was opened without it.

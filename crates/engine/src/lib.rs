@@ -194,6 +194,7 @@ pub use api::{
         ConfigError, DetachError, DeviceError, DriverError, FormatError, OpenError, ReadmitError, ReplaceError,
         RequestError, TuningError,
     },
+    evacuation::EvacuationError,
     location::{BlocksRow, Location, Losses, MapRow},
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers},
     opened::{Formatting, Opened, Trust},

@@ -154,6 +154,9 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// See [`Engine::write_all_back`](crate::Engine::write_all_back).
     fn write_all_back(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
 
+    /// Ends what [`PlacementOps::write_all_back`] has begun.
+    fn pause_writing_back(&mut self) {}
+
     /// How much [`PlacementOps::write_all_back`] has left to do.
     fn away(&self) -> u64 {
         0

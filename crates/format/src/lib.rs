@@ -57,6 +57,7 @@
 //!     seals: [0; 16],
 //!     given_up_commit: 0,
 //!     successions: [0; 16],
+//!     evacuated: 0,
 //!     geometry: Geometry {
 //!         devices: vec![Bytes::gib(8), Bytes::gib(100)],
 //!         arrangement: Arrangement::Caching(pair),

@@ -182,6 +182,14 @@ mutations! {
     TrustGrownPart,
     /// Places on the slow device keep their numbers when the fast device grows, behind whose places they are counted.
     KeepSlowPlaces,
+    /// A copy on a device that comes back counts although its extent was written without the device.
+    BelieveReturned,
+    /// A device comes back that was used without the others after it was given up.
+    AcceptUsedAlone,
+    /// A device leaves the volume although something is on it alone.
+    LeaveDirty,
+    /// A volume is not opened without a device that was evacuated.
+    ForgetEvacuated,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

@@ -108,6 +108,7 @@ mod tests {
             seals: [0; MOST_DEVICES],
             given_up_commit: 0,
             successions: [0; MOST_DEVICES],
+            evacuated: 0,
             geometry: Geometry {
                 devices: vec![Bytes::gib(1), Bytes::gib(2)],
                 arrangement: Arrangement::Caching(pair),

@@ -10,7 +10,7 @@ use crate::{
     block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
     displaced::Displaced,
     geometry::{Arrangement, Geometry, LogPair, MOST_DEVICES, MapPair},
-    places::Places,
+    places::{Places, WORDS},
     storage::DeviceId,
 };
 
@@ -39,7 +39,11 @@ const GIVEN_UP_AT: usize = SEALS_AT + 8 * MOST_DEVICES;
 const DISPLACED_AT: usize = GIVEN_UP_AT + 8;
 const SUCCESSIONS_AT: usize = DISPLACED_AT + 40;
 const PLACES_AT: usize = SUCCESSIONS_AT + MOST_DEVICES;
+/// Versions that do not know of evacuated devices have zeros here, and take such a device for one that is gone.
+const EVACUATED_AT: usize = NOTES_AT - 4;
 const NOTES_AT: usize = 512;
+const _: () =
+    assert!(PLACES_AT + 4 * WORDS <= EVACUATED_AT, "the places do not reach what says which devices were evacuated");
 /// The most bytes of notes that a superblock stores for the driver.
 pub const MOST_NOTES: usize = BLOCK_LEN - NOTES_AT;
 
@@ -115,6 +119,7 @@ impl VolumeState {
 ///     seals: [0; 16],
 ///     given_up_commit: 0,
 ///     successions: [0; 16],
+///     evacuated: 0,
 ///     geometry: Geometry {
 ///         devices: vec![data],
 ///         arrangement: Arrangement::Single { device: DeviceId(0) },
@@ -160,6 +165,8 @@ pub struct Superblock {
     /// How often each device was replaced while the volume was served. The others keep this count, so a device that counts
     /// fewer of its own was replaced, and one that counts more was to take the place of another and has not.
     pub successions: [u8; MOST_DEVICES],
+    /// Those of the devices that are gone which held nothing that the others lack, one bit each: the volume needs none of them.
+    pub evacuated: u32,
     /// What formatting fixed.
     pub geometry: Geometry,
     /// The driver's notes: its settings.
@@ -253,7 +260,8 @@ impl Superblock {
     pub fn seal(&self) -> u64 {
         // FNV-1a: no intended forgery has to be recognised.
         let digest = |digest: u64, byte: &u8| (digest ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-        let bytes = self.encode();
+        // Versions that do not know of evacuated devices compute the same.
+        let bytes = Superblock { evacuated: 0, ..self.clone() }.encode();
         let said = bytes[STATE_AT..SEALS_AT].iter().chain(&bytes[SEALS_AT + 8 * MOST_DEVICES..]);
         said.fold(0xcbf2_9ce4_8422_2325, digest).max(1)
     }
@@ -308,6 +316,7 @@ impl Superblock {
             let words = places.words().into_iter().enumerate();
             words.for_each(|(index, word)| put_u32(&mut block, PLACES_AT + index * 4, word));
         }
+        put_u32(&mut block, EVACUATED_AT, self.evacuated);
         block[NOTES_AT..NOTES_AT + self.notes.len()].copy_from_slice(self.notes.as_bytes());
         seal(&mut block, Kind::Superblock, self.volume);
         block
@@ -393,6 +402,7 @@ impl Superblock {
             seals: std::array::from_fn(|index| get_u64(block, SEALS_AT + index * 8)),
             given_up_commit: get_u64(block, GIVEN_UP_AT),
             successions,
+            evacuated: get_u32(block, EVACUATED_AT),
             geometry: Geometry {
                 devices,
                 arrangement: get_arrangement(block)?,
@@ -435,10 +445,16 @@ impl fmt::Display for Superblock {
                 places.number, places.data_at
             )?;
         }
-        let gone = (0..32).filter(|device| self.gone >> device & 1 == 1).map(|device: u32| device.to_string());
-        let gone: Vec<String> = gone.collect();
+        let gone_of = |mask: u32| -> Vec<String> {
+            (0..32).filter(|device| mask >> device & 1 == 1).map(|device: u32| device.to_string()).collect()
+        };
+        let gone = gone_of(self.gone);
         if !gone.is_empty() {
             writeln!(f, "devices that are gone: {}", gone.join(", "))?;
+        }
+        let emptied = gone_of(self.evacuated & self.gone);
+        if !emptied.is_empty() {
+            writeln!(f, "of these evacuated: {}", emptied.join(", "))?;
         }
         for (device, times) in self.successions.iter().enumerate().filter(|(_, times)| **times > 0) {
             writeln!(f, "device {device} was replaced while the volume was served: {times} times")?;
@@ -466,6 +482,7 @@ mod tests {
             seals: std::array::from_fn(|index| index as u64 * 3),
             given_up_commit: 11,
             successions: [0; MOST_DEVICES],
+            evacuated: 0,
             geometry: Geometry {
                 devices: vec![Bytes::mib(8), Bytes::gib(3)],
                 arrangement,
@@ -577,6 +594,17 @@ mod tests {
         // A copy that counts a succession is the newer one of two.
         assert!(replaced.age() > plain.age() && replaced.seal() != plain.seal());
         assert!(replaced.to_string().contains("device 1 was replaced while the volume was served: 2 times"));
+    }
+
+    /// The fear: a version that knows nothing of evacuated devices, and writes zeros there, would take the other devices for
+    /// older copies by their seals.
+    #[test]
+    fn an_evacuated_device_is_recorded_and_changes_no_seal() {
+        let plain = Superblock { gone: 1, ..sample(Arrangement::Single { device: DeviceId(1) }, "") };
+        let evacuated = Superblock { evacuated: 1, ..plain.clone() };
+        assert_eq!(Superblock::decode(&evacuated.encode()).as_ref(), Ok(&evacuated));
+        assert_eq!(evacuated.seal(), plain.seal());
+        assert!(evacuated.to_string().contains("of these evacuated: 0"), "{evacuated}");
     }
 
     #[test]

@@ -16,9 +16,9 @@ use crate::{
     failure::Failure,
     output, terminal,
     verbs::{
-        adopt, calibrate, check, clean, completions, detach, devices, dump, events, format, grow, health, init, keys,
-        man, readmit, repair, replace, schema, serve, set, shrink, sim, status, supervise, sweep, top, trace, twin,
-        ublk,
+        adopt, calibrate, check, clean, completions, detach, devices, dump, evacuate, events, format, grow, health,
+        init, keys, man, readmit, repair, replace, schema, serve, set, shrink, sim, status, supervise, sweep, top,
+        trace, twin, ublk,
     },
 };
 
@@ -115,6 +115,8 @@ pub enum Verb {
     Grow(grow::Args),
     /// Let a volume that is being served use less of its fast device
     Shrink(shrink::Args),
+    /// Empty the fast device of a cache that is being served, so that it can be pulled
+    Evacuate(evacuate::Args),
     /// List the keys of design files: what each sets, its type and default, and what may change while a volume is served
     Keys(keys::Args),
     /// Print the JSON Schema of reports
@@ -252,6 +254,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Replace(args) => replace::run(&args),
         Verb::Grow(args) => grow::run(&args),
         Verb::Shrink(args) => shrink::run(&args),
+        Verb::Evacuate(args) => evacuate::run(&args),
         Verb::Keys(args) => keys::run(&args),
         Verb::Schema(args) => schema::run(&args),
         Verb::Man(args) => man::run(&args, command()),

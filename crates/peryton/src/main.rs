@@ -6,6 +6,7 @@ mod cleaning;
 mod cli;
 mod comma_separated;
 mod completing;
+mod design_path;
 mod destination;
 #[cfg(test)]
 mod documented;

@@ -7,12 +7,12 @@ use std::{
 };
 
 use peryton_device::Class;
-use peryton_drive::{DevicePath, Linux, OwnSizes, ProcessDeath, Record, Tuner, VolumeSpec};
+use peryton_drive::{DesignFile, DevicePath, Linux, OwnSizes, ProcessDeath, Record, Tuner, VolumeSpec};
 use peryton_engine::{Config, Tuning};
 use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, design_keys};
 use peryton_units::{Bytes, Nanos};
 
-use crate::failure::Failure;
+use crate::{design_path::design_file, failure::Failure};
 
 /// The options that name a volume.
 #[derive(Debug, clap::Args)]
@@ -91,6 +91,17 @@ impl DesignArgs {
     pub fn absolute(&self) -> Result<PathBuf, Failure> {
         fs::canonicalize(&self.design)
             .map_err(|error| Failure::bad_input(format!("{}: {error}", self.design.display())))
+    }
+
+    /// The path as it was given.
+    pub fn path(&self) -> &Path {
+        &self.design
+    }
+
+    /// The file of the design, for a server that sets paths in it.
+    pub fn file(&self) -> DesignFile {
+        let design = std::path::absolute(&self.design).unwrap_or_else(|_| self.design.clone());
+        design_file(design, self.set.clone())
     }
 
     /// A path in the design's folder, with its name and this extension.

@@ -58,6 +58,8 @@ NOT_RUN = [
     ("docs/health.md", r"^peryton health /dev/", "needs root and drives"),
     ("docs/in-service.md", r"^peryton (replace|grow|shrink) ", "needs a volume that is served, and another drive or a larger one"),
     ("README.md", r"^peryton grow ", "needs a device that was made larger: crates/drive/tests/resized_in_service.rs"),
+    ("docs/in-service.md", r"^peryton replace ", "needs a volume that is served, and another drive"),
+    ("docs/in-service.md", r"^peryton (readmit|evacuate) ", "needs a volume that is served, and a device that failed or is to be pulled"),
     ("docs/twin.md", r"^peryton ", "needs a recording of a volume that clients use: crates/peryton/tests/twin.rs"),
     ("docs/nbd.md", r"^(nbdinfo 'nbds://drive\.example|qemu-io --object tls-creds)", OTHERS),
     ("README.md", r"^peryton devices --validate real\.trace", ELSEWHERE),

@@ -212,10 +212,17 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
         Ask::Fault { fault } => handle.fault(fault).map(|faults| json!({ "faults": faults })),
         Ask::Heal => handle.heal().map(|()| json!({ "faults": [] })),
         Ask::Clean => handle.clean().map(|state| json!({ "cleaning": state })),
-        Ask::Replace { device, path, bytes_per_s, accept_loss, force } => {
-            let new = Successor { path, bytes_per_s, accept_loss, force };
+        Ask::Replace { device, path, bytes_per_s, accept_loss, force, update_design } => {
+            let new = Successor { path, bytes_per_s, accept_loss, force, update_design };
             handle.replace(&device, new).map(|replacement| json!({ "replacement": replacement }))
         }
+        Ask::Readmit { device, path, update_design } => {
+            handle.readmit(&device, path, update_design).map(|readmitted| json!({ "readmitted": readmitted }))
+        }
+        Ask::Evacuate { device, bytes_per_s } => {
+            handle.evacuate(&device, bytes_per_s).map(|evacuation| json!({ "evacuation": evacuation }))
+        }
+        Ask::StopEvacuating => handle.stop_evacuating().map(|()| json!({})),
         Ask::StopReplacing => handle.stop_replacing().map(|()| json!({})),
         Ask::Grow { device, size } => {
             let new = NewSize { grows: true, size, bytes_per_s: None };

@@ -63,7 +63,31 @@ pub enum Ask {
         /// Whether to overwrite what the new one holds.
         #[serde(default)]
         force: bool,
+        /// Whether to set its path in the design.
+        #[serde(default)]
+        update_design: bool,
     },
+    /// Take a device back that was gone, with what it holds.
+    Readmit {
+        /// The name of the device.
+        device: String,
+        /// Where it is, from the root; `None`: where it was.
+        #[serde(default)]
+        path: Option<PathBuf>,
+        /// Whether to set its path in the design.
+        #[serde(default)]
+        update_design: bool,
+    },
+    /// Empty a device, which then leaves the volume.
+    Evacuate {
+        /// The name of the device.
+        device: String,
+        /// The most bytes that are written home in a second; no bound if absent.
+        #[serde(default)]
+        bytes_per_s: Option<u64>,
+    },
+    /// Give up evacuating a device, which stays.
+    StopEvacuating,
     /// Give that up.
     StopReplacing,
     /// Let a device have more of data, after it was made larger.

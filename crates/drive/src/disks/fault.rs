@@ -96,6 +96,11 @@ impl Faults {
         self.absent |= 1 << device;
     }
 
+    /// Whether a device is absent from now on.
+    pub(super) fn set_absent(&mut self, device: usize, is: bool) {
+        self.absent = self.absent & !(1 << device) | u32::from(is) << device;
+    }
+
     /// Ends all faults; the commands that they delay are due.
     pub(super) fn clear(&mut self) {
         self.rules.clear();

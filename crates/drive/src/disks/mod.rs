@@ -227,6 +227,19 @@ impl Disks {
         self.health[self.spare] = Health::default();
     }
 
+    /// Another device has this number now, or the same one after it was away; `None`: there is none. Nothing is in flight on it.
+    pub(crate) fn set_device(&mut self, device: DeviceId, ability: Option<Ability>) {
+        let index = device.index();
+        self.abilities[index] = ability.unwrap_or(ABSENT);
+        self.health[index] = Health::default();
+        self.doubts[index] = Doubt::None;
+        self.vanished &= !(1 << index);
+        // Drills were for the device before.
+        self.faults.forget(device);
+        self.faults.set_absent(index, ability.is_none());
+        self.outages.end_all_of(index);
+    }
+
     /// The devices that have changed places, once, for the kernel to be notified before anything else.
     pub(crate) fn take_exchanged(&mut self) -> Option<(DeviceId, DeviceId)> {
         self.exchanged.take()

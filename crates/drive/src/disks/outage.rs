@@ -149,6 +149,16 @@ impl Outages {
         })
     }
 
+    /// Ends all outages of a device that no command waits for.
+    pub(super) fn end_all_of(&mut self, device: usize) {
+        for (kind, row) in self.rows[device].iter_mut().enumerate() {
+            debug_assert!(row.waiting.is_empty() && row.trying.is_none(), "a command waits for device {device}");
+            *row = Row::default();
+            self.failing &= !bit(device, kind);
+            self.holding &= !bit(device, kind);
+        }
+    }
+
     fn is_over(&self, row: &Row, now: Nanos) -> bool {
         row.since.is_some_and(|since| now >= since.saturating_add(self.patience))
     }

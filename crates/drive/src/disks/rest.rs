@@ -108,6 +108,12 @@ impl Rests {
         self.devices[device.index()].impossible = true;
     }
 
+    /// Another device has this number now, which can rest or not.
+    pub(crate) fn another(&mut self, now: Nanos, device: DeviceId, is_impossible: bool) {
+        self.wake(now, device);
+        self.devices[device.index()] = Rest { impossible: is_impossible, ..Rest::default() };
+    }
+
     pub(crate) fn of(&self, device: usize) -> &Rest {
         &self.devices[device]
     }

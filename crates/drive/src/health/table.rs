@@ -1,7 +1,8 @@
 //! What is known of the drives beneath a volume: written by their threads, copied by all others.
 
 use std::{
-    path::PathBuf,
+    os::unix::fs::{FileTypeExt as _, MetadataExt as _},
+    path::{Path, PathBuf},
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU32, Ordering},
@@ -18,7 +19,7 @@ use crate::block::{Beneath, Linux, PhysicalDrive};
 #[derive(Clone, Debug)]
 pub(crate) struct DriveRow {
     pub(crate) about: PhysicalDrive,
-    /// The volume's devices that lie on it, one bit each.
+    /// The volume's devices that lie on it, one bit each; none if it is not beneath the volume any more.
     pub(crate) devices: u32,
     /// The last reading that had all figures.
     pub(crate) health: Option<DriveHealth>,
@@ -60,6 +61,8 @@ pub(crate) struct DeviceRow {
     pub(crate) without: Vec<String>,
     /// Why it cannot be put into standby.
     pub(crate) cannot_rest: Option<String>,
+    /// The number of the block device, if it is one.
+    pub(crate) number: Option<u64>,
 }
 
 #[derive(Debug, Default)]
@@ -88,18 +91,10 @@ impl Table {
         let mut rows = Rows::default();
         for (index, path) in paths.iter().enumerate() {
             let beneath = path.as_ref().map(|path| linux.beneath(path)).unwrap_or_default();
-            let Beneath { drives, without, is_mirror, is_block_device } = beneath;
+            let mut row = DeviceRow::new(path.as_deref(), &beneath);
             let place = |about: PhysicalDrive| rows_of(&mut rows.drives, about, index);
-            let drives: Vec<usize> = drives.into_iter().map(place).collect();
-            let cannot_rest = match () {
-                () if path.is_none() => Some("it is not there".to_owned()),
-                () if !is_block_device => Some("it is a file, whose drive others use".to_owned()),
-                () if drives.is_empty() => {
-                    Some(without.first().cloned().unwrap_or_else(|| "it has no drive".to_owned()))
-                }
-                () => drives.iter().find_map(|drive| rows.drives[*drive].about.never_rests()),
-            };
-            rows.devices.push(DeviceRow { drives, is_mirror, without, cannot_rest });
+            row.drives = beneath.drives.into_iter().map(place).collect();
+            rows.devices.push(row);
         }
         Table { every, rows: Mutex::new(rows), ..Table::default() }
     }
@@ -108,9 +103,73 @@ impl Table {
         self.rows.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies of the drives' rows.
+    /// Copies of the rows of the drives that are beneath the volume.
     pub(crate) fn drives(&self) -> Vec<DriveRow> {
-        self.rows().drives.clone()
+        self.rows().drives.iter().filter(|row| row.devices != 0).cloned().collect()
+    }
+
+    /// The number of a device, if it is a block device that is there.
+    pub(crate) fn number(&self, device: usize) -> Option<u64> {
+        self.rows().devices.get(device)?.number
+    }
+
+    /// Another device is in this place, or none: looks for the drives beneath it. `is_free` says of a place in the table that no thread
+    /// writes to it. Returns the places whose drives are not watched any more, and those whose drives are to be watched; no place is at
+    /// `most` or above.
+    pub(super) fn follow(
+        &self,
+        device: usize,
+        (path, beneath): (Option<&Path>, Beneath),
+        is_free: impl Fn(usize) -> bool,
+        most: usize,
+    ) -> (Vec<usize>, Vec<usize>) {
+        let mut rows = self.rows();
+        let Rows { devices, drives, .. } = &mut *rows;
+        let bit = 1 << device;
+        let mut row = DeviceRow::new(path, &beneath);
+        let (mut over, mut wanted) = (Vec::new(), Vec::<(PhysicalDrive, u32)>::new());
+        for (place, old) in drives.iter_mut().enumerate().filter(|(_, old)| old.devices != 0) {
+            let is_beneath = beneath.drives.iter().any(|drive| drive.name == old.about.name);
+            if old.devices & bit == 0 && !is_beneath {
+                continue;
+            }
+            over.push(place);
+            let others = std::mem::take(&mut old.devices) & !bit;
+            if others != 0 && !is_beneath {
+                wanted.push((old.about.clone(), others));
+            } else if is_beneath {
+                wanted.push((old.about.clone(), others | bit));
+            }
+        }
+        for drive in beneath.drives {
+            match wanted.iter_mut().find(|(about, _)| about.name == drive.name) {
+                Some((about, _)) => *about = drive,
+                None => wanted.push((drive, bit)),
+            }
+        }
+        devices.iter_mut().for_each(|row| row.drives.retain(|place| !over.contains(place)));
+        let mut new = Vec::new();
+        for (about, of) in wanted {
+            let free = (0..drives.len()).find(|place| drives[*place].devices == 0 && is_free(*place));
+            let place = free.unwrap_or(drives.len());
+            if place >= most {
+                row.without.push(format!("{}: too many drives are watched", about.name));
+                continue;
+            }
+            let drive = DriveRow::new(about, of);
+            if place < drives.len() {
+                drives[place] = drive
+            } else {
+                drives.push(drive)
+            }
+            new.push(place);
+            let on_it = devices.iter_mut().enumerate().filter(|(index, _)| of >> index & 1 == 1);
+            on_it.for_each(|(_, row)| row.drives.push(place));
+        }
+        row.drives = std::mem::take(&mut devices[device].drives);
+        devices[device] = row;
+        self.counts_programs.fetch_and(!bit, Ordering::AcqRel);
+        (over, new)
     }
 
     /// Why a device cannot rest.
@@ -121,7 +180,7 @@ impl Table {
     /// Whether all devices on a drive are to rest.
     pub(crate) fn may_rest(&self, drive: usize) -> bool {
         let devices = self.rows().drives[drive].devices;
-        self.rests.load(Ordering::Acquire) & devices == devices
+        devices != 0 && self.rests.load(Ordering::Acquire) & devices == devices
     }
 
     /// The drives of a device, and what is known of them, for the status.
@@ -151,6 +210,23 @@ impl Table {
                 json!({ "machine_j": domains.iter().map(of).collect::<serde_json::Map<_, _>>() })
             }
         }
+    }
+}
+
+impl DeviceRow {
+    /// A device with what is beneath it, but for the places of its drives.
+    fn new(path: Option<&Path>, beneath: &Beneath) -> DeviceRow {
+        let Beneath { drives, without, is_mirror, is_block_device } = beneath;
+        let cannot_rest = match () {
+            () if path.is_none() => Some("it is not there".to_owned()),
+            () if !is_block_device => Some("it is a file, whose drive others use".to_owned()),
+            () if drives.is_empty() => Some(without.first().cloned().unwrap_or_else(|| "it has no drive".to_owned())),
+            () => drives.iter().find_map(PhysicalDrive::never_rests),
+        };
+        let number =
+            path.and_then(|path| std::fs::metadata(path).ok()).filter(|about| about.file_type().is_block_device());
+        let number = number.map(|about| about.rdev());
+        DeviceRow { drives: Vec::new(), is_mirror: *is_mirror, without: without.clone(), cannot_rest, number }
     }
 }
 
@@ -215,7 +291,7 @@ mod tests {
     }
 
     fn device(drives: &[usize], is_mirror: bool) -> DeviceRow {
-        DeviceRow { drives: drives.to_vec(), is_mirror, without: vec![], cannot_rest: None }
+        DeviceRow { drives: drives.to_vec(), is_mirror, without: vec![], cannot_rest: None, number: None }
     }
 
     /// Three drives: a mirror of the first two, and a stripe of the last two.
@@ -260,6 +336,30 @@ mod tests {
         assert_eq!([0, 1, 2].map(|drive| table.may_rest(drive)), [true, false, false]);
         table.rests.store(3, Ordering::Release);
         assert_eq!([0, 1, 2].map(|drive| table.may_rest(drive)), [true, true, true]);
+    }
+
+    /// The fear: what the drive of a device says that was taken out goes on being said of the one in its place, or the drive of another
+    /// device is not watched any more.
+    #[test]
+    fn the_drives_of_a_new_device_take_the_place_of_the_old_ones() {
+        let table = Table { rows: Mutex::new(rows()), ..Table::default() };
+        table.counts_programs.store(3, Ordering::Release);
+        let beneath =
+            |names: &[&str]| Beneath { drives: names.iter().map(|name| drive(name)).collect(), ..Beneath::default() };
+        // The mirror, half of which is part of the stripe, by one new drive.
+        let (over, new) = table.follow(0, (None, beneath(&["nvme3n1"])), |_| false, 64);
+        assert_eq!((over, new), (vec![0, 1], vec![3, 4]));
+        let of = |device: usize| -> Vec<String> {
+            let rows = table.rows();
+            rows.devices[device].drives.iter().map(|place| rows.drives[*place].about.name.clone()).collect()
+        };
+        assert_eq!((of(0), of(1)), (vec!["nvme3n1".to_owned()], vec!["nvme2n1".to_owned(), "nvme1n1".to_owned()]));
+        assert_eq!((table.drives().len(), table.counts_programs.load(Ordering::Acquire)), (3, 2));
+        assert!(!table.may_rest(0), "it is not beneath the volume any more");
+        // Places are used again when their threads have ended, and there are no more than may be.
+        let (over, new) = table.follow(0, (None, beneath(&["nvme4n1", "nvme5n1"])), |place| place == 0, 5);
+        assert_eq!((over, new), (vec![4], vec![0]));
+        assert_eq!((of(0), table.rows().devices[0].without.len()), (vec!["nvme4n1".to_owned()], 1));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::{
     transport::{Ioctl, Transport, TransportError},
 };
 use crate::{
-    block::{PhysicalDrive, Protocol},
+    block::{Linux, PhysicalDrive, Protocol},
     events::{Events, What},
 };
 
@@ -62,8 +62,18 @@ pub(crate) type Tell = Arc<dyn Fn(News) + Send + Sync>;
 /// The threads of a volume's drives. They end when this is dropped, except those whose drive does not answer.
 pub(crate) struct Watch {
     table: Arc<Table>,
-    orders: Vec<mpsc::SyncSender<Order>>,
+    posts: Vec<Post>,
+    names: Vec<String>,
+    events: Events,
+    tell: Tell,
     _energy: Option<mpsc::SyncSender<()>>,
+}
+
+/// The thread of the drive in a place of the table.
+struct Post {
+    /// Absent once the drive is not beneath the volume any more.
+    orders: Option<mpsc::SyncSender<Order>>,
+    thread: Option<thread::JoinHandle<()>>,
 }
 
 impl Watch {
@@ -72,30 +82,61 @@ impl Watch {
     /// # Errors
     /// The system has no thread.
     pub(crate) fn start(table: Arc<Table>, names: &[String], events: &Events, tell: &Tell) -> io::Result<Watch> {
-        let mut orders = Vec::new();
-        let drives = table.drives();
-        if drives.len() > MOST_DRIVES {
-            tracing::warn!(drives = drives.len(), "health: the first {MOST_DRIVES} drives are watched");
-        }
-        for (place, row) in drives.into_iter().take(MOST_DRIVES).enumerate() {
-            let (sender, receiver) = mpsc::sync_channel(MOST_ORDERS);
-            let mut watcher = Watcher {
-                place,
-                about: row.about,
-                devices: (0..names.len()).filter(|device| row.devices >> device & 1 == 1).collect(),
-                names: names.to_vec(),
-                known: Known::default(),
-                table: Arc::clone(&table),
-                events: events.clone(),
-                tell: Arc::clone(tell),
-                last_error: None,
-            };
-            let name = format!("health {}", watcher.about.name);
-            thread::Builder::new().name(name).stack_size(STACK).spawn(move || watcher.run(&receiver))?;
-            orders.push(sender);
+        let drives = table.drives().len();
+        if drives > MOST_DRIVES {
+            tracing::warn!(drives, "health: the first {MOST_DRIVES} drives are watched");
         }
         let energy = table.every.is_some().then(|| watch_energy(&table)).transpose()?.flatten();
-        Ok(Watch { table, orders, _energy: energy })
+        let (names, events, tell) = (names.to_vec(), events.clone(), Arc::clone(tell));
+        let mut watch = Watch { table, posts: Vec::new(), names, events, tell, _energy: energy };
+        (0..drives.min(MOST_DRIVES)).try_for_each(|place| watch.watch(place))?;
+        Ok(watch)
+    }
+
+    /// Starts the thread of the drive in this place of the table.
+    fn watch(&mut self, place: usize) -> io::Result<()> {
+        let (about, devices) = {
+            let rows = self.table.rows();
+            (rows.drives[place].about.clone(), rows.drives[place].devices)
+        };
+        let (sender, receiver) = mpsc::sync_channel(MOST_ORDERS);
+        let mut watcher = Watcher {
+            place,
+            about,
+            devices: (0..self.names.len()).filter(|device| devices >> device & 1 == 1).collect(),
+            names: self.names.clone(),
+            known: Known::default(),
+            table: Arc::clone(&self.table),
+            events: self.events.clone(),
+            tell: Arc::clone(&self.tell),
+            last_error: None,
+        };
+        let name = format!("health {}", watcher.about.name);
+        let thread = thread::Builder::new().name(name).stack_size(STACK).spawn(move || watcher.run(&receiver))?;
+        let post = Post { orders: Some(sender), thread: Some(thread) };
+        if place < self.posts.len() {
+            self.posts[place] = post
+        } else {
+            self.posts.push(post)
+        }
+        Ok(())
+    }
+
+    /// Another device is in this place of the volume, or none: its drives are watched, and those of the one before are not.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub(crate) fn follow(&mut self, linux: &Linux, device: usize, path: Option<&Path>) -> io::Result<()> {
+        let beneath = path.map(|path| linux.beneath(path)).unwrap_or_default();
+        let has_ended = |post: &Post| post.thread.as_ref().is_none_or(thread::JoinHandle::is_finished);
+        let is_free = |place: usize| self.posts.get(place).is_none_or(has_ended);
+        let (over, new) = self.table.follow(device, (path, beneath), is_free, MOST_DRIVES);
+        for place in over {
+            if let Some(post) = self.posts.get_mut(place) {
+                post.orders = None;
+            }
+        }
+        new.into_iter().try_for_each(|place| self.watch(place))
     }
 
     pub(crate) fn table(&self) -> &Arc<Table> {
@@ -117,7 +158,7 @@ impl Watch {
             Some(row) => row.drives.clone(),
             None => return false,
         };
-        let senders = drives.iter().filter_map(|drive| self.orders.get(*drive));
+        let senders = drives.iter().filter_map(|drive| self.posts.get(*drive)?.orders.as_ref());
         // A drive that does not take orders is given up for this time.
         senders.map(|sender| sender.try_send(order).is_ok()).fold(false, |any, sent| any | sent)
     }
@@ -125,7 +166,7 @@ impl Watch {
 
 impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Watch").field("drives", &self.orders.len()).finish_non_exhaustive()
+        f.debug_struct("Watch").field("drives", &self.posts.len()).finish_non_exhaustive()
     }
 }
 
@@ -321,7 +362,7 @@ mod tests {
         super::{ata, nvme::tests as recordings, transport::recorded::Recorded},
         *,
     };
-    use crate::{block::Linux, health::table::DeviceRow};
+    use crate::health::table::DeviceRow;
 
     struct Watched {
         watcher: Watcher,
@@ -332,7 +373,8 @@ mod tests {
         let about = PhysicalDrive { name: "sda".to_owned(), node: "/none".into(), protocol, is_restarted: false };
         let table = Arc::new(Table::new(&Linux::default(), &[], Some(Duration::from_secs(60))));
         let mut rows = table.rows();
-        rows.devices = vec![DeviceRow { drives: vec![0], is_mirror: false, without: vec![], cannot_rest: None }];
+        let row = DeviceRow { drives: vec![0], is_mirror: false, without: vec![], cannot_rest: None, number: None };
+        rows.devices = vec![row];
         rows.drives = vec![super::super::table::DriveRow::new(about.clone(), 1)];
         drop(rows);
         let news = Arc::new(Mutex::new(Vec::new()));
@@ -432,7 +474,14 @@ mod tests {
     fn orders_never_wait() {
         let Watched { watcher, .. } = watched(Protocol::Scsi);
         let (sender, receiver) = mpsc::sync_channel(MOST_ORDERS);
-        let watch = Watch { table: Arc::clone(&watcher.table), orders: vec![sender], _energy: None };
+        let watch = Watch {
+            table: Arc::clone(&watcher.table),
+            posts: vec![Post { orders: Some(sender), thread: None }],
+            names: watcher.names.clone(),
+            events: watcher.events.clone(),
+            tell: Arc::clone(&watcher.tell),
+            _energy: None,
+        };
         let taken = (0..2 * MOST_ORDERS).filter(|_| watch.rest(0)).count();
         assert_eq!((taken, watch.rest(7)), (MOST_ORDERS, false));
         drop(watch);

@@ -126,7 +126,8 @@ impl Live {
     /// What has happened since a row and an event; `None` before the first sample. `can_change`: whether the page may change
     /// settings.
     pub(crate) fn report(&self, row: u64, event: u64, can_change: bool) -> Option<LiveReport> {
-        let power = Machine::look(self.described.devices.iter().map(|device| device.number)).power;
+        let power =
+            Machine::look((0..self.described.devices.len()).map(|device| self.described.drives.number(device))).power;
         let all = self.events.since(event, Duration::ZERO).unwrap_or_default();
         let last_event = all.last().map_or(event, |event| event.number);
         let events = all.iter().skip(all.len().saturating_sub(MOST_EVENTS)).map(shown).collect();

@@ -29,8 +29,6 @@ pub(crate) struct DescribedDevice {
     pub(crate) name: String,
     /// What may be written to it in its life, as the design or its profile says.
     pub(crate) rated_writes: Option<Bytes>,
-    /// The number of the block device, if it is one.
-    pub(crate) number: Option<u64>,
 }
 
 impl Described {

@@ -80,7 +80,8 @@ impl Source {
             return Some(Arc::clone(text));
         }
         let snapshot = self.handle.snapshot(VOLUME_TIME)?;
-        let machine = Machine::look(self.described.devices.iter().map(|device| device.number));
+        let machine =
+            Machine::look((0..self.described.devices.len()).map(|device| self.described.drives.number(device)));
         let figures =
             Figures { described: Arc::clone(&self.described), snapshot, machine, refused: self.refused.counts() };
         let text: Arc<str> = figures.text().into();

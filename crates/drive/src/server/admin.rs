@@ -80,6 +80,7 @@ impl Server {
 
     fn put_in_force(&mut self, all: Vec<String>, tuning: Tuning) -> Result<(), String> {
         let tuning = self.without_rests(tuning);
+        let tuning = self.while_leaving(tuning);
         self.volume.retune(self.now, tuning).map_err(|error| error.to_string())?;
         self.register();
         self.apply_patience();
@@ -97,7 +98,10 @@ impl Server {
         let device = |(index, device): (usize, &Option<Device>)| -> (String, Value) {
             let health = &self.volume.backend.health()[index];
             match device {
-                None => (self.about.names[index].clone(), json!({ "state": "gone", "errors": 0, "retries": 0 })),
+                None => (
+                    self.about.names[index].clone(),
+                    json!({ "state": self.device_state(index).name(), "errors": 0, "retries": 0 }),
+                ),
                 Some(device) => {
                     let state = self.device_state(index);
                     let outage = self.volume.backend.outage(index).filter(|_| state == DeviceState::Outage);
@@ -131,7 +135,15 @@ impl Server {
         let devices: serde_json::Map<String, Value> = self.about.devices.iter().enumerate().map(device).collect();
         let opened = &self.about.opened;
         let losses = engine.losses(MOST_RANGES);
-        json!({
+        let changes = json!({
+            "replacement": self.replacement_status(),
+            "last_replacement": self.last_replacement(),
+            "resizing": self.resizing_status(),
+            "last_resize": self.last_resize(),
+            "evacuation": self.evacuation_status(),
+            "last_evacuation": self.last_evacuation(),
+        });
+        let mut status = json!({
             "name": self.about.name,
             "state": self.volume_state().name(),
             "in_doubt": engine.is_in_doubt(),
@@ -172,10 +184,6 @@ impl Server {
                 "lines_held_back": self.lines_held_back(),
             },
             "settings": self.about.settings,
-            "replacement": self.replacement_status(),
-            "last_replacement": self.last_replacement(),
-            "resizing": self.resizing_status(),
-            "last_resize": self.last_resize(),
             "recording": self.recorder.as_ref().map(Recorder::status),
             "climb": engine.climbing(),
             "devices": devices,
@@ -188,7 +196,11 @@ impl Server {
             "fast_hit_ratio": stats.fast_hit_ratio(),
             "traffic": self.counted().traffic(),
             "ledger": stats,
-        })
+        });
+        if let (Value::Object(status), Value::Object(changes)) = (&mut status, changes) {
+            status.extend(changes);
+        }
+        status
     }
 }
 
@@ -325,6 +337,9 @@ impl Server {
         let losses = engine.losses(MOST_TOLD);
         for device in new {
             self.reported_gone |= 1 << device.index();
+            if engine.was_evacuated(device) {
+                continue;
+            }
             let (device, lost) = (self.about.names[device.index()].clone(), ranges(&losses));
             let none_is_left = (0..self.about.names.len() as u8).all(|device| engine.is_gone(DeviceId(device)));
             let then = match none_is_left {

@@ -10,7 +10,10 @@ use peryton_units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
 use super::Server;
-use crate::health::{News, Table, Watch};
+use crate::{
+    block::Linux,
+    health::{News, Table, Watch},
+};
 
 /// After which idle time a device is to rest.
 fn after(tuning: &Tuning, index: usize) -> Option<Nanos> {
@@ -44,6 +47,24 @@ impl Server {
         self.retune_rests(wanted);
         self.drives = Some(Watch::start(table, &self.about.names, &self.about.events, &(tell as _))?);
         Ok(())
+    }
+
+    /// Another device is in this place, or none: its drives are asked from now on, and it rests if it can.
+    pub(super) fn drives_changed(&mut self, index: usize) {
+        let path = self.about.devices[index].as_ref().map(|device| device.path.clone());
+        let Some(drives) = &mut self.drives else { return };
+        if let Err(error) = drives.follow(&Linux::default(), index, path.as_deref()) {
+            tracing::warn!(%error, "the drives of the new device are not watched");
+        }
+        let cannot = drives.table().cannot_rest(index);
+        self.volume.backend.rests.another(self.now, DeviceId(index as u8), cannot.is_some());
+        let mut wanted = self.volume.engine().tuning().clone();
+        wanted.spin_down_after.clone_from(&self.rests_after);
+        if let (Some(why), Some(_), Some(_)) = (cannot, after(&wanted, index), path) {
+            let name = &self.about.names[index];
+            tracing::warn!("{name} is served without standby (power.{name}.spin_down_after): {why}");
+        }
+        self.retune_rests(wanted);
     }
 
     /// Takes from a tuning that devices are to rest which cannot: the engine would spare a device that never sleeps. What was wanted is

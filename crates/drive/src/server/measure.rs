@@ -20,7 +20,7 @@ impl Server {
         let engine = self.volume.engine();
         match () {
             () if engine.has_stopped() => VolumeState::Stopped,
-            () if engine.gone() != 0 => VolumeState::Degraded,
+            () if engine.gone() & !engine.evacuated_devices() != 0 => VolumeState::Degraded,
             () if self.volume.backend.in_outage() != 0 => VolumeState::Outage,
             () => VolumeState::Healthy,
         }
@@ -29,6 +29,7 @@ impl Server {
     pub(super) fn device_state(&self, index: usize) -> DeviceState {
         let is_absent = self.about.devices.get(index).is_none_or(Option::is_none);
         match self.volume.backend.health()[index].errors {
+            _ if self.volume.engine().was_evacuated(DeviceId(index as u8)) => DeviceState::Evacuated,
             _ if is_absent || self.volume.engine().is_gone(DeviceId(index as u8)) => DeviceState::Gone,
             _ if self.volume.backend.in_outage() >> index & 1 == 1 => DeviceState::Outage,
             0 => DeviceState::Ok,

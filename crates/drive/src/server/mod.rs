@@ -9,6 +9,8 @@ mod awake;
 mod block_device;
 mod block_device_control;
 mod block_device_state;
+mod changing;
+mod changing_state;
 mod cleaning;
 mod client;
 mod drives;
@@ -53,6 +55,7 @@ use peryton_units::Nanos;
 
 pub(crate) use self::about::About;
 pub(crate) use self::block_device_state::{Announce, BlockDevice};
+pub(crate) use self::changing::let_evacuated_go;
 pub(crate) use self::fronts::{MOST_FRONTS, RING, Threading};
 pub use self::handle::Handle;
 pub(crate) use self::reopening_state::Reopening;
@@ -132,6 +135,7 @@ pub(crate) struct Server {
     reopening: Reopening,
     replacing: replacing_state::Replacing,
     resizing: resizing_state::Resizing,
+    changing: changing_state::Changing,
     log: Option<LineLog>,
     recorder: Option<Recorder>,
     handle: Handle,
@@ -220,6 +224,7 @@ impl Server {
             reopening: parts.reopening,
             replacing: replacing_state::Replacing::default(),
             resizing: resizing_state::Resizing::default(),
+            changing: changing_state::Changing::default(),
             log: parts.log,
             recorder: parts.recorder,
             handle: parts.handle,
@@ -299,9 +304,9 @@ impl Server {
         let reopening = self.reopening.deadline(self.now);
         let (awake, watchdog) = (self.awake.deadline(), self.watchdog.deadline());
         let recorder = self.recorder.as_ref().and_then(Recorder::deadline);
-        let resizing = self.resizing_deadline();
+        let (resizing, changing) = (self.resizing_deadline(), self.changing.deadline());
         let (look, accept) = (self.front.next_look(), self.front.next_accept());
-        let deadlines = [engine, devices, look, awake, accept, reopening, resizing, watchdog, recorder];
+        let deadlines = [engine, devices, look, awake, accept, reopening, resizing, changing, watchdog, recorder];
         match deadlines.into_iter().flatten().min() {
             None => Wait::Forever,
             Some(due) => Wait::For(Duration::from_nanos(due.saturating_sub(self.now).0)),
@@ -396,6 +401,7 @@ impl Server {
         self.report_outages();
         self.report_doubt();
         self.reopen_if_stopped();
+        self.go_on_changing();
         let mut answered = std::mem::take(&mut self.front.answered);
         for Answered { asked, took, offset, len, flags } in answered.drain(..) {
             self.record(asked, took, offset, len, flags);

@@ -1,13 +1,13 @@
 //! Replaces a device while the volume is served: opens the new one on the thread of the control client, lets the engine copy the old one,
 //! and puts the new one in charge when everything is copied.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use peryton_engine::{DeviceId, SuccessionEnd, SuccessionPlan, SuccessionStage};
 use peryton_units::Bytes;
 use serde_json::{Value, json};
 
-use super::{Handle, Server, Successor, replacing_state::Replacement};
+use super::{Handle, Server, Successor, changing::design_told, replacing_state::Replacement};
 use crate::{
     events::What,
     open::{Device, DevicePath, Opening, refuse_used, same_file},
@@ -25,8 +25,8 @@ impl Server {
     }
 
     fn begin_to_replace(&mut self, device: usize, other: Device, new: &Successor) -> Result<Value, String> {
-        if self.stop.is_asked() {
-            return Err("the volume is being closed".to_owned());
+        if let Some(why) = self.cannot_change() {
+            return Err(why);
         }
         let plan = SuccessionPlan {
             device: DeviceId(device as u8),
@@ -46,7 +46,14 @@ impl Server {
         let (name, path) = (self.about.names[device].clone(), other.path.display().to_string());
         tracing::info!(device = name, path, "the device is being copied to another one, which is to take its place");
         self.about.events.report(What::Replacing { device: name, path: path.clone() });
-        self.replacing.now = Some(Replacement { device, other, path, is_succeeding: false, has_succeeded: false });
+        self.replacing.now = Some(Replacement {
+            device,
+            other,
+            path,
+            update_design: new.update_design,
+            is_succeeding: false,
+            has_succeeded: false,
+        });
         Ok(self.replacement_status())
     }
 
@@ -83,6 +90,7 @@ impl Server {
             if let Ok(memory) = self.volume.memory_mut() {
                 memory.set_devices(&self.about.devices, None);
             }
+            self.drives_changed(device.index());
         }
         let Some(succession) = self.volume.engine().succession(0) else { return self.end_replacement() };
         let is_ready = succession.stage == SuccessionStage::Copied && self.notes.is_idle() && !self.stop.is_asked();
@@ -103,7 +111,7 @@ impl Server {
 
     fn end_replacement(&mut self) {
         let end = self.volume.take_succession_end();
-        let Some(Replacement { device, other, path, .. }) = self.replacing.now.take() else { return };
+        let Some(Replacement { device, other, path, update_design, .. }) = self.replacing.now.take() else { return };
         let name = self.about.names[device].clone();
         let why = match end {
             Some(SuccessionEnd::Succeeded) => None,
@@ -134,7 +142,11 @@ impl Server {
                 self.about.events.report(event);
             }
         }
-        self.replacing.last = json!({ "device": name, "path": path, "succeeded": why.is_none(), "why": why });
+        let set = (why.is_none() && update_design).then(|| self.set_in_design(&name, Path::new(&path)));
+        let (design, error) = design_told(set);
+        self.replacing.last = json!({
+            "device": name, "path": path, "succeeded": why.is_none(), "why": why, "design": design, "design_error": error,
+        });
         self.keep_next_if_idle();
     }
 
@@ -194,6 +206,12 @@ impl Handle {
     /// # Errors
     /// One line: there is no such device, the new one is in use or holds data, or it cannot be done with this volume.
     pub fn replace(&self, name: &str, new: Successor) -> Result<Value, String> {
+        if new.update_design {
+            self.can_update_design(name)?;
+        }
+        if self.is_gone(name) {
+            return self.replace_gone(name, &new);
+        }
         let name = name.to_owned();
         let known = {
             let name = name.clone();

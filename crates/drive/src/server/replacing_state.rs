@@ -17,6 +17,8 @@ pub struct Successor {
     pub accept_loss: bool,
     /// Whether to overwrite what it holds.
     pub force: bool,
+    /// Whether to set its path in the design.
+    pub update_design: bool,
 }
 
 /// A replacement under way.
@@ -27,6 +29,8 @@ pub(super) struct Replacement {
     pub(super) other: Device,
     /// The path of the new one.
     pub(super) path: String,
+    /// Whether to set it in the design.
+    pub(super) update_design: bool,
     pub(super) is_succeeding: bool,
     pub(super) has_succeeded: bool,
 }

@@ -12,7 +12,7 @@ use super::{
     Handle, Server,
     resizing_state::{NewSize, Underway},
 };
-use crate::{events::What, open::Device, serve::unix_s, shared_memory::SharedMemory, storage::Files};
+use crate::{clock::unix_s, events::What, open::Device, shared_memory::SharedMemory, storage::Files};
 
 /// Requests wait at most so long for the volume to come to rest; then they go on, and it is tried again after the pause.
 const MOST_HELD: Nanos = Nanos::from_s(2);
@@ -24,8 +24,8 @@ const ENDED: &str = "the volume is closed";
 
 impl Server {
     fn begin_to_resize(&mut self, device: usize, room: Bytes, new: NewSize) -> Result<Value, String> {
-        if self.stop.is_asked() {
-            return Err("the volume is being closed".to_owned());
+        if let Some(why) = self.cannot_change() {
+            return Err(why);
         }
         let engine = self.volume.engine();
         let id = DeviceId(device as u8);
@@ -87,7 +87,7 @@ impl Server {
             (ResizeStage::Closed, _) if is_due => self.switch(),
             (ResizeStage::Ready, None) if is_due && self.notes.is_idle() => {
                 underway.holds_since = Some(self.now);
-                self.volume.hold(self.now);
+                self.volume.hold_at_rest(self.now);
             }
             (ResizeStage::Ready | ResizeStage::Emptying, Some(_)) if rests && self.volume.engine().can_resize_now() => {
                 self.switch();

@@ -71,6 +71,7 @@ impl Server {
         // A new device is not part of the volume as long as it lacks something.
         let _ = self.stop_replacing();
         let _ = self.stop_resizing();
+        self.stop_changing("the volume is being closed");
         self.stop.until = self.now.saturating_add(OUTAGE_PATIENCE);
         self.volume.backend.hurry(self.stop.until);
         self.volume.backend.end_drills();

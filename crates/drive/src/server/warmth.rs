@@ -4,7 +4,7 @@ use peryton_engine::{Engine, SnapshotTaken};
 use peryton_units::Nanos;
 use serde_json::{Value, json};
 
-use crate::serve::unix_s;
+use crate::clock::unix_s;
 
 /// The state of snapshots for the status; `null` if the placement has none.
 pub(super) fn status(engine: &Engine, uptime: Nanos) -> Value {

@@ -222,6 +222,15 @@ pub enum ReplaceError {
         /// What the volume needs of it.
         need: Bytes,
     },
+    /// No map says what was on the device.
+    #[error(
+        "device {device} is gone, and no map says what of the volume was on it alone: stop the volume, attach an empty device, and use \
+         peryton repair --replace, which says what it costs"
+    )]
+    NotInService {
+        /// The index of the device.
+        device: usize,
+    },
 }
 
 /// Why a device could not be taken back. The volume, and the device, are as they were.
@@ -236,11 +245,20 @@ pub enum ReadmitError {
         /// The index of the device.
         device: usize,
     },
+    /// The device was used without the others after it was given up.
+    #[error(
+        "device {device} was used without the other device after it was given up, and both have something that the other lacks: \
+         it is not taken back; keep it as it is, copy from it what you need (serve --without the other one, elsewhere), and give the \
+         volume another device instead of it (peryton replace)"
+    )]
+    UsedAlone {
+        /// The index of the device.
+        device: usize,
+    },
     /// The device holds older data than when it was given up.
     #[error(
         "device {device} holds what it held in generation {generation}, and was given up in generation {given_up}: what was \
-         written between would be lost with it; attach the present one, or replace it (repair --replace), which gives up \
-         what only it had"
+         written between would be lost with it; attach the present one, and leave this one as it is"
     )]
     Older {
         /// The index of the device.
@@ -253,7 +271,7 @@ pub enum ReadmitError {
     /// The device lacks commits that it had when it was given up.
     #[error(
         "device {device} lacks commits that were durable when it was given up (it has {newest} of {expected}): it is a copy \
-         from earlier; attach the present one, or replace it (repair --replace), which gives up what only it had"
+         from earlier; attach the present one, and leave this one as it is"
     )]
     Behind {
         /// The index of the device.
@@ -266,7 +284,8 @@ pub enum ReadmitError {
     /// The device was given up by a version that did not record when.
     #[error(
         "nothing says in which generation device {device} was given up: an earlier version did not write it down, and the \
-         volume was opened without it since; replace it (repair --replace), which gives up what only it had"
+         volume was opened without it since; leave it as it is, and give the volume another device instead of it (peryton replace, or \
+         repair --replace)"
     )]
     Unknown {
         /// The index of the device.
@@ -275,14 +294,18 @@ pub enum ReadmitError {
     /// The device has only a part of the journal.
     #[error(
         "device {device} does not have the whole journal, which was kept on the other device alone (journal = \"fast\" or \"named\"), \
-         so nothing says what of it was the newest; replace it (repair --replace), which gives up what only it had"
+         so nothing says what of it was the newest; leave it as it is, and give the volume another device instead of it (peryton \
+         replace, or repair --replace)"
     )]
     Untracked {
         /// The index of the device.
         device: usize,
     },
     /// The device's map cannot be read.
-    #[error("device {device}: {what}; replace it (repair --replace), which gives up what only it had")]
+    #[error(
+        "device {device}: {what}; leave it as it is, and give the volume another device instead of it (peryton replace, or \
+         repair --replace)"
+    )]
     Damaged {
         /// The index of the device.
         device: usize,
@@ -292,8 +315,8 @@ pub enum ReadmitError {
     /// The primary of a log may lack what the log has given up for it.
     #[error(
         "device {device} is the primary of a log, and may have lost what it had not flushed when it failed; the log has no record of \
-         that, so it is not taken back: copy what you need from the volume as it is without it, or replace it (repair --replace), \
-         which gives up what only it had"
+         that, so it is not taken back: leave it as it is, copy what you need from the volume without it, and give the volume another \
+         device instead of it (repair --replace)"
     )]
     PrimaryOfLog {
         /// The index of the device.
@@ -302,8 +325,8 @@ pub enum ReadmitError {
     /// A log has something that the primary has not, or has otherwise.
     #[error(
         "device {device} is a log with {bytes} of the volume that the primary does not have as they are there, and nothing says \
-         which of the two was written last: copy what you need from the volume as it is without it, or replace it (repair \
-         --replace), which gives up what only it had"
+         which of the two was written last: leave it as it is, copy what you need from the volume without it, and give the \
+         volume another device instead of it (repair --replace)"
     )]
     LogIsNewer {
         /// The index of the device.

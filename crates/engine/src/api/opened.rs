@@ -50,6 +50,8 @@ pub struct Opened {
     pub taken_over: Option<u64>,
     /// The devices that the volume was opened without, one bit each.
     pub gone: u32,
+    /// Those of them that were evacuated: they held nothing that the others lack.
+    pub evacuated: u32,
     /// The driver's notes.
     pub notes: String,
 }

@@ -173,6 +173,11 @@ impl PlacementOps for CacheDrive {
         self.write_back_all(io, now, out);
     }
 
+    fn pause_writing_back(&mut self) {
+        self.cleaner.asked = None;
+        self.cleaner.decides_again();
+    }
+
     fn away(&self) -> u64 {
         u64::from(self.map.dirty().count())
     }

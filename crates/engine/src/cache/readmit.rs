@@ -10,6 +10,7 @@ use peryton_format::{
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
     map::{self, DurableMap, NoMap, Older},
+    mutation::{self, Mutation},
     notice::Notice,
     storage::Storage,
     superblock::VolumeId,
@@ -95,10 +96,13 @@ impl CacheDrive {
 
     /// An extent as both devices together have it: `ours` is what is known without the one that comes back.
     fn joined(&self, back: DeviceId, ours: MapEntry, theirs: MapEntry) -> MapEntry {
+        let on_back = |place| self.layout.has_place(place) && self.layout.at(place).0 == back;
+        if mutation::is(Mutation::BelieveReturned) && ours.place().is_none() && theirs.place().is_some_and(on_back) {
+            return theirs;
+        }
         if !ours.is_lost() || theirs.is_lost() {
             return ours;
         }
-        let on_back = |place| self.layout.has_place(place) && self.layout.at(place).0 == back;
         match (self.mode, theirs.place()) {
             (Mode::Tiering, Some(place)) if on_back(place) => MapEntry::new(Some(place), false, false),
             (Mode::Tiering, _) => ours,

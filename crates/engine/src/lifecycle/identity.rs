@@ -20,6 +20,8 @@ pub(crate) struct Identity {
     pub(super) given_up_commit: u64,
     /// How often each device was replaced while the volume was served.
     pub(super) successions: [u8; MOST_DEVICES],
+    /// Those of the devices that are gone which held nothing that the others lack, one bit each.
+    pub(super) evacuated: u32,
     pub(super) geometry: Geometry,
     pub(super) notes: String,
 }
@@ -33,13 +35,14 @@ impl Identity {
 
     /// The superblock of a device, with no device gone.
     pub(super) fn superblock_of_all(&self, device: DeviceId, state: VolumeState) -> Superblock {
-        Superblock { gone: 0, seals: [0; MOST_DEVICES], ..self.superblock(device, state) }
+        Superblock { gone: 0, evacuated: 0, seals: [0; MOST_DEVICES], ..self.superblock(device, state) }
     }
 
     /// With this device part of the volume again.
     pub(super) fn superblock_with(&self, back: DeviceId, device: DeviceId, state: VolumeState) -> Superblock {
         let mut block = self.superblock(device, state);
         block.gone &= !(1 << back.index());
+        block.evacuated &= block.gone;
         block.seals[back.index()] = 0;
         block
     }
@@ -61,6 +64,7 @@ impl Identity {
             seals: self.given_up,
             given_up_commit: self.given_up_commit,
             successions: self.successions,
+            evacuated: self.evacuated,
             geometry: self.geometry.clone(),
             notes: self.notes.clone(),
         }

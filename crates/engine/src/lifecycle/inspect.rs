@@ -480,9 +480,12 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Lo
         }
         Ok(_) => {}
     }
+    // What an evacuated device says does not count.
+    let evacuated = opened.as_ref().map_or(0, |opened| opened.evacuated);
+    let counts = || devices.iter().filter(|report| evacuated >> report.device & 1 == 0);
     // Of two checkpoints, the older one may have been about to be overwritten.
-    let newest = devices.iter().flat_map(|report| report.checkpoints.iter().flatten()).map(|found| found.number).max();
-    for report in devices {
+    let newest = counts().flat_map(|report| report.checkpoints.iter().flatten()).map(|found| found.number).max();
+    for report in counts() {
         let device = report.device;
         for (superblock, which) in report.superblocks.iter().zip(["first", "last"]) {
             if !matches!(superblock, SuperblockReport::Whole { .. }) {

@@ -1,4 +1,4 @@
-//! The lifecycle of a volume: format, open, recover, close, inspect, repair, replace, detach, take over a disk that has data; the fencing of a device;
+//! The lifecycle of a volume: format, open, recover, close, inspect, repair, replace, take back, evacuate, detach, take over a disk that has data; the fencing of a device;
 //! and the drive that serves requests while the volume is open.
 
 pub mod adoption;
@@ -7,6 +7,7 @@ mod drive;
 mod fencing;
 mod identity;
 mod inspect;
+mod membership;
 mod offline;
 mod readmit;
 mod replace;
@@ -18,8 +19,9 @@ mod volume;
 
 pub(crate) use any::{AnyDrive, with_drive};
 pub(crate) use inspect::inspect;
+pub(crate) use membership::{can_evacuate, can_take_in, evacuated, leaving_tuning, open_again};
 pub(crate) use offline::{detach, repair};
-pub(crate) use readmit::readmit;
+pub(crate) use readmit::{can_take_back, readmit};
 pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
 pub(crate) use resize::{in_force::sizes_in_force, plan::largest, switch::resize_now};
 pub(crate) use volume::{format, open, reopen};

@@ -8,6 +8,7 @@
 //! a checkpoint that it does not need. Its superblocks come next, and those of the other devices last.
 
 use peryton_format::{
+    mutation::{self, Mutation},
     storage::Storage,
     superblock::{Superblock, VolumeState},
 };
@@ -63,6 +64,16 @@ fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Res
     })
 }
 
+/// Checks by what a device says of itself whether a volume in service may take it back.
+pub(crate) fn can_take_back<P: PlacementOps>(
+    drive: &Drive<P>,
+    says: &Superblock,
+    device: DeviceId,
+) -> Result<(), ReadmitError> {
+    let identity = drive.identity.as_ref().expect("a volume in service was opened from its devices");
+    check(says, &identity.superblock(device, VolumeState::Open), device)
+}
+
 fn newest_of_others(config: &Config, storage: &mut dyn Storage, device: DeviceId) -> Result<Superblock, ReadmitError> {
     let sizes = sizes_in_force(config, storage).map_err(OpenError::Config)?;
     let others = (0..config.devices.len() as u8).map(DeviceId).filter(|other| *other != device);
@@ -91,6 +102,11 @@ fn check(own: &Superblock, newest: &Superblock, device: DeviceId) -> Result<(), 
     }
     if own.successions[index] < newest.successions[index] {
         return Err(OpenError::Replaced { device: index }.into());
+    }
+    // The others have the same number at least, whatever interrupts it when it is taken back.
+    let used_alone = own.generation > newest.generation || own.gone & !newest.gone != 0;
+    if used_alone && !mutation::is(Mutation::AcceptUsedAlone) {
+        return Err(ReadmitError::UsedAlone { device: index });
     }
     // If taking it back was interrupted, its generation is later than the one in which it was given up.
     let given_up = newest.seals[index];

@@ -25,6 +25,7 @@ use crate::{
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
     lifecycle::identity::Identity,
+    lifecycle::membership::with_evacuated,
     lifecycle::resize::in_force::sizes_in_force,
     lifecycle::superblocks::lost_superblocks,
     placement::PlacementOps,
@@ -89,6 +90,18 @@ pub(crate) fn open(
     open_or_mend(config, storage, trust, without, false)
 }
 
+/// The same without a device that holds nothing which the others lack, if `leaving` names one: their superblocks record that, and
+/// from then on the volume opens without it by itself.
+pub(super) fn open_leaving(
+    config: Config,
+    storage: &mut dyn Storage,
+    without: &[DeviceId],
+    leaving: Option<DeviceId>,
+) -> Result<(AnyDrive, Opened), OpenError> {
+    let mask = leaving.map_or(0, |device| 1 << device.index());
+    open_with(config, storage, (Trust::Nobody, without, mask), false)
+}
+
 /// The same; `names_damage`: what is damaged in a log is named, where it would be refused.
 pub(super) fn open_or_mend(
     config: Config,
@@ -97,6 +110,16 @@ pub(super) fn open_or_mend(
     without: &[DeviceId],
     names_damage: bool,
 ) -> Result<(AnyDrive, Opened), OpenError> {
+    open_with(config, storage, (trust, without, 0), names_damage)
+}
+
+fn open_with(
+    config: Config,
+    storage: &mut dyn Storage,
+    (trust, without, leaving): (Trust, &[DeviceId], u32),
+    names_damage: bool,
+) -> Result<(AnyDrive, Opened), OpenError> {
+    let without = &with_evacuated(&config, storage, without)[..];
     let count = config.devices.len();
     let planned = sizes_in_force(&config, storage)?;
     let (mut blocks, mut alone) = (Vec::new(), Vec::new());
@@ -134,7 +157,7 @@ pub(super) fn open_or_mend(
         if names_damage {
             drive.placed.name_damage();
         }
-        drive.take_over(storage, (trust, without), &blocks, newest, None)
+        drive.take_over(storage, (trust, without, leaving), &blocks, newest, None)
     })?;
     opened.repaired += repaired;
     Ok((drive, opened))
@@ -339,6 +362,7 @@ impl<P: PlacementOps> Drive<P> {
             given_up: [0; MOST_DEVICES],
             given_up_commit: 0,
             successions: [0; MOST_DEVICES],
+            evacuated: 0,
             geometry: Geometry { displaced: storage.displaced(), ..self.geometry() },
             notes: new.notes,
         };
@@ -358,7 +382,7 @@ impl<P: PlacementOps> Drive<P> {
     pub(super) fn take_over(
         &mut self,
         storage: &mut dyn Storage,
-        (trust, without): (Trust, &[DeviceId]),
+        (trust, without, leaving): (Trust, &[DeviceId], u32),
         blocks: &[Superblock],
         newest: Superblock,
         resized: Option<(DeviceId, Geometry)>,
@@ -394,6 +418,7 @@ impl<P: PlacementOps> Drive<P> {
         let mut opened = Opened { volume, generation, clean, notes: newest.notes.clone(), ..Opened::default() };
         for device in devices(self.device_bytes.len()).filter(|device| without.contains(device)) {
             opened.gone |= 1 << device.index();
+            opened.evacuated = (newest.evacuated | leaving) & opened.gone;
             self.io.fence(device);
             if !self.placed.without(&self.io, device) {
                 return Err(OpenError::NothingLeft { device: device.index() });
@@ -426,6 +451,7 @@ impl<P: PlacementOps> Drive<P> {
             given_up: given_up(&newest, opened.gone),
             given_up_commit: if opened.gone == newest.gone { newest.given_up_commit } else { opened.last_commit },
             successions: newest.successions,
+            evacuated: opened.evacuated,
             geometry,
             notes: newest.notes,
         };

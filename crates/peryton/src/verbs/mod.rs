@@ -10,6 +10,7 @@ pub mod completions;
 pub mod detach;
 pub mod devices;
 pub mod dump;
+pub mod evacuate;
 pub mod events;
 pub mod format;
 #[cfg(feature = "plan")]

@@ -7,6 +7,7 @@ use peryton_drive::control::{self, Ask};
 use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
+use super::readmit;
 use crate::{failure::Failure, output, terminal};
 
 /// How often the progress is looked at.
@@ -16,9 +17,9 @@ const EVERY: Duration = Duration::from_millis(500);
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The device is copied to the new one while the volume is served, and stays part of it until everything is copied. \
-Then the new one takes its place at once, and the path in the design has to be set to it. If the server is killed before that, \
-the old device is in charge as before, and copying begins again when this is called again. A device that is gone is replaced \
-by `peryton repair --replace` while the volume is not served."
+Then the new one takes its place at once, and the path in the design has to be set to it (--update-design does that). If the server is killed before that, \
+the old device is in charge as before, and copying begins again when this is called again. The place of a device that is gone is \
+taken by an empty one at once, where a map says what is lost with it."
 )]
 pub struct Args {
     /// The control socket of the volume
@@ -39,6 +40,9 @@ pub struct Args {
     /// Overwrite what the new device holds
     #[arg(long, requires = "with")]
     force: bool,
+    /// Set the path of the device in the design to the new one, once that is in charge (the stable name of a block device)
+    #[arg(long, requires = "with")]
+    update_design: bool,
     /// Return when the new device is in charge, and show how far it is on a terminal
     #[arg(long, requires = "with")]
     wait: bool,
@@ -67,12 +71,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         bytes_per_s: args.rate.map(|rate| rate.0),
         accept_loss: args.accept_loss,
         force: args.force,
+        update_design: args.update_design,
     };
     let mut state = Value::Null;
     control::ask(&args.socket, &ask, |mut answer| {
         state = answer["replacement"].take();
         true
     })?;
+    if state["state"] == "succeeded" {
+        return ended(args, name, &state);
+    }
     if args.wait {
         return wait(args, name, state["bytes"].as_u64().unwrap_or(0));
     }
@@ -112,11 +120,27 @@ fn wait(args: &Args, name: &str, bytes: u64) -> Result<(), Failure> {
         let why = last["why"].as_str().unwrap_or("the server has ended it");
         return Err(Failure::failed(format!("'{name}' is not replaced, and stays part of the volume: {why}")));
     }
+    ended(args, name, &last)
+}
+
+/// Says that the new device is in charge.
+fn ended(args: &Args, name: &str, last: &Value) -> Result<(), Failure> {
     if args.json {
-        return output::print_json(&last);
+        return output::print_json(last);
     }
     let path = last["path"].as_str().unwrap_or("?");
-    output::tell(&format!("'{name}' is {path} now: set the path of '{name}' in the design to it\n"))
+    let set = match last["design"].is_string() {
+        true => String::new(),
+        false => format!(": set the path of '{name}' in the design to it"),
+    };
+    output::tell(&format!("'{name}' is {path} now{set}\n"))?;
+    let lost = Bytes(last["lost_bytes"].as_u64().unwrap_or(0));
+    if lost > Bytes::ZERO {
+        output::tell(&format!(
+            "{lost} that only the old device had are lost until they are overwritten or discarded\n"
+        ))?;
+    }
+    readmit::tell_design(last)
 }
 
 /// Says that copying waits for what cannot be read, and what can be done.

@@ -175,6 +175,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         metrics: metrics.as_ref().or(http.as_ref()).map(|metrics| metrics.address().url("/metrics")),
         opened,
         without: args.without.clone(),
+        evacuated: service.evacuated(),
         lost: service.lost(),
         json: args.json,
     };
@@ -241,14 +242,23 @@ struct Start {
     metrics: Option<String>,
     opened: Opened,
     without: Vec<String>,
+    evacuated: Vec<String>,
     lost: Bytes,
     json: bool,
 }
 
 impl Start {
+    /// Says which devices the volume goes on without because they were evacuated.
+    fn tell_evacuated(&self) -> Result<(), Failure> {
+        match self.evacuated.is_empty() {
+            true => Ok(()),
+            false => output::tell(&format!("without {}, evacuated: nothing is lost\n", self.evacuated.join(" and "))),
+        }
+    }
+
     /// `device`: the path of the block device, if there is one.
     fn print(&self, device: Option<&str>) -> Result<(), Failure> {
-        let Start { name, size, nbd, control, http, metrics, opened, without, lost, json } = self;
+        let Start { name, size, nbd, control, http, metrics, opened, without, evacuated, lost, json } = self;
         if *json {
             let mut line = json!({
                 "name": name,
@@ -259,6 +269,7 @@ impl Start {
                 "generation": opened.generation,
                 "clean": opened.clean,
                 "without": without,
+                "evacuated": evacuated,
                 "lost_bytes": lost,
             });
             if let Some(device) = device {
@@ -279,7 +290,7 @@ impl Start {
         let control = control.display();
         output::tell(&format!("{name}: {size} ({how}) at {device}{nbd}, control {control}{http}{metrics}\n"))?;
         if without.is_empty() {
-            return Ok(());
+            return self.tell_evacuated();
         }
         output::tell(&format!("degraded, without {}: {lost} are lost\n", without.join(" and ")))
     }
@@ -323,6 +334,7 @@ fn settings(args: &Args, notifier: Notifier) -> Result<Settings, Failure> {
         ublk: ublk(args)?,
         notifier,
         record: None,
+        design: Some(args.design.file()),
     })
 }
 

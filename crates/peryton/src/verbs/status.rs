@@ -6,7 +6,7 @@ use peryton_drive::control::{self, Ask};
 use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
-use super::replace;
+use super::{evacuate, replace};
 use crate::{cleaning, drive_health, failure::Failure, output, resizing, table};
 
 /// Options of `peryton status`.
@@ -52,6 +52,14 @@ fn degraded(status: &Value, lost: &Value) -> String {
             format!("DEGRADED: {without}; {} lost until overwritten or discarded: bytes {shown}{more}", Bytes(bytes))
         }
     }
+}
+
+/// A line for each device that was evacuated.
+fn evacuated(status: &Value) -> impl Iterator<Item = String> {
+    let devices = status["devices"].as_object().into_iter().flatten();
+    devices.filter(|(_, device)| device["state"] == "evacuated").map(|(name, _)| {
+        format!("evacuated: {name}, without which the volume goes on; peryton readmit takes it back, empty")
+    })
 }
 
 /// A line about the volume as a block device of this machine.
@@ -281,6 +289,8 @@ fn shown(status: &Value) -> String {
     }
     lines.extend(replace::line(&status["replacement"]));
     lines.extend(resizing::line(&status["resizing"]));
+    lines.extend(evacuate::line(&status["evacuation"]));
+    lines.extend(evacuated(status));
     lines.extend(drives(status));
     lines.extend(energy(&status["energy"]));
     let displaced = &status["displaced"];

@@ -260,8 +260,11 @@ impl Supervisor<'_> {
         let devices = self.args.design.devices()?;
         let without = without(&self.args.serve);
         let missing = || {
-            let needed = devices.iter().filter(|device| !without.contains(&device.name));
-            needed.into_iter().find(|device| !device.path.exists())
+            let mut absent = devices.iter().filter(|device| !without.contains(&device.name) && !device.path.exists());
+            let first = absent.next()?;
+            // The others say which are not needed.
+            let evacuated = peryton_drive::evacuated(&devices);
+            std::iter::once(first).chain(absent).find(|device| !evacuated.contains(&device.name))
         };
         let (began, mut waited) = (self.now(), false);
         while let Some(DevicePath { name, path }) = missing() {

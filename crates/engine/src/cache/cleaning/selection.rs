@@ -236,6 +236,11 @@ impl CacheDrive {
             return None;
         }
         let in_use = entry.in_flight > 0;
+        // A write may be going past the copy of a partitioned drive (`CacheDrive::past_done`), which then has to be given up. A write-back
+        // that waits for the end of that write would keep it.
+        if in_use && self.controller.is_some() {
+            return None;
+        }
         let oldest_allowed = max_age(&io.tuning);
         // Asked only where it decides: it is elsewhere in memory.
         let since = || self.map.dirty().since(slot);

@@ -156,6 +156,11 @@ impl Successor {
 }
 
 impl<P: PlacementOps> Drive<P> {
+    /// The device that is being replaced.
+    pub(crate) fn replaced_now(&self) -> Option<DeviceId> {
+        self.successor.as_ref().map(|successor| successor.plan.device)
+    }
+
     /// See [`Engine::can_replace_in_service`](crate::Engine::can_replace_in_service). Returns how many successions the old device counts
     /// and the new one will, what the volume uses of it, and what is to be copied.
     pub(crate) fn can_replace_in_service(

@@ -1,0 +1,187 @@
+//! Which devices a volume has changes while clients go on: a device that was gone comes back, an empty one takes its place, or one
+//! leaves that holds nothing which the others lack.
+//!
+//! The driver holds back the requests of the host, lets the drive come to rest, and closes the volume in good order. Then the same
+//! is done that is done to a volume that is not served ([`readmit`](super::readmit), [`replace`](super::replace)), and the volume is
+//! opened again. So whenever the power goes, the devices are as after an operation on a closed volume that was cut short.
+
+use peryton_format::{
+    mutation::{self, Mutation},
+    storage::Storage,
+    superblock::Superblock,
+};
+use peryton_policy::{Partition, partition::Regulation};
+use peryton_units::{Bytes, Nanos};
+
+use crate::{
+    api::cleaning::Cleaning,
+    api::command::DeviceId,
+    api::config::{Config, Journal, Placement, Tuning, WritePolicy},
+    api::error::{OpenError, ReplaceError},
+    api::evacuation::EvacuationError,
+    api::opened::{Opened, Trust},
+    lifecycle::any::{AnyDrive, with_drive},
+    lifecycle::drive::Drive,
+    lifecycle::replace::replaces_with_zeros,
+    lifecycle::volume::{open, open_leaving, read_superblock},
+    placement::PlacementOps,
+};
+
+/// With this threshold nothing is promoted.
+const NEVER: u32 = u32::MAX / 2;
+/// The most moves at a time while a cache is emptied slowly.
+const FEW: u32 = 4;
+/// All of them, in parts per million.
+const ALL: u32 = 1_000_000;
+
+/// The superblocks of the devices that can be read, and the newest of them.
+fn readable(config: &Config, storage: &mut dyn Storage) -> Option<(Vec<Option<Superblock>>, Superblock)> {
+    let sizes = config.sizes().ok()?.devices;
+    let read = |(device, used): (DeviceId, &Bytes)| Some(read_superblock(storage, device, *used).ok()?.superblock);
+    let found: Vec<Option<Superblock>> = (0..).map(DeviceId).zip(&sizes).map(read).collect();
+    let newest = found.iter().flatten().max_by_key(|block| block.age())?.clone();
+    Some((found, newest))
+}
+
+/// The devices that were evacuated, one bit each: the newest superblock says that they hold nothing which the others lack. A device of
+/// another volume does not count as the evacuated one: it is the wrong device, or the others are.
+pub(crate) fn evacuated(config: &Config, storage: &mut dyn Storage) -> u32 {
+    let Some((found, newest)) = readable(config, storage) else { return 0 };
+    let mask = newest.evacuated & newest.gone;
+    let is_known = |index: usize| found[index].as_ref().is_none_or(|block| block.volume == newest.volume);
+    let counts = |index: &usize| mask >> index & 1 == 1 && is_known(*index);
+    (0..found.len()).filter(counts).fold(0, |all, index| all | 1 << index)
+}
+
+/// These devices, and those that were evacuated.
+pub(super) fn with_evacuated(config: &Config, storage: &mut dyn Storage, without: &[DeviceId]) -> Vec<DeviceId> {
+    let evacuated = if mutation::is(Mutation::ForgetEvacuated) { 0 } else { evacuated(config, storage) };
+    let others = (0..config.devices.len() as u8).map(DeviceId).filter(|device| evacuated >> device.index() & 1 == 1);
+    let mut all = without.to_vec();
+    all.extend(others.filter(|device| !without.contains(device)));
+    all
+}
+
+/// Opens the volume of a drive again that was closed in good order, after the devices have changed: without those that its superblocks
+/// say are gone, and without `leaving`, which holds nothing that the others lack. Statistics and time go on.
+pub(crate) fn open_again<P: PlacementOps>(
+    closed: &Drive<P>,
+    storage: &mut dyn Storage,
+    leaving: Option<DeviceId>,
+) -> Result<(AnyDrive, Opened), OpenError> {
+    let config = closed.config();
+    let gone = readable(&config, storage).map_or(0, |(_, newest)| newest.gone);
+    let all = (0..config.devices.len() as u8).map(DeviceId);
+    let without: Vec<DeviceId> =
+        all.filter(|device| gone >> device.index() & 1 == 1 || leaving == Some(*device)).collect();
+    let (mut drive, opened) = match leaving {
+        None => open(config, storage, Trust::Nobody, &without)?,
+        Some(_) => open_leaving(config, storage, &without, leaving)?,
+    };
+    with_drive!(&mut drive, drive => {
+        drive.io.stats = closed.io.stats.clone();
+        drive.io.excused = closed.io.excused;
+        drive.io.continue_from(closed.io.now);
+        // Closing may have failed, and what was written last may be lost.
+        if closed.io.owes_error || closed.io.in_doubt {
+            drive.io.owe_error();
+        }
+    });
+    Ok((drive, opened))
+}
+
+/// Checks that the volume can do without the device once that is empty.
+pub(crate) fn can_evacuate<P: PlacementOps>(drive: &Drive<P>, device: DeviceId) -> Result<(), EvacuationError> {
+    let index = device.index();
+    if index >= drive.device_bytes.len() {
+        return Err(EvacuationError::Unknown { device: index });
+    }
+    if let Some(gone) = (0..drive.device_bytes.len()).find(|gone| drive.io.fenced >> gone & 1 == 1) {
+        return Err(EvacuationError::Gone { device: gone });
+    }
+    if let Some(replaced) = drive.replaced_now() {
+        return Err(EvacuationError::Busy { device: replaced.index() });
+    }
+    if drive.displaced.is_some() {
+        return Err(EvacuationError::Adopted);
+    }
+    let volume = drive.volume_size;
+    match &drive.placement {
+        Placement::Caching(pair) | Placement::Partitioned(pair) if pair.fast == device => {}
+        Placement::Caching(pair) | Placement::Partitioned(pair) => {
+            let room = drive.data_bytes[pair.fast.index()];
+            return Err(EvacuationError::Slow { device: index, volume, room });
+        }
+        Placement::Tiering(pair) => {
+            let other = if pair.fast == device { pair.slow } else { pair.fast };
+            return Err(EvacuationError::NoRoom { device: index, volume, room: drive.data_bytes[other.index()] });
+        }
+        Placement::Logging(_) | Placement::Linear { .. } | Placement::Single { .. } => {
+            return Err(EvacuationError::Placement { device: index });
+        }
+    }
+    let bytes = drive.losses(0).bytes;
+    if bytes > Bytes::ZERO {
+        return Err(EvacuationError::Lost { device: index, bytes });
+    }
+    Ok(())
+}
+
+/// Checks whether an empty device may take the place of one that is gone while the volume is served: a map has to say what is lost.
+pub(crate) fn can_take_in<P: PlacementOps>(
+    drive: &Drive<P>,
+    device: DeviceId,
+) -> Result<(Bytes, Bytes, Bytes), ReplaceError> {
+    let index = device.index();
+    let config = drive.config();
+    if replaces_with_zeros(&config, device) || matches!(config.placement, Placement::Logging(_)) {
+        return Err(ReplaceError::NotInService { device: index });
+    }
+    let sizes = config.sizes_with(Some(drive.placed.spare())).map_err(OpenError::Config)?;
+    Ok((sizes.devices[index], sizes.data_at[index], sizes.behind[index]))
+}
+
+impl<P: PlacementOps> Drive<P> {
+    /// Checks that the device holds nothing which the others lack.
+    pub(crate) fn is_evacuated(&self, device: DeviceId) -> Result<(), EvacuationError> {
+        can_evacuate(self, device)?;
+        match self.placed.away() {
+            0 => Ok(()),
+            _ if mutation::is(Mutation::LeaveDirty) => Ok(()),
+            extents => Err(EvacuationError::NotEmpty { device: device.index(), extents }),
+        }
+    }
+
+    /// The devices that were evacuated, one bit each.
+    pub(crate) fn evacuated(&self) -> u32 {
+        self.identity.as_ref().map_or(0, |identity| identity.evacuated & self.io.fenced)
+    }
+
+    /// The configuration of the drive, with the tuning in force.
+    pub(crate) fn config(&self) -> Config {
+        Config { devices: self.data_bytes.clone(), placement: self.placement.clone(), tuning: self.io.tuning.clone() }
+    }
+}
+
+/// The tuning while a cache is emptied: nothing comes in, and no write makes anything newer than its home. `slowly`: nothing is written
+/// home but what the driver asks for.
+pub(crate) fn leaving_tuning(tuning: &Tuning, slowly: bool) -> Tuning {
+    let mut leaving = Tuning {
+        promotion_threshold: NEVER,
+        room_threshold: None,
+        flushed_threshold: None,
+        write: WritePolicy::Through,
+        // The other device has to say by itself that it has everything.
+        journal: Journal::Mirrored,
+        partition: Partition { regulation: Regulation::Share(ALL), promote_reads: 0, ..tuning.partition },
+        climb: None,
+        ..tuning.clone()
+    };
+    if slowly {
+        leaving.cleaning = Cleaning::UNBOUNDED;
+        leaving.writeback_delay = Nanos(u64::MAX >> 1);
+        // Little is under way when the driver pauses it.
+        leaving.max_moves = tuning.max_moves.min(FEW);
+    }
+    leaving
+}

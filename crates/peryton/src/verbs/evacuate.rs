@@ -1,0 +1,116 @@
+//! `peryton evacuate`: empties the fast device of a cache that is being served, so that it can be pulled.
+
+use std::{path::PathBuf, thread, time::Duration};
+
+use indicatif::ProgressStyle;
+use peryton_drive::control::{self, Ask};
+use peryton_units::{Bytes, Nanos};
+use serde_json::Value;
+
+use crate::{failure::Failure, output, terminal};
+
+/// How often the progress is looked at.
+const EVERY: Duration = Duration::from_millis(300);
+
+/// Options of `peryton evacuate`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What only the device has is written to the other one while the volume is served, and nothing more is brought in. Then \
+requests wait for a moment, and the volume goes on without the device, also after restarts: it need not be there, and what it holds is \
+not used any more. `peryton readmit` takes it back, empty. If the server is killed before that, nothing has changed, and the command can \
+be given again."
+)]
+pub struct Args {
+    /// The control socket of the volume
+    #[arg(value_name = "SOCKET")]
+    socket: PathBuf,
+    /// The device, by its name in the design
+    #[arg(value_name = "NAME", required_unless_present = "stop")]
+    name: Option<String>,
+    /// Write at most so much home in a second, such as 50MiB; without a bound if not given
+    #[arg(long, value_name = "SIZE", requires = "name")]
+    rate: Option<Bytes>,
+    /// Return when the device can be pulled, and show how far it is on a terminal
+    #[arg(long, requires = "name")]
+    wait: bool,
+    /// Give up what has begun; the device stays
+    #[arg(long, conflicts_with = "name")]
+    stop: bool,
+    /// Print the state as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks for a device to be evacuated, and waits for it on demand.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let Some(name) = &args.name else {
+        control::ask(&args.socket, &Ask::StopEvacuating, |_| true)?;
+        return output::tell("stopped; the device stays part of the volume\n");
+    };
+    if args.rate == Some(Bytes::ZERO) {
+        return Err(Failure::bad_input("--rate 0: give at least 1 byte in a second, or leave it out"));
+    }
+    let ask = Ask::Evacuate { device: name.clone(), bytes_per_s: args.rate.map(|rate| rate.0) };
+    let mut state = Value::Null;
+    control::ask(&args.socket, &ask, |mut answer| {
+        state = answer["evacuation"].take();
+        true
+    })?;
+    if args.wait {
+        return wait(args, name, state["bytes"].as_u64().unwrap_or(0));
+    }
+    if args.json {
+        return output::print_json(&state);
+    }
+    let bytes = Bytes(state["dirty_bytes"].as_u64().unwrap_or(0));
+    output::tell(&format!(
+        "writing {bytes} of '{name}' home; peryton status {} shows how far it is\n",
+        args.socket.display()
+    ))
+}
+
+/// Waits for the end.
+fn wait(args: &Args, name: &str, bytes: u64) -> Result<(), Failure> {
+    let bar = terminal::bar(bytes);
+    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} written home, {msg}");
+    bar.set_style(style.expect("the template is a constant"));
+    let last = loop {
+        let mut status = Value::Null;
+        control::ask(&args.socket, &Ask::Status, |mut answer| {
+            status = answer["status"].take();
+            true
+        })?;
+        let state = &status["evacuation"];
+        if state.is_null() {
+            break status["last_evacuation"].take();
+        }
+        bar.set_position(bytes.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)));
+        bar.set_message(left(state));
+        thread::sleep(EVERY);
+    };
+    bar.finish_and_clear();
+    if last["succeeded"] != true {
+        let why = last["why"].as_str().unwrap_or("the server has ended it");
+        return Err(Failure::failed(format!("'{name}' is not evacuated, and stays part of the volume: {why}")));
+    }
+    if args.json {
+        return output::print_json(&last);
+    }
+    output::tell(&format!("'{name}' is evacuated: the volume goes on without it, and it can be taken out\n"))
+}
+
+/// A line for the status.
+pub fn line(state: &Value) -> Option<String> {
+    let name = state["device"].as_str()?;
+    let dirty = Bytes(state["dirty_bytes"].as_u64().unwrap_or(0));
+    Some(format!("EVACUATING: {name}: {dirty} are not home yet, {}", left(state)))
+}
+
+/// How long it will take.
+fn left(state: &Value) -> String {
+    match (state["state"].as_str(), state["left_s"].as_f64()) {
+        (Some("leaving"), _) => "and then the device leaves".to_owned(),
+        (_, Some(seconds)) => format!("{} left", Nanos((seconds.ceil() as u64) * 1_000_000_000)),
+        _ => "beginning".to_owned(),
+    }
+}

@@ -1,0 +1,101 @@
+//! `peryton evacuate`, `readmit` and `replace --update-design` of a volume that is being served. The fear: the operator pulls a device that
+//! is needed, or is left with a volume that does not start without a hand.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod common;
+#[path = "../../drive/tests/served/mod.rs"]
+mod served;
+mod serving;
+
+use std::{fs, fs::File};
+
+use common::peryton;
+use serving::Serving;
+
+const MIB: u64 = 1 << 20;
+
+const DESIGN: &str = "# Of the attic.\n[devices.ssd]\npath = 'ssd.img'   # the fast one\nsize = '8MiB'\n[devices.hdd]\npath = 'hdd.img'\nsize = '32MiB'\n\
+                      [placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '64KiB'\nwriteback = { delay = '1h', max_age = '2h' }\n";
+
+#[test]
+fn an_evacuated_device_is_pulled_and_comes_back_and_the_design_follows() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let run = |args: &[&str]| peryton(at, args);
+    fs::write(at.join("v.toml"), DESIGN).unwrap();
+    run(&["format", "v.toml"]).ok();
+    let (serving, mut client) = Serving::start(at, &[]);
+    let data: Vec<u8> = (0..2 * MIB).map(|byte| (byte / 4096 + byte) as u8).collect();
+    for from in (0..data.len()).step_by(64 << 10) {
+        client.write(4 * MIB + from as u64, &data[from..from + (64 << 10)], false).unwrap();
+    }
+    client.flush().unwrap();
+
+    run(&["evacuate", "v.control"]).fails(2, &["NAME"]);
+    run(&["evacuate", "v.control", "hdd"]).fails(2, &["'hdd' has the home of all 32MiB", "peryton replace"]);
+    run(&["evacuate", "v.control", "--stop"]).fails(2, &["no device is being evacuated"]);
+    run(&["evacuate", "v.control", "ssd", "--rate", "0"]).fails(2, &["--rate 0"]);
+    run(&["readmit", "v.control", "ssd"]).fails(2, &["'ssd' is part of the volume"]);
+    let begun = run(&["evacuate", "v.control", "ssd", "--rate", "64KiB"]).ok();
+    assert!(begun.out.contains("of 'ssd' home; peryton status v.control shows how far it is"), "{}", begun.out);
+    let status = run(&["status", "v.control"]).ok().out;
+    assert!(status.contains("EVACUATING: ssd: "), "{status}");
+    run(&["replace", "v.control", "hdd", "--with", "x.img"]).fails(2, &["x.img"]);
+    // The server is killed amid it: nothing has changed.
+    drop((client, serving));
+    run(&["check", "v.toml"]);
+    let (serving, mut client) = Serving::start(at, &[]);
+    assert!(client.read(4 * MIB, data.len()).unwrap() == data);
+    assert!(!run(&["status", "v.control"]).ok().out.contains("EVACUATING"));
+    let done = run(&["evacuate", "v.control", "ssd", "--wait"]).ok();
+    assert_eq!(done.out, "'ssd' is evacuated: the volume goes on without it, and it can be taken out\n");
+    let status = run(&["status", "v.control"]).ok().out;
+    assert!(status.contains("evacuated: ssd") && !status.contains("DEGRADED"), "{status}");
+    fs::rename(at.join("ssd.img"), at.join("pulled.img")).unwrap();
+    assert!(client.read(4 * MIB, data.len()).unwrap() == data);
+    drop((client, serving));
+
+    // It is neither needed nor waited for.
+    let checked = run(&["check", "v.toml"]);
+    assert!(!checked.out.contains("superblock is not whole") && !checked.out.contains("missing"), "{}", checked.out);
+    let (serving, mut client) = Serving::start(at, &[]);
+    assert!(client.read(4 * MIB, data.len()).unwrap() == data);
+    run(&["readmit", "v.control", "ssd"]).fails(2, &["ssd.img", "there is nothing", "--path"]);
+    let done = run(&["readmit", "v.control", "ssd", "--path", "pulled.img", "--update-design"]).ok();
+    assert!(done.out.contains("'ssd' is part of the volume again after a pause of"), "{}", done.out);
+    assert!(client.read(4 * MIB, data.len()).unwrap() == data);
+    File::create(at.join("new.img")).unwrap().set_len(64 * MIB).unwrap();
+    let done = run(&["replace", "v.control", "hdd", "--with", "new.img", "--wait", "--update-design"]).ok();
+    let real = at.canonicalize().unwrap();
+    let (new, design) = (real.join("new.img"), real.join("v.toml"));
+    assert!(done.out.contains(&format!("'hdd' is {} now\n", new.display())), "{}", done.out);
+    assert!(done.out.contains("v.toml has the new path"), "{}", done.out);
+    let text = fs::read_to_string(design).unwrap();
+    let pulled = real.join("pulled.img").display().to_string();
+    let replaced = |quote: &str| {
+        DESIGN
+            .replace("'ssd.img'", &format!("{quote}{pulled}{quote}"))
+            .replace("'hdd.img'", &format!("{quote}{}{quote}", new.display()))
+    };
+    assert_eq!(text, replaced("\""));
+    drop((client, serving));
+
+    // The volume starts without a hand.
+    let (serving, mut client) = Serving::start(at, &[]);
+    assert!(client.read(4 * MIB, data.len()).unwrap() == data);
+    drop((client, serving));
+    let (serving, client) = Serving::start(at, &["--set", "devices.hdd.path=new.img"]);
+    let refused = run(&["replace", "v.control", "hdd", "--with", "x.img", "--update-design"]);
+    refused.fails(2, &["--update-design", "devices.hdd.path was given with --set"]);
+    drop((client, serving));
+}
+
+#[test]
+fn what_is_for_a_volume_in_service_is_refused_for_a_design() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(at.join("v.toml"), DESIGN).unwrap();
+    peryton(at, &["readmit", "v.toml", "ssd", "--wait"]).fails(2, &["--wait", "control socket"]);
+    peryton(at, &["readmit", "v.toml", "ssd", "--path", "x"]).fails(2, &["--path", "control socket"]);
+}
