@@ -289,6 +289,8 @@ fn write_missing_ends(storage: &mut dyn Storage, alone: &[Superblock], newest: &
     for block in alone.iter().filter(|block| block.geometry == newest.geometry) {
         let device = block.device.index();
         let used = used_by(block).ok_or(OpenError::Damaged { device, what: "its superblock has impossible sizes" })?;
+        // A process that died may have left the first one in a cache: until it is durable, the old size may be in force.
+        storage.flush(block.device).map_err(|_| OpenError::Device { device })?;
         copies::write_end(storage, block, used).map_err(|_| OpenError::Device { device })?;
     }
     Ok(())
