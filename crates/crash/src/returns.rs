@@ -264,6 +264,12 @@ impl World {
             return Err(format!("device {index} was evacuated, and is needed"));
         }
         let is_part = found == Membership::Part;
+        // The next opening flushes all disks before it relies on what they say. If the power fails before that, it may be as if it had failed
+        // in the first place.
+        for disk in &mut disks {
+            let mark = disk.mark();
+            disk.flushed(mark);
+        }
         self.drive.disks[index].dead = !is_part;
         if is_part {
             self.is_back(device, true);
