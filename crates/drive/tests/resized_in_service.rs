@@ -175,7 +175,7 @@ fn a_shrink_can_be_stopped_and_is_bounded() {
     };
     File::create(&new.path).unwrap().set_len(32 << 20).unwrap();
     let said = served.handle.replace("fast", new).unwrap_err();
-    assert!(said.contains("being grown or shrunk"), "{said}");
+    assert!(said.contains("is being resized"), "{said}");
     served.handle.stop_resizing().unwrap();
     let status = served.handle.status().unwrap();
     assert_eq!(status["last_resize"]["why"], "it was stopped");
