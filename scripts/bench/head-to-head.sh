@@ -5,7 +5,7 @@
 #   truncate -s 512M fast.img; truncate -s 4G slow.img
 #   scripts/vm --disk fast.img --disk slow.img -- scripts/bench/head-to-head.sh PERYTON [SECONDS [NAME...]]
 #
-# NAME: alone, dm-cache, dm-writecache, bcache, nbd, ublk, tiering-ublk; all of them without. Needs fio, dmsetup, bcache-tools, nbd-client.
+# NAME: alone, dm-cache, dm-writecache, bcache, nbd, ublk, ublk-16k, ublk-4k, tiering-ublk; all of them without. Needs fio, dmsetup, bcache-tools, nbd-client.
 #
 # "CPU" is all time of all processors that was not idle, of fio as well, for a request; "server" is the part of Peryton's process. In scripts/vm
 # the processor is emulated, so that both are many times what they are on a real one; only ratios mean something.
@@ -83,7 +83,7 @@ if wanted bcache && has make-bcache bcache-tools; then
 fi
 
 mkdir -p /run/p && cd /run/p || exit 1
-# Name, mode, what is given to `serve`.
+# Name, mode, what is given to `serve`, extent.
 peryton() {
   wanted "$1" || return 0
   zero
@@ -92,7 +92,7 @@ peryton() {
   {
     printf '[devices.fast]\nprofile = "fixed"\npath = "%s"\nsize = "440MiB"\n' $ssd
     printf '[devices.slow]\nprofile = "fixed"\npath = "/dev/mapper/slow"\nsize = "3500MiB"\n'
-    printf '[placement]\nmode = "%s"\nfast = "fast"\nslow = "slow"\nextent = "64KiB"\n' "$2"
+    printf '[placement]\nmode = "%s"\nfast = "fast"\nslow = "slow"\nextent = "%s"\n' "$2" "$4"
     [[ $2 == caching ]] && echo 'write = "back"'
     [[ $2 == tiering ]] && echo 'promotion = { threshold = 1, window = "60s" }'
   } >"$1".toml
@@ -112,6 +112,8 @@ peryton() {
   kill $pid
   wait $pid 2>/dev/null
 }
-peryton nbd caching ''
-peryton ublk caching --ublk
-peryton tiering-ublk tiering --ublk
+peryton nbd caching '' 64KiB
+peryton ublk caching --ublk 64KiB
+peryton ublk-16k caching --ublk 16KiB
+peryton ublk-4k caching --ublk 4KiB
+peryton tiering-ublk tiering --ublk 64KiB

@@ -100,6 +100,8 @@ SPECS = {
         "requests": spec("Work of the slow disk for 1,000 requests", [0], panel("cold: commands", (1, 0, "reads"), (2, 0, "writes")),
                          panel("cold: KiB a request", (3, 0, "read"), (4, 0, "written")),
                          panel("warm: commands", (5, 0, "reads"), (6, 0, "writes"))),
+        "head-to-head": spec("Head to head under Linux", [0], panel("requests/s", (1, 0, "reads"), (2, 0, "writes")),
+                             panel("mean, ms", (3, 0, "read"), (4, 0, "write")), panel("CPU, µs a request", 7)),
         "without-write-back": spec("Mean response times of caches without write-back", [0, 1],
                                    panel("ms", (2, 0, "disk alone"), (3, 0, "through, before"), (4, 0, "through"),
                                          (5, 0, "around, before"), (6, 0, "around"), log=True)),

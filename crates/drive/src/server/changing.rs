@@ -72,7 +72,7 @@ impl Server {
         }
         if let Some(resized) = &self.resizing.now {
             return Some(format!(
-                "'{}' is being resized: wait until that is done, or stop it (--stop)",
+                "'{}' is being resized: wait until that is done, or stop it (peryton shrink --stop)",
                 name(resized.device)
             ));
         }
