@@ -204,7 +204,8 @@ fn bypassed(ledger: &Value) -> Option<String> {
 }
 
 /// A line about what is kept of what the cache has learnt.
-fn warm(warm: &Value) -> Option<String> {
+fn warm(status: &Value) -> Option<String> {
+    let warm = &status["warm"];
     if !warm.is_object() {
         return None;
     }
@@ -226,7 +227,11 @@ fn warm(warm: &Value) -> Option<String> {
         "began cold".to_owned()
     };
     let last = &warm["last"];
+    let is_out = |device: &Value| matches!(device["state"].as_str(), Some("gone" | "evacuated"));
     let next = match () {
+        () if status["devices"].as_object().into_iter().flatten().any(|(_, device)| is_out(device)) => {
+            "no snapshots while a device is not part of the volume".to_owned()
+        }
         () if number(&warm["room_bytes"]) == 0 => {
             "no snapshots, because the volume was made without room for them".to_owned()
         }
@@ -270,7 +275,7 @@ fn shown(status: &Value) -> String {
     lines.push(if log.is_object() { logged(log) } else { mapped(status) });
     lines.extend(bypassed(&status["ledger"]));
     lines.extend(cleaning::lines(&status["cleaning"]));
-    lines.extend(warm(&status["warm"]));
+    lines.extend(warm(status));
     let lost = &status["lost"];
     lines.extend(block_device(&status["ublk"]));
     for (name, device) in
