@@ -402,7 +402,7 @@ impl Engine {
 
     /// The devices of the volume that were evacuated, one bit each: it opens without them by itself, and they need not be there.
     pub fn evacuated(config: &Config, storage: &mut dyn Storage) -> u32 {
-        lifecycle::evacuated(config, storage)
+        lifecycle::sizes_in_force(config, storage).map_or(0, |sizes| lifecycle::evacuated(&sizes.devices, storage))
     }
 
     /// Checks that the volume can do without the device once nothing is on it alone.

@@ -20,6 +20,7 @@ use crate::{
     api::error::{OpenError, ReplaceError},
     api::evacuation::EvacuationError,
     api::opened::{Opened, Trust},
+    api::resizing::Settled,
     lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
     lifecycle::replace::replaces_with_zeros,
@@ -34,19 +35,18 @@ const FEW: u32 = 4;
 /// All of them, in parts per million.
 const ALL: u32 = 1_000_000;
 
-/// The superblocks of the devices that can be read, and the newest of them.
-fn readable(config: &Config, storage: &mut dyn Storage) -> Option<(Vec<Option<Superblock>>, Superblock)> {
-    let sizes = config.sizes().ok()?.devices;
+/// The superblocks of the devices that can be read, and the newest of them. `used`: what the volume uses of each device.
+fn readable(used: &[Bytes], storage: &mut dyn Storage) -> Option<(Vec<Option<Superblock>>, Superblock)> {
     let read = |(device, used): (DeviceId, &Bytes)| Some(read_superblock(storage, device, *used).ok()?.superblock);
-    let found: Vec<Option<Superblock>> = (0..).map(DeviceId).zip(&sizes).map(read).collect();
+    let found: Vec<Option<Superblock>> = (0..).map(DeviceId).zip(used).map(read).collect();
     let newest = found.iter().flatten().max_by_key(|block| block.age())?.clone();
     Some((found, newest))
 }
 
 /// The devices that were evacuated, one bit each: the newest superblock says that they hold nothing which the others lack. A device of
 /// another volume does not count as the evacuated one: it is the wrong device, or the others are.
-pub(crate) fn evacuated(config: &Config, storage: &mut dyn Storage) -> u32 {
-    let Some((found, newest)) = readable(config, storage) else { return 0 };
+pub(crate) fn evacuated(used: &[Bytes], storage: &mut dyn Storage) -> u32 {
+    let Some((found, newest)) = readable(used, storage) else { return 0 };
     let mask = newest.evacuated & newest.gone;
     let is_known = |index: usize| found[index].as_ref().is_none_or(|block| block.volume == newest.volume);
     let counts = |index: &usize| mask >> index & 1 == 1 && is_known(*index);
@@ -54,9 +54,9 @@ pub(crate) fn evacuated(config: &Config, storage: &mut dyn Storage) -> u32 {
 }
 
 /// These devices, and those that were evacuated.
-pub(super) fn with_evacuated(config: &Config, storage: &mut dyn Storage, without: &[DeviceId]) -> Vec<DeviceId> {
-    let evacuated = if mutation::is(Mutation::ForgetEvacuated) { 0 } else { evacuated(config, storage) };
-    let others = (0..config.devices.len() as u8).map(DeviceId).filter(|device| evacuated >> device.index() & 1 == 1);
+pub(super) fn with_evacuated(used: &[Bytes], storage: &mut dyn Storage, without: &[DeviceId]) -> Vec<DeviceId> {
+    let evacuated = if mutation::is(Mutation::ForgetEvacuated) { 0 } else { evacuated(used, storage) };
+    let others = (0..used.len() as u8).map(DeviceId).filter(|device| evacuated >> device.index() & 1 == 1);
     let mut all = without.to_vec();
     all.extend(others.filter(|device| !without.contains(device)));
     all
@@ -70,7 +70,7 @@ pub(crate) fn open_again<P: PlacementOps>(
     leaving: Option<DeviceId>,
 ) -> Result<(AnyDrive, Opened), OpenError> {
     let config = closed.config();
-    let gone = readable(&config, storage).map_or(0, |(_, newest)| newest.gone);
+    let gone = readable(&closed.device_bytes, storage).map_or(0, |(_, newest)| newest.gone);
     let all = (0..config.devices.len() as u8).map(DeviceId);
     let without: Vec<DeviceId> =
         all.filter(|device| gone >> device.index() & 1 == 1 || leaving == Some(*device)).collect();
@@ -137,7 +137,9 @@ pub(crate) fn can_take_in<P: PlacementOps>(
     if replaces_with_zeros(&config, device) || matches!(config.placement, Placement::Logging(_)) {
         return Err(ReplaceError::NotInService { device: index });
     }
-    let sizes = config.sizes_with(Some(drive.placed.spare())).map_err(OpenError::Config)?;
+    // Of a volume that was resized, only what it says of itself has the places.
+    let settled = drive.identity.as_ref().map(|identity| Settled::from(&identity.geometry));
+    let sizes = config.sizes_of(settled).map_err(OpenError::Config)?;
     Ok((sizes.devices[index], sizes.data_at[index], sizes.behind[index]))
 }
 

@@ -119,9 +119,9 @@ fn open_with(
     (trust, without, leaving): (Trust, &[DeviceId], u32),
     names_damage: bool,
 ) -> Result<(AnyDrive, Opened), OpenError> {
-    let without = &with_evacuated(&config, storage, without)[..];
     let count = config.devices.len();
     let planned = sizes_in_force(&config, storage)?;
+    let without = &with_evacuated(&planned.devices, storage, without)[..];
     let (mut blocks, mut alone) = (Vec::new(), Vec::new());
     let mut repaired = 0;
     let left: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
@@ -169,11 +169,7 @@ pub(crate) fn reopen<P: PlacementOps>(
     stopped: &Drive<P>,
     storage: &mut dyn Storage,
 ) -> Result<(AnyDrive, Opened), OpenError> {
-    let config = Config {
-        devices: stopped.data_bytes.clone(),
-        placement: stopped.placement.clone(),
-        tuning: stopped.io.tuning.clone(),
-    };
+    let config = stopped.config();
     let without: Vec<DeviceId> = devices(config.devices.len()).filter(|device| stopped.io.is_fenced(*device)).collect();
     let (mut drive, opened) = open(config, storage, Trust::Nobody, &without)?;
     with_drive!(&mut drive, drive => {

@@ -50,11 +50,7 @@ pub(crate) fn resize_now<P: PlacementOps>(
     }
     let resizing = drive.resizing.as_ref().expect("it is still there");
     let lost = resizing.stage == Stage::Closed { lost: true };
-    let before = Config {
-        devices: drive.data_bytes.clone(),
-        placement: drive.placement.clone(),
-        tuning: drive.io.tuning.clone(),
-    };
+    let before = drive.config();
     // What climbing has changed meanwhile may not suit the new size.
     let as_asked = &resizing.target.config;
     let after = Config { tuning: drive.io.tuning.clone(), ..as_asked.clone() };
