@@ -15,7 +15,7 @@ use serving::Serving;
 
 const MIB: u64 = 1 << 20;
 
-const DESIGN: &str = "# Of the attic.\n[devices.ssd]\npath = 'ssd.img'   # the fast one\nsize = '8MiB'\n[devices.hdd]\npath = 'hdd.img'\nsize = '32MiB'\n\
+const DESIGN: &str = "# Of the attic.\n[devices.ssd]\npath = 'ssd.img'   # the fast one\nsize = '32MiB'\n[devices.hdd]\npath = 'hdd.img'\nsize = '32MiB'\n\
                       [placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '64KiB'\nwriteback = { delay = '1h', max_age = '2h' }\n";
 
 #[test]
@@ -26,8 +26,9 @@ fn an_evacuated_device_is_pulled_and_comes_back_and_the_design_follows() {
     fs::write(at.join("v.toml"), DESIGN).unwrap();
     run(&["format", "v.toml"]).ok();
     let (serving, mut client) = Serving::start(at, &[]);
-    let data: Vec<u8> = (0..2 * MIB).map(|byte| (byte / 4096 + byte) as u8).collect();
-    for from in (0..data.len()).step_by(64 << 10) {
+    // So much, and in this order, that it is neither "little", which goes home at once, nor a stream, which goes past the cache.
+    let data: Vec<u8> = (0..6 * MIB).map(|byte| (byte / 4096 + byte) as u8).collect();
+    for from in (0..data.len()).step_by(64 << 10).rev() {
         client.write(4 * MIB + from as u64, &data[from..from + (64 << 10)], false).unwrap();
     }
     client.flush().unwrap();
