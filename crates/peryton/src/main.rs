@@ -14,6 +14,7 @@ mod drive_health;
 mod failure;
 #[cfg(feature = "plan")]
 mod figure_arg;
+mod in_service;
 mod json_layout;
 mod lifetime_told;
 mod measured_args;

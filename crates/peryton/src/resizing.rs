@@ -1,16 +1,19 @@
 //! What `peryton grow`, `shrink` and `status` have in common: asking the server, waiting, and telling.
 
-use std::{path::Path, thread, time::Duration};
+use std::path::Path;
 
-use indicatif::ProgressStyle;
+use indicatif::ProgressBar;
 use peryton_drive::control::{self, Ask};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 use serde_json::Value;
 
-use crate::{failure::Failure, output, terminal};
+use crate::{
+    failure::Failure,
+    in_service::{self, Change, time_left},
+    output,
+};
 
-/// How often the progress is looked at.
-const EVERY: Duration = Duration::from_millis(300);
+const CHANGE: Change = Change { state: "resizing", last: "last_resize", done: "emptied", stays: "keeps its size" };
 
 /// Gives up what has begun.
 pub fn stop(socket: &Path) -> Result<(), Failure> {
@@ -20,43 +23,14 @@ pub fn stop(socket: &Path) -> Result<(), Failure> {
 
 /// Begins, and returns the state.
 pub fn begin(socket: &Path, ask: &Ask) -> Result<Value, Failure> {
-    let mut state = Value::Null;
-    control::ask(socket, ask, |mut answer| {
-        state = answer["resizing"].take();
-        true
-    })?;
-    Ok(state)
-}
-
-/// Where it is said how far it is.
-pub fn told_where(socket: &Path) -> String {
-    format!("peryton status {} shows how far it is", socket.display())
+    in_service::ask(socket, ask, CHANGE.state)
 }
 
 /// Waits for the end.
 pub fn wait(socket: &Path, name: &str, begun: &Value, json: bool) -> Result<(), Failure> {
-    let bar = terminal::bar(begun["bytes"].as_u64().unwrap_or(0));
-    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} emptied, {msg}");
-    bar.set_style(style.expect("the template is a constant"));
-    let last = loop {
-        let mut status = Value::Null;
-        control::ask(socket, &Ask::Status, |mut answer| {
-            status = answer["status"].take();
-            true
-        })?;
-        let state = &status["resizing"];
-        if state.is_null() {
-            break status["last_resize"].take();
-        }
-        bar.set_position(state["emptied_bytes"].as_u64().unwrap_or(0));
-        bar.set_message(left(state));
-        thread::sleep(EVERY);
-    };
-    bar.finish_and_clear();
-    if last["succeeded"] != true {
-        let why = last["why"].as_str().unwrap_or("the server has ended it");
-        return Err(Failure::failed(format!("'{name}' keeps its size: {why}")));
-    }
+    let bytes = begun["bytes"].as_u64().unwrap_or(0);
+    let look = |_: &ProgressBar, state: &Value| (state["emptied_bytes"].as_u64().unwrap_or(0), left(state));
+    let last = CHANGE.wait(socket, name, bytes, look)?;
     if json {
         return output::print_json(&last);
     }
@@ -90,9 +64,8 @@ pub fn line(state: &Value) -> Option<String> {
 
 /// How long it will take.
 fn left(state: &Value) -> String {
-    match (state["state"].as_str(), state["left_s"].as_f64()) {
-        (Some("emptying"), Some(seconds)) => format!("{} left", Nanos((seconds.ceil() as u64) * 1_000_000_000)),
-        (Some("emptying"), None) => "beginning".to_owned(),
+    match state["state"].as_str() {
+        Some("emptying") => time_left(state).unwrap_or_else(|| "beginning".to_owned()),
         _ => "the volume is being opened with the new size".to_owned(),
     }
 }

@@ -1,16 +1,21 @@
 //! `peryton clean`: writes everything home that is dirty in the cache of a volume that is being served.
 
-use std::{path::PathBuf, thread, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    thread,
+};
 
 use indicatif::ProgressStyle;
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use peryton_units::Bytes;
 use serde_json::Value;
 
-use crate::{cleaning, failure::Failure, output, terminal};
-
-/// How often the progress is looked at.
-const EVERY: Duration = Duration::from_millis(300);
+use crate::{
+    cleaning,
+    failure::Failure,
+    in_service::{self, EVERY},
+    output, terminal,
+};
 
 /// Options of `peryton clean`.
 #[derive(Debug, clap::Args)]
@@ -33,25 +38,9 @@ pub struct Args {
 
 /// Asks for everything to be written home, and waits for it on demand.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut state = Value::Null;
-    control::ask(&args.socket, &Ask::Clean, |mut answer| {
-        state = answer["cleaning"].take();
-        true
-    })?;
-    let first = state["dirty_bytes"].as_u64().unwrap_or(0);
+    let mut state = in_service::ask(&args.socket, &Ask::Clean, "cleaning")?;
     if args.wait {
-        let bar = terminal::bar(first);
-        let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} written home, {eta} left");
-        bar.set_style(style.expect("the template is a constant"));
-        while state["state"] == "asked" {
-            thread::sleep(EVERY);
-            control::ask(&args.socket, &Ask::Status, |mut answer| {
-                state = answer["status"]["cleaning"].take();
-                true
-            })?;
-            bar.set_position(first.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)));
-        }
-        bar.finish_and_clear();
+        state = wait(&args.socket, state)?;
     }
     if args.json {
         return output::print_json(&state);
@@ -65,4 +54,19 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         },
         (_, left) => format!("what was dirty is home; {left} were written since\n"),
     })
+}
+
+/// Waits until everything is home that was dirty when that was asked for, and returns the state of cleaning then.
+pub fn wait(socket: &Path, mut state: Value) -> Result<Value, Failure> {
+    let first = state["dirty_bytes"].as_u64().unwrap_or(0);
+    let bar = terminal::bar(first);
+    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} written home, {eta} left");
+    bar.set_style(style.expect("the template is a constant"));
+    while state["state"] == "asked" {
+        thread::sleep(EVERY);
+        state = in_service::ask(socket, &Ask::Status, "status")?["cleaning"].take();
+        bar.set_position(first.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)));
+    }
+    bar.finish_and_clear();
+    Ok(state)
 }

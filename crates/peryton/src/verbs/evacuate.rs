@@ -1,16 +1,23 @@
 //! `peryton evacuate`: empties the fast device of a cache that is being served, so that it can be pulled.
 
-use std::{path::PathBuf, thread, time::Duration};
+use std::path::PathBuf;
 
-use indicatif::ProgressStyle;
 use peryton_drive::control::{self, Ask};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 use serde_json::Value;
 
-use crate::{failure::Failure, output, terminal};
+use crate::{
+    failure::Failure,
+    in_service::{self, Change, time_left},
+    output,
+};
 
-/// How often the progress is looked at.
-const EVERY: Duration = Duration::from_millis(300);
+const CHANGE: Change = Change {
+    state: "evacuation",
+    last: "last_evacuation",
+    done: "written home",
+    stays: "is not evacuated, and stays part of the volume",
+};
 
 /// Options of `peryton evacuate`.
 #[derive(Debug, clap::Args)]
@@ -47,15 +54,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         control::ask(&args.socket, &Ask::StopEvacuating, |_| true)?;
         return output::tell("stopped; the device stays part of the volume\n");
     };
-    if args.rate == Some(Bytes::ZERO) {
-        return Err(Failure::bad_input("--rate 0: give at least 1 byte in a second, or leave it out"));
-    }
-    let ask = Ask::Evacuate { device: name.clone(), bytes_per_s: args.rate.map(|rate| rate.0) };
-    let mut state = Value::Null;
-    control::ask(&args.socket, &ask, |mut answer| {
-        state = answer["evacuation"].take();
-        true
-    })?;
+    let ask = Ask::Evacuate { device: name.clone(), bytes_per_s: in_service::rate(args.rate)? };
+    let state = in_service::ask(&args.socket, &ask, CHANGE.state)?;
     if args.wait {
         return wait(args, name, state["bytes"].as_u64().unwrap_or(0));
     }
@@ -63,36 +63,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&state);
     }
     let bytes = Bytes(state["dirty_bytes"].as_u64().unwrap_or(0));
-    output::tell(&format!(
-        "writing {bytes} of '{name}' home; peryton status {} shows how far it is\n",
-        args.socket.display()
-    ))
+    output::tell(&format!("writing {bytes} of '{name}' home; {}\n", in_service::told_where(&args.socket)))
 }
 
 /// Waits for the end.
 fn wait(args: &Args, name: &str, bytes: u64) -> Result<(), Failure> {
-    let bar = terminal::bar(bytes);
-    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} written home, {msg}");
-    bar.set_style(style.expect("the template is a constant"));
-    let last = loop {
-        let mut status = Value::Null;
-        control::ask(&args.socket, &Ask::Status, |mut answer| {
-            status = answer["status"].take();
-            true
-        })?;
-        let state = &status["evacuation"];
-        if state.is_null() {
-            break status["last_evacuation"].take();
-        }
-        bar.set_position(bytes.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)));
-        bar.set_message(left(state));
-        thread::sleep(EVERY);
-    };
-    bar.finish_and_clear();
-    if last["succeeded"] != true {
-        let why = last["why"].as_str().unwrap_or("the server has ended it");
-        return Err(Failure::failed(format!("'{name}' is not evacuated, and stays part of the volume: {why}")));
-    }
+    let last = CHANGE.wait(&args.socket, name, bytes, |_, state| {
+        (bytes.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)), left(state))
+    })?;
     if args.json {
         return output::print_json(&last);
     }
@@ -108,9 +86,8 @@ pub fn line(state: &Value) -> Option<String> {
 
 /// How long it will take.
 fn left(state: &Value) -> String {
-    match (state["state"].as_str(), state["left_s"].as_f64()) {
-        (Some("leaving"), _) => "and then the device leaves".to_owned(),
-        (_, Some(seconds)) => format!("{} left", Nanos((seconds.ceil() as u64) * 1_000_000_000)),
-        _ => "beginning".to_owned(),
+    match state["state"].as_str() {
+        Some("leaving") => "and then the device leaves".to_owned(),
+        _ => time_left(state).unwrap_or_else(|| "beginning".to_owned()),
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use peryton_drive::control::Ask;
 use peryton_units::Bytes;
 
-use crate::{failure::Failure, output, resizing};
+use crate::{failure::Failure, in_service, output, resizing};
 
 /// Options of `peryton grow`.
 #[derive(Debug, clap::Args)]
@@ -49,5 +49,5 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&state);
     }
     let to = Bytes(state["to_bytes"].as_u64().unwrap_or(0));
-    output::tell(&format!("'{name}' is to have {to} of data; {}\n", resizing::told_where(&args.socket)))
+    output::tell(&format!("'{name}' is to have {to} of data; {}\n", in_service::told_where(&args.socket)))
 }

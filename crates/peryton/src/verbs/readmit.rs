@@ -4,20 +4,14 @@ use std::{
     fs,
     os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
-    thread,
-    time::Duration,
 };
 
-use indicatif::ProgressStyle;
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use peryton_units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
-use super::check;
-use crate::{failure::Failure, output, terminal, volume};
-
-/// How often the progress is looked at.
-const EVERY: Duration = Duration::from_millis(300);
+use super::{check, clean};
+use crate::{failure::Failure, in_service, output, terminal, volume};
 
 /// Options of `peryton readmit`.
 #[derive(Debug, clap::Args)]
@@ -50,7 +44,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let at = args.design.path();
     if fs::metadata(at).is_ok_and(|about| about.file_type().is_socket()) {
-        return in_service(args, at);
+        return while_served(args, at);
     }
     for (given, option) in [(args.path.is_some(), "--path"), (args.wait, "--wait")] {
         if given {
@@ -71,23 +65,20 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::tell(&format!("'{name}' is part of the volume again: {restored} extents restored, {lost} stay lost\n"))
 }
 
-fn in_service(args: &Args, socket: &Path) -> Result<(), Failure> {
+fn while_served(args: &Args, socket: &Path) -> Result<(), Failure> {
     let absolute = |path: &PathBuf| {
         std::path::absolute(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))
     };
     // The server has a working directory of its own.
     let path = args.path.as_ref().map(absolute).transpose()?;
     let ask = Ask::Readmit { device: args.name.clone(), path, update_design: args.update_design };
-    let mut done = Value::Null;
-    control::ask(socket, &ask, |mut answer| {
-        done = answer["readmitted"].take();
-        true
-    })?;
+    let mut done = in_service::ask(socket, &ask, "readmitted")?;
     if !args.json {
         tell(&args.name, &done)?;
     }
     if args.wait && done["dirty_bytes"].as_u64().is_some_and(|bytes| bytes > 0) {
-        wait(socket, &mut done)?;
+        let state = in_service::ask(socket, &Ask::Clean, "cleaning")?;
+        done["dirty_bytes"] = clean::wait(socket, state)?["dirty_bytes"].take();
         if !args.json {
             output::tell("what only one device had is on both now\n")?;
         }
@@ -120,29 +111,5 @@ pub fn tell_design(done: &Value) -> Result<(), Failure> {
             Ok(())
         }
         (None, None) => Ok(()),
-    }
-}
-
-/// Waits until everything is home.
-fn wait(socket: &Path, done: &mut Value) -> Result<(), Failure> {
-    control::ask(socket, &Ask::Clean, |_| true)?;
-    let first = done["dirty_bytes"].as_u64().unwrap_or(0);
-    let bar = terminal::bar(first);
-    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} written home, {eta} left");
-    bar.set_style(style.expect("the template is a constant"));
-    loop {
-        let mut state = Value::Null;
-        control::ask(socket, &Ask::Status, |mut answer| {
-            state = answer["status"]["cleaning"].take();
-            true
-        })?;
-        let dirty = state["dirty_bytes"].as_u64().unwrap_or(0);
-        bar.set_position(first.saturating_sub(dirty));
-        if state["state"] != "asked" {
-            done["dirty_bytes"] = dirty.into();
-            bar.finish_and_clear();
-            return Ok(());
-        }
-        thread::sleep(EVERY);
     }
 }

@@ -1,17 +1,25 @@
 //! `peryton replace`: lets another device take the place of one of a volume that is being served.
 
-use std::{path::PathBuf, thread, time::Duration};
+use std::path::PathBuf;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use peryton_drive::control::{self, Ask};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 use serde_json::Value;
 
 use super::readmit;
-use crate::{failure::Failure, output, terminal};
+use crate::{
+    failure::Failure,
+    in_service::{self, Change, time_left},
+    output, terminal,
+};
 
-/// How often the progress is looked at.
-const EVERY: Duration = Duration::from_millis(500);
+const CHANGE: Change = Change {
+    state: "replacement",
+    last: "last_replacement",
+    done: "copied",
+    stays: "is not replaced, and stays part of the volume",
+};
 
 /// Options of `peryton replace`.
 #[derive(Debug, clap::Args)]
@@ -60,24 +68,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         control::ask(&args.socket, &Ask::StopReplacing, |_| true)?;
         return output::tell("stopped; the old device stays part of the volume\n");
     };
-    if args.rate == Some(Bytes::ZERO) {
-        return Err(Failure::bad_input("--rate 0: give at least 1 byte in a second, or leave it out"));
-    }
+    let bytes_per_s = in_service::rate(args.rate)?;
     // The server has a working directory of its own.
     let path = std::path::absolute(with).map_err(|error| Failure::bad_input(format!("{}: {error}", with.display())))?;
     let ask = Ask::Replace {
         device: name.clone(),
         path,
-        bytes_per_s: args.rate.map(|rate| rate.0),
+        bytes_per_s,
         accept_loss: args.accept_loss,
         force: args.force,
         update_design: args.update_design,
     };
-    let mut state = Value::Null;
-    control::ask(&args.socket, &ask, |mut answer| {
-        state = answer["replacement"].take();
-        true
-    })?;
+    let state = in_service::ask(&args.socket, &ask, CHANGE.state)?;
     if state["state"] == "succeeded" {
         return ended(args, name, &state);
     }
@@ -88,38 +90,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&state);
     }
     let bytes = Bytes(state["bytes"].as_u64().unwrap_or(0));
-    output::tell(&format!(
-        "copying {bytes} of '{name}'; peryton status {} shows how far it is\n",
-        args.socket.display()
-    ))
+    output::tell(&format!("copying {bytes} of '{name}'; {}\n", in_service::told_where(&args.socket)))
 }
 
 /// Waits for the end.
 fn wait(args: &Args, name: &str, bytes: u64) -> Result<(), Failure> {
-    let bar = terminal::bar(bytes);
-    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} copied, {msg}");
-    bar.set_style(style.expect("the template is a constant"));
     let mut told = false;
-    let last = loop {
-        let mut status = Value::Null;
-        control::ask(&args.socket, &Ask::Status, |mut answer| {
-            status = answer["status"].take();
-            true
-        })?;
-        let state = &status["replacement"];
-        if state.is_null() {
-            break status["last_replacement"].take();
-        }
-        told |= !told && tell_unreadable(&bar, name, state);
-        bar.set_position(state["copied_bytes"].as_u64().unwrap_or(0));
-        bar.set_message(left(state));
-        thread::sleep(EVERY);
-    };
-    bar.finish_and_clear();
-    if last["succeeded"] != true {
-        let why = last["why"].as_str().unwrap_or("the server has ended it");
-        return Err(Failure::failed(format!("'{name}' is not replaced, and stays part of the volume: {why}")));
-    }
+    let last = CHANGE.wait(&args.socket, name, bytes, |bar, state| {
+        told |= !told && tell_unreadable(bar, name, state);
+        (state["copied_bytes"].as_u64().unwrap_or(0), left(state))
+    })?;
     ended(args, name, &last)
 }
 
@@ -175,8 +155,8 @@ pub fn line(state: &Value) -> Option<String> {
 
 /// How long it will take.
 fn left(state: &Value) -> String {
-    match (state["state"].as_str(), state["left_s"].as_f64()) {
-        (Some("copying"), Some(seconds)) => format!("{} left", Nanos((seconds.ceil() as u64) * 1_000_000_000)),
+    match (state["state"].as_str(), time_left(state)) {
+        (Some("copying"), Some(left)) => left,
         (Some("unreadable"), _) => "the rest cannot be read".to_owned(),
         (Some("copied" | "succeeding"), _) => "the new device is being put in charge".to_owned(),
         _ => "beginning".to_owned(),

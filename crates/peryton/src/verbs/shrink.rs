@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use peryton_drive::control::Ask;
 use peryton_units::Bytes;
 
-use crate::{failure::Failure, output, resizing};
+use crate::{failure::Failure, in_service, output, resizing};
 
 /// Options of `peryton shrink`.
 #[derive(Debug, clap::Args)]
@@ -42,10 +42,7 @@ pub struct Args {
 /// Asks for a device to be shrunk, and waits for it on demand.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let (Some(name), Some(to)) = (&args.name, args.to) else { return resizing::stop(&args.socket) };
-    if args.rate == Some(Bytes::ZERO) {
-        return Err(Failure::bad_input("--rate 0: give at least 1 byte in a second, or leave it out"));
-    }
-    let ask = Ask::Shrink { device: name.clone(), size: to.0, bytes_per_s: args.rate.map(|rate| rate.0) };
+    let ask = Ask::Shrink { device: name.clone(), size: to.0, bytes_per_s: in_service::rate(args.rate)? };
     let state = resizing::begin(&args.socket, &ask)?;
     if args.wait {
         return resizing::wait(&args.socket, name, &state, args.json);
@@ -54,5 +51,5 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&state);
     }
     let bytes = Bytes(state["bytes"].as_u64().unwrap_or(0));
-    output::tell(&format!("emptying {bytes} of '{name}'; {}\n", resizing::told_where(&args.socket)))
+    output::tell(&format!("emptying {bytes} of '{name}'; {}\n", in_service::told_where(&args.socket)))
 }
