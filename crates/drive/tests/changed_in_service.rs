@@ -2,39 +2,25 @@
 //! is needed or believed afterwards; or clients notice more of it than a pause.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "served/model.rs"]
+mod model;
 mod served;
 
-use std::{fs, fs::File, path::Path, thread, time::Duration};
+use std::{fs, fs::File, thread, time::Duration};
 
-use peryton_drive::{Effect, Fault, Service, Settings, Successor};
+use model::write;
+use peryton_drive::{Effect, Fault, Settings, Successor};
 use peryton_engine::{Cleaning, Config, Journal};
 use peryton_units::Nanos;
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64;
-use served::{Client, Served, config, spec, ways};
-
-const UNIT: usize = 4096;
+use served::{Client, Served, config, refusal, ways};
 
 fn lazy(placement: &str) -> Config {
     let mut config = config(placement);
     config.tuning.writeback_delay = Nanos::from_s(3600);
     config.tuning.cleaning = Cleaning::UNBOUNDED;
     config
-}
-
-/// Random writes, each noted in the model unless it fails.
-fn write(client: &mut Client, model: &mut [u8], count: usize, random: &mut Pcg64) {
-    for _ in 0..count {
-        let units = [1, 1, 2, 8][random.random_range(0..4)];
-        let at = random.random_range(0..model.len() / UNIT - units) * UNIT;
-        let mut data = vec![0; units * UNIT];
-        random.fill_bytes(&mut data);
-        client.write(at as u64, &data, false).unwrap();
-        model[at..at + data.len()].copy_from_slice(&data);
-        if random.random_range(0..8) == 0 {
-            client.flush().unwrap();
-        }
-    }
 }
 
 fn check(client: &mut Client, model: &[u8], case: &str) {
@@ -57,11 +43,6 @@ fn vanishes(served: &Served, client: &mut Client, device: u8) {
         served.handle.events().iter().any(|event| event["event"] == "device_gone")
     }));
     let _ = client.flush();
-}
-
-fn refusal(directory: &Path, config: Config) -> String {
-    let endpoint = directory.join("nbd").display().to_string().parse().unwrap();
-    Service::open(&spec(directory, config), &endpoint, Settings::default()).unwrap_err().to_string()
 }
 
 /// What is written while the device is away must not be read as it was before from the device that comes back.

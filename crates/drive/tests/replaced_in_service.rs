@@ -2,17 +2,17 @@
 //! or clients notice more of it than a pause.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+#[path = "served/model.rs"]
+mod model;
 mod served;
 
 use std::{fs, fs::File, path::Path, thread, time::Duration};
 
-use peryton_drive::{Effect, Fault, Only, Service, Settings, Successor};
-use peryton_engine::Config;
-use rand::{Rng, RngExt, SeedableRng};
+use model::write;
+use peryton_drive::{Effect, Fault, Only, Settings, Successor};
+use rand::SeedableRng;
 use rand_pcg::Pcg64;
-use served::{Client, Served, config, spec, ways};
-
-const UNIT: usize = 4096;
+use served::{Client, Served, config, refusal, ways};
 
 fn successor(path: &Path) -> Successor {
     Successor { path: path.to_owned(), bytes_per_s: None, accept_loss: false, force: false, update_design: false }
@@ -26,31 +26,11 @@ fn empty(directory: &Path, like: &str) -> std::path::PathBuf {
     path
 }
 
-/// Random writes, each noted in the model.
-fn write(client: &mut Client, model: &mut [u8], count: usize, random: &mut Pcg64) {
-    for _ in 0..count {
-        let units = [1, 1, 2, 8][random.random_range(0..4)];
-        let at = random.random_range(0..model.len() / UNIT - units) * UNIT;
-        let mut data = vec![0; units * UNIT];
-        random.fill_bytes(&mut data);
-        client.write(at as u64, &data, false).unwrap();
-        model[at..at + data.len()].copy_from_slice(&data);
-        if random.random_range(0..8) == 0 {
-            client.flush().unwrap();
-        }
-    }
-}
-
 fn check(client: &mut Client, model: &[u8]) {
     for at in (0..model.len()).step_by(64 << 10) {
         let len = (64 << 10).min(model.len() - at);
         assert!(client.read(at as u64, len).unwrap() == model[at..at + len], "wrong data at {at}");
     }
-}
-
-fn refusal(directory: &Path, config: Config) -> String {
-    let endpoint = directory.join("nbd").display().to_string().parse().unwrap();
-    Service::open(&spec(directory, config), &endpoint, Settings::default()).unwrap_err().to_string()
 }
 
 fn replaced(placement: &str, name: &str, settings: Settings) {

@@ -285,3 +285,9 @@ pub fn ways() -> [Settings; 3] {
         Settings { io_uring: false, spin: Duration::ZERO, ..usual },
     ]
 }
+
+/// What a service says that refuses to open the volume in this directory.
+pub fn refusal(directory: &Path, config: Config) -> String {
+    let endpoint = directory.join("nbd").display().to_string().parse().unwrap();
+    Service::open(&spec(directory, config), &endpoint, Settings::default()).unwrap_err().to_string()
+}
