@@ -14,25 +14,15 @@ use peryton_units::Bytes;
 use serde_json::{Value, json};
 
 use super::{
-    Handle, Server, Successor,
+    Server,
     changing_state::{
         Change, EVERY, HOLD_AT_MOST, LITTLE, Leaving, MOST_TRIES, Outcome, PAUSE, What, evacuation_ended,
     },
 };
 use crate::{
-    clock::unix_s,
-    design_file::DesignFile,
-    events,
-    format::{allocate, empty},
-    open::{Device, DevicePath, Opening, refuse_used, same_file},
-    own_sizes, probe,
-    shared_memory::SharedMemory,
-    storage::Files,
+    clock::unix_s, design_file::DesignFile, events, open::Device, shared_memory::SharedMemory, storage::Files,
 };
 
-const ENDED: &str = "the volume is closed";
-/// How often the end of a change is asked for.
-const LOOK: Duration = Duration::from_millis(20);
 /// So often, with a pause, it is tried to open the volume again.
 const MOST_OPENINGS: u32 = 3;
 const OPENING_PAUSE: Duration = Duration::from_secs(1);
@@ -80,7 +70,7 @@ impl Server {
         Some(format!("'{}' is being replaced: wait until that is done, or stop it (--stop)", name(replaced.device)))
     }
 
-    fn begin_to_take_in(&mut self, device: usize, what: What, update_design: bool) -> Result<(), String> {
+    pub(super) fn begin_to_take_in(&mut self, device: usize, what: What, update_design: bool) -> Result<(), String> {
         if let Some(why) = self.cannot_change() {
             return Err(why);
         }
@@ -92,7 +82,7 @@ impl Server {
         Ok(())
     }
 
-    fn begin_to_evacuate(&mut self, name: &str, bytes_per_s: Option<u64>) -> Result<Value, String> {
+    pub(super) fn begin_to_evacuate(&mut self, name: &str, bytes_per_s: Option<u64>) -> Result<Value, String> {
         if let Some(why) = self.cannot_change() {
             return Err(why);
         }
@@ -115,7 +105,7 @@ impl Server {
         Ok(self.evacuation_status())
     }
 
-    fn index_of(&self, name: &str) -> Result<usize, String> {
+    pub(super) fn index_of(&self, name: &str) -> Result<usize, String> {
         let known = || format!("there is no device '{name}': the volume has '{}'", self.about.names.join("' and '"));
         self.about.names.iter().position(|other| other == name).ok_or_else(known)
     }
@@ -460,7 +450,7 @@ impl Server {
         self.end_change(Err(why.to_owned()));
     }
 
-    fn stop_evacuating(&mut self) -> Result<(), String> {
+    pub(super) fn stop_evacuating(&mut self) -> Result<(), String> {
         match &self.changing.now {
             Some(Change { what: What::Leave(_), .. }) => self.stop_changing("it was stopped"),
             _ => return Err("no device is being evacuated".to_owned()),
@@ -495,222 +485,7 @@ impl Server {
     }
 }
 
-/// What a client has to know of a device that is gone.
-struct Gone {
-    index: usize,
-    /// The file of it that this server still has.
-    file: Option<Device>,
-    path: PathBuf,
-    others: Vec<PathBuf>,
-    direct: bool,
-    need: Bytes,
-    is_divided: bool,
-}
-
-impl Server {
-    fn gone(&mut self, name: &str) -> Result<Gone, String> {
-        let index = self.index_of(name)?;
-        let engine = self.volume.engine();
-        if !engine.is_gone(DeviceId(index as u8)) {
-            return Err(format!("'{name}' is part of the volume: there is nothing to take back"));
-        }
-        if let Some(why) = self.cannot_change() {
-            return Err(why);
-        }
-        let file = self.about.devices[index].clone();
-        let path = file.as_ref().map_or(&self.changing.paths[index], |file| &file.path);
-        let path = std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let others = self.about.devices.iter().enumerate().filter(|(other, _)| *other != index);
-        Ok(Gone {
-            index,
-            path,
-            others: others.filter_map(|(_, device)| Some(device.as_ref()?.path.clone())).collect(),
-            file,
-            direct: self.replacing.direct,
-            need: engine.device_bytes()[index],
-            is_divided: self.about.devices.iter().flatten().any(|device| device.division.is_some()),
-        })
-    }
-
-    /// Closes the file of a device that is gone, so that what is attached now can be opened.
-    fn let_go(&mut self, index: usize) {
-        if self.volume.backend.in_flight() == 0
-            && self.volume.engine().is_given_up(DeviceId(index as u8))
-            && let Some(device) = self.about.devices[index].take()
-        {
-            self.volume.backend.set_device(DeviceId(index as u8), None);
-            let _ = self.front.kernel.set_file(index, None);
-            device.unlock();
-        }
-    }
-}
-
-impl Handle {
-    /// Takes a device back that was gone, and returns what came of it: at `path`, or where it was.
-    ///
-    /// # Errors
-    /// One line: it is part of the volume, is not there, is not the one that was given up, or holds what the volume does not know.
-    pub fn readmit(&self, name: &str, path: Option<PathBuf>, update_design: bool) -> Result<Value, String> {
-        if update_design {
-            self.can_update_design(name)?;
-        }
-        let gone = self.ask_of_gone(name)?;
-        let path = path.unwrap_or_else(|| gone.path.clone());
-        let index = gone.index;
-        let device = self.attached(name, &path, gone, false)?;
-        let Some(says) = own_sizes::any_superblock(&device) else {
-            return Err(format!(
-                "{}: says of itself nowhere that it is part of a volume of Peryton: it is not the device that was '{name}', or another \
-                 program has written to it; attach the one that was, or let an empty one take its place (peryton replace)",
-                path.display()
-            ));
-        };
-        let check = move |server: &mut Server| {
-            let faults = server.volume.backend.faults().rules();
-            if faults.iter().any(|fault| usize::from(fault.device) == index) {
-                let name = &server.about.names[index];
-                return Err(format!("a drill is in force for '{name}', which would fail again: end it first (heal)"));
-            }
-            let checked = server.volume.engine().can_take_back(&says, DeviceId(index as u8));
-            checked.map_err(|error| server.about.named(&error.to_string()))?;
-            server.begin_to_take_in(index, What::Return(device), update_design)
-        };
-        self.ask(check).unwrap_or_else(|| Err(ENDED.to_owned()))?;
-        self.outcome()
-    }
-
-    /// Puts an empty device in the place of one that is gone.
-    pub(super) fn replace_gone(&self, name: &str, new: &Successor) -> Result<Value, String> {
-        let gone = self.ask_of_gone(name)?;
-        let index = gone.index;
-        let sizes = move |server: &mut Server| {
-            let engine = server.volume.engine();
-            engine.can_take_in(DeviceId(index as u8)).map_err(|error| server.about.named(&error.to_string()))
-        };
-        let (need, data_at, behind) = self.ask(sizes).unwrap_or_else(|| Err(ENDED.to_owned()))?;
-        let mut device = self.attached(name, &new.path, gone, true)?;
-        if !new.force
-            && let Some(what) = probe::content(&device).map_err(|error| format!("{}: {error}", new.path.display()))?
-        {
-            return Err(format!(
-                "{}: holds {what}: name another device (--force would destroy what is there)",
-                new.path.display()
-            ));
-        }
-        let system = |error: io::Error| format!("{}: {error}", new.path.display());
-        empty(&mut device, need, behind).map_err(|(_, error)| system(error))?;
-        allocate(&device, need, data_at, behind).map_err(system)?;
-        let update_design = new.update_design;
-        let begin = move |server: &mut Server| server.begin_to_take_in(index, What::Empty(device), update_design);
-        self.ask(begin).unwrap_or_else(|| Err(ENDED.to_owned()))?;
-        self.outcome()
-    }
-
-    /// Checks that the path of a device can be set in the design.
-    pub(super) fn can_update_design(&self, name: &str) -> Result<(), String> {
-        let asked = name.to_owned();
-        let design = self.ask(move |server| server.index_of(&asked).map(|_| server.changing.design.clone()));
-        let design = design.unwrap_or_else(|| Err(ENDED.to_owned()))?.ok_or_else(no_design)?;
-        design.check(name).map_err(|error| format!("--update-design: {error}"))
-    }
-
-    /// Whether a device of this name is gone.
-    pub(super) fn is_gone(&self, name: &str) -> bool {
-        let name = name.to_owned();
-        let is_gone = move |server: &mut Server| {
-            server.index_of(&name).is_ok_and(|index| server.volume.engine().is_gone(DeviceId(index as u8)))
-        };
-        self.ask(is_gone).unwrap_or(false)
-    }
-
-    fn ask_of_gone(&self, name: &str) -> Result<Gone, String> {
-        let asked = name.to_owned();
-        let gone = self.ask(move |server| server.gone(&asked)).unwrap_or_else(|| Err(ENDED.to_owned()))?;
-        if gone.is_divided {
-            return Err(format!(
-                "the volume was taken over with data (adopt), and part of it may lie on '{name}': stop it, and use peryton readmit or \
-                 repair --replace with the design"
-            ));
-        }
-        Ok(gone)
-    }
-
-    /// Opens what is attached at a path in place of a device that is gone.
-    fn attached(&self, name: &str, path: &Path, gone: Gone, fresh: bool) -> Result<Device, String> {
-        if path.is_relative() {
-            return Err(format!("{}: give the whole path, from the root", path.display()));
-        }
-        if let Some(other) = gone.others.iter().find(|other| same_file(other, path)) {
-            return Err(format!("{}: is another device of the volume: name the one that is '{name}'", other.display()));
-        }
-        let too_small = |device: &Device| {
-            format!(
-                "{}: has {}, and the volume uses {} of '{name}': {}",
-                path.display(),
-                device.size,
-                gone.need,
-                if fresh { "give a larger one" } else { "it is not that device, or only a part of it" }
-            )
-        };
-        let index = gone.index;
-        if let Some(file) = gone.file {
-            // The file may be open still: the device has failed and works again.
-            if same_file(&file.path, path) && is_same(&file) && !file.was_removed() && !fresh {
-                return if file.size < gone.need { Err(too_small(&file)) } else { Ok(file) };
-            }
-            drop(file);
-            self.ask(move |server| server.let_go(index)).ok_or(ENDED)?;
-        }
-        let at = DevicePath { name: name.to_owned(), path: path.to_owned() };
-        refuse_used(&at).map_err(|error| error.to_string())?;
-        let opened = Device::open(&at, Opening { direct: gone.direct, create: false });
-        let opened = opened.map_err(|error| error.to_string())?;
-        let device = opened.ok_or_else(|| match fresh {
-            true => {
-                format!("{}: there is nothing: name a block device, or make a file of the size first", path.display())
-            }
-            false => {
-                format!("{}: there is nothing: attach the device, or say where it is now (--path)", path.display())
-            }
-        })?;
-        if device.size < gone.need { Err(too_small(&device)) } else { Ok(device) }
-    }
-
-    /// Waits for the end of the change that has begun.
-    fn outcome(&self) -> Result<Value, String> {
-        loop {
-            let ended = |server: &mut Server| match server.changing.now {
-                Some(_) => None,
-                None => Some(server.changing.outcome.take()),
-            };
-            match self.ask(ended).ok_or(ENDED)? {
-                None => thread::sleep(LOOK),
-                Some(Some(outcome)) => return outcome,
-                Some(None) => return Err("the server has ended it: see its log".to_owned()),
-            }
-        }
-    }
-
-    /// Begins to empty a device, which then leaves the volume, and returns the state as in the status.
-    ///
-    /// # Errors
-    /// One line: there is no such device, or the volume needs it.
-    pub fn evacuate(&self, name: &str, bytes_per_s: Option<u64>) -> Result<Value, String> {
-        let name = name.to_owned();
-        let begin = move |server: &mut Server| server.begin_to_evacuate(&name, bytes_per_s);
-        self.ask(begin).unwrap_or_else(|| Err(ENDED.to_owned()))
-    }
-
-    /// Gives up evacuating a device, which stays part of the volume.
-    ///
-    /// # Errors
-    /// One line: none is being evacuated, or the volume is closed.
-    pub fn stop_evacuating(&self) -> Result<(), String> {
-        self.ask(Server::stop_evacuating).unwrap_or_else(|| Err(ENDED.to_owned()))
-    }
-}
-
-fn no_design() -> String {
+pub(super) fn no_design() -> String {
     "the server knows of no design file: set the path by hand".to_owned()
 }
 
@@ -721,12 +496,6 @@ pub(super) fn design_told(set: Option<Result<PathBuf, String>>) -> (Value, Value
         Some(Ok(design)) => (json!(design), Value::Null),
         Some(Err(error)) => (Value::Null, json!(error)),
     }
-}
-
-/// Whether the file that is open is the one at its path.
-fn is_same(device: &Device) -> bool {
-    let at = DevicePath { name: device.name.clone(), path: device.path.clone() };
-    Device::identity_at(&at.path).is_some_and(|identity| identity == device.identity())
 }
 
 /// The devices that were evacuated, of those that are open: the volume is opened without them.

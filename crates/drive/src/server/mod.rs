@@ -5,6 +5,7 @@ mod about;
 mod accept;
 mod admin;
 mod asking;
+mod attached;
 mod awake;
 mod block_device;
 mod block_device_control;

@@ -7,11 +7,15 @@ use peryton_engine::{DeviceId, SuccessionEnd, SuccessionPlan, SuccessionStage};
 use peryton_units::Bytes;
 use serde_json::{Value, json};
 
-use super::{Handle, Server, Successor, changing::design_told, replacing_state::Replacement};
+use super::{
+    Handle, Server, Successor,
+    attached::{nothing_new, open_unused, refuse_content},
+    changing::design_told,
+    replacing_state::Replacement,
+};
 use crate::{
     events::What,
-    open::{Device, DevicePath, Opening, refuse_used, same_file},
-    probe,
+    open::{Device, same_file},
 };
 
 /// The most ranges that cannot be read that the status lists.
@@ -232,22 +236,8 @@ impl Handle {
         if let Some(path) = paths.iter().find(|path| same_file(path, &new.path)) {
             return Err(format!("{}: is a device of the volume already: name another one", path.display()));
         }
-        let at = DevicePath { name, path: new.path.clone() };
-        refuse_used(&at).map_err(|error| error.to_string())?;
-        let opening = Opening { direct, create: false };
-        let opened = Device::open(&at, opening).map_err(|error| error.to_string())?;
-        let other = opened.ok_or_else(|| {
-            format!("{}: there is nothing: name a block device, or make a file of the size first", new.path.display())
-        })?;
-        if !new.force {
-            let held = probe::content(&other).map_err(|error| format!("{}: {error}", new.path.display()))?;
-            if let Some(what) = held {
-                return Err(format!(
-                    "{}: holds {what}: name another device (--force would destroy what is there)",
-                    new.path.display()
-                ));
-            }
-        }
+        let other = open_unused(&name, &new.path, direct)?.ok_or_else(|| nothing_new(&new.path))?;
+        refuse_content(&other, &new)?;
         self.ask(move |server| server.begin_to_replace(device, other, &new)).unwrap_or_else(|| Err(ENDED.to_owned()))
     }
 
