@@ -194,12 +194,14 @@ pub fn read(
         // earlier copy. (A commit that was not mirrored is on the fast device only.)
         let last_commit = if replayed >= 2 { found.next_commit - 2 } else { header.last_commit };
         let mirrored = rings.iter().flatten().any(|ring| ring.was_mirrored(last_commit));
-        let is_behind = |(device, ring): &(&DeviceId, &JournalRing)| {
-            (mirrored || **device == fast) && ring.damaged_blocks() == 0 && ring.newest() < last_commit
-        };
-        let whole = devices.iter().zip(&rings).filter_map(|(device, ring)| Some((device, ring.as_ref()?)));
-        let behind = whole.into_iter().find(is_behind);
+        let lacks =
+            |(device, ring): &(&DeviceId, &JournalRing)| (mirrored || **device == fast) && ring.newest() < last_commit;
+        let rings_of = || devices.iter().zip(&rings).filter_map(|(device, ring)| Some((device, ring.as_ref()?)));
+        let behind = rings_of().filter(lacks).find(|(_, ring)| ring.damaged_blocks() == 0);
         let last_commit = match behind {
+            // A ring that lost its newest commit to damage is not expected to have it at the next opening: by then, further damage
+            // may have left nothing that shows that the block was one of the journal.
+            None if rings_of().any(|found| lacks(&found)) => 0,
             None => last_commit,
             // No commit is known to be in both any more.
             Some(_) if older == Older::Accepted => 0,
