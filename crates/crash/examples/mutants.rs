@@ -4,7 +4,7 @@
 use std::{iter::successors, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use peryton_crash::{Failing, Kind, Options, Torture, run, torture};
+use peryton_crash::{Ends, Failing, Kind, Options, Torture, run, torture};
 use peryton_engine::mutation::{Mutation, make};
 use peryton_engine::{AdmitBy, Fill};
 
@@ -62,8 +62,8 @@ fn main() -> ExitCode {
     std::panic::set_hook(Box::new(|_| {}));
     let options = Options::default();
     // Some mistakes matter only where devices fail, which they do in a third of the runs, some only where they fail beneath parts of
-    // extents, which few runs have, some only where writes go past those, some only where devices are replaced that fail, and some only
-    // where devices are resized or come back.
+    // extents, which few runs have, some only where writes go past those, some only where devices are replaced that fail, or
+    // while the other one dies, and some only where devices are resized or come back.
     let failing = Options { faults: Some(true), ..options };
     let in_part = Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), ..failing };
     let past_parts = Options { admission: Some(AdmitBy::Probability), grouped: true, ..in_part };
@@ -71,10 +71,11 @@ fn main() -> ExitCode {
     let past_flushes = Options { failing: Some(Failing::Flushes), ..past_parts };
     let past_both = Options { failing: Some(Failing::Both), ..past_parts };
     let replacing = Options { replaces: Some(true), ..failing };
+    let dying = Options { failing: Some(Failing::Deaths), ends: Some(Ends::Process), ..replacing };
     let resizing = Options { resizes: Some(true), faults: Some(false), ..options };
     let returning = Options { returns: Some(true), ..failing };
     let on_parts = [&in_part, &past_parts, &past_failing, &past_flushes, &past_both];
-    let stages = [&options, &failing].into_iter().chain(on_parts).chain([&replacing, &resizing, &returning]);
+    let stages = [&options, &failing].into_iter().chain(on_parts).chain([&replacing, &dying, &resizing, &returning]);
     let stages: Vec<&Options> = stages.collect();
     make(None);
     let sound = torture(0..200, &options, None, 1, |_| {});

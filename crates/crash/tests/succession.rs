@@ -35,6 +35,22 @@ fn devices_may_fail_and_die_meanwhile() {
     must_pass(0..250, &Options { faults: Some(true), ends: Some(Ends::Both), ..Options::default() }, 20);
 }
 
+/// Found by torture: where the last other device died while it recorded who is in charge, a write of which a part was in flight already
+/// went to one of two devices, and either could be found in charge.
+#[test]
+fn either_device_may_be_found_in_charge_while_it_is_not_recorded() {
+    for seed in [6_009_705, 6_009_783] {
+        run(seed, &Options { faults: Some(true), ..Options::default() }).unwrap();
+    }
+}
+
+/// Found by torture: a journal block that was damaged twice no longer showed that it was one, so that the device counted as a copy from
+/// earlier.
+#[test]
+fn metadata_may_be_damaged_twice() {
+    run(7_002_230, &Options { faults: Some(true), ..Options::default() }).unwrap();
+}
+
 /// Found by torture: without the fast device a tiering volume was opened with places that commits had gone past; without it, extents
 /// of which blocks are lost counted as at home; and a read that began before a replacement was answered by the old device after it.
 #[test]

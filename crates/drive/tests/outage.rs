@@ -321,7 +321,12 @@ fn a_full_file_system_makes_clients_wait_and_costs_no_device() {
             }
             // The next write shows that there is space again.
             for offset in (0..client.size).step_by(16 << 10) {
-                client.write(offset, &[5; 16 << 10], false).unwrap();
+                let written = client.write(offset, &[5; 16 << 10], false);
+                assert!(
+                    written.is_ok(),
+                    "{placement}, patience {patience}, at {offset}: {written:?}, {}",
+                    handle.status().unwrap()
+                );
             }
             client.flush().unwrap();
             let state = &handle.status().unwrap()["state"];

@@ -162,6 +162,8 @@ mutations! {
     RefuseTornSnapshot,
     /// What is written to a range that was copied to the device that will take another's place goes to the old one only.
     ForgetSuccessor,
+    /// Answer a write that only one of two devices has, of which either may be found in charge.
+    AnswerOnOne,
     /// A range that is written while it is copied to that device counts as copied.
     TrustCopiedOver,
     /// A device is put in charge before it says itself what it is.

@@ -22,7 +22,7 @@ use self::{
     succession::Act,
 };
 use crate::{
-    api::command::{Buffer, Command, Commands, DeviceId, IoId},
+    api::command::{Buffer, Cause, Command, Commands, DeviceId, IoId},
     api::config::Placement,
     api::succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan, SuccessionStage},
     io::Purpose,
@@ -47,6 +47,20 @@ struct Write {
     failed: Option<bool>,
     /// The same for the successor.
     twin_failed: Option<bool>,
+    /// Whether it is a flush or a write of metadata, on which the record of a lost device may wait.
+    is_metadata: bool,
+}
+
+impl Write {
+    /// Whether it has ended wherever it was sent.
+    fn has_ended(&self) -> bool {
+        self.failed.is_some() && (self.twin.is_none() || self.twin_failed.is_some())
+    }
+
+    /// Whether the old device has what the successor lacks.
+    fn is_on_one(&self) -> bool {
+        self.failed == Some(false) && (self.twin.is_none() || self.twin_failed == Some(true))
+    }
 }
 
 /// What is being done.
@@ -60,7 +74,8 @@ enum Stage {
     /// It is being put in charge.
     Succeeding,
     /// That has failed because the last device has died that was to record it. As long as it is not recorded that this one is gone, either
-    /// of the two may be found in charge, and everything goes to both, flushes as well.
+    /// of the two may be found in charge, and everything goes to both, flushes as well. A write that only the old device has, because another
+    /// one to the same place was in flight or the successor failed it, is not answered before that.
     Failing,
     /// It is over, but for commands in flight.
     Ending(SuccessionEnd),
@@ -123,7 +138,9 @@ impl Successor {
     /// flight, which the two devices might carry out in different orders.
     fn has(&self, at: u64, len: u64) -> bool {
         let mut regions = self.regions.of(at, len);
-        regions.all(|region| self.regions.state(region) == State::Copied)
+        // Everything was copied before that stage, and nothing is copied in it.
+        let is_failing = self.stage == Stage::Failing && !mutation::is(Mutation::AnswerOnOne);
+        (is_failing || regions.all(|region| self.regions.state(region) == State::Copied))
             && self.writes.values().all(|write| write.at + write.len <= at || at + len <= write.at)
     }
 
@@ -134,9 +151,15 @@ impl Successor {
             self.copying.is_written(self.regions.of(at, len));
         }
         self.regions.begin_write(self.regions.of(at, len), is_twinned);
-        let write = Write { id, at, len, is_twinned, twin: None, failed: None, twin_failed: None };
+        let write = Write { id, at, len, is_twinned, twin: None, failed: None, twin_failed: None, is_metadata: false };
         self.writes.insert(id.index(), write);
         is_twinned
+    }
+
+    /// Whether the write, which has ended, is not answered yet.
+    fn withholds(&self, write: &Write) -> bool {
+        let is_found_on_one = self.stage == Stage::Failing && !write.is_metadata && write.is_on_one();
+        is_found_on_one && !mutation::is(Mutation::AnswerOnOne)
     }
 
     fn fails(&mut self) {
@@ -340,6 +363,8 @@ impl<P: PlacementOps> Drive<P> {
                 continue;
             }
             let is_twinned = successor.begin_write(id, at.0, len.0, buffer.is_some());
+            let is_metadata = matches!(command, Command::Flush { .. } | Command::Write { cause: Cause::Metadata, .. });
+            successor.writes.get_mut(&id.index()).expect("it has just begun").is_metadata = is_metadata;
             out.push(command);
             if !is_twinned || mutation::is(Mutation::ForgetSuccessor) {
                 continue;
@@ -386,9 +411,7 @@ impl<P: PlacementOps> Drive<P> {
                 let index = successor.twins.remove(&id.index()).expect("a twin has an original");
                 let write = successor.writes.get_mut(&index).expect("it waits for its twin");
                 write.twin_failed = Some(failed);
-                if write.failed.is_some() {
-                    self.end_write(now, index, out);
-                }
+                self.end_write(now, index, out);
                 true
             }
             Purpose::Step(_) if command.device == own => {
@@ -399,18 +422,30 @@ impl<P: PlacementOps> Drive<P> {
                 }
                 let Some(write) = successor.writes.get_mut(&id.index()) else { return false };
                 write.failed = Some(failed);
-                if write.twin.is_none() || write.twin_failed.is_some() {
-                    self.end_write(now, id.index(), out);
-                }
+                self.end_write(now, id.index(), out);
                 true
             }
             _ => false,
         }
     }
 
-    /// Ends a write that has ended wherever it was sent.
+    /// Answers the writes that were withheld.
+    pub(super) fn end_withheld(&mut self, out: &mut Commands) {
+        let Some(successor) = &self.successor else { return };
+        let ended: Vec<usize> =
+            successor.writes.iter().filter(|(_, write)| write.has_ended()).map(|(index, _)| *index).collect();
+        for index in ended {
+            self.end_write(self.io.now, index, out);
+        }
+    }
+
+    /// Ends a write if it has ended wherever it was sent.
     fn end_write(&mut self, now: Nanos, index: usize, out: &mut Commands) {
         let Drive { successor: Some(successor), io, .. } = self else { return };
+        let ends = |write: &Write| write.has_ended() && !successor.withholds(write);
+        if !successor.writes.get(&index).is_some_and(ends) {
+            return;
+        }
         let Some(write) = successor.writes.remove(&index) else { return };
         let regions = successor.regions.of(write.at, write.len);
         let failed = write.failed == Some(true);

@@ -119,6 +119,7 @@ impl<P: PlacementOps> Drive<P> {
             Stage::Failing if self.io.fencing => {}
             Stage::Failing => {
                 successor.stage = Stage::Ending(SuccessionEnd::DeviceGone);
+                self.end_withheld(out);
                 self.go_on_replacing(out);
             }
             Stage::Ending(how) => {
