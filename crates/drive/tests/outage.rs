@@ -321,12 +321,16 @@ fn a_full_file_system_makes_clients_wait_and_costs_no_device() {
             }
             // The next write shows that there is space again.
             for offset in (0..client.size).step_by(16 << 10) {
-                let written = client.write(offset, &[5; 16 << 10], false);
-                assert!(
-                    written.is_ok(),
-                    "{placement}, patience {patience}, at {offset}: {written:?}, {}",
-                    handle.status().unwrap()
-                );
+                // In one of hundreds of runs the first write after the patience has ended still fails: not everything that the file system
+                // has freed need be there at once.
+                let began = Instant::now();
+                while let Err(error) = client.write(offset, &[5; 16 << 10], false) {
+                    let status = handle.status().unwrap();
+                    eprintln!("{placement}, patience {patience}, at {offset}: {error}, {status}");
+                    let may_fail = patience < Nanos::from_s(1) && began.elapsed() < Duration::from_secs(2);
+                    assert!(may_fail, "{placement}: there is space, and no write succeeds");
+                    thread::sleep(Duration::from_millis(20));
+                }
             }
             client.flush().unwrap();
             let state = &handle.status().unwrap()["state"];
