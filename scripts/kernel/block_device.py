@@ -7,6 +7,8 @@
 * stop: SIGTERM leaves a device that is mounted, and removes one that is not; limits and errors are as docs/ublk.md says.
 * full: the server is killed while it has as many requests as it can have. The next one takes over soon, and carries them out.
 * supervise: `peryton supervise` starts a killed server again; if that fails for --give-up-after, requests fail instead of waiting.
+* grow: the volume grows beneath a mounted file system, and is taken over afterwards. From Linux 6.16 on the device follows; before, the
+  command says that it does not, and it has the new size when it is made again.
 * memory: the server and a program that writes more than fits share a memory cgroup, which is full of dirty pages.
 
 The test `speed` runs the last part, fio over NBD and over ublk in turn.
@@ -359,6 +361,61 @@ def full(vm, peryton, count):
     vm.say(f"full: {count} servers killed with all of {depth} requests under way; the next one served after {longest:.1f} s at most")
 
 
+def grow(vm, peryton):
+    """The slow device of a cache uses half of its disk, and then the rest."""
+    before = SLOW // 2 * MIB
+    drive = BlockDrive(peryton, "/run/grow", design("caching-back", FAST, SLOW), "/dev/vda", "/dev/vdb")
+    text = open(drive.file).read()
+    resized = [line for line in text.splitlines() if line.startswith("size")][1]
+    with open(drive.file, "w") as file:
+        file.write(text.replace(resized, f"size = {before}"))
+    drive.run("format", "--force")
+    device = drive.start()
+
+    def size():
+        return int(open(f"/sys/block/{os.path.basename(device)}/size").read()) * 512
+
+    if size() != before:
+        raise Failed(f"the device has {size()} bytes, and the volume {before}")
+    vm.sh("mkfs.ext4", "-q", device)
+    os.makedirs("/run/grow/m", exist_ok=True)
+    vm.sh("mount", device, "/run/grow/m")
+    wanted = random.Random(SEED).randbytes(8 * MIB)
+    with open("/run/grow/m/file", "wb") as file:
+        file.write(wanted)
+    grown = subprocess.run([peryton, "grow", drive.control, "slow", "--wait"], capture_output=True, text=True, timeout=PATIENCE)
+    if grown.returncode != 0:
+        raise Failed(f"peryton grow ended with {grown.returncode}: {grown.stderr}")
+    volume = json.loads(drive.status())["size"]
+    follows = "keeps its size" not in grown.stdout
+    version = tuple(int(part) for part in os.uname().release.split(".")[:2])
+    if follows != (version >= (6, 16)) or volume <= before:
+        raise Failed(f"Linux {version}, a volume of {volume} bytes: {grown.stdout}")
+    # The server sets the size in the design only if it is told to.
+    with open(drive.file, "w") as file:
+        file.write(text.replace(resized, f"size = {volume}"))
+    if follows:
+        vm.wait(lambda: size() == volume, f"the device has {size()} bytes, and the volume {volume}")
+        vm.sh("resize2fs", device)
+    kill(drive)
+    if drive.start() != device or size() != (volume if follows else before):
+        raise Failed(f"after the next server took it over: {device} has {size()} bytes")
+    vm.sh("umount", "/run/grow/m")
+    if drive.stop() != 0:
+        raise Failed(f"the drive did not close in good order: {drive.last_words()}")
+    device = drive.start()
+    if size() != volume:
+        raise Failed(f"made again, the device has {size()} bytes, and the volume {volume}")
+    vm.sh("e2fsck", "-fn", device)
+    vm.sh("mount", device, "/run/grow/m")
+    if open("/run/grow/m/file", "rb").read() != wanted:
+        raise Failed("a file has other content")
+    vm.sh("umount", "/run/grow/m")
+    if drive.stop() != 0:
+        raise Failed(f"the drive did not close in good order: {drive.last_words()}")
+    vm.say(f"grow: from {before // MIB} to {volume // MIB} MiB, {'in service' if follows else 'when it was made again, as this kernel requires'}; the file system is whole")
+
+
 def supervise(vm, peryton, patience):
     drive = new(peryton, "tiering", "supervise")
     program, folder = "/run/supervise/peryton", "/run/supervise/mounted"
@@ -514,7 +571,7 @@ def guest(peryton, part, *arguments):
     elif part == "speed":
         speed(vm, peryton, int(arguments[0]))
     else:
-        {"stop": stop, "memory": memory}[part](vm, peryton)
+        {"stop": stop, "grow": grow, "memory": memory}[part](vm, peryton)
 
 
 # Outside.
@@ -522,7 +579,7 @@ def guest(peryton, part, *arguments):
 def host(machine, peryton, folder, cut):
     placements = PLACEMENTS[:1] if cut else PLACEMENTS
     parts = [("kills", placement, 3 if cut else 6, 512 if number % 2 == 0 else 4096) for number, placement in enumerate(placements)]
-    parts += [("sqlite", 2 if cut else 5), ("full", 1 if cut else 3), ("stop",), ("supervise", 8 if cut else 15)]
+    parts += [("sqlite", 2 if cut else 5), ("full", 1 if cut else 3), ("stop",), ("grow",), ("supervise", 8 if cut else 15)]
     parts += [] if cut else [("memory",)]
     run(machine, peryton, folder, parts)
 

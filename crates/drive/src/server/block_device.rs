@@ -43,6 +43,7 @@ impl Server {
         let limits = prepared.limits();
         let attached = prepared.open()?;
         let (info, params, recovered) = (attached.info, attached.params, attached.recovered);
+        let can_grow = attached.control.updates_sizes();
         let (name, queues) = (attached.name.clone(), attached.queues);
         let slots = Slots::new(queues.count(), limits);
         let (threads, count) = (self.threads, slots.count());
@@ -67,6 +68,8 @@ impl Server {
             id: info.id,
             block: 1 << params.logical_shift,
             longest: info.longest,
+            size: limits.size,
+            can_grow,
             recovered,
             phase: Phase::Starting,
             stop_wanted: false,
@@ -94,6 +97,7 @@ impl Server {
                 device.phase = Phase::Live;
                 tracing::info!(taken_over, "{path} is live");
                 self.about.events.report(What::BlockDevice { path, taken_over });
+                self.grow_block_device();
             }
             Err(error) => {
                 device.phase = Phase::Failed;
@@ -103,6 +107,36 @@ impl Server {
         }
         if stop {
             self.begin_to_stop();
+        }
+    }
+
+    /// Lets the block device follow a volume that has grown, if the kernel can change its size while it is used.
+    pub(super) fn grow_block_device(&mut self) {
+        let volume = self.volume.engine().volume_size();
+        let Some(device) = self.block_device.as_mut().filter(|device| device.is_live() && device.can_grow) else {
+            return;
+        };
+        let Some(size) = device.lacks(volume) else { return };
+        // Requests to the new part come as soon as the kernel knows of it.
+        device.slots.grow(size);
+        // A failure means that the thread has panicked; then the device keeps its size.
+        let _ = device.jobs.send(Job::Grow { device: device.id, size });
+    }
+
+    /// The kernel has changed the block device's size, or has refused to.
+    pub(super) fn block_device_has_grown(&mut self, size: Bytes, result: Result<(), UblkError>) {
+        let device = self.device();
+        let path = device.path();
+        match result {
+            Ok(()) => {
+                device.size = device.size.max(size);
+                tracing::info!(%size, "{path} has grown");
+            }
+            Err(error) => {
+                device.can_grow = false;
+                tracing::warn!(%error, "{path} keeps its size until it is removed");
+                self.resizing.block_device_stays(path);
+            }
         }
     }
 

@@ -31,6 +31,11 @@ pub(super) fn spawn(mut control: Control, handle: Handle) -> io::Result<(mpsc::S
                         (announce.0)(&format!("/dev/ublkb{device}"));
                     }
                 }
+                Job::Grow { device, size } => {
+                    let grown = control.update_size(device, size);
+                    let result = grown.map_err(UblkError::system(format!("the size of /dev/ublkb{device}")));
+                    handle.send(Box::new(move |server| server.block_device_has_grown(size, result)));
+                }
                 Job::Remove { device } => {
                     let removal = remove(&mut control, device, &handle);
                     handle.send(Box::new(move |server| server.block_device_removed(removal)));

@@ -32,6 +32,9 @@ pub(crate) struct BlockDevice {
     /// The logical block and the longest request in bytes.
     pub(super) block: u32,
     pub(super) longest: u32,
+    /// The size that the kernel knows, and whether that can change.
+    pub(super) size: Bytes,
+    pub(super) can_grow: bool,
     pub(super) recovered: bool,
     pub(super) phase: Phase,
     /// Whether the server is to stop as soon as the device has started.
@@ -62,6 +65,8 @@ pub(super) enum Job {
     Start { device: u32, recovered: bool, name: NameFile, announce: Option<Announce> },
     /// Remove the device if nobody uses it.
     Remove { device: u32 },
+    /// Tell the kernel that it has grown.
+    Grow { device: u32, size: Bytes },
 }
 
 /// What became of the device.
@@ -78,8 +83,10 @@ impl BlockDevice {
         format!("/dev/ublkb{}", self.id)
     }
 
-    pub(super) fn size(&self) -> Bytes {
-        self.slots.size()
+    /// What the volume has more of whole blocks than the device; `None` if it has not.
+    pub(super) fn lacks(&self, volume: Bytes) -> Option<Bytes> {
+        let block = u64::from(self.block);
+        Some(Bytes(volume.0 / block * block)).filter(|size| *size > self.size)
     }
 
     /// Whether nothing that was taken is unanswered, or nobody waits for the answers.

@@ -9,7 +9,7 @@ use rustix::fs::SeekFrom;
 use serde_json::{Value, json};
 
 use super::{
-    Handle, Server,
+    BlockDevice, Handle, Server,
     resizing_state::{NewSize, Underway},
 };
 use crate::{clock::unix_s, events::What, open::Device, shared_memory::SharedMemory, storage::Files};
@@ -179,7 +179,9 @@ impl Server {
                 self.about.events.report(What::NotResized { device: name.clone(), why: why.to_owned() });
             }
         }
-        let smaller = self.block_device.as_ref().filter(|device| device.size() < volume);
+        self.grow_block_device();
+        let keeps = |device: &&BlockDevice| !device.can_grow && device.lacks(volume).is_some();
+        let smaller = self.block_device.as_ref().filter(keeps);
         let block_device = smaller.map(|device| device.path());
         self.resizing.last = json!({
             "device": name,

@@ -34,3 +34,12 @@ pub(crate) struct Resizing {
     /// How the last one ended, for the status.
     pub(super) last: Value,
 }
+
+impl Resizing {
+    /// The kernel has refused the new size.
+    pub(super) fn block_device_stays(&mut self, path: String) {
+        if let Some(last) = self.last.as_object_mut() {
+            last.insert("block_device_keeps_its_size".to_owned(), path.into());
+        }
+    }
+}

@@ -127,7 +127,7 @@ impl Wanted {
         }
         let sectors = self.sectors(1 << params.logical_shift);
         let size = Bytes(params.sectors.saturating_mul(SECTOR));
-        // One that is smaller was made before the volume has grown, and keeps its size.
+        // One that is smaller was made before the volume has grown.
         (params.sectors > sectors).then(|| format!("it has {size}, and the volume {}", self.size))
     }
 }
@@ -162,7 +162,7 @@ impl Prepared {
                 let block = 1 << params.logical_shift;
                 tracing::warn!(block, "/dev/ublkb{id} waited for a server, and keeps the size of its blocks");
             }
-            if params.sectors < wanted.sectors(1 << params.logical_shift) {
+            if params.sectors < wanted.sectors(1 << params.logical_shift) && !control.updates_sizes() {
                 let (size, volume) = (Bytes(params.sectors * SECTOR), wanted.size);
                 tracing::warn!(%size, %volume, "/dev/ublkb{id} was made before the volume has grown, and keeps its size until it is removed");
             }

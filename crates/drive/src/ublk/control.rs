@@ -7,13 +7,14 @@ use std::{
 };
 
 use io_uring::{IoUring, cqueue, opcode, squeue, types};
+use peryton_units::Bytes;
 
 use super::{
     error::UblkError,
     wire::{
         self, ADD_DEV, CMD_IOCTL_ENCODE, ControlCommand, DEL_DEV, DEL_DEV_ASYNC, DeviceInfo, END_USER_RECOVERY,
-        GET_DEV_INFO, GET_FEATURES, GET_PARAMS, Params, SET_PARAMS, START_DEV, START_USER_RECOVERY, STOP_DEV,
-        USER_RECOVERY, USER_RECOVERY_REISSUE,
+        GET_DEV_INFO, GET_FEATURES, GET_PARAMS, Params, SECTOR, SET_PARAMS, START_DEV, START_USER_RECOVERY, STOP_DEV,
+        UPDATE_SIZE, UPDATES_SIZE, USER_RECOVERY, USER_RECOVERY_REISSUE,
     },
 };
 
@@ -24,6 +25,8 @@ const NEEDED: u64 = USER_RECOVERY | USER_RECOVERY_REISSUE | CMD_IOCTL_ENCODE;
 pub(crate) struct Control {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     file: File,
+    /// What the driver can do.
+    features: u64,
 }
 
 impl std::fmt::Debug for Control {
@@ -42,16 +45,25 @@ impl Control {
         let file = opened.map_err(|source| UblkError::opening(source, wire::CONTROL))?;
         // The command does not fit into an entry of 64 bytes.
         let ring = IoUring::builder().build(4).map_err(UblkError::Ring)?;
-        let mut control = Control { ring, file };
-        let features = control.features()?;
-        if features & NEEDED != NEEDED {
+        let mut control = Control { ring, file, features: 0 };
+        control.features = control.ask_features()?;
+        if control.features & NEEDED != NEEDED {
             return Err(UblkError::TooOld);
         }
         Ok(control)
     }
 
-    /// What the driver can do.
-    fn features(&mut self) -> Result<u64, UblkError> {
+    /// Whether the size of a device can change while it is used.
+    pub(crate) fn updates_sizes(&self) -> bool {
+        self.features & UPDATES_SIZE != 0
+    }
+
+    /// Gives a device that was started another size, a multiple of its blocks. The kernel tells those who use it.
+    pub(crate) fn update_size(&mut self, device: u32, size: Bytes) -> io::Result<()> {
+        self.command(UPDATE_SIZE, device, size.0 / SECTOR, None).map(drop)
+    }
+
+    fn ask_features(&mut self) -> Result<u64, UblkError> {
         let mut features = [0; 8];
         match self.command(GET_FEATURES, wire::ANY_DEVICE, 0, Some(&mut features)) {
             Ok(_) => Ok(u64::from_ne_bytes(features)),

@@ -90,9 +90,9 @@ impl Slots {
         Slots { slots, limits, serving: 0, left: 0, discards: 0, waiting: VecDeque::new(), leaving: false }
     }
 
-    /// The size of the device.
-    pub(crate) fn size(&self) -> Bytes {
-        self.limits.size
+    /// Requests up to this size are taken from now on.
+    pub(crate) fn grow(&mut self, size: Bytes) {
+        self.limits.size = self.limits.size.max(size);
     }
 
     pub(crate) fn count(&self) -> u32 {

@@ -27,6 +27,7 @@ pub(crate) const START_USER_RECOVERY: u32 = control(READ_WRITE, 0x10);
 pub(crate) const END_USER_RECOVERY: u32 = control(READ_WRITE, 0x11);
 pub(crate) const GET_FEATURES: u32 = control(READ, 0x13);
 pub(crate) const DEL_DEV_ASYNC: u32 = control(READ, 0x14);
+pub(crate) const UPDATE_SIZE: u32 = control(READ_WRITE, 0x15);
 
 /// Waits for a request.
 pub(crate) const FETCH_REQ: u32 = command(READ_WRITE, 0x20, IoCommand::BYTES as u32);
@@ -39,6 +40,8 @@ pub(crate) const USER_RECOVERY: u64 = 1 << 3;
 pub(crate) const USER_RECOVERY_REISSUE: u64 = 1 << 4;
 /// Commands are numbered as above.
 pub(crate) const CMD_IOCTL_ENCODE: u64 = 1 << 6;
+/// The size of a device can change while it is used (Linux 6.16).
+pub(crate) const UPDATES_SIZE: u64 = 1 << 10;
 
 /// Asks the kernel to choose the number of a new device.
 pub(crate) const ANY_DEVICE: u32 = u32::MAX;
