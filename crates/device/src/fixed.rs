@@ -173,6 +173,7 @@ impl Fixed {
     }
 
     /// Serves first-come; a flush waits for everything before it, a discard takes no time.
+    #[inline(never)]
     pub fn submit(&mut self, now: Nanos, _tag: Tag, io: Io) -> Accepted {
         self.meter.wake(now.0);
         self.meter.command(io);
