@@ -130,7 +130,7 @@ impl CacheDrive {
 
     /// Completes an access to one extent for which nothing waits, quickly. Does what [`CacheDrive::host_done`] would.
     /// Returns false, having done nothing, for any other command.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_end_hit(
         &mut self,
         io: &mut CacheIo,

@@ -123,7 +123,7 @@ impl<P: PlacementOps> Drive<P> {
         if self.successor.is_some() {
             return self.complete_beside_successor(now, id, result, out);
         }
-        self.complete_here(now, id, result, out)
+        self.complete_now(now, id, result, out)
     }
 
     /// Does the same while a device is being replaced.
@@ -149,8 +149,21 @@ impl<P: PlacementOps> Drive<P> {
     ///
     /// # Errors
     /// It is not in flight.
-    #[inline(always)]
+    #[cold]
+    #[inline(never)]
     pub(super) fn complete_here(
+        &mut self,
+        now: Nanos,
+        id: IoId,
+        result: Result<(), DeviceError>,
+        out: &mut Commands,
+    ) -> Result<(), DriverError> {
+        self.complete_now(now, id, result, out)
+    }
+
+    /// Does the same, compiled into the caller.
+    #[inline(always)]
+    fn complete_now(
         &mut self,
         now: Nanos,
         id: IoId,
