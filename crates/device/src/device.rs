@@ -57,7 +57,7 @@ impl Device {
     ///
     /// # Panics
     /// If the command reaches past [`Device::capacity`].
-    #[inline]
+    #[inline(always)]
     pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
         each!(self, model => model.submit(now, tag, io))
     }

@@ -102,6 +102,8 @@ fn one_server() -> u32 {
 #[derive(Clone, Debug)]
 pub struct Fixed {
     parameters: FixedParameters,
+    /// Whether each read takes the same time, and each write.
+    is_plain: bool,
     meter: Meter,
     /// Bytes programmed into a block before this account began.
     begun: u64,
@@ -162,7 +164,10 @@ impl Fixed {
             }
         }
         let draw = Draw { idle_w: p.idle_w, busy_w: p.active_w - p.idle_w, standby_w: p.standby_w, linger: 0 };
+        let is_plain =
+            rates.iter().all(|(_, rate)| rate.is_none()) && p.read_spread.is_empty() && p.write_spread.is_empty();
         Ok(Fixed {
+            is_plain,
             parameters: p.clone(),
             meter: Meter::new(draw),
             begun: 0,
@@ -173,26 +178,41 @@ impl Fixed {
     }
 
     /// Serves first-come; a flush waits for everything before it, a discard takes no time.
+    #[inline(never)]
     pub fn submit(&mut self, now: Nanos, _tag: Tag, io: Io) -> Accepted {
         self.meter.wake(now.0);
         self.meter.command(io);
         let p = &self.parameters;
-        let (base, rate, interval, spread) = match io.op {
-            Op::Read => (p.read.0, p.read_mb_per_s, p.read_interval.0, &p.read_spread),
-            Op::Write => (p.write.0, p.write_mb_per_s, p.write_interval.0, &p.write_spread),
+        let (base, interval) = match io.op {
+            Op::Read => (p.read.0, p.read_interval.0),
+            Op::Write => (p.write.0, p.write_interval.0),
             Op::Discard => return Accepted::At(now),
             Op::Flush => return Accepted::At(Nanos(self.meter.busy_until().max(now.0))),
         };
-        let base = if spread.is_empty() { base } else { (base as f64 * drawn(spread, &mut self.random)) as u64 };
-        let at_rate = |rate: Option<f64>| rate.map_or(0, |rate| (io.len.0 as f64 * 1e3 / rate).round() as u64);
-        let (transfer, shared) = (at_rate(rate), at_rate(p.shared_mb_per_s));
-        let server = self.free.iter_mut().min().expect("there is at least one server");
+        let (base, transfer, shared) = if self.is_plain { (base, 0, 0) } else { self.varied(io, base) };
+        let server = match &mut self.free[..] {
+            [only] => only,
+            several => several.iter_mut().min().expect("there is at least one server"),
+        };
         let begin = (*server).max(now.0).max(self.next);
         self.next = begin + interval + shared;
         let end = begin + shared + base + transfer;
         *server = end;
         self.meter.busy(now.0, end);
         Accepted::At(Nanos(end))
+    }
+
+    /// The latency of a read or write, drawn if it varies, and how long it occupies its own server and what all share.
+    #[inline(never)]
+    fn varied(&mut self, io: Io, base: u64) -> (u64, u64, u64) {
+        let p = &self.parameters;
+        let (rate, spread) = match io.op {
+            Op::Write => (p.write_mb_per_s, &p.write_spread),
+            _ => (p.read_mb_per_s, &p.read_spread),
+        };
+        let base = if spread.is_empty() { base } else { (base as f64 * drawn(spread, &mut self.random)) as u64 };
+        let at_rate = |rate: Option<f64>| rate.map_or(0, |rate| (io.len.0 as f64 * 1e3 / rate).round() as u64);
+        (base, at_rate(rate), at_rate(p.shared_mb_per_s))
     }
 
     /// Asks for a power state; standby begins when the commands in service have ended.

@@ -114,7 +114,13 @@ impl Meter {
     }
 
     /// Leaves standby; returns whether the device was in it.
+    #[inline(always)]
     pub fn wake(&mut self, now: u64) -> bool {
+        self.standby_from.is_some() && self.wake_from_standby(now)
+    }
+
+    #[cold]
+    fn wake_from_standby(&mut self, now: u64) -> bool {
         match self.standby_from.take() {
             Some(from) if from <= now => {
                 self.standby += now - from.max(self.since);

@@ -144,7 +144,7 @@ impl Engine {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        heeded!(self, drive, out => drive.complete(now, io, result, out))
+        drive!(mut self, drive => drive.complete(now, io, result, out))
     }
 
     /// Compares what a read has brought with its checksums, if it is data that has to be verified. To be called before a read is

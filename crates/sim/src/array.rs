@@ -91,6 +91,7 @@ impl Array {
         }
     }
 
+    #[inline(never)]
     fn submit_to_members(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
         let (mut first, mut second) = std::mem::take(&mut self.pieces);
         self.place(now, io, &mut first, &mut second);
@@ -210,9 +211,14 @@ impl Array {
     /// The time when [`Array::advance`] next has something to do.
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Nanos> {
-        if let [only] = &self.members[..] {
-            return only.next_event();
+        match &self.members[..] {
+            [only] => only.next_event(),
+            _ => self.next_event_of_members(),
         }
+    }
+
+    #[inline(never)]
+    fn next_event_of_members(&self) -> Option<Nanos> {
         let members = self.members.iter().filter_map(Device::next_event).min();
         match self.ready.peek() {
             None => members,
@@ -221,11 +227,16 @@ impl Array {
     }
 
     /// Does the work that is due at `now`, and reports the completed commands.
+    #[inline]
     pub(crate) fn advance(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
-        if let [only] = &mut self.members[..] {
-            only.advance(now, completed);
-            return;
+        match &mut self.members[..] {
+            [only] => only.advance(now, completed),
+            _ => self.advance_members(now, completed),
         }
+    }
+
+    #[inline(never)]
+    fn advance_members(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
         let mut finished = std::mem::take(&mut self.finished);
         for member in &mut self.members {
             member.advance(now, &mut finished);

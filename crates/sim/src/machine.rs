@@ -61,8 +61,10 @@ pub(crate) struct Device {
 
 impl Machine {
     /// The time when the first device with a later event has something to do.
+    #[inline]
     pub(crate) fn next_device_event(&self) -> Nanos {
-        self.devices.iter().filter_map(|device| device.model.next_event()).min().unwrap_or(Nanos::MAX)
+        let next_event = |device: &Device| device.model.next_event().unwrap_or(Nanos::MAX);
+        self.devices.iter().fold(Nanos::MAX, |first, device| first.min(next_event(device)))
     }
 
     /// The time of the first timer of any engine.

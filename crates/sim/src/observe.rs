@@ -31,12 +31,19 @@ pub type Observer = Box<dyn FnMut(Nanos, usize, Moment)>;
 pub(crate) struct Watch(pub(crate) Option<Observer>);
 
 impl Watch {
-    #[inline]
+    #[inline(always)]
     pub(crate) fn see(&mut self, now: Nanos, volume: usize, moment: impl FnOnce() -> Moment) {
         if let Some(observer) = &mut self.0 {
-            observer(now, volume, moment());
+            tell(observer, now, volume, moment);
         }
     }
+}
+
+/// Out of line: most runs have no observer.
+#[cold]
+#[inline(never)]
+fn tell(observer: &mut Observer, now: Nanos, volume: usize, moment: impl FnOnce() -> Moment) {
+    observer(now, volume, moment());
 }
 
 impl std::fmt::Debug for Watch {

@@ -29,11 +29,12 @@ impl Completions {
     pub(crate) fn push(&mut self, at: Nanos, tag: Tag) {
         let new = u128::from(at.0) << 64 | u128::from(self.sequence) << 32 | u128::from(tag.0);
         self.sequence = self.sequence.wrapping_add(1);
-        let later = self.first.max(new);
-        self.first = self.first.min(new);
-        if later != NONE {
-            self.others.push(Reverse(later));
+        if self.first == NONE {
+            self.first = new;
+            return;
         }
+        self.others.push(Reverse(self.first.max(new)));
+        self.first = self.first.min(new);
     }
 
     /// The time of the first one.

@@ -79,19 +79,24 @@ impl<'a> RequestSource<'a> {
         self.batch.get(self.at + distance)
     }
 
-    /// Takes the next request.
-    #[inline]
-    pub(crate) fn take(&mut self) -> Result<Option<Request>, SimError> {
-        let next = self.batch.get(self.at).copied();
-        self.at += usize::from(next.is_some());
-        if self.hashes_taken
-            && let Some(request) = &next
-        {
+    /// Goes past the next request, which [`RequestSource::peek`] has shown.
+    #[inline(always)]
+    pub(crate) fn pass(&mut self) -> Result<(), SimError> {
+        let Some(request) = self.batch.get(self.at) else { return Ok(()) };
+        if self.hashes_taken {
             self.hash.add(request);
         }
+        self.at += 1;
         if self.at == self.batch.len() && self.left > 0 {
-            self.refill()?;
+            return self.refill();
         }
+        Ok(())
+    }
+
+    /// Takes the next request.
+    pub(crate) fn take(&mut self) -> Result<Option<Request>, SimError> {
+        let next = self.peek().copied();
+        self.pass()?;
         Ok(next)
     }
 

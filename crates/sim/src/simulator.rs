@@ -334,17 +334,18 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     }
 
     fn advance_devices(&mut self) {
-        let mut finished = std::mem::take(&mut self.finished);
+        let mut next = Nanos::MAX;
         for device in &mut self.machine.devices {
-            if device.model.next_event().is_some_and(|at| at <= self.now) {
-                device.model.advance(self.now, &mut finished);
+            let model = &mut device.model;
+            if model.next_event().is_some_and(|at| at <= self.now) {
+                model.advance(self.now, &mut self.finished);
             }
+            next = next.min(model.next_event().unwrap_or(Nanos::MAX));
         }
-        for (tag, at) in finished.drain(..) {
+        self.device_event = next;
+        for (tag, at) in self.finished.drain(..) {
             self.completions.push(at.max(self.now), tag);
         }
-        self.finished = finished;
-        self.device_event = self.machine.next_device_event();
     }
 
     /// Admits the next request if it is due. A closed loop keeps its depth on each volume. The trace is not reordered, so a
@@ -354,7 +355,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         if !SEVERAL && self.in_flight >= self.depth {
             return Ok(Admitted::NoneBefore(Nanos::MAX));
         }
-        let Some(next) = self.source.peek() else { return Ok(Admitted::NoneBefore(Nanos::MAX)) };
+        let Some(&next) = self.source.peek() else { return Ok(Admitted::NoneBefore(Nanos::MAX)) };
         let volumes = self.addressed(next.volume);
         if SEVERAL && self.hosts[volumes.clone()].iter().any(|host| host.in_flight() >= self.depth) {
             return Ok(Admitted::NoneBefore(Nanos::MAX));
@@ -370,7 +371,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         if arrival >= self.next_change {
             self.change_settings(arrival)?;
         }
-        let request = self.source.take()?.expect("it was just seen");
+        self.source.pass()?;
         for (distance, near) in [(FAR, false), (NEAR, true)] {
             if let Some(later) = self.source.ahead(distance) {
                 let (volumes, offset) = (self.addressed(later.volume), later.offset);
@@ -385,7 +386,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
         let last = volumes.end - 1;
         for volume in volumes {
-            let request = Request { op: request.op, offset: request.offset, len: request.len };
+            let request = Request { op: next.op, offset: next.offset, len: next.len };
             self.submit(volume, arrival, request);
             if SEVERAL && volume != last {
                 self.carry_out(volume);
@@ -454,6 +455,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     /// Gives the commands of a volume's engine to the devices. Its code is there once, so that it is once in the processor's cache.
     #[inline(never)]
     fn carry_out(&mut self, volume: usize) {
+        let volume = if SEVERAL { volume } else { 0 };
         if self.uses.is_some() {
             self.count_moves(volume);
         }

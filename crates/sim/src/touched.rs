@@ -36,15 +36,21 @@ impl Touched {
             return;
         }
         let extent_at = |offset: u64| self.shift.map_or_else(|| offset / self.extent, |shift| offset >> shift);
-        for extent in extent_at(offset.0)..=extent_at(offset.0 + len.0 - 1) {
-            self.accesses += 1;
-            let Some(word) = self.bits.get_mut((extent / 64) as usize) else { return };
-            // Without a branch, which nothing could predict.
-            let is_new = !*word >> (extent % 64) & 1;
-            *word |= 1 << (extent % 64);
-            self.extents += is_new;
-            self.first += is_new;
-        }
+        let (first, last) = (extent_at(offset.0), extent_at(offset.0 + len.0 - 1));
+        self.touch_extent(first);
+        // Most accesses are to one extent.
+        (first + 1..=last).for_each(|extent| self.touch_extent(extent));
+    }
+
+    #[inline(always)]
+    fn touch_extent(&mut self, extent: u64) {
+        self.accesses += 1;
+        let Some(word) = self.bits.get_mut((extent / 64) as usize) else { return };
+        // Without a branch, which nothing could predict.
+        let is_new = !*word >> (extent % 64) & 1;
+        *word |= 1 << (extent % 64);
+        self.extents += is_new;
+        self.first += is_new;
     }
 
     /// Prefetches what [`Touched::touch`] reads into the processor's cache.

@@ -78,6 +78,7 @@ impl TwoActuators {
     }
 
     /// Does the same as [`Disk::submit`].
+    #[inline(never)]
     pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
         self.collect(now.0);
         self.meter.command(io);

@@ -6,7 +6,7 @@ use peryton_units::Nanos;
 
 use super::{
     parameters::{DiskParameters, Tracks, ZoneParameters},
-    remapped::Remapped,
+    remapped::{Defect, Remapped},
 };
 use crate::BuildError;
 
@@ -277,8 +277,16 @@ impl Geometry {
 
     /// Where the data of a sector lie: elsewhere, if it is remapped.
     pub fn locate(&self, sector: u64) -> Place {
-        let defect = self.remapped.next(sector).filter(|next| next.address == sector);
-        defect.map_or_else(|| self.nominal(sector), |defect| self.place_at(defect.zone, defect.instead))
+        match self.remapped.next(sector) {
+            Some(defect) if defect.address == sector => self.place_of_defect(defect),
+            _ => self.nominal(sector),
+        }
+    }
+
+    /// Where the data of a remapped sector lie.
+    #[cold]
+    fn place_of_defect(&self, defect: Defect) -> Place {
+        self.place_at(defect.zone, defect.instead)
     }
 
     /// Where a sector would lie if none were remapped, as reading ahead passes it.
@@ -288,6 +296,7 @@ impl Geometry {
     }
 
     /// The place of a physical sector of a zone.
+    #[inline(always)]
     fn place_at(&self, index: usize, physical: u64) -> Place {
         let zone = &self.zones[index];
         let track = physical / zone.sectors_per_track;

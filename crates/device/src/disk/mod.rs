@@ -122,7 +122,7 @@ impl Disk {
     ///
     /// A command without bytes costs its overhead. A range past the end is cut off there (and asserted in debug builds:
     /// the caller checks).
-    #[inline]
+    #[inline(never)]
     pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
         debug_assert!(io.at.0.checked_add(io.len.0).is_some_and(|end| end <= self.capacity().0), "{io:?} past the end");
         self.account.command(io);

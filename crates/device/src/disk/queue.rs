@@ -62,10 +62,13 @@ impl CommandQueue {
         self.visible.first().map(|waiting| waiting.arrived)
     }
 
+    #[inline]
     pub fn next_event(&self) -> Option<u64> {
         let done = self.done.peek().map(|Reverse((at, _))| *at);
-        let dispatch = (!self.visible.is_empty()).then_some(self.next);
-        [done, dispatch].into_iter().flatten().min()
+        if self.visible.is_empty() {
+            return done;
+        }
+        Some(done.map_or(self.next, |done| done.min(self.next)))
     }
 
     pub fn report(&mut self, now: u64, completed: &mut Vec<(Tag, Nanos)>) {

@@ -123,6 +123,7 @@ impl Shingled {
     }
 
     /// As [`Disk::submit`].
+    #[inline(never)]
     pub fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> crate::Accepted {
         self.progress(now.0);
         self.meter.command(io);

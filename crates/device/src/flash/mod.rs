@@ -221,6 +221,7 @@ impl Flash {
     ///
     /// # Panics
     /// If the command reaches past [`Flash::capacity`].
+    #[inline(never)]
     pub fn submit(&mut self, now: Nanos, _tag: Tag, io: Io) -> Accepted {
         let now = now.0;
         let fits = io.at.0.checked_add(io.len.0).is_some_and(|end| end <= self.used.0);

@@ -17,7 +17,7 @@ const PROBE_ONE_IN: u64 = 16;
 
 impl CacheDrive {
     /// Whether a miss goes past the cache.
-    #[inline]
+    #[inline(always)]
     pub(in crate::cache) fn goes_past(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
         // The slow device would write whole units, one for each such write.
         if self.is_part_of_unit(fragment) {
@@ -50,6 +50,8 @@ impl CacheDrive {
     /// Whether a long stream is in an extent that was used lately, before the stream came to it, and since when streams have not
     /// come to many times more extents than the cache has: what is used again and again is worth caching if there is room for a
     /// good part of it. Its misses count as others do then.
+    #[cold]
+    #[inline(never)]
     fn comes_again(&mut self, io: &CacheIo, extent: u32, enters: bool) -> bool {
         if enters {
             self.streams.passes(io.now, self.layout.fast_usable);

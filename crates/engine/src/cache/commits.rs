@@ -193,10 +193,16 @@ impl CacheDrive {
         let evicted = why == Release::Evicted;
         self.policy.removed(slot, extent, evicted);
         self.map.vacate(slot);
-        self.release_place(Place(slot.0), why);
+        self.release_place_now(Place(slot.0), why);
     }
 
     pub(in crate::cache) fn release_place(&mut self, place: Place, why: Release) {
+        self.release_place_now(place, why);
+    }
+
+    /// Does the same, compiled into the caller.
+    #[inline(always)]
+    fn release_place_now(&mut self, place: Place, why: Release) {
         self.map.set_stale(place, true);
         match why {
             Release::NeverUsed => self.map.free(place),
@@ -222,6 +228,7 @@ impl CacheDrive {
 
     /// Reserves a slot of the fast device for `extent`. Returns `None` if no slot is free; a commit that frees some is
     /// then started where that is possible.
+    #[inline(always)]
     pub(in crate::cache) fn reserve_slot(
         &mut self,
         io: &mut CacheIo,

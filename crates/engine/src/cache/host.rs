@@ -130,7 +130,7 @@ impl CacheDrive {
 
     /// Completes an access to one extent for which nothing waits, quickly. Does what [`CacheDrive::host_done`] would.
     /// Returns false, having done nothing, for any other command.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_end_hit(
         &mut self,
         io: &mut CacheIo,
@@ -151,7 +151,7 @@ impl CacheDrive {
     }
 
     /// See [`Engine::prefetch`](crate::Engine::prefetch): first the map entry, then what the entry points to.
-    #[inline]
+    #[inline(always)]
     pub(in crate::cache) fn prefetch_entry(&self, offset: Bytes, near: bool) {
         let (extent, _) = self.layout.split(offset);
         let Some(entry) = self.map.get(extent) else { return };

@@ -68,7 +68,7 @@ impl PlacementOps for CacheDrive {
         self.prefetch_entry(offset, near);
     }
 
-    #[inline]
+    #[inline(always)]
     fn try_complete_hit(
         &mut self,
         io: &mut CacheIo,

@@ -18,6 +18,7 @@ const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 
 impl CacheDrive {
     /// Reserves a slot for an extent that is to be promoted.
+    #[inline(always)]
     pub(in crate::cache) fn slot_for_promotion(
         &mut self,
         io: &mut CacheIo,
@@ -80,10 +81,20 @@ impl CacheDrive {
     }
 
     /// Starts as many demotions or evictions as LT, HT and MCML ask for.
+    #[inline(always)]
     pub(in crate::cache) fn make_room(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let (low, high) = (io.tuning.demotion_low, io.tuning.demotion_high);
         self.making_room |= high > 0 && self.free_soon() <= low;
-        if !self.making_room || self.rests || self.gone.any() {
+        if self.making_room {
+            self.start_leaving(io, now, out);
+        }
+    }
+
+    /// Does so if room is to be made.
+    #[inline(never)]
+    fn start_leaving(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        let high = io.tuning.demotion_high;
+        if self.rests || self.gone.any() {
             return;
         }
         // A partitioned drive can send a write that finds no room to the slow device. Moving another extent out of the

@@ -22,7 +22,7 @@ const MOST_LATE: u32 = 4;
 /// So many extents are a region, and so many counters know in which regions streams are. The extents near an access are in two
 /// regions at most.
 const REGION: u32 = 128;
-const COUNTERS: usize = 1024;
+const COUNTERS: usize = 4096;
 const _: () = assert!(MOST_PASSED + MOST_LATE < REGION);
 
 /// The counter of an extent's region.

@@ -110,8 +110,9 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
-    /// Handles a command that the driver has carried out, or failed to.
-    #[inline]
+    /// Handles a command that the driver has carried out, or failed to. While no device is replaced, the test of an option is all that
+    /// replacing costs.
+    #[inline(never)]
     pub(crate) fn complete(
         &mut self,
         now: Nanos,
@@ -119,18 +120,50 @@ impl<P: PlacementOps> Drive<P> {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        if self.successor.is_some() && self.successor_takes(now, id, result.is_err(), out) {
-            return Ok(());
+        if self.successor.is_some() {
+            return self.complete_beside_successor(now, id, result, out);
         }
-        self.complete_here(now, id, result, out)
+        self.complete_now(now, id, result, out)
+    }
+
+    /// Does the same while a device is being replaced.
+    #[cold]
+    #[inline(never)]
+    fn complete_beside_successor(
+        &mut self,
+        now: Nanos,
+        id: IoId,
+        result: Result<(), DeviceError>,
+        out: &mut Commands,
+    ) -> Result<(), DriverError> {
+        let from = out.len();
+        let done = match self.successor_takes(now, id, result.is_err(), out) {
+            true => Ok(()),
+            false => self.complete_here(now, id, result, out),
+        };
+        self.heed_successor(from, out);
+        done
     }
 
     /// Handles a command that the driver has carried out, or failed to, and that is not the business of a device that is being replaced.
     ///
     /// # Errors
     /// It is not in flight.
-    #[inline]
+    #[cold]
+    #[inline(never)]
     pub(super) fn complete_here(
+        &mut self,
+        now: Nanos,
+        id: IoId,
+        result: Result<(), DeviceError>,
+        out: &mut Commands,
+    ) -> Result<(), DriverError> {
+        self.complete_now(now, id, result, out)
+    }
+
+    /// Does the same, compiled into the caller.
+    #[inline(always)]
+    fn complete_now(
         &mut self,
         now: Nanos,
         id: IoId,

@@ -31,6 +31,7 @@ impl CacheDrive {
     }
 
     /// Whether a write leaves a unit incomplete. If it went to the slow device, that would write more than it was sent.
+    #[inline(always)]
     pub(in crate::cache) fn is_part_of_unit(&self, fragment: Fragment) -> bool {
         self.units.any()
             && fragment.op == Op::Write

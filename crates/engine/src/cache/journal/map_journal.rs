@@ -293,7 +293,7 @@ impl MapJournal {
     }
 
     /// Queues a map update. `awaiting_slow_flush`: it says that the slow device has the extent's data.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn update(
         &mut self,
         io: &mut CacheIo,

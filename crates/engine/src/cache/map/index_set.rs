@@ -97,7 +97,7 @@ impl IndexSet {
     }
 
     /// Removes this index, which must be in the set.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, index: u32) {
         assert!(self.contains(index), "index {index} is taken twice");
         self.count -= 1;

@@ -70,10 +70,11 @@ impl CacheDrive {
             self.start_fill(io, fragment, to, out);
         } else {
             let phase = if in_use { Phase::Draining } else { Phase::Reading };
-            let index = self.start(Kind::Promotion, phase, extent, Some(to), None);
+            let buffer = self.take_buffer();
+            let index = self.start_with(Kind::Promotion, phase, extent, Some(to), None, buffer);
             self.moves[index].waiters.push(fragment);
             if !in_use {
-                self.move_read(io, index, self.current_place(extent), Cause::Promotion, out);
+                self.move_read_in_line(io, index, self.current_place(extent), Cause::Promotion, out);
             }
         }
         self.make_room(io, now, out);
@@ -103,12 +104,40 @@ impl CacheDrive {
     /// Serves the waiting accesses from the buffer after the extent was read, which saves the fast device an access
     /// each (GreenDM, section 2.3, "Serving directly from RAM").
     pub(in crate::cache) fn serve_from_ram(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+        let Move { phase, buffer, waiters, .. } = &mut self.moves[index];
+        *phase = Phase::Writing;
+        let wrote = match waiters[..] {
+            // Mostly the read that has started the promotion.
+            [only] if only.op == Op::Read => {
+                waiters.clear();
+                Self::copy_from_move(io, *buffer, only, out);
+                io.part_done_in_line(only.request, Ok(()), out);
+                false
+            }
+            _ => self.serve_all_from_ram(io, index, out),
+        };
+        let row = &self.moves[index];
+        let to = row.to.expect("a promotion has a destination");
+        if wrote {
+            self.moves[index].ram_dirty = true;
+            self.volatile.push(index);
+        }
+        self.move_write_in_line(io, index, to, Cause::Promotion, out);
+        if mutation::is(Mutation::CommitBeforeData) {
+            let extent = self.moves[index].extent;
+            let entry = MapEntry::new(Some(to), false, false);
+            self.journal.update(io, io.now, extent, (entry, Masks::default()), false);
+        }
+    }
+
+    /// Serves those of the waiting accesses from the buffer that may be served so; returns whether one of them wrote.
+    #[inline(never)]
+    fn serve_all_from_ram(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) -> bool {
         // Write-through and write-around writes must reach the slow device too, so they wait until the promotion has
         // ended; so do writes that must not make another extent dirty.
         let writes_too = self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back && !self.is_full_of_dirty();
         let at_once = !self.map.keeps_changed() || mutation::is(Mutation::AnswerFromRam);
-        let Move { phase, buffer, waiters, answers, .. } = &mut self.moves[index];
-        *phase = Phase::Writing;
+        let Move { buffer, waiters, answers, .. } = &mut self.moves[index];
         let mut wrote = false;
         waiters.retain(|fragment| {
             let served = fragment.op == Op::Read || fragment.op == Op::Write && writes_too;
@@ -123,18 +152,7 @@ impl CacheDrive {
             }
             !served
         });
-        let row = &self.moves[index];
-        let to = row.to.expect("a promotion has a destination");
-        if wrote {
-            self.moves[index].ram_dirty = true;
-            self.volatile.push(index);
-        }
-        self.move_write(io, index, to, Cause::Promotion, out);
-        if mutation::is(Mutation::CommitBeforeData) {
-            let extent = self.moves[index].extent;
-            let entry = MapEntry::new(Some(to), false, false);
-            self.journal.update(io, io.now, extent, (entry, Masks::default()), false);
-        }
+        wrote
     }
 
     pub(in crate::cache) fn promoted(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {

@@ -51,7 +51,9 @@ impl CacheDrive {
         index
     }
 
-    fn start_with(
+    /// Starts a move, compiled into the caller, where the kind is mostly known.
+    #[inline(always)]
+    pub(in crate::cache) fn start_with(
         &mut self,
         kind: Kind,
         phase: Phase,
@@ -73,7 +75,9 @@ impl CacheDrive {
         (row.pending, row.failed, row.accessed, row.rewritten, row.ram_dirty) = (0, false, false, false, false);
         (row.sequence, row.trigger) = (self.sequence, trigger);
         debug_assert!(row.waiters.is_empty() && row.answers.is_empty(), "what waits is taken before a move ends");
-        if let Some(list) = self.waiter_lists.pop() {
+        if row.waiters.capacity() == 0
+            && let Some(list) = self.waiter_lists.pop()
+        {
             row.waiters = list;
         }
         let entry = self.map.entry_mut(extent);
@@ -85,9 +89,10 @@ impl CacheDrive {
     /// Ends the move: its extent is free for others, and the accesses that waited are routed.
     pub(in crate::cache) fn end(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
-        let (kind, extent, buffer, run, mut waiters) =
-            (row.kind, row.extent, row.buffer, row.run, std::mem::take(&mut row.waiters));
-        let answers = std::mem::take(&mut row.answers);
+        let (kind, extent, buffer, run) = (row.kind, row.extent, row.buffer, row.run);
+        // An empty list stays in its row, so that the next move there allocates nothing.
+        let mut waiters = if row.waiters.is_empty() { Vec::new() } else { std::mem::take(&mut row.waiters) };
+        let answers = if row.answers.is_empty() { Vec::new() } else { std::mem::take(&mut row.answers) };
         debug_assert!(row.pending == 0 && row.trigger.is_none());
         let was_volatile = std::mem::take(&mut row.ram_dirty);
         self.moves.remove(index);
@@ -114,12 +119,14 @@ impl CacheDrive {
         for request in answers {
             io.part_done(request, Ok(()), out);
         }
-        for fragment in waiters.drain(..) {
-            self.resume(io, now, fragment, out);
-        }
-        // Keeps the list, so that the next move allocates nothing.
-        if waiters.capacity() > 0 && self.waiter_lists.len() < MOST_WAITER_LISTS {
-            self.waiter_lists.push(waiters);
+        if !waiters.is_empty() {
+            for fragment in waiters.drain(..) {
+                self.resume(io, now, fragment, out);
+            }
+            // The next move in a row without a list takes this one.
+            if self.waiter_lists.len() < MOST_WAITER_LISTS {
+                self.waiter_lists.push(waiters);
+            }
         }
         if was_volatile {
             self.volatile.retain(|volatile| *volatile != index);
@@ -157,6 +164,19 @@ impl CacheDrive {
         cause: Cause,
         out: &mut Commands,
     ) {
+        self.move_read_in_line(io, index, place, cause, out);
+    }
+
+    /// Does the same, compiled into the caller, where the cause is known.
+    #[inline(always)]
+    pub(in crate::cache) fn move_read_in_line(
+        &mut self,
+        io: &mut CacheIo,
+        index: u32,
+        place: Place,
+        cause: Cause,
+        out: &mut Commands,
+    ) {
         if cause == Cause::Promotion {
             self.cleaner.slow_used = io.now;
         }
@@ -177,6 +197,19 @@ impl CacheDrive {
         cause: Cause,
         out: &mut Commands,
     ) {
+        self.move_write_in_line(io, index, place, cause, out);
+    }
+
+    /// Does the same, compiled into the caller, where the cause is known.
+    #[inline(always)]
+    pub(in crate::cache) fn move_write_in_line(
+        &mut self,
+        io: &mut CacheIo,
+        index: u32,
+        place: Place,
+        cause: Cause,
+        out: &mut Commands,
+    ) {
         if self.layout.blocks.is_some() {
             return self.move_blocks(io, (index, Op::Write), place, cause, out);
         }
@@ -188,6 +221,7 @@ impl CacheDrive {
     }
 
     /// Reads or writes the blocks of a move, with a command for each run of neighbours.
+    #[inline(never)]
     fn move_blocks(
         &mut self,
         io: &mut CacheIo,
@@ -317,6 +351,7 @@ impl CacheDrive {
     }
 
     /// Points the map to the new place; the old one is free after the next commit.
+    #[inline(always)]
     pub(in crate::cache) fn settle(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, to: Place) {
         let before = self.map.entry(extent).place();
         self.map.set_place(extent, Some(to));

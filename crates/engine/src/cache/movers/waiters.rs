@@ -109,6 +109,7 @@ impl CacheDrive {
     }
 
     /// The fragment is served from the buffer; the caller answers it.
+    #[inline(always)]
     pub(in crate::cache) fn copy_from_move(io: &mut CacheIo, buffer: u32, fragment: Fragment, out: &mut Commands) {
         let ram = Buffer::Move { index: buffer, offset: Bytes(u64::from(fragment.within)) };
         let host = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };

@@ -86,7 +86,7 @@ impl CacheDrive {
     }
 
     /// Whether an extent that is not cached may come in for this access. If not, the access goes to the home, and is counted.
-    #[inline]
+    #[inline(always)]
     pub(in crate::cache) fn may_come_in(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) -> bool {
         if fragment.op == Op::Discard {
             return false;
