@@ -203,7 +203,7 @@ fn the_read_threshold_fires_when_the_penalty_since_the_last_migration_is_above_i
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
     for read in 0..300u64 {
-        // One read in 100 is exactly the threshold, not above it.
+        // One read in 100 is exactly the threshold, not above it; the second of 101 is.
         ask(&mut world, Op::Read, if read % 100 == 0 { 0 } else { 10 * BLOCK }, BLOCK);
         if read >= 100 {
             world.complete_all();
@@ -212,6 +212,36 @@ fn the_read_threshold_fires_when_the_penalty_since_the_last_migration_is_above_i
         world.complete_all();
     }
     assert_eq!(log_stats(&world).reads_from_log, 2);
+}
+
+/// Reads until the log migrates because of them, if every `every`th needs the log; `None` if it never does.
+fn reads_until_migration(share_ppm: u32, every: u64) -> Option<u64> {
+    let mut world = roomy(Triggers { read_share_ppm: Some(share_ppm), ..quiet() });
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    (1..=400u64).find(|read| {
+        ask(&mut world, Op::Read, if read % every == 0 { 0 } else { 10 * BLOCK }, BLOCK);
+        world.complete_all();
+        log_stats(&world).migrations.read_share == 1
+    })
+}
+
+/// The fear: after each migration the threshold is blind for a number of reads that has nothing to do with it.
+#[test]
+fn no_reads_after_a_migration_are_ignored_by_the_read_threshold() {
+    // Every read needs the log. One alone does not decide, since one of 20 (of 100) is the threshold; two do.
+    assert_eq!(reads_until_migration(50_000, 1), Some(2));
+    assert_eq!(reads_until_migration(10_000, 1), Some(2));
+    // Two of ten are above a tenth, two of 20 above a twentieth, and two of 38 are.
+    assert_eq!(reads_until_migration(100_000, 5), Some(10));
+    assert_eq!(reads_until_migration(50_000, 10), Some(20));
+    assert_eq!(reads_until_migration(50_000, 19), Some(38));
+    // At the threshold and below it nothing migrates, however long it lasts.
+    assert_eq!(reads_until_migration(50_000, 20), None);
+    assert_eq!(reads_until_migration(250_000, 4), None);
+    assert_eq!(reads_until_migration(1_000_000, 1), None, "no share is above 100 %");
+    // With no read allowed, the first one decides.
+    assert_eq!(reads_until_migration(0, 3), Some(3));
 }
 
 #[test]

@@ -196,7 +196,7 @@ pub use api::{
     },
     evacuation::EvacuationError,
     location::{BlocksRow, Location, Losses, MapRow},
-    logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, READ_SAMPLE, Triggers},
+    logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, Triggers},
     opened::{Formatting, Opened, Trust},
     resizing::{Resize, ResizeEnd, ResizeError, ResizePlan, ResizeStage},
     stats::{Bypasses, Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},

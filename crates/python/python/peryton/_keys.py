@@ -233,8 +233,9 @@ class TriggersKeys(TypedDict, total=False):
     triggers that hold, and `log_used` (Griffin, section 5.2). Default: never; without the table: 900s.
     Placements: logging."""
     read_share: float
-    """The log is migrated when a larger share of the reads since the last migration needed it (of 100 reads or
-    more). Unit: share. Default: never; without the table: 0.05. Placements: logging."""
+    """The log is migrated when a larger share of the reads since the last migration needed it; two reads of few
+    decide as soon as they exceed that share of `1 / read_share` reads. Unit: share. Default: never; without
+    the table: 0.05. Placements: logging."""
     size: int | str
     """The log is migrated when so many bytes in it are the newest copy. Default: never. Placements: logging."""
     log_used: float

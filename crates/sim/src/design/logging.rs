@@ -45,7 +45,8 @@ keys! {
     /// The log is migrated to the primary when so much time has passed. A table `[triggers]` has exactly the triggers that hold, and
     /// `log_used` (Griffin, section 5.2).
     TIMEOUT: Nanos = "triggers.timeout" { default: Else("never; without the table: 900s"), placements: LOGGING, live: true, example: "'60s'" }
-    /// The log is migrated when a larger share of the reads since the last migration needed it (of 100 reads or more).
+    /// The log is migrated when a larger share of the reads since the last migration needed it; two reads of few decide
+    /// as soon as they exceed that share of `1 / read_share` reads.
     READ_SHARE: f64 = "triggers.read_share" {
         default: Else("never; without the table: 0.05"), unit: "share", placements: LOGGING, live: true, example: "0.01",
     }
