@@ -495,6 +495,58 @@ fn a_threshold_of_zero_is_full_caching() {
     assert_eq!(log_stats(&world).direct_writes, 0);
 }
 
+/// A log that takes nothing for 150 ms: two appends are in flight, and what comes after them gathers.
+fn a_log_that_is_behind(most_behind: Option<Nanos>) -> World {
+    let mut world = roomy(quiet());
+    retune(&mut world, |logging| logging.most_behind = most_behind);
+    for write in 0..3u64 {
+        ask(&mut world, Op::Write, write * BLOCK, BLOCK);
+    }
+    world.tick(Nanos::from_ms(150));
+    world
+}
+
+/// The fear: writes queue up behind a log that does not keep up, while the primary has nothing to do.
+#[test]
+fn writes_go_past_a_log_that_they_have_outrun_and_back_to_it_once_it_has_caught_up() {
+    let mut world = a_log_that_is_behind(Some(Nanos::from_ms(100)));
+    ask(&mut world, Op::Write, 9 * BLOCK, BLOCK);
+    assert_eq!((primary_writes(&world).0, log_stats(&world).direct_by.outrun), (1, 1));
+    // What has been in the log all along is written again: it waits for the append of the same block, and is the newest.
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    assert_eq!((log_stats(&world).records, log_stats(&world).direct_by.outrun), (3, 2));
+    ask(&mut world, Op::Write, 20 * BLOCK, BLOCK);
+    world.complete_all();
+    assert_eq!((log_stats(&world).records, log_stats(&world).direct_by.outrun), (4, 2), "the log has caught up");
+    assert_eq!(log_stats(&world).direct_writes, 2);
+    world.read_all();
+}
+
+#[test]
+fn writes_wait_for_a_log_that_is_behind_if_it_may_be_or_the_primary_is_no_quicker() {
+    for most in [None, Some(Nanos::from_ms(150))] {
+        let mut world = a_log_that_is_behind(most);
+        ask(&mut world, Op::Write, 9 * BLOCK, BLOCK);
+        assert_eq!((primary_writes(&world).0, log_stats(&world).direct_writes), (0, 0), "{most:?}");
+    }
+    // The oldest write to the primary has waited for longer than the oldest append.
+    let mut world = a_log_that_is_behind(Some(Nanos::from_ms(100)));
+    ask(&mut world, Op::Write, 9 * BLOCK, BLOCK);
+    while let Some(append) = world.commands().iter().position(|c| matches!(c, Command::Write { device: LOG, .. })) {
+        world.complete_at(append);
+    }
+    for write in 10..13u64 {
+        ask(&mut world, Op::Write, write * BLOCK, BLOCK);
+    }
+    assert_eq!(log_stats(&world).direct_by.outrun, 1);
+    world.tick(Nanos::from_ms(150));
+    ask(&mut world, Op::Write, 20 * BLOCK, BLOCK);
+    assert_eq!(log_stats(&world).direct_by.outrun, 1);
+    world.complete_all();
+    world.read_all();
+}
+
 #[test]
 fn the_log_device_spins_down_when_idle() {
     let mut world = roomy(quiet());

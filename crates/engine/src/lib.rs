@@ -199,7 +199,7 @@ pub use api::{
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, Triggers},
     opened::{Formatting, Opened, Trust},
     resizing::{Resize, ResizeEnd, ResizeError, ResizePlan, ResizeStage},
-    stats::{Bypasses, Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, Stats},
+    stats::{Bypasses, Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, PastLog, Stats},
     succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan, SuccessionStage},
     verification::Verification,
     warmth::{SnapshotTaken, WarmStart, Warmth},

@@ -77,12 +77,18 @@ pub struct LoggingTuning {
     /// How long the first write of an append waits for others. With zero it waits only while other appends are in
     /// flight.
     pub gather_delay: Nanos,
+    /// Writes go to the primary while the log is behind by more than this, which is the age of its oldest append under way, and the
+    /// primary answers sooner (Griffin, section 7); `None`: they wait for the log.
+    pub most_behind: Option<Nanos>,
     /// The interval at which an index of new appends is written to the log (Griffin, section 6.4: 30 s).
     pub checkpoint_interval: Nanos,
     /// How many bytes of the log are read, sorted by address and written together. This bounds the memory of a
     /// migration.
     pub migration_memory: Bytes,
 }
+
+/// The default of [`LoggingTuning::most_behind`]: several turns of a disk, and more than a disk that keeps up is ever behind.
+const MOST_BEHIND: Nanos = Nanos::from_ms(100);
 
 /// The largest `gather_bytes`: such an append fits a buffer with its header.
 pub const MOST_GATHERED: Bytes = Bytes::kib(128);
@@ -100,6 +106,7 @@ impl Default for LoggingTuning {
             },
             gather_bytes: MOST_GATHERED,
             gather_delay: Nanos::ZERO,
+            most_behind: Some(MOST_BEHIND),
             checkpoint_interval: Nanos::from_s(30),
             migration_memory: Bytes::mib(64),
         }

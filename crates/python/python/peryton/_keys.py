@@ -15,6 +15,10 @@ class VolumeKeys(TypedDict, total=False):
     requests: Literal["own", "same"]
     """Whether each of several volumes gets the requests of its own volume of the trace, or all of them. Default:
     "own". Placements: logging."""
+    log: Literal["regions", "stream"]
+    """What several volumes share of the log device: each has a log in a region of its own (`regions`), or the
+    writes of all are appended in one stream to one log, which then has the log's whole `size` (`stream`;
+    Griffin, section 7). Default: "regions". Placements: logging."""
 
 
 class HostKeys(TypedDict, total=False):
@@ -217,6 +221,9 @@ class PlacementKeys(TypedDict, total=False):
     """The share of a block's writes that have to be overwrites (with `caching = "selective"`). Unit: share.
     Default: 0.5. Placements: logging."""
     gather: PlacementGatherKeys
+    bypass_behind: str
+    """Writes go to the primary, past the log, while the log is behind by more than this and the primary answers
+    sooner. Its oldest append under way is so old (Griffin, section 7). Default: "100ms". Placements: logging."""
     checkpoint_interval: str
     """The interval at which an index of new appends is written to the log, which shortens its opening after a
     crash. Default: "30s". Placements: logging."""
@@ -427,6 +434,7 @@ Key = Literal[
     "volume.size",
     "volume.count",
     "volume.requests",
+    "volume.log",
     "host.cache",
     "endurance.read_effect",
     "placement.mode",
@@ -463,6 +471,7 @@ Key = Literal[
     "placement.overwrite_ratio",
     "placement.gather.bytes",
     "placement.gather.delay",
+    "placement.bypass_behind",
     "placement.checkpoint_interval",
     "placement.migration_memory",
     "triggers.timeout",
