@@ -60,6 +60,9 @@ pub struct FixedParameters {
     /// The same after a write.
     #[serde(default)]
     pub write_interval: Nanos,
+    /// How long a flush takes after everything before it.
+    #[serde(default)]
+    pub flush: Nanos,
     /// Rate of what all commands share, such as a link or a limit on bandwidth, in MB (10⁶ bytes) per second; absent: there is none.
     pub shared_mb_per_s: Option<f64>,
     /// How much longer or shorter than `read` single reads take, as a distribution: (share of the reads, factor), rising in both.
@@ -172,7 +175,7 @@ impl Fixed {
         })
     }
 
-    /// Serves first-come; a flush waits for everything before it, a discard takes no time.
+    /// Serves first-come; a flush waits for everything before it and takes its own time then, a discard takes no time.
     pub fn submit(&mut self, now: Nanos, _tag: Tag, io: Io) -> Accepted {
         self.meter.wake(now.0);
         self.meter.command(io);
@@ -181,7 +184,7 @@ impl Fixed {
             Op::Read => (p.read.0, p.read_mb_per_s, p.read_interval.0, &p.read_spread),
             Op::Write => (p.write.0, p.write_mb_per_s, p.write_interval.0, &p.write_spread),
             Op::Discard => return Accepted::At(now),
-            Op::Flush => return Accepted::At(Nanos(self.meter.busy_until().max(now.0))),
+            Op::Flush => return Accepted::At(Nanos(self.meter.busy_until().max(now.0)).saturating_add(p.flush)),
         };
         let base = if spread.is_empty() { base } else { (base as f64 * drawn(spread, &mut self.random)) as u64 };
         let at_rate = |rate: Option<f64>| rate.map_or(0, |rate| (io.len.0 as f64 * 1e3 / rate).round() as u64);

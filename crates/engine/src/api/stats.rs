@@ -123,7 +123,7 @@ pub struct PastLog {
 }
 
 impl PastLog {
-    /// The counts, each with its name and what a person is told.
+    /// The counts, each with its name and what is said of it.
     pub fn told(&self) -> [(&'static str, u64, &'static str); 4] {
         let PastLog { selective, outrun, no_room, failed } = *self;
         [
