@@ -62,8 +62,9 @@ pub struct Summary {
 
 impl Measurement {
     /// A measurement of these runs. Runs of a kind that was measured several times are its rounds, of which every second one is fitted. Of the
-    /// kinds with a single run, among those with the same order and share of reads, the smallest and the largest requests with the least depth are
-    /// fitted, and of the others every second one by size and depth: the rest are sizes between those and depths that the fit has not seen.
+    /// kinds with a single run, among those with the same order and share of reads, the corners are fitted (the smallest and the largest requests,
+    /// with the least and the greatest depth), and of the others every second one by size and depth. The rest are scored: sizes and depths between
+    /// those that the fit has seen.
     ///
     /// # Errors
     /// There are too many runs, or one of them is not sound.
@@ -119,18 +120,19 @@ type Kind = (u32, bool, u64, u32);
 /// Whether the only run of this kind is fitted, by the other kinds that have one.
 fn is_fitted(kind: Kind, single: &[Kind]) -> bool {
     let alike: Vec<Kind> = single.iter().copied().filter(|other| (other.0, other.1) == (kind.0, kind.1)).collect();
-    let largest = alike.iter().map(|kind| kind.2).max();
-    let end = alike.iter().find(|kind| Some(kind.2) == largest);
-    if alike.first() == Some(&kind) || end == Some(&kind) {
-        return true;
-    }
-    let mut others = alike.iter().skip(1).filter(|other| Some(*other) != end);
-    others.position(|other| *other == kind).is_some_and(|place| place % 2 == 1)
+    let is_corner = |kind: &Kind| {
+        let ends =
+            alike.first().is_some_and(|least| least.2 == kind.2) || alike.last().is_some_and(|most| most.2 == kind.2);
+        let mut of_size = alike.iter().filter(|other| other.2 == kind.2);
+        ends && (of_size.next() == Some(kind) || of_size.next_back().is_none_or(|last| last == kind))
+    };
+    let mut others = alike.iter().filter(|other| !is_corner(other));
+    is_corner(&kind) || others.position(|other| *other == kind).is_some_and(|place| place % 2 == 1)
 }
 
 /// Requests of a run from a time on.
 fn drawn(run: &Summary, device: Bytes, from: Nanos, random: &mut Xoshiro256PlusPlus) -> Vec<Measured> {
-    let mut below = |n: u64| (u128::from(random.next_u64()) * u128::from(n.max(1)) >> 64) as u64;
+    let mut below = |n: u64| ((u128::from(random.next_u64()) * u128::from(n.max(1))) >> 64) as u64;
     let count = |of: &Option<Distribution>| of.as_ref().map_or(0, |of| of.count);
     let (reads, writes) = (count(&run.reads), count(&run.writes));
     let n_reads = (u64::from(DRAWN) * reads).div_ceil((reads + writes).max(1)).min(u64::from(DRAWN));
@@ -147,15 +149,14 @@ fn drawn(run: &Summary, device: Bytes, from: Nanos, random: &mut Xoshiro256PlusP
     // What the host did between the end of a request and the beginning of the next one in its slot.
     let gap = Nanos((depth as f64 / run.rate * 1e9 - mean).max(0.0) as u64);
     let places = (device.0 / run.step.size.0).max(1);
-    let mut next = below(places);
+    let first = below(places);
     let mut slots = vec![from; depth];
     let mut requests = Vec::with_capacity(asked.len());
-    for (op, latency) in asked {
+    for (number, (op, latency)) in (0..).zip(asked) {
         let slot = (0..depth).min_by_key(|&slot| slots[slot]).expect("a run has a slot");
         let at = slots[slot];
         slots[slot] = at + latency + gap;
-        let place = if run.step.order == Order::Sequential { next % places } else { below(places) };
-        next += 1;
+        let place = if run.step.order == Order::Sequential { (first + number) % places } else { below(places) };
         let io = Io { op, at: run.step.size * place, len: run.step.size };
         requests.push(Measured { at, io, latency });
     }
@@ -213,7 +214,7 @@ mod tests {
 
     #[test]
     fn runs_of_one_kind_are_rounds_and_single_ones_take_turns() {
-        let reads = [run(100, 4, 1), run(100, 64, 1), run(100, 64, 8), run(100, 4, 8), run(100, 16, 1)];
+        let reads = [run(100, 4, 1), run(100, 64, 1), run(100, 64, 8), run(100, 4, 8), run(100, 16, 1), run(100, 4, 4)];
         let runs = [&reads[..], &[run(0, 4, 1), run(0, 4, 8), run(0, 4, 8)]].concat();
         let found = Measurement::of_summaries(about(), 1, &runs).unwrap();
         let place = |block: &Block| {
@@ -221,7 +222,7 @@ mod tests {
             (step.reads, step.size.0 >> 10, step.depth, block.round)
         };
         let places: Vec<_> = found.blocks.iter().map(place).collect();
-        let reads = [(100, 4, 1, 0), (100, 4, 8, 1), (100, 16, 1, 0), (100, 64, 1, 0), (100, 64, 8, 1)];
+        let reads = [(100, 4, 1, 0), (100, 4, 4, 1), (100, 4, 8, 0), (100, 16, 1, 0), (100, 64, 1, 0), (100, 64, 8, 0)];
         assert_eq!(places, [&reads[..], &[(0, 4, 1, 0), (0, 4, 8, 0), (0, 4, 8, 1)]].concat());
         let falls = Summary { rate: 0.0, ..run(100, 4, 1) };
         assert!(Measurement::of_summaries(about(), 1, &[falls]).is_err());
