@@ -96,7 +96,7 @@ pub struct Flushes {
 impl Flushes {
     /// The time of a flush itself.
     pub fn own(&self) -> Option<Nanos> {
-        (self.count >= LEAST && self.alone).then(|| Nanos((self.mean_us * 1e3) as u64))
+        (self.count >= LEAST && self.alone).then_some(Nanos((self.mean_us * 1e3) as u64))
     }
 
     /// What is said of them, if there were any.
