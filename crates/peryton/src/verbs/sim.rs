@@ -536,7 +536,7 @@ fn shown_logs(reports: &[Report]) -> String {
     let mut text = format!("\n{}", table.shown());
     for report in reports {
         if let Some(past) = report.logging.as_ref().and_then(|log| log.direct_by.sentence()) {
-            text += &format!("\n{}: {past}", report.design);
+            text += &format!("\n{}: {past}\n", report.design);
         }
     }
     text
