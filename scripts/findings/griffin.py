@@ -171,22 +171,23 @@ def shared(griffin, traces):
     promises = []
     for trace in traces:
         alone = griffin.run(trace, (), f"{DESIGNS}/ssd-only.toml", ("--replay", "timed", "--warm-up"))
-        runs = [griffin.run(trace, ["volume.count=%d" % count], f"{DESIGNS}/shared.toml", ("--replay", "timed", "--warm-up"))
-                for count in counts]
+        runs = [(log, count, griffin.run(trace, ["volume.count=%d" % count, f"volume.log={log}"], f"{DESIGNS}/shared.toml",
+                                         ("--replay", "timed", "--warm-up")))
+                for log in ("regions", "stream") for count in (counts if log == "regions" else counts[1:])]
         promises.append((trace, alone, runs))
     rows = []
     for trace, alone, runs in promises:
         base = alone.result()["latency_us"]
-        for count, promise in zip(counts, runs):
+        for kind, count, promise in runs:
             report = promise.result()
             log = report["devices"]["log"]
             cells = [report["latency_us"][kind]["mean"] / base[kind]["mean"] if kind in base else None
                      for kind in ("all", "read", "write")]
-            rows.append([trace.name, str(count), *(number(cell, 2) for cell in cells),
+            rows.append([trace.name, str(count), kind if count > 1 else "–", *(number(cell, 2) for cell in cells),
                          percent(log["busy_s"] / report["simulated_s"], 1), percent(log.get("sequential_write_share")),
                          percent(report.get("write_savings_emptied")),
                          number(log["mean_power_w"] / count if log.get("mean_power_w") else None)])
-    yield from table(["trace", "SSDs", "all, against an SSD alone", "reads", "writes", "log busy %", "log sequential %",
+    yield from table(["trace", "SSDs", "log", "all, against an SSD alone", "reads", "writes", "log busy %", "log sequential %",
                       "savings %", "log W per SSD"], rows)
 
 

@@ -284,6 +284,7 @@ fn random_logging(rng: &mut Pcg64Mcg) -> LoggingTuning {
         },
         gather_bytes: Bytes(rng.random_range(0..40_000)),
         gather_delay: if rng.random_bool(0.5) { Nanos::ZERO } else { Nanos::from_ms(rng.random_range(0..30)) },
+        most_behind: some(rng).then(|| Nanos::from_us(rng.random_range(0..20_000))),
         checkpoint_interval: Nanos::from_ms(rng.random_range(1..2_000)),
         migration_memory: Bytes::kib(256 * rng.random_range(0..6)),
     }

@@ -203,7 +203,7 @@ fn the_read_threshold_fires_when_the_penalty_since_the_last_migration_is_above_i
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
     for read in 0..300u64 {
-        // One read in 100 is exactly the threshold, not above it.
+        // One read in 100 is exactly the threshold, not above it; the second of 101 is.
         ask(&mut world, Op::Read, if read % 100 == 0 { 0 } else { 10 * BLOCK }, BLOCK);
         if read >= 100 {
             world.complete_all();
@@ -212,6 +212,36 @@ fn the_read_threshold_fires_when_the_penalty_since_the_last_migration_is_above_i
         world.complete_all();
     }
     assert_eq!(log_stats(&world).reads_from_log, 2);
+}
+
+/// Reads until the log migrates because of them, if every `every`th needs the log; `None` if it never does.
+fn reads_until_migration(share_ppm: u32, every: u64) -> Option<u64> {
+    let mut world = roomy(Triggers { read_share_ppm: Some(share_ppm), ..quiet() });
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    (1..=400u64).find(|read| {
+        ask(&mut world, Op::Read, if read % every == 0 { 0 } else { 10 * BLOCK }, BLOCK);
+        world.complete_all();
+        log_stats(&world).migrations.read_share == 1
+    })
+}
+
+/// The fear: after each migration the threshold is blind for a number of reads that has nothing to do with it.
+#[test]
+fn no_reads_after_a_migration_are_ignored_by_the_read_threshold() {
+    // Every read needs the log. One alone does not decide, since one of 20 (of 100) is the threshold; two do.
+    assert_eq!(reads_until_migration(50_000, 1), Some(2));
+    assert_eq!(reads_until_migration(10_000, 1), Some(2));
+    // Two of ten are above a tenth, two of 20 above a twentieth, and two of 38 are.
+    assert_eq!(reads_until_migration(100_000, 5), Some(10));
+    assert_eq!(reads_until_migration(50_000, 10), Some(20));
+    assert_eq!(reads_until_migration(50_000, 19), Some(38));
+    // At the threshold and below it nothing migrates, however long it lasts.
+    assert_eq!(reads_until_migration(50_000, 20), None);
+    assert_eq!(reads_until_migration(250_000, 4), None);
+    assert_eq!(reads_until_migration(1_000_000, 1), None, "no share is above 100 %");
+    // With no read allowed, the first one decides.
+    assert_eq!(reads_until_migration(0, 3), Some(3));
 }
 
 #[test]
@@ -463,6 +493,58 @@ fn a_threshold_of_zero_is_full_caching() {
     ask(&mut world, Op::Write, 0, BLOCK);
     world.complete_all();
     assert_eq!(log_stats(&world).direct_writes, 0);
+}
+
+/// A log that takes nothing for 150 ms: two appends are in flight, and what comes after them gathers.
+fn a_log_that_is_behind(most_behind: Option<Nanos>) -> World {
+    let mut world = roomy(quiet());
+    retune(&mut world, |logging| logging.most_behind = most_behind);
+    for write in 0..3u64 {
+        ask(&mut world, Op::Write, write * BLOCK, BLOCK);
+    }
+    world.tick(Nanos::from_ms(150));
+    world
+}
+
+/// The fear: writes queue up behind a log that does not keep up, while the primary has nothing to do.
+#[test]
+fn writes_go_past_a_log_that_they_have_outrun_and_back_to_it_once_it_has_caught_up() {
+    let mut world = a_log_that_is_behind(Some(Nanos::from_ms(100)));
+    ask(&mut world, Op::Write, 9 * BLOCK, BLOCK);
+    assert_eq!((primary_writes(&world).0, log_stats(&world).direct_by.outrun), (1, 1));
+    // What has been in the log all along is written again: it waits for the append of the same block, and is the newest.
+    ask(&mut world, Op::Write, 0, BLOCK);
+    world.complete_all();
+    assert_eq!((log_stats(&world).records, log_stats(&world).direct_by.outrun), (3, 2));
+    ask(&mut world, Op::Write, 20 * BLOCK, BLOCK);
+    world.complete_all();
+    assert_eq!((log_stats(&world).records, log_stats(&world).direct_by.outrun), (4, 2), "the log has caught up");
+    assert_eq!(log_stats(&world).direct_writes, 2);
+    world.read_all();
+}
+
+#[test]
+fn writes_wait_for_a_log_that_is_behind_if_it_may_be_or_the_primary_is_no_quicker() {
+    for most in [None, Some(Nanos::from_ms(150))] {
+        let mut world = a_log_that_is_behind(most);
+        ask(&mut world, Op::Write, 9 * BLOCK, BLOCK);
+        assert_eq!((primary_writes(&world).0, log_stats(&world).direct_writes), (0, 0), "{most:?}");
+    }
+    // The oldest write to the primary has waited for longer than the oldest append.
+    let mut world = a_log_that_is_behind(Some(Nanos::from_ms(100)));
+    ask(&mut world, Op::Write, 9 * BLOCK, BLOCK);
+    while let Some(append) = world.commands().iter().position(|c| matches!(c, Command::Write { device: LOG, .. })) {
+        world.complete_at(append);
+    }
+    for write in 10..13u64 {
+        ask(&mut world, Op::Write, write * BLOCK, BLOCK);
+    }
+    assert_eq!(log_stats(&world).direct_by.outrun, 1);
+    world.tick(Nanos::from_ms(150));
+    ask(&mut world, Op::Write, 20 * BLOCK, BLOCK);
+    assert_eq!(log_stats(&world).direct_by.outrun, 1);
+    world.complete_all();
+    world.read_all();
 }
 
 #[test]

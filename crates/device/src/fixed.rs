@@ -60,6 +60,9 @@ pub struct FixedParameters {
     /// The same after a write.
     #[serde(default)]
     pub write_interval: Nanos,
+    /// How long a flush takes after everything before it.
+    #[serde(default)]
+    pub flush: Nanos,
     /// Rate of what all commands share, such as a link or a limit on bandwidth, in MB (10⁶ bytes) per second; absent: there is none.
     pub shared_mb_per_s: Option<f64>,
     /// How much longer or shorter than `read` single reads take, as a distribution: (share of the reads, factor), rising in both.
@@ -177,7 +180,7 @@ impl Fixed {
         })
     }
 
-    /// Serves first-come; a flush waits for everything before it, a discard takes no time.
+    /// Serves first-come; a flush waits for everything before it and takes its own time then, a discard takes no time.
     #[inline(never)]
     pub fn submit(&mut self, now: Nanos, _tag: Tag, io: Io) -> Accepted {
         self.meter.wake(now.0);
@@ -187,7 +190,7 @@ impl Fixed {
             Op::Read => (p.read.0, p.read_interval.0),
             Op::Write => (p.write.0, p.write_interval.0),
             Op::Discard => return Accepted::At(now),
-            Op::Flush => return Accepted::At(Nanos(self.meter.busy_until().max(now.0))),
+            Op::Flush => return Accepted::At(Nanos(self.meter.busy_until().max(now.0)).saturating_add(p.flush)),
         };
         let (base, transfer, shared) = if self.is_plain { (base, 0, 0) } else { self.varied(io, base) };
         let server = match &mut self.free[..] {

@@ -165,10 +165,11 @@ impl InPlace {
         if let Some(index) = design.ignored_overrides.first() {
             return Err(Failure::bad_input(format!("--set {}: does not apply to this design: remove it", set[*index])));
         }
-        if design.volumes > 1 {
+        let volumes = design.stream.map_or(design.volumes, |stream| stream.count);
+        if volumes > 1 {
             return Err(Failure::bad_input(format!(
-                "{}: volume.count: is {}, but a drive in service is one volume: write a design for each, or remove it",
-                design.file, design.volumes
+                "{}: volume.count: is {volumes}, but a drive in service is one volume: write a design for each, or remove it",
+                design.file
             )));
         }
         let mut devices = Vec::new();

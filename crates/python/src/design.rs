@@ -49,7 +49,7 @@ impl About {
         if let Some(index) = design.ignored_overrides.first() {
             return Err(input(format!("set {}: does not apply to this design: leave it out", overrides[*index])));
         }
-        let volume_bytes = design.volume.0 * u64::from(design.volumes);
+        let volume_bytes = design.volume_bytes().0;
         Ok(About { name: design.name, volume_bytes, toml: design.toml })
     }
 }

@@ -175,6 +175,54 @@ impl FtlBounds {
     }
 }
 
+/// The counts of one primary, or of several that follow one another as one device.
+#[derive(Clone, Debug)]
+pub(crate) struct PrimaryBounds {
+    each: Vec<FtlBounds>,
+    apart: u64,
+}
+
+impl PrimaryBounds {
+    /// Of several, there is their number, and from the beginning of one to that of the next.
+    pub(crate) fn new(primary: &DeviceDesign, several: Option<(u32, Bytes)>) -> PrimaryBounds {
+        let (count, apart) = several.map_or((1, u64::MAX), |(count, apart)| (count as usize, apart.0));
+        PrimaryBounds { each: vec![FtlBounds::new(primary); count], apart }
+    }
+
+    /// Which primary has the byte.
+    #[inline]
+    fn of(&mut self, at: Bytes) -> &mut FtlBounds {
+        let last = self.each.len() - 1;
+        let index = if last == 0 { 0 } else { ((at.0 / self.apart) as usize).min(last) };
+        &mut self.each[index]
+    }
+
+    /// Counts a write of the host, which lies within a volume.
+    #[inline]
+    pub(crate) fn host_wrote(&mut self, at: Bytes, len: Bytes) {
+        self.of(at).host_wrote(at, len);
+    }
+
+    /// Counts a write to a primary.
+    #[inline]
+    pub(crate) fn device_wrote(&mut self, at: Bytes, len: Bytes) {
+        self.of(at).device_wrote(at, len);
+    }
+
+    /// Sets the counts to zero.
+    pub(crate) fn reset(&mut self) {
+        self.each.iter_mut().for_each(FtlBounds::reset);
+    }
+
+    /// The counts of all of them.
+    pub(crate) fn whole(&self) -> FtlBounds {
+        let (first, rest) = self.each.split_first().expect("a log has a primary");
+        let mut whole = *first;
+        rest.iter().for_each(|other| whole.add(other));
+        whole
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -5,7 +5,7 @@ use peryton_engine::{DeviceId, Engine};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    array::Array, ftl_bounds::FtlBounds, host_cache::HostCache, intervals::DeviceCounts, observe::Watch,
+    array::Array, ftl_bounds::PrimaryBounds, host_cache::HostCache, intervals::DeviceCounts, observe::Watch,
     redundancy::ArrayWrites, touched::Touched,
 };
 
@@ -30,8 +30,8 @@ pub(crate) struct Volume {
     /// For each device of the engine, its place among the devices of the drive; with one volume it is the whole of the
     /// same device.
     pub(crate) places: Vec<Place>,
-    /// The index of a log's primary, and the counts of the writes to it.
-    pub(crate) bounds: Option<(usize, FtlBounds)>,
+    /// The index of a log's primary, or of several as one device, and the counts of the writes to it.
+    pub(crate) bounds: Option<(usize, PrimaryBounds)>,
     /// The host's own cache, if its hints are modelled.
     pub(crate) host: Option<HostCache>,
     /// The extents of the volume that were used.

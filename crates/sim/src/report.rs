@@ -478,7 +478,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         lifetime_physical_years: lifetime.physical,
         latency_over_lifetime: mean_ms.zip(lifetime_years).map(|(latency, lifetime)| latency / lifetime),
         cost: cost(design, mean_power_w),
-        volume_bytes: design.volume.0 * u64::from(design.volumes),
+        volume_bytes: design.volume_bytes().0,
         replay: options.replay.to_string(),
         warm_up: options.warm_up,
         warm_up_requests: options.warm_up_requests,
@@ -586,7 +586,7 @@ fn cost(design: &Design, mean_power_w: Option<f64>) -> Cost {
     Cost {
         devices_usd,
         energy_usd_per_year: mean_power_w.map(|watts| watts / 1e3 * HOURS_PER_YEAR * design.electricity_usd_per_kwh),
-        usd_per_gb: devices_usd.map(|price| price / gb(design.volume) / f64::from(design.volumes)),
+        usd_per_gb: devices_usd.map(|price| price / gb(design.volume_bytes())),
         electricity_usd_per_kwh: design.electricity_usd_per_kwh,
     }
 }

@@ -5,6 +5,14 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{Fit, SimError};
 
+/// How the volumes of a trace are ranges of one: each is so many bytes behind the one before.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spread {
+    /// How many of them get each request; of one, the volume of the request.
+    pub(crate) copies: u32,
+    pub(crate) apart: Bytes,
+}
+
 /// Reads a trace in batches and hands out its requests.
 pub(crate) struct RequestSource<'a> {
     source: Box<dyn Source>,
@@ -16,6 +24,7 @@ pub(crate) struct RequestSource<'a> {
     read: u64,
     left: u64,
     volume: Bytes,
+    spread: Option<Spread>,
     fit: Fit,
     /// Number of requests that did not fit the volume and were wrapped or left out.
     pub(crate) wrapped: u64,
@@ -52,6 +61,7 @@ impl<'a> RequestSource<'a> {
             read: 0,
             left: limit.unwrap_or(u64::MAX),
             volume,
+            spread: None,
             fit,
             wrapped: 0,
             skipped: 0,
@@ -66,6 +76,34 @@ impl<'a> RequestSource<'a> {
         };
         requests.refill()?;
         Ok(requests)
+    }
+
+    /// From now on volumes are ranges of one; nothing may have been taken yet.
+    pub(crate) fn spread(&mut self, spread: Spread) {
+        debug_assert!(self.at == 0 && self.spread.is_none(), "all requests are spread");
+        self.spread = Some(spread);
+        if self.hashes_taken {
+            self.batch.iter().for_each(|request| self.hash.add(request));
+            self.hashes_taken = false;
+        }
+        self.spread_batch();
+    }
+
+    fn spread_batch(&mut self) {
+        let Some(Spread { copies, apart }) = self.spread else { return };
+        let requests = std::mem::take(&mut self.batch);
+        let placed = |request: Request, number: u32| Request {
+            offset: if request.op == Op::Flush { request.offset } else { request.offset + apart * u64::from(number) },
+            volume: 0,
+            ..request
+        };
+        self.batch = match copies {
+            1 => requests.into_iter().map(|request| placed(request, request.volume)).collect(),
+            _ => requests
+                .into_iter()
+                .flat_map(|request| (0..copies).map(move |number| placed(request, number)))
+                .collect(),
+        };
     }
 
     #[inline]
@@ -143,6 +181,7 @@ impl<'a> RequestSource<'a> {
             }
             self.batch.truncate(kept);
         }
+        self.spread_batch();
         Ok(())
     }
 
@@ -155,7 +194,7 @@ impl<'a> RequestSource<'a> {
             fits &= ends_within & (*volume == of) & (*at >= latest);
             latest = *at;
         }
-        fits && self.of == Some(of) && self.index == of
+        fits && self.spread.is_none() && self.of == Some(of) && self.index == of
     }
 
     /// The hash of the requests that were read, all of which have been taken.

@@ -10,7 +10,7 @@ use crate::{
     observe::{Observer, Watch},
     outcome::Outcome,
     report,
-    request_source::RequestSource,
+    request_source::{RequestSource, Spread},
     sampling,
     simulator::simulate,
     warnings,
@@ -121,8 +121,15 @@ pub(crate) fn replay(
     if let Some(recorded) = &options.recorded {
         recorded.begin(design, &mut machine)?;
     }
-    let volumes = if machine.same_requests { 1 } else { machine.volumes.len() };
-    let source = RequestSource::new(trace, design.volume, volumes, options.fit, options.limit, progress)?;
+    let (size, count) = match design.stream {
+        Some(stream) => (stream.size, stream.count as usize),
+        None => (design.volume, machine.volumes.len()),
+    };
+    let volumes = if machine.same_requests { 1 } else { count };
+    let mut source = RequestSource::new(trace, size, volumes, options.fit, options.limit, progress)?;
+    if let Some(stream) = design.stream {
+        source.spread(Spread { copies: if machine.same_requests { stream.count } else { 1 }, apart: stream.apart });
+    }
     simulate(design, machine, source, options)
 }
 

@@ -147,9 +147,12 @@ fn simulate_volumes<const SEVERAL: bool>(
     if options.picture {
         intervals.push(Intervals::course(machine.members()));
     }
+    // One engine may have several volumes of the trace.
+    let of_engine = design.stream.map_or(1, |stream| stream.count);
     let (depth, speed) = match options.replay {
-        Replay::Sync => (1, None),
-        Replay::Depth(depth) => (depth, None),
+        Replay::Sync => (of_engine, None),
+        // A closed loop keeps its depth on each volume.
+        Replay::Depth(depth) => (depth.saturating_mul(of_engine), None),
         Replay::Timed { speed } => (MOST_IN_FLIGHT, Some(speed)),
     };
     let recorded = options.recorded.as_deref();
@@ -196,8 +199,9 @@ fn simulate_volumes<const SEVERAL: bool>(
         return Err(SimError::NoRequests { skipped: simulator.source.skipped });
     }
     let seen = simulator.source.volumes_seen();
-    if !simulator.machine.same_requests && seen < volumes {
-        return Err(SimError::TooFewVolumes { found: seen, wanted: volumes });
+    let wanted = volumes * of_engine as usize;
+    if !simulator.machine.same_requests && seen < wanted {
+        return Err(SimError::TooFewVolumes { found: seen, wanted });
     }
     simulator.outcome(answered, options)
 }
@@ -613,7 +617,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             drained: volume.engine.stats().clone(),
             adaptive: volume.engine.adaptive_admission(),
             climb: volume.engine.climbing(),
-            bounds: volume.bounds.map(|(_, bounds)| bounds),
+            bounds: volume.bounds.map(|(_, bounds)| bounds.whole()),
         };
         let mut parts: Vec<VolumeOutcome> =
             self.machine.volumes.into_iter().zip(self.hosts).zip(ledgers).map(part).collect();

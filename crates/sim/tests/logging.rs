@@ -8,7 +8,7 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::{design, listed, request, simulate};
-use peryton_sim::{Moment, Options, Report, SimError, run_observed, run_one};
+use peryton_sim::{Design, Moment, Options, Report, SimError, run_observed, run_one};
 use peryton_trace::Request;
 use peryton_units::Op;
 use rand::{RngExt, SeedableRng, rngs::StdRng};
@@ -118,6 +118,69 @@ fn volumes_that_share_a_disk_pay_for_its_seeks() {
     let whole: u64 = shared.volumes.iter().map(|volume| volume.ftl_bounds.without_log.pages).sum();
     assert_eq!(shared.ftl_bounds.unwrap().without_log.pages, whole);
     assert_eq!(shared.volume_bytes, 3 * alone.volume_bytes);
+}
+
+/// The same volumes with one log: their appends follow one another on the disk, which does not seek between them.
+#[test]
+fn volumes_that_append_in_one_stream_keep_the_log_sequential() {
+    let requests = overwrites(20_000, 300);
+    let quiet = "[triggers]\ntimeout = '1h'";
+    let alone = timed(&logging("", quiet), &requests);
+    let regions = timed(&logging("count = 3\nrequests = 'same'", quiet), &requests);
+    let stream = timed(&logging("count = 3\nrequests = 'same'\nlog = 'stream'", quiet), &requests);
+    let names: Vec<&str> = stream.devices.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["ssd.0", "ssd.1", "ssd.2", "log"]);
+    assert_eq!((stream.requests, stream.volume_bytes), (3 * alone.requests, 3 * alone.volume_bytes));
+    // What is a log's own affair is the same as of three logs: what is written, and what reaches the primaries and where.
+    assert_eq!(stream.write_savings_emptied, alone.write_savings_emptied);
+    let (one, three) = (alone.ftl_bounds.as_ref().unwrap(), stream.ftl_bounds.as_ref().unwrap());
+    assert_eq!(three.without_log.pages, 3 * one.without_log.pages);
+    assert_eq!(three.without_log.sequential_page_share, one.without_log.sequential_page_share);
+    assert_eq!(three.with_log.pages, 3 * one.with_log.pages);
+    let log = |report: &Report| report.devices.last().unwrap().1.sequential_write_share.unwrap();
+    assert!(log(&stream) > 0.95 && log(&regions) < 0.1, "{} {}", log(&stream), log(&regions));
+    let mean = |report: &Report| report.latency_us.write.as_ref().map(|summary| summary.mean).unwrap();
+    assert!(mean(&stream) * 2.0 < mean(&regions), "{} against {}", mean(&stream), mean(&regions));
+}
+
+#[test]
+fn each_volume_of_one_stream_has_its_own_primary_and_its_own_requests() {
+    let mut requests: Vec<Request> = (0..300).map(|n| request(n * 50_000, Op::Write, n % 100 * PAGE, PAGE)).collect();
+    requests.iter_mut().enumerate().for_each(|(n, request)| request.volume = [7, 3][usize::from(n % 3 == 0)]);
+    let text = logging("count = 2\nlog = 'stream'", "[triggers]\ntimeout = '5s'");
+    let run = |text: &str| run_one(&design(text), "trace", listed(&requests), &Options::default(), &|_| {});
+    let report = run(&text).unwrap();
+    // Volume 3 was first, and has a third of the requests.
+    let written: Vec<u64> = report.devices[..2].iter().map(|(_, device)| device.bytes_written).collect();
+    assert!(written[0] > 0 && written[1] > written[0], "{written:?}");
+    assert!(matches!(
+        run(&text.replace("count = 2", "count = 3")),
+        Err(SimError::TooFewVolumes { found: 2, wanted: 3 })
+    ));
+    let wrong = |volume: &str| Design::parse(&logging(volume, ""), "test", &[]).unwrap_err().to_string();
+    assert!(wrong("log = 'stream'").contains("belongs to volume.count"), "{}", wrong("log = 'stream'"));
+    let striped = logging("count = 2\nlog = 'stream'", "").replace("profile = 'fixed'", "profile = 'fixed'\ncount = 2");
+    let error = Design::parse(&striped, "test", &[]).unwrap_err().to_string();
+    assert!(error.contains("each primary is one device"), "{error}");
+}
+
+/// Writes of 200 KiB come at twice the rate of the disk, and the primary would take them all.
+#[test]
+fn what_a_slow_log_cannot_take_goes_to_the_primary() {
+    let requests: Vec<Request> =
+        (0..5_000).map(|n| request(n * 1_000, Op::Write, n % 250 * (256 << 10), 200 << 10)).collect();
+    let mean = |report: &Report| report.latency_us.write.as_ref().map(|summary| summary.mean).unwrap();
+    let waits = timed(&logging("", "bypass_behind = 'never'"), &requests);
+    let past = timed(&logging("", ""), &requests);
+    let (before, log) = (waits.logging.as_ref().unwrap(), past.logging.as_ref().unwrap());
+    assert_eq!(before.direct_by.outrun, 0);
+    assert_eq!(log.direct_by.outrun, log.direct_writes);
+    // Both devices work: the log at its rate, and the primary on the rest.
+    assert!(log.direct_by.outrun > 1_000 && log.records > 1_000, "{log:?}");
+    assert!(mean(&past) * 5.0 < mean(&waits), "{} against {}", mean(&past), mean(&waits));
+    // A log that keeps up gets everything.
+    let easy = timed(&logging("", ""), &overwrites(5_000, 1_000));
+    assert_eq!(easy.logging.as_ref().unwrap().direct_writes, 0);
 }
 
 #[test]

@@ -97,7 +97,7 @@ pub struct Fit {
     pub tries: u32,
 }
 
-/// How the model did on one step of a measurement.
+/// How the model did on one step of a measurement. A half may have no requests of it.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct StepFit {
@@ -107,6 +107,13 @@ pub struct StepFit {
     pub fitted: Validation,
     /// The half that was not.
     pub other: Validation,
+}
+
+impl StepFit {
+    /// The half that was not fitted, or the one that was if the other has no requests of this step.
+    pub fn shown(&self) -> &Validation {
+        if self.other.requests > 0 { &self.other } else { &self.fitted }
+    }
 }
 
 /// Fits a profile to the first half of these requests, which are in the order of their times, and scores it on the second.

@@ -39,6 +39,9 @@ pub struct MeasuredFit {
     pub tries: u32,
     /// The seed of what is drawn.
     pub seed: u64,
+    /// How long flushes took after what was before them, if that was measured. The model of a device of which nothing but its times is known
+    /// has it as it is; in the others it follows from their buffers.
+    pub flush: Option<Nanos>,
 }
 
 /// Where the sustained write became slower for good.
@@ -100,7 +103,11 @@ pub fn fit_measurement(
             best = Some((distance, kind, keys.collect(), found));
         }
     }
-    let Some((_, kind, keys, values)) = best else { return Err(bad("no kind of model".to_owned())) };
+    let Some((_, kind, mut keys, mut values)) = best else { return Err(bad("no kind of model".to_owned())) };
+    if let Some(flush) = options.flush.filter(|_| kind == Kind::Fixed) {
+        values.insert("flush".to_owned(), toml::Value::String(format!("{}ns", flush.0)));
+        keys.push("flush".to_owned());
+    }
     let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
     let figures = figures(&halves);
     let device = &measurement.device;
@@ -141,7 +148,7 @@ pub fn fit_measurement(
     let ((fitted, of_fitted, fitted_body), (other, of_other, other_body)) = (score_of(true)?, score_of(false)?);
     let steps = of_fitted.into_iter().zip(of_other).zip(&measurement.steps);
     let steps = steps
-        .filter(|((fitted, other), _)| fitted.requests > 0 && other.requests > 0)
+        .filter(|((fitted, other), _)| fitted.requests + other.requests > 0)
         .map(|((fitted, other), step)| StepFit { step: step.name(), fitted, other })
         .collect();
     let without_slowest = Some([fitted_body, other_body]);
@@ -190,7 +197,8 @@ impl<'a> Halves<'a> {
             let of = of.filter(move |block| block.step as usize == number && (block.round % 2 == 0) == fitted);
             of.map(|block| &block.requests.0[..]).collect()
         };
-        self.measurement.steps.iter().enumerate().map(|(number, step)| (step, blocks(number))).collect()
+        let steps = self.measurement.steps.iter().enumerate().map(|(number, step)| (step, blocks(number)));
+        steps.filter(|(_, blocks): &OfStep<'a>| !blocks.is_empty()).collect()
     }
 
     /// Replays the fitted blocks, or all, in their order.

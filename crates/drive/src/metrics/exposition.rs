@@ -290,6 +290,8 @@ impl Figures {
         let Some(log) = &self.snapshot.stats.logging else { return Ok(()) };
         page.counter(&all::LOG_APPENDED, log.bytes_appended)?;
         page.counter(&all::LOG_DIRECT, log.bytes_direct)?;
+        let past = log.direct_by.told().map(|(reason, count, _)| (vec![reason], count));
+        page.counters(&all::LOG_PAST, past)?;
         page.counter(&all::LOG_MIGRATED, log.bytes_migrated)?;
         let triggers = &log.migrations;
         let triggers = [

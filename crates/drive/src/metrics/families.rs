@@ -128,6 +128,7 @@ families! {
     CHECKPOINTS: Counter "peryton_journal_checkpoints" None [] "Checkpoints of the whole map, or indexes of the log";
     LOG_APPENDED: Counter "peryton_logging_appended" Bytes [] "Bytes of writes that were appended to the log";
     LOG_DIRECT: Counter "peryton_logging_direct" Bytes [] "Bytes of writes that went past the log";
+    LOG_PAST: Counter "peryton_logging_direct_writes" None ["reason"] "Writes that went past the log";
     LOG_MIGRATED: Counter "peryton_logging_migrated" Bytes [] "Bytes that migrations wrote from the log to the primary";
     LOG_MIGRATIONS: Counter "peryton_logging_migrations" None ["trigger"] "Migrations that were started";
     LOG_READS: Counter "peryton_logging_reads" None ["from"] "Reads by whether they needed the log";

@@ -37,8 +37,8 @@ pub enum LogCaching {
 pub struct Triggers {
     /// This much time has passed without a migration, and there is something to migrate.
     pub timeout: Option<Nanos>,
-    /// The share of read requests since the last migration that needed the log exceeds this, in parts per million. It
-    /// is not tested before [`READ_SAMPLE`] reads.
+    /// The share of read requests since the last migration that needed the log exceeds this, in parts per million
+    /// ([`Triggers::reads_exceed`] says what holds while there were few).
     pub read_share_ppm: Option<u32>,
     /// This many bytes in the log are the newest copy.
     pub size: Option<Bytes>,
@@ -46,8 +46,23 @@ pub struct Triggers {
     pub log_used_ppm: u32,
 }
 
-/// The least number of reads for a test of the read share; with fewer, a single read would decide.
-pub const READ_SAMPLE: u64 = 100;
+impl Triggers {
+    /// Whether so many of the reads since the last migration needed the log that it migrates.
+    ///
+    /// Griffin measures the penalty "since the last migration" and does not say of how many reads. Of very few, a single
+    /// one would decide: the first read after a migration is none of one or all of one. So the share is taken of no
+    /// fewer reads than the smallest number of which one read is no more than the threshold (20 with 5 %, 100 with 1 %).
+    /// The test is then exact from the first read on: before that number of reads it holds as soon as the share of
+    /// these reads exceeds the threshold whatever the remaining ones will be. With a threshold of zero the first read
+    /// that needs the log decides.
+    pub(crate) fn reads_exceed(&self, reads: u64, reads_from_log: u64) -> bool {
+        self.read_share_ppm.is_some_and(|share| {
+            let of_one_read = WHOLE_PPM.div_ceil(share.max(1));
+            let reads = if share == 0 { reads } else { reads.max(u64::from(of_one_read)) };
+            reads_from_log.saturating_mul(u64::from(WHOLE_PPM)) > reads.saturating_mul(u64::from(share))
+        })
+    }
+}
 
 /// The settings of a log that can be changed while the drive runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,12 +77,18 @@ pub struct LoggingTuning {
     /// How long the first write of an append waits for others. With zero it waits only while other appends are in
     /// flight.
     pub gather_delay: Nanos,
+    /// Writes go to the primary while the log is behind by more than this, which is the age of its oldest append under way, and the
+    /// primary answers sooner (Griffin, section 7); `None`: they wait for the log.
+    pub most_behind: Option<Nanos>,
     /// The interval at which an index of new appends is written to the log (Griffin, section 6.4: 30 s).
     pub checkpoint_interval: Nanos,
     /// How many bytes of the log are read, sorted by address and written together. This bounds the memory of a
     /// migration.
     pub migration_memory: Bytes,
 }
+
+/// The default of [`LoggingTuning::most_behind`]: several turns of a disk, and more than a disk that keeps up is ever behind.
+const MOST_BEHIND: Nanos = Nanos::from_ms(100);
 
 /// The largest `gather_bytes`: such an append fits a buffer with its header.
 pub const MOST_GATHERED: Bytes = Bytes::kib(128);
@@ -85,6 +106,7 @@ impl Default for LoggingTuning {
             },
             gather_bytes: MOST_GATHERED,
             gather_delay: Nanos::ZERO,
+            most_behind: Some(MOST_BEHIND),
             checkpoint_interval: Nanos::from_s(30),
             migration_memory: Bytes::mib(64),
         }

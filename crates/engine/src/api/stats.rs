@@ -77,10 +77,12 @@ pub struct LoggingStats {
     pub overhead_bytes: u64,
     /// Appends that failed; their records went to the primary.
     pub failed_appends: u64,
-    /// Writes that bypassed the log, because of selective caching or because the log could not take them.
+    /// Writes that bypassed the log; `direct_by` has the reasons.
     pub direct_writes: u64,
     /// Bytes of these writes.
     pub bytes_direct: u64,
+    /// These writes by the reason.
+    pub direct_by: PastLog,
     /// Migrations started.
     pub migrations: Migrations,
     /// Bytes that migrations wrote to the primary.
@@ -104,6 +106,44 @@ pub struct LoggingStats {
 
 fn is_zero(bytes: &u64) -> bool {
     *bytes == 0
+}
+
+/// Writes that bypassed the log, by the reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PastLog {
+    /// Blocks that are not overwritten often enough for selective caching.
+    pub selective: u64,
+    /// The log was behind ([`most_behind`](crate::LoggingTuning::most_behind)), and the primary answered sooner.
+    pub outrun: u64,
+    /// The log, or the ring of its commits, was full.
+    pub no_room: u64,
+    /// Appends failed.
+    pub failed: u64,
+}
+
+impl PastLog {
+    /// The counts, each with its name and what is said of it.
+    pub fn told(&self) -> [(&'static str, u64, &'static str); 4] {
+        let PastLog { selective, outrun, no_room, failed } = *self;
+        [
+            ("selective", selective, "not overwritten often enough"),
+            ("outrun", outrun, "because the log was behind"),
+            ("no_room", no_room, "because the log was full"),
+            ("failed", failed, "because appends failed"),
+        ]
+    }
+
+    /// How many writes bypassed the log and why; `None` if none did.
+    pub fn sentence(&self) -> Option<String> {
+        let reasons: Vec<String> = self
+            .told()
+            .iter()
+            .filter(|(_, count, _)| *count > 0)
+            .map(|(_, count, why)| format!("{count} {why}"))
+            .collect();
+        (!reasons.is_empty()).then(|| format!("Past the log went writes: {}", reasons.join(", ")))
+    }
 }
 
 /// Migrations by their trigger (Griffin, section 5.2).
@@ -134,6 +174,7 @@ impl LoggingStats {
             failed_appends,
             direct_writes,
             bytes_direct,
+            direct_by: PastLog { selective, outrun, no_room, failed },
             migrations: Migrations { timeout, read_share, size, log_used, hint },
             bytes_migrated,
             bytes_superseded,
@@ -152,6 +193,10 @@ impl LoggingStats {
         self.failed_appends += failed_appends;
         self.direct_writes += direct_writes;
         self.bytes_direct += bytes_direct;
+        self.direct_by.selective += selective;
+        self.direct_by.outrun += outrun;
+        self.direct_by.no_room += no_room;
+        self.direct_by.failed += failed;
         self.migrations.timeout += timeout;
         self.migrations.read_share += read_share;
         self.migrations.size += size;

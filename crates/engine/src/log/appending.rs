@@ -19,7 +19,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffer, Buffers, Cause, Command, Commands},
     log::append::{Group, Member},
-    log::direct::{Piece, Way},
+    log::direct::{Past, Piece, Way},
     log::drive::LogDrive,
     log::index::Pending,
     log::segments::Space,
@@ -98,7 +98,7 @@ impl LogDrive {
         let within = HEADER + piece.offset % SECTOR;
         let len = (within + piece.len).next_multiple_of(HEADER);
         let Some(Space { at, sequence }) = self.log.allocate(len) else {
-            return self.place(io, now, piece, Way::Direct, out);
+            return self.place(io, now, piece, Way::Direct(Past::NoRoom), out);
         };
         let index = self.appends.take(now);
         let group = &mut self.appends.groups[index as usize];
@@ -120,7 +120,7 @@ impl LogDrive {
         let Some(index) = self.appends.gathering.take() else { return };
         let len = self.appends.groups[index as usize].len.next_multiple_of(HEADER);
         let Some(Space { at, sequence }) = self.log.allocate(len) else {
-            self.write_members_directly(io, now, index, out);
+            self.write_members_directly(io, now, index, Past::NoRoom, out);
             // Deferred pieces may have waited for this group and may now wait for the writes to the primary.
             return self.retry_deferred(io, now, out);
         };
@@ -141,11 +141,11 @@ impl LogDrive {
         stats.overhead_bytes += len - data;
     }
 
-    /// Writes the group's pieces to the primary because the log has no room for it.
-    fn write_members_directly(&mut self, io: &mut LogIo, now: Nanos, index: u32, out: &mut Commands) {
+    /// Writes the group's pieces to the primary because the log has no room for it, or its append failed.
+    fn write_members_directly(&mut self, io: &mut LogIo, now: Nanos, index: u32, why: Past, out: &mut Commands) {
         let members = std::mem::take(&mut self.appends.groups[index as usize].members);
         for member in &members {
-            self.place(io, now, member.piece, Way::Direct, out);
+            self.place(io, now, member.piece, Way::Direct(why), out);
         }
         self.appends.give_back(index, members);
     }
@@ -202,7 +202,7 @@ impl LogDrive {
             return self.index_retired(io, at, (covered, entries), failed, out);
         }
         if failed {
-            return self.write_members_directly(io, now, index, out);
+            return self.write_members_directly(io, now, index, Past::Failed, out);
         }
         let members = std::mem::take(&mut self.appends.groups[index as usize].members);
         if self.log.live == 0 {
@@ -249,7 +249,7 @@ impl LogDrive {
         out: &mut Commands,
     ) {
         let len = header::index_bytes(entries.len());
-        let index = self.appends.take(Nanos::ZERO);
+        let index = self.appends.take(io.now);
         let group = &mut self.appends.groups[index as usize];
         (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 1);
         group.index = Some((covered, entries));

@@ -17,7 +17,7 @@ use crate::{
     log::block_map::BlockMap,
     log::damage::OnDamage,
     log::deferred::DeferredPieces,
-    log::direct::{Directs, Piece, Way},
+    log::direct::{Directs, Past, Piece, Way},
     log::doubts::Stopped,
     log::index::Indexes,
     log::journal::Commit,
@@ -224,14 +224,15 @@ impl LogDrive {
             _ if self.gone.primary => None,
             LogCaching::Selective { overwrite_ratio_ppm } => Some(overwrite_ratio_ppm),
         };
+        let outrun = self.is_outrun(io, now);
         let mut next = start;
         while next < end {
             let first = next / self.block;
-            let (way, run_end) = match threshold {
+            let (mut way, run_end) = match threshold {
                 None => (Way::Log, end),
                 Some(threshold) => {
                     let logged = self.overwrites.written(first, threshold);
-                    (if logged { Way::Log } else { Way::Direct }, self.block * (first + 1))
+                    (if logged { Way::Log } else { Way::Direct(Past::Selective) }, self.block * (first + 1))
                 }
             };
             let mut to = run_end.min(end);
@@ -244,6 +245,9 @@ impl LogDrive {
                     self.overwrites.written(to / self.block, threshold);
                     to = (to + self.block).min(end);
                 }
+            }
+            if outrun && way == Way::Log {
+                way = Way::Direct(Past::Outrun);
             }
             if way == Way::Log && to - next > self.most_record {
                 to = (next & !(self.block - 1)) + self.most_record;

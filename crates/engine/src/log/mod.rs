@@ -3,7 +3,7 @@
 //!
 //! `segments.rs` allocates space, `appending.rs` gathers writes and appends them, `block_map.rs` holds the place of
 //! each newest copy, `migrating.rs` empties the log when `triggers.rs` says so, `writing_through.rs` writes to the
-//! primary what cannot or should not be logged, and `commits.rs` makes durable what the log's headers cannot say. Each
+//! primary what cannot or should not be logged (`outrun.rs` decides when that is because the log is behind), and `commits.rs` makes durable what the log's headers cannot say. Each
 //! of them has its table in a file of its own: `append.rs`, `direct.rs`, `deferred.rs`, `migration.rs`, `index.rs`,
 //! `journal.rs`.
 //!
@@ -44,6 +44,7 @@ mod layout;
 mod migrating;
 mod migration;
 mod mode;
+mod outrun;
 mod placement;
 mod report;
 mod restore;

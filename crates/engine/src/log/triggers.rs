@@ -4,7 +4,7 @@ use peryton_units::Nanos;
 
 use crate::{
     api::command::Commands,
-    api::logging::{LogCaching, READ_SAMPLE},
+    api::logging::LogCaching,
     log::drive::LogDrive,
     log::mode::{Since, Trigger},
     log::step::LogIo,
@@ -26,9 +26,7 @@ impl LogDrive {
                 return Some(Trigger::Timeout);
             }
             let Since { reads, reads_from_log, .. } = self.since;
-            if triggers.read_share_ppm.is_some_and(|share| {
-                reads >= READ_SAMPLE && reads_from_log * 1_000_000 > reads.saturating_mul(u64::from(share))
-            }) {
+            if triggers.reads_exceed(reads, reads_from_log) {
                 return Some(Trigger::ReadShare);
             }
             if triggers.size.is_some_and(|size| live >= size.0) {

@@ -12,7 +12,7 @@ use crate::{
     api::command::{Buffer, Cause, Commands},
     api::error::RequestError,
     log::deferred::DeferredPiece,
-    log::direct::{Direct, Piece, Way},
+    log::direct::{Direct, Past, Piece, Way},
     log::drive::LogDrive,
     log::step::LogIo,
 };
@@ -52,7 +52,7 @@ impl LogDrive {
             io.part_done(piece.request, self.answer(), out);
             return Placed::OnItsWay;
         }
-        let actual = if way == Way::Log && !self.log_takes_writes(now) { Way::Direct } else { way };
+        let actual = if way == Way::Log { self.way_in(now) } else { way };
         if self.must_wait(piece, actual, before) {
             return Placed::Waits;
         }
@@ -70,21 +70,33 @@ impl LogDrive {
                     return Placed::WaitsForBuffer;
                 }
             }
-            Way::Direct => {
-                let purpose = self.directs.start(piece, 1);
+            Way::Direct(why) => {
+                let purpose = self.directs.start(now, piece, 1);
                 let buffer = Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) };
                 let place = self.primary_place(piece.offset);
                 io.write(place, Bytes(piece.len), buffer, purpose, Cause::Host, out);
-                io.stats.logging_mut().direct_writes += 1;
-                io.stats.logging_mut().bytes_direct += piece.len;
+                let stats = io.stats.logging_mut();
+                stats.direct_writes += 1;
+                stats.bytes_direct += piece.len;
+                stats.direct_by.count(why);
                 if way == Way::Log {
                     // The log is full: high time.
                     self.migrate_if_due(io, now, out);
                 }
             }
-            Way::Discard => self.discard_now(io, piece, out),
+            Way::Discard => self.discard_now(io, now, piece, out),
         }
         Placed::OnItsWay
+    }
+
+    /// The way of a write that belongs in the log: to the primary if the log cannot take it.
+    #[inline]
+    fn way_in(&self, now: Nanos) -> Way {
+        match self.log_takes_writes(now) {
+            true => Way::Log,
+            false if self.log.is_full() || self.commit.is_full() => Way::Direct(Past::NoRoom),
+            false => Way::Direct(Past::Failed),
+        }
     }
 
     #[inline]
@@ -93,7 +105,7 @@ impl LogDrive {
         self.deferred.overlaps(from, to, before)
             || match way {
                 Way::Log => self.directs.overlaps(from, to),
-                Way::Direct | Way::Discard => self.appends.overlaps(from, to) || self.migration.writes(from, to),
+                Way::Direct(_) | Way::Discard => self.appends.overlaps(from, to) || self.migration.writes(from, to),
             }
     }
 
@@ -117,13 +129,13 @@ impl LogDrive {
 
     /// What is not in the log the primary may forget. Where the log has the newest copy, the primary has an older one,
     /// which must not come to light: it is zeroed.
-    fn discard_now(&mut self, io: &mut LogIo, whole: Piece, out: &mut Commands) {
+    fn discard_now(&mut self, io: &mut LogIo, now: Nanos, whole: Piece, out: &mut Commands) {
         let mut runs: Vec<(u64, u64, bool)> = Vec::new();
         self.map.walk(whole.offset, whole.offset + whole.len, |from, to, place| match runs.last_mut() {
             Some((_, end, logged)) if *logged == place.is_some() => *end = to,
             _ => runs.push((from, to, place.is_some())),
         });
-        let purpose = self.directs.start(whole, runs.len());
+        let purpose = self.directs.start(now, whole, runs.len());
         for (from, to, logged) in runs {
             let place = self.primary_place(from);
             if logged {

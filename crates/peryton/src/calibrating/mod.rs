@@ -1,5 +1,6 @@
 //! Measures a device for `peryton calibrate`: which device it is and what may be done to it, the steps with their progress, what is kept.
 
+mod fio;
 mod raw;
 
 use std::{
@@ -21,7 +22,8 @@ use peryton_drive::{Access, CpuPriority, DirectDevice, MeasureError, device_abou
 use peryton_units::{Bytes, Nanos};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-pub use raw::read;
+pub use fio::{Flushes, measurement as of_fio};
+pub use raw::{Kept, read};
 
 use crate::{failure::Failure, table, terminal};
 

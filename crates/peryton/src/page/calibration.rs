@@ -81,8 +81,12 @@ pub(super) fn chart(figures: &mut Figures, title: &str, half: &Validation) -> ma
 
 /// The half that was not fitted, step by step.
 fn of_steps(figures: &mut Figures, steps: &[StepFit]) -> maud::Markup {
-    let views = steps.iter().map(|step| (step.step.clone(), curves(&step.other))).collect();
-    figures.lines(("a step, the half that was not fitted", "%"), axes(), views, &[])
+    let name = |step: &StepFit| match step.other.requests {
+        0 => format!("{}; fitted", step.step),
+        _ => step.step.clone(),
+    };
+    let views = steps.iter().map(|step| (name(step), curves(step.shown()))).collect();
+    figures.lines(("a step, the half that was not fitted where there is one", "%"), axes(), views, &[])
 }
 
 /// How fast writes were as they went on.
@@ -107,13 +111,18 @@ fn sustained(figures: &mut Figures, courses: &[Course]) -> maud::Markup {
 fn step_rows(steps: &[StepFit]) -> maud::Markup {
     let names: Vec<String> = steps.iter().map(|step| step.step.clone()).collect();
     let column = |value: fn(&StepFit) -> f64| steps.iter().map(|step| Some(value(step))).collect::<Vec<_>>();
+    let share = |half: fn(&StepFit) -> &Validation| {
+        let of =
+            |step: &StepFit| Some(half(step)).filter(|half| half.requests > 0).map(|half| half.demerit_share * 100.0);
+        steps.iter().map(of).collect::<Vec<_>>()
+    };
     sorted::table(&[
         Column::words("step", &names),
-        Column::figures("requests", &column(|step| step.other.requests as f64)),
-        Column::figures("measured, ms", &column(|step| step.other.mean_ms)),
-        Column::figures("model, ms", &column(|step| step.other.model_mean_ms)),
-        Column::figures("demerit where fitted, %", &column(|step| step.fitted.demerit_share * 100.0)),
-        Column::figures("demerit where not, %", &column(|step| step.other.demerit_share * 100.0)),
+        Column::figures("requests", &column(|step| step.shown().requests as f64)),
+        Column::figures("measured, ms", &column(|step| step.shown().mean_ms)),
+        Column::figures("model, ms", &column(|step| step.shown().model_mean_ms)),
+        Column::figures("demerit where fitted, %", &share(|step| &step.fitted)),
+        Column::figures("demerit where not, %", &share(|step| &step.other)),
     ])
 }
 

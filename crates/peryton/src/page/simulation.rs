@@ -421,6 +421,9 @@ fn details(report: &Report) -> Markup {
                 (table::percent(Some(penalty))) " % of the reads needed it."
             }
         }
+        @if let Some(past) = report.logging.as_ref().and_then(|log| log.direct_by.sentence()) {
+            p { (past) "." }
+        }
         @if let Some(bypasses) = report.bypasses.filter(|bypasses| *bypasses != Default::default()) {
             p {
                 "Past the cache went " (bypasses.sequential) " accesses of sequential streams, " (bypasses.congested)

@@ -197,6 +197,7 @@ fn traffic(recording: &Recording, setup: &Setup, prediction: &Prediction) -> Vec
         ("past the cache: sequential", "/bypasses/sequential"),
         ("past the cache: too much dirty", "/bypasses/dirty_target"),
         ("past the cache: admission", "/bypassed"),
+        ("past the log: it was behind", "/logging/direct_by/outrun"),
     ] {
         counted(name.to_owned(), "accesses", path, FEW);
     }

@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
 use crate::{
-    calibrating::{self, Wanted},
+    calibrating::{self, Flushes, Kept, Wanted},
     failure::Failure,
     measured_args, output, page,
     table::{self, Column, Table},
@@ -36,6 +36,7 @@ Examples:
   peryton calibrate /dev/nvme0n1 --out my-drive.toml --report my-drive.html
   peryton calibrate /mnt/data --scratch 2GiB --out my-drive.toml --keep my-drive.json
   peryton calibrate --from my-drive.json --out my-drive.toml
+  peryton calibrate --from fio.json --out my-drive.toml
   peryton calibrate --trace nvme.trace.xz --out my-drive.toml")]
 pub struct Args {
     /// Measure this device, or one beneath a scratch file in this folder or of this name
@@ -53,12 +54,13 @@ pub struct Args {
     /// Keep what was measured in this file, after each round
     #[arg(long, value_name = "RAW.json", requires = "device")]
     keep: Option<PathBuf>,
-    /// Fit what --keep has kept; with DEVICE, measure first what is missing in it
+    /// Fit what --keep has kept, or the output of fio --output-format=json, of which there may be several; with DEVICE, measure first
+    /// what is missing in what was kept
     #[arg(long, value_name = "RAW.json", conflicts_with_all = ["trace", "fio"])]
-    from: Option<PathBuf>,
-    /// Fit to a trace with measured latencies
+    from: Vec<PathBuf>,
+    /// Fit to a trace with measured latencies; given several times, to the first halves of all
     #[arg(long, value_name = "FILE")]
-    trace: Option<PathBuf>,
+    trace: Vec<PathBuf>,
     /// Fit to what fio measured: its latency log (log_offset=1)
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     fio: Option<PathBuf>,
@@ -128,7 +130,7 @@ struct Calibration<'a> {
     /// The steps of a measurement.
     #[serde(skip_serializing_if = "<[StepFit]>::is_empty")]
     steps: &'a [StepFit],
-    /// What sustained writes showed.
+    /// What sustained writes, and flushes, showed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     sustained: Vec<String>,
     command: String,
@@ -144,7 +146,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )));
     }
     let name = name(&args.out)?;
-    let measurement = measurement(args)?;
+    let (measurement, flushes) = measurement(args)?;
     let bar = terminal::bar(0);
     bar.set_message("fitting");
     let progress = |tries: u32, _: f64| {
@@ -154,8 +156,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let kind = args.kind.map(Kind::from);
     let (source, fit) = match &measurement {
         Some(measurement) => {
-            let options =
-                MeasuredFit { name: name.clone(), kind, capacity: args.capacity, tries: args.tries, seed: args.seed };
+            let options = MeasuredFit {
+                name: name.clone(),
+                kind,
+                capacity: args.capacity,
+                tries: args.tries,
+                seed: args.seed,
+                flush: flushes.own(),
+            };
             (measurement.device.path.clone(), fit::fit_measurement(measurement, &options, &progress))
         }
         None => {
@@ -178,19 +186,44 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if let Some(path) = &args.report {
         output::write(path, page::calibration(&name, &fit, courses, &page::command_line()))?;
     }
-    report(args, &source, &fit, calibrating::sustained(courses))
+    let mut remarks = calibrating::sustained(courses);
+    remarks.extend(flushes.told(fit.kind));
+    report(args, &source, &fit, remarks)
 }
 
 /// What was measured on a device, now or earlier.
-fn measurement(args: &Args) -> Result<Option<Measurement>, Failure> {
+fn measurement(args: &Args) -> Result<(Option<Measurement>, Flushes), Failure> {
     if !(SHORTEST..=LONGEST).contains(&args.time) {
         return Err(Failure::bad_input(format!("--time {}: give 2s to 10min", args.time)));
     }
     if args.scratch < Bytes::mib(64) {
         return Err(Failure::bad_input(format!("--scratch {}: give 64MiB or more", args.scratch)));
     }
-    let earlier = args.from.as_deref().map(calibrating::read).transpose()?;
-    let Some(path) = &args.device else { return Ok(earlier) };
+    let (mut earlier, mut outputs) = (None, Vec::new());
+    for path in &args.from {
+        match calibrating::read(path)? {
+            Kept::Fio(output) => {
+                let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+                outputs.push((name, output));
+            }
+            Kept::Rounds(measurement) => earlier = Some(*measurement),
+        }
+    }
+    if args.from.len() > 1 && outputs.len() < args.from.len() {
+        return Err(Failure::bad_input("--from: several are taken of fio's output alone: name one measurement"));
+    }
+    if !outputs.is_empty() {
+        if let Some(device) = &args.device {
+            let what = format!(
+                "{}: nothing is measured beside fio's output: leave out the device or --from",
+                device.display()
+            );
+            return Err(Failure::bad_input(what));
+        }
+        let found = calibrating::of_fio(&outputs, args.kind.map(Kind::from), args.seed).map_err(Failure::bad_input)?;
+        return Ok((Some(found.0), found.1));
+    }
+    let Some(path) = &args.device else { return Ok((earlier, Flushes::default())) };
     let wanted = Wanted {
         path,
         destructive: args.destructive,
@@ -200,21 +233,56 @@ fn measurement(args: &Args) -> Result<Option<Measurement>, Failure> {
         seed: args.seed,
         keep: args.keep.as_deref(),
     };
-    calibrating::measure(&wanted, earlier).map(Some)
+    calibrating::measure(&wanted, earlier).map(|found| (Some(found), Flushes::default()))
 }
 
 /// The requests of a trace, and the name of what they come from.
 fn requests(args: &Args) -> Result<(String, Vec<Measured>), Failure> {
-    let (path, format) = match (&args.trace, &args.fio) {
-        (Some(trace), _) => (trace, args.format),
-        (None, Some(log)) => (log, Some(MeasuredFormat::FioLog)),
-        (None, None) => {
+    let (paths, format) = match (&args.trace[..], &args.fio) {
+        (traces @ [_, ..], _) => (traces, args.format),
+        ([], Some(log)) => (std::slice::from_ref(log), Some(MeasuredFormat::FioLog)),
+        ([], None) => {
             let what = "nothing to fit to: name a DEVICE to measure, or give --from, --trace or --fio with a FILE";
             return Err(Failure::bad_input(what));
         }
     };
-    let source = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    Ok((source, measured_args::read(path, format)?))
+    let name = |path: &PathBuf| path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+    let sources: Vec<String> = paths.iter().map(name).collect();
+    let traces = paths.iter().map(|path| measured_args::read(path, format)).collect::<Result<Vec<_>, _>>()?;
+    Ok((sources.join(", "), halves_of(traces)))
+}
+
+/// From the end of one trace to the beginning of the next.
+const BETWEEN: Nanos = Nanos::from_s(1);
+
+/// Several traces of one device as one: the first halves of all of them, which are fitted, and then the second halves.
+fn halves_of(mut traces: Vec<Vec<Measured>>) -> Vec<Measured> {
+    if traces.len() == 1 {
+        return traces.remove(0);
+    }
+    // What is fitted is bounded: each trace has its part of that, so that none of them is left out.
+    let most = fit::MOST_FITTED / traces.len();
+    let half = |trace: &Vec<Measured>| (trace.len() / 2).min(most);
+    let parts = |second: bool| {
+        traces.iter().flat_map(move |trace| {
+            let half = half(trace);
+            let from = if second { half } else { 0 };
+            [&trace[from..from + half]]
+        })
+    };
+    let mut all: Vec<Measured> = Vec::new();
+    let mut clock = Nanos::ZERO;
+    for part in parts(false).chain(parts(true)) {
+        let Some(first) = part.first().map(|first| first.at) else { continue };
+        let begin = clock;
+        for request in part {
+            let at = begin + request.at.saturating_sub(first);
+            clock = clock.max(at + request.latency);
+            all.push(Measured { at, ..*request });
+        }
+        clock += BETWEEN;
+    }
+    all
 }
 
 /// The profile's name is that of its file.
@@ -288,18 +356,54 @@ fn steps(steps: &[StepFit]) -> String {
     ];
     let mut rows = Table::of(columns);
     for step in steps {
-        let share = |half: &Validation| table::number(half.demerit_share * 100.0);
+        let share = |half: &Validation| match half.requests {
+            0 => "–".to_owned(),
+            _ => table::number(half.demerit_share * 100.0),
+        };
+        // Of a step that was fitted and not measured again, there is only that half.
+        let shown = step.shown();
         rows.add_row([
             step.step.clone(),
-            step.other.requests.to_string(),
-            table::number(step.other.mean_ms * 1e3),
-            table::number(step.other.model_mean_ms * 1e3),
+            shown.requests.to_string(),
+            table::number(shown.mean_ms * 1e3),
+            table::number(shown.model_mean_ms * 1e3),
             share(&step.fitted),
             share(&step.other),
         ]);
     }
     format!(
-        "{}\nDemerits are in % of the step's mean; means are those of the half that was not fitted.\n",
+        "{}\nDemerits are in % of the step's mean; means are those of the half that was not fitted, where it has such requests.\n",
         rows.shown()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_device::Io;
+    use peryton_units::Op;
+
+    use super::*;
+
+    fn trace(count: u64, offset: u64) -> Vec<Measured> {
+        let request = |n: u64| Measured {
+            at: Nanos::from_s(1_000) + Nanos::from_us(n),
+            io: Io { op: Op::Read, at: Bytes(offset + n), len: Bytes::kib(4) },
+            latency: Nanos::from_us(10),
+        };
+        (0..count).map(request).collect()
+    }
+
+    #[test]
+    fn the_first_halves_of_several_traces_come_before_all_second_halves() {
+        let all = halves_of(vec![trace(101, 0), trace(40, 1_000)]);
+        let places: Vec<u64> = all.iter().map(|request| request.io.at.0).collect();
+        let expected: Vec<u64> = (0..50).chain(1_000..1_020).chain(50..100).chain(1_020..1_040).collect();
+        assert_eq!(places, expected, "a trace of an odd number loses its last request");
+        assert!(all.windows(2).all(|two| two[0].at < two[1].at), "times rise");
+        assert_eq!(all[0].at, Nanos::ZERO);
+        assert!(all[50].at - all[49].at >= BETWEEN);
+        assert_eq!(halves_of(vec![trace(9, 0)]), trace(9, 0));
+        let long = halves_of(vec![trace(200_000, 0), trace(40, 500_000)]);
+        assert_eq!(long.len(), 50_000 + 40, "each has its part of what is fitted");
+    }
 }

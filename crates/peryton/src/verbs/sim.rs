@@ -530,7 +530,16 @@ fn shown_logs(reports: &[Report]) -> String {
             table.add_row(row(name, savings, emptied, volume.read_penalty, stats, &volume.ftl_bounds));
         }
     }
-    if table.is_empty() { String::new() } else { format!("\n{}", table.shown()) }
+    if table.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}", table.shown());
+    for report in reports {
+        if let Some(past) = report.logging.as_ref().and_then(|log| log.direct_by.sentence()) {
+            text += &format!("\n{}: {past}\n", report.design);
+        }
+    }
+    text
 }
 
 /// Mean, median and p99; the page and the JSON have the other percentiles.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use peryton_drive::control::{self, Ask};
+use peryton_engine::PastLog;
 use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
@@ -249,8 +250,11 @@ fn warm(status: &Value) -> Option<String> {
 /// A line about the log: logged writes, migrations and reads.
 fn logged(log: &Value) -> String {
     let migrations = log["migrations"].as_object().into_iter().flatten().map(|(_, count)| number(count)).sum::<u64>();
+    let by = |key: &str| number(&log["direct_by"][key]);
+    let by = PastLog { selective: by("selective"), outrun: by("outrun"), no_room: by("no_room"), failed: by("failed") };
+    let past = by.sentence().map(|past| format!(". {past}")).unwrap_or_default();
     format!(
-        "{} logged, {} written past the log; {migrations} migrations of {}; {} of {} reads needed the log",
+        "{} logged, {} written past the log; {migrations} migrations of {}; {} of {} reads needed the log{past}",
         bytes(&log["bytes_appended"]),
         bytes(&log["bytes_direct"]),
         bytes(&log["bytes_migrated"]),

@@ -15,6 +15,10 @@ class VolumeKeys(TypedDict, total=False):
     requests: Literal["own", "same"]
     """Whether each of several volumes gets the requests of its own volume of the trace, or all of them. Default:
     "own". Placements: logging."""
+    log: Literal["regions", "stream"]
+    """What several volumes share of the log device: each has a log in a region of its own (`regions`), or the
+    writes of all are appended in one stream to one log, which then has the log's whole `size` (`stream`;
+    Griffin, section 7). Default: "regions". Placements: logging."""
 
 
 class HostKeys(TypedDict, total=False):
@@ -217,6 +221,9 @@ class PlacementKeys(TypedDict, total=False):
     """The share of a block's writes that have to be overwrites (with `caching = "selective"`). Unit: share.
     Default: 0.5. Placements: logging."""
     gather: PlacementGatherKeys
+    bypass_behind: str
+    """Writes go to the primary, past the log, while the log is behind by more than this and the primary answers
+    sooner. Its oldest append under way is so old (Griffin, section 7). Default: "100ms". Placements: logging."""
     checkpoint_interval: str
     """The interval at which an index of new appends is written to the log, which shortens its opening after a
     crash. Default: "30s". Placements: logging."""
@@ -233,8 +240,9 @@ class TriggersKeys(TypedDict, total=False):
     triggers that hold, and `log_used` (Griffin, section 5.2). Default: never; without the table: 900s.
     Placements: logging."""
     read_share: float
-    """The log is migrated when a larger share of the reads since the last migration needed it (of 100 reads or
-    more). Unit: share. Default: never; without the table: 0.05. Placements: logging."""
+    """The log is migrated when a larger share of the reads since the last migration needed it; two reads of few
+    decide as soon as they exceed that share of `1 / read_share` reads. Unit: share. Default: never; without
+    the table: 0.05. Placements: logging."""
     size: int | str
     """The log is migrated when so many bytes in it are the newest copy. Default: never. Placements: logging."""
     log_used: float
@@ -426,6 +434,7 @@ Key = Literal[
     "volume.size",
     "volume.count",
     "volume.requests",
+    "volume.log",
     "host.cache",
     "endurance.read_effect",
     "placement.mode",
@@ -462,6 +471,7 @@ Key = Literal[
     "placement.overwrite_ratio",
     "placement.gather.bytes",
     "placement.gather.delay",
+    "placement.bypass_behind",
     "placement.checkpoint_interval",
     "placement.migration_memory",
     "triggers.timeout",

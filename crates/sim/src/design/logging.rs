@@ -4,7 +4,7 @@ use peryton_engine::{LogCaching, Logging, LoggingTuning};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
-    devices::{Spec, find},
+    devices::{OrNever, Spec, find},
     key::{
         Key,
         KeyDefault::{Else, Required, Value},
@@ -34,6 +34,9 @@ keys! {
     GATHER_BYTES: Bytes = "placement.gather.bytes" { default: Value("'128KiB'"), placements: LOGGING, live: true, example: "'64KiB'" }
     /// How long the first write of an append waits for others; with 0 it waits only while other appends are in flight.
     GATHER_DELAY: Nanos = "placement.gather.delay" { default: Value("'0s'"), placements: LOGGING, live: true, example: "'1ms'" }
+    /// Writes go to the primary, past the log, while the log is behind by more than this and the primary answers sooner. Its oldest append
+    /// under way is so old (Griffin, section 7).
+    BYPASS_BEHIND: OrNever = "placement.bypass_behind" { default: Value("'100ms'"), placements: LOGGING, live: true, example: "'never'" }
     /// The interval at which an index of new appends is written to the log, which shortens its opening after a crash.
     CHECKPOINT_INTERVAL: Nanos = "placement.checkpoint_interval" {
         default: Value("'30s'"), placements: LOGGING, live: true, example: "'60s'",
@@ -45,7 +48,8 @@ keys! {
     /// The log is migrated to the primary when so much time has passed. A table `[triggers]` has exactly the triggers that hold, and
     /// `log_used` (Griffin, section 5.2).
     TIMEOUT: Nanos = "triggers.timeout" { default: Else("never; without the table: 900s"), placements: LOGGING, live: true, example: "'60s'" }
-    /// The log is migrated when a larger share of the reads since the last migration needed it (of 100 reads or more).
+    /// The log is migrated when a larger share of the reads since the last migration needed it; two reads of few decide
+    /// as soon as they exceed that share of `1 / read_share` reads.
     READ_SHARE: f64 = "triggers.read_share" {
         default: Else("never; without the table: 0.05"), unit: "share", placements: LOGGING, live: true, example: "0.01",
     }
@@ -107,6 +111,9 @@ pub(super) fn tuning(keys: &mut Keys<'_>, tuning: &mut LoggingTuning) -> Result<
         set(&mut tuning.gather_bytes, &mut gather, &GATHER_BYTES)?;
         set(&mut tuning.gather_delay, &mut gather, &GATHER_DELAY)?;
         gather.finish()?;
+    }
+    if let Some(behind) = keys.get(&BYPASS_BEHIND)? {
+        tuning.most_behind = behind.0;
     }
     set(&mut tuning.checkpoint_interval, keys, &CHECKPOINT_INTERVAL)?;
     set(&mut tuning.migration_memory, keys, &MIGRATION_MEMORY)

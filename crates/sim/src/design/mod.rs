@@ -33,11 +33,12 @@ pub use key::{DesignKey, KeyDefault};
 pub use known_keys::{is_design_key, nearest_design_key};
 pub use model_keys::{ModelKey, model_keys};
 pub use text::DesignText;
+pub use volumes::Stream;
 
 use crate::{
     DesignError,
     document::Document,
-    ftl_bounds::FtlBounds,
+    ftl_bounds::PrimaryBounds,
     host_cache::HostCache,
     machine::{Device, Machine, Place, Volume},
     observe::Watch,
@@ -115,6 +116,8 @@ pub struct Design {
     pub volume: Bytes,
     /// Number of volumes; several share one log device, each with its own primary (logging).
     pub volumes: u32,
+    /// Several volumes that append to one log, for which there is one engine; `volume` is what that engine has then.
+    pub stream: Option<Stream>,
     /// Whether every volume gets every request of the trace; otherwise each gets the requests of its own volume.
     pub same_requests: bool,
     /// The size of the host's own cache, if its hints are modelled (logging; Griffin, section 7).
@@ -252,10 +255,13 @@ impl Design {
         ignored.sort_unstable();
         ignored.dedup();
         let applied = overrides.iter().enumerate().filter(|(index, _)| !ignored.contains(index));
+        let stream = several.stream(sized.volume, &sized.used, &placement);
+        let volume = |stream: &Stream| stream.apart * u64::from(stream.count - 1) + stream.size;
         Ok(Design {
             name,
-            volume: sized.volume,
-            volumes: several.count(),
+            volume: stream.as_ref().map_or(sized.volume, volume),
+            volumes: several.engines(),
+            stream,
             same_requests: several.same_requests,
             host_cache,
             tuning,
@@ -284,6 +290,14 @@ impl Design {
     /// The extent size of a hybrid: the unit that moves between its devices.
     pub(crate) fn extent(&self) -> Option<Bytes> {
         self.placement.hybrid().map(|pair| pair.extent)
+    }
+
+    /// The size of what hosts see: of all volumes together.
+    pub fn volume_bytes(&self) -> Bytes {
+        match &self.stream {
+            Some(stream) => stream.size * u64::from(stream.count),
+            None => self.volume * u64::from(self.volumes),
+        }
     }
 
     /// The configuration for the engine.
@@ -330,7 +344,8 @@ impl Design {
             let bounds = match &self.placement {
                 Placement::Logging(pair) => {
                     let primary = pair.primary.index();
-                    Some((primary, FtlBounds::new(&self.devices[primary])))
+                    let apart = self.stream.as_ref().map(|stream| (stream.count, stream.apart));
+                    Some((primary, PrimaryBounds::new(&self.devices[primary], apart)))
                 }
                 _ => None,
             };

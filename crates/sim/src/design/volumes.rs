@@ -26,11 +26,18 @@ keys! {
     REQUESTS: String = "volume.requests" {
         default: Value("'own'"), words: || names(REQUESTS_WORDS), placements: LOGGING, example: "'same'", needs: &["volume.count=2"],
     }
+    /// What several volumes share of the log device: each has a log in a region of its own (`regions`), or the writes of all are
+    /// appended in one stream to one log, which then has the log's whole `size` (`stream`; Griffin, section 7).
+    SHARED_LOG: String = "volume.log" {
+        default: Value("'regions'"), words: || names(LOGS), placements: LOGGING, example: "'stream'", needs: &["volume.count=2"],
+    }
     /// The size of the host's own cache, whose evictions are hints to migrate data (Griffin, section 7). Simulations only.
     CACHE: Bytes = "host.cache" { default: Else("no hints"), placements: LOGGING, example: "'64MiB'" }
 }
 
 const REQUESTS_WORDS: &[(&str, bool)] = &[("own", false), ("same", true)];
+
+const LOGS: &[(&str, bool)] = &[("regions", false), ("stream", true)];
 
 /// The most volumes. Each has its own engine, and a number that marks its commands on the shared device.
 const MOST_VOLUMES: u32 = 256;
@@ -42,6 +49,20 @@ const REGION: u64 = 1 << 20;
 pub(super) struct Several<'a> {
     given: Option<At<'a, u32>>,
     pub(super) same_requests: bool,
+    /// All of them append to one log.
+    one_stream: bool,
+}
+
+/// Several volumes whose writes are appended to one log. One engine has the log, and the primaries one after the other as its own; each
+/// volume is a range of what the engine takes for its volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Number of volumes, and of primaries.
+    pub count: u32,
+    /// Bytes of each volume.
+    pub size: Bytes,
+    /// From the beginning of one to that of the next: what a volume occupies on its primary.
+    pub apart: Bytes,
 }
 
 pub(super) fn read<'a>(keys: &mut Keys<'a>) -> Result<Several<'a>, DesignError> {
@@ -56,7 +77,14 @@ pub(super) fn read<'a>(keys: &mut Keys<'a>) -> Result<Several<'a>, DesignError> 
         Some(requests) => word(&requests, REQUESTS_WORDS)?,
         None => false,
     };
-    Ok(Several { given, same_requests })
+    let one_stream = match keys.get(&SHARED_LOG)? {
+        Some(log) if given.is_none() => {
+            return Err(log.wrong("belongs to volume.count: give it as well, or remove this"));
+        }
+        Some(log) => word(&log, LOGS)?,
+        None => false,
+    };
+    Ok(Several { given, same_requests, one_stream })
 }
 
 impl Several<'_> {
@@ -72,6 +100,16 @@ impl Several<'_> {
                 given.wrong("several volumes share a log device: use placement.mode = \"logging\", or remove it")
             );
         };
+        if self.one_stream {
+            let primary = &devices[pair.primary.index()];
+            if primary.count > 1 {
+                return Err(given.wrong(format!(
+                    "with volume.log = \"stream\" each primary is one device, and '{}' has {}: leave out its count, or use \"regions\"",
+                    *primary.name, primary.count
+                )));
+            }
+            return Ok(());
+        }
         let log = &mut devices[pair.log.index()];
         log.capacity = Bytes(log.capacity.0 / u64::from(**given) / REGION * REGION);
         match &log.size {
@@ -83,8 +121,31 @@ impl Several<'_> {
         }
     }
 
+    /// The volumes of one stream: each has `size` bytes and occupies `used` on its primary.
+    pub(super) fn stream(&self, size: Bytes, used: &[Bytes], placement: &Placement) -> Option<Stream> {
+        let Placement::Logging(pair) = placement else { return None };
+        let apart = Bytes(used[pair.primary.index()].0.next_multiple_of(REGION));
+        (self.one_stream && self.count() > 1).then_some(Stream { count: self.count(), size, apart })
+    }
+
+    /// Number of engines.
+    pub(super) fn engines(&self) -> u32 {
+        if self.one_stream { 1 } else { self.count() }
+    }
+
     /// The device as shared by the volumes.
     pub(super) fn shared(&self, placement: &Placement, index: usize, device: DeviceDesign) -> DeviceDesign {
+        if self.one_stream {
+            let Placement::Logging(pair) = placement else { return device };
+            if pair.primary.index() != index {
+                return device;
+            }
+            // One primary follows the other where a stripe is as long as each of them.
+            let apart = Bytes(device.used.0.next_multiple_of(REGION));
+            let more = apart * u64::from(self.count() - 1);
+            let (count, data, used) = (self.count(), device.data + more, apart * u64::from(self.count()));
+            return DeviceDesign { count, stripe: apart, data, used, ..device };
+        }
         match placement {
             Placement::Logging(pair) if pair.log.index() == index && self.count() > 1 => {
                 let used = Bytes(device.used.0.next_multiple_of(REGION));

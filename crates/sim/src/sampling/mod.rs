@@ -120,11 +120,10 @@ pub(crate) fn run(
     report.trace_requests = drawn.read;
     (report.wrapped_requests, report.skipped_requests) = (drawn.wrapped, drawn.skipped);
     report.design.clone_from(&design.name);
-    report.volume_bytes = design.volume.0 * u64::from(design.volumes);
+    report.volume_bytes = design.volume_bytes().0;
     report.design_toml.clone_from(&design.toml);
     report.overrides.clone_from(&design.overrides);
-    report.cost.usd_per_gb =
-        report.cost.devices_usd.map(|price| price / (design.volume.0 as f64 / 1e9) / f64::from(design.volumes));
+    report.cost.usd_per_gb = report.cost.devices_usd.map(|price| price / (design.volume_bytes().0 as f64 / 1e9));
     warn(&mut report, design, &drawn, sampling);
     Ok(report)
 }
