@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # What caches leave to the slow disk for the very same requests (fixed seed, fixed count): cold, warm, and until all of it is clean.
-# Counts do not depend on how slow the emulated processor is. Inside of scripts/vm, with a fast disk of 512 MiB and a slow one of 4 GiB:
+# Counts do not depend on how slow the emulated processor is. Inside of scripts/vm, with a fast disk of 512 MiB; the
+# slow one of 4 GiB is simulated by the kernel:
 #
-#   truncate -s 512M fast.img; truncate -s 4G slow.img
-#   scripts/vm --disk fast.img --disk slow.img -- scripts/bench/decisions.sh PERYTON [REQUESTS [NAME...]]
+#   truncate -s 512M fast.img
+#   scripts/vm --disk fast.img -- scripts/bench/decisions.sh PERYTON [REQUESTS [NAME...]]
 #
 # NAME: dm-cache, dm-writecache, bcache, or a design below; all of them without. Needs fio, dmsetup, bcache-tools, nbd-client.
 P=$(realpath "$1") N=${2:-30000}
@@ -13,7 +14,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/kernel-caches.sh"
 names=("$@")
 slow_disk 2
 
-slow_stat() { awk '{print $1,$3,$5,$7}' /sys/block/dm-0/stat; }
+slow_stat() { awk '{print $1,$3,$5,$7}' /sys/block/slow/stat; }
 
 # What the slow disk did between two states: name, what, host requests, the states, seconds.
 row() {

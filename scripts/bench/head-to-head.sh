@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The same load on a slow disk alone, dm-cache, dm-writecache, bcache, and Peryton by NBD and as a block device: requests a second, latencies, and
-# processor time for a request. Inside of scripts/vm, with a fast disk of 512 MiB and a slow one of 4 GiB, which this delays by 8 ms:
+# processor time for a request. Inside of scripts/vm, with a fast disk of 512 MiB; the slow one of 4 GiB, which
+# takes 8 ms for a command, is simulated by the kernel:
 #
-#   truncate -s 512M fast.img; truncate -s 4G slow.img
-#   scripts/vm --disk fast.img --disk slow.img -- scripts/bench/head-to-head.sh PERYTON [SECONDS [NAME...]]
+#   truncate -s 512M fast.img
+#   scripts/vm --disk fast.img -- scripts/bench/head-to-head.sh PERYTON [SECONDS [NAME...]]
 #
 # NAME: alone, dm-cache, dm-writecache, bcache, nbd, ublk, ublk-16k, ublk-4k, tiering-ublk; all of them without. Needs fio, dmsetup, bcache-tools, nbd-client.
 #

@@ -1,10 +1,18 @@
 # shellcheck shell=bash
 # What decisions.sh and head-to-head.sh have in common: the devices, the kernel's caches before the slow one, and Peryton's designs for the same
-# devices. Sourced by them inside of scripts/vm, with a fast disk of 512 MiB and a slow one of 4 GiB.
+# devices. Sourced by them inside of scripts/vm, with a fast disk of 512 MiB.
+#
+# The slow disk is one of the kernel's null_blk: 4 GiB in memory, of which what is written takes room, that answer each command after some
+# milliseconds by a timer, any number of them at a time. It has a volatile cache, so that flushes reach it and take as long. (dm-delay looks in
+# a loop for what is due while a command waits, if the delay is below 50 ms, and takes a processor for that; and io_uring has to hand its
+# commands to threads.)
 export DM_DISABLE_UDEV=1
-modprobe -a dm-cache dm-cache-smq dm-cache-cleaner dm-delay dm-writecache bcache nbd ublk_drv 2>/dev/null
-ssd=/dev/vda hdd=/dev/vdb slow=/dev/mapper/slow
-n=$(blockdev --getsz $hdd) s=$(blockdev --getsz $ssd)
+modprobe -a dm-cache dm-cache-smq dm-cache-cleaner dm-writecache bcache nbd ublk_drv 2>/dev/null
+# No disk of its own.
+modprobe null_blk nr_devices=0
+mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
+ssd=/dev/vda slow=/dev/slow
+n=$((4096 * 2048)) s=$(blockdev --getsz $ssd)
 # The names that were asked for; none: all.
 names=()
 
@@ -13,8 +21,16 @@ wanted() { [[ ${#names[@]} -eq 0 || " ${names[*]} " == *" $1 "* ]]; }
 has() { command -v "$1" >/dev/null || { echo "$1 is not there: apt-get install $2"; false; }; }
 zero() { dd if=/dev/zero of=$ssd bs=1M count=8 oflag=direct conv=fsync 2>/dev/null; }
 
-# The slow disk, with so many milliseconds added to each command.
-slow_disk() { dmsetup create slow --table "0 $n delay $hdd 0 $1 $hdd 0 $1"; }
+# Makes the slow disk: milliseconds that a command takes.
+slow_disk() {
+  local is=/sys/kernel/config/nullb/slow key
+  mkdir $is
+  for key in size=4096 memory_backed=1 discard=1 cache_size=16 irqmode=2 completion_nsec=$(($1 * 1000000)) hw_queue_depth=128; do
+    echo "${key#*=}" >"$is/${key%%=*}"
+  done
+  echo 1 >$is/power
+  [[ -b $slow ]] || { echo "no null_blk: its kernel does not name disks by their configuration"; exit 1; }
+}
 
 # Sets up each of the kernel's caches that is wanted, and calls `measure NAME DEVICE CLEANER`; the cleaner is a function that writes home all
 # that is dirty.
@@ -47,7 +63,7 @@ kernel_caches() {
     wipefs -aq $ssd
     make-bcache --writeback --wipe-bcache -C $ssd -B $slow >/tmp/mb 2>&1 || tail -1 /tmp/mb
     echo $ssd >/sys/fs/bcache/register 2>/dev/null
-    echo /dev/dm-0 >/sys/fs/bcache/register 2>/dev/null
+    echo $slow >/sys/fs/bcache/register 2>/dev/null
     sleep 2
     echo 0 >/sys/block/bcache0/bcache/sequential_cutoff
     for key in congested_read_threshold_us congested_write_threshold_us; do echo 0 | tee /sys/fs/bcache/*/$key >/dev/null; done
@@ -66,7 +82,7 @@ kernel_caches() {
 # A new volume: name, mode, extent, further lines of the placement. Uses $P, the program.
 new_volume() {
   zero
-  dd if=/dev/zero of=$slow bs=1M count=4 2>/dev/null
+  dd if=/dev/zero of=$slow bs=1M count=4 oflag=direct 2>/dev/null
   rm -f "$1".*
   {
     printf '[devices.fast]\nprofile = "fixed"\npath = "%s"\nsize = "440MiB"\n' $ssd

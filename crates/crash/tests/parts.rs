@@ -307,7 +307,11 @@ fn an_extent_of_one_block_comes_in_like_any_other_while_there_is_room() {
     world.access(Op::Read, block * 5, block);
     assert_eq!(moved(&world), [4096, 0], "a read brings its block in at its first miss");
     world.access(Op::Write, block * 7, Bytes(512));
-    assert_eq!(moved(&world), [4096, 512], "a write of less than the block goes home, because it would wait for a read");
+    assert_eq!(
+        moved(&world),
+        [4096, 512],
+        "a write of less than the block goes home, because it would wait for a read"
+    );
     world.access(Op::Write, block * 10, block * 3);
     assert_eq!((moved(&world), world.engine.dirty_bytes()), ([4096, 512], block * 4));
     world.clean();

@@ -15,6 +15,7 @@ mod resize;
 mod sizes;
 mod successor;
 mod superblocks;
+mod upgrade;
 mod volume;
 
 pub(crate) use any::{AnyDrive, with_drive};

@@ -28,6 +28,7 @@ use crate::{
     lifecycle::membership::with_evacuated,
     lifecycle::resize::in_force::sizes_in_force,
     lifecycle::superblocks::lost_superblocks,
+    lifecycle::upgrade::{open_upgraded, would_get_masks},
     placement::PlacementOps,
 };
 
@@ -138,6 +139,10 @@ fn open_with(
     }
     if blocks.is_empty() {
         return Err(OpenError::NothingLeft { device: 0 });
+    }
+    let newest = blocks.iter().max_by_key(|block| block.age()).filter(|_| leaving == 0 && !names_damage);
+    if let Some(newest) = newest.filter(|newest| would_get_masks(&config, &newest.geometry)).cloned() {
+        return open_upgraded(config, storage, (trust, without), &newest);
     }
     let displaced = storage.displaced();
     let newest = agree(&left, &blocks, &config, displaced)?;

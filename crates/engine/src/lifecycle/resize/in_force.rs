@@ -7,7 +7,11 @@ use crate::{
     api::config::Config,
     api::error::ConfigError,
     api::resizing::Settled,
-    lifecycle::{sizes::Sizes, volume::read_superblock},
+    lifecycle::{
+        sizes::Sizes,
+        upgrade::{with_whole_extents, would_get_masks},
+        volume::read_superblock,
+    },
 };
 
 /// The sizes of the volume of this configuration that is on the devices, or else those of a new one.
@@ -19,6 +23,11 @@ pub(crate) fn sizes_in_force(config: &Config, storage: &mut dyn Storage) -> Resu
         if let Ok(found) = read_superblock(storage, DeviceId(index as u8), *used) {
             newest = [newest, Some(found.superblock)].into_iter().flatten().max_by_key(Superblock::age);
         }
+    }
+    if let Some(found) = newest.as_ref().filter(|found| would_get_masks(config, &found.geometry)) {
+        // Until it is opened it has whole extents.
+        let before = with_whole_extents(config);
+        return before.sizes_of(Some(Settled::from(&found.geometry))).or(Ok(planned));
     }
     let is_same = |found: &Superblock| {
         found.geometry.devices == config.devices
