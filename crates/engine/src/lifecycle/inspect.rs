@@ -28,9 +28,8 @@ use crate::{
     api::resizing::Settled,
     cache::{CacheLayout, snapshots_on_device},
     lifecycle::any::with_drive,
-    lifecycle::resize::in_force::sizes_in_force,
+    lifecycle::resize::in_force::{sizes_in_force, with_whole_extents, would_get_masks},
     lifecycle::sizes::{Laid, lay_out},
-    lifecycle::upgrade::{with_whole_extents, would_get_masks},
     lifecycle::volume::open,
     log::{LogDrive, LogReport},
 };

@@ -3,41 +3,40 @@
 //! says that the extents have blocks, the volume is what it was, and earlier versions of Peryton open it.
 
 use peryton_format::{
-    geometry::{Arrangement, Geometry},
     storage::Storage,
     superblock::{Superblock, VolumeState},
 };
-use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Config, Fill, Placement, Tuning},
+    api::config::Config,
     api::error::OpenError,
     api::opened::{Opened, Trust},
     lifecycle::{
         any::{AnyDrive, with_drive},
+        resize::in_force::{newest_superblock, with_whole_extents, would_get_masks},
         resize::switch::open_resized,
         volume::open,
     },
 };
 
-/// The configuration with which the volume was used before.
-pub(super) fn with_whole_extents(config: &Config) -> Config {
-    Config { tuning: Tuning { fill: Fill::Extent, ..config.tuning.clone() }, ..config.clone() }
-}
-
-/// Whether a volume of this geometry becomes one of this configuration by getting masks, and by nothing else.
-pub(super) fn would_get_masks(config: &Config, found: &Geometry) -> bool {
-    let is_cache = matches!(config.placement, Placement::Caching(_) | Placement::Partitioned(_));
-    is_cache
-        && config.tuning.fill != Fill::Extent
-        && found.block == Bytes::ZERO
-        && found.devices == config.devices
-        && found.arrangement == Arrangement::from(&config.placement)
+/// Opens a volume as [`open`] does; before that one for whole extents gets parts of extents, if the configuration has them.
+pub(crate) fn open_or_upgrade(
+    config: Config,
+    storage: &mut dyn Storage,
+    trust: Trust,
+    without: &[DeviceId],
+) -> Result<(AnyDrive, Opened), OpenError> {
+    let newest =
+        newest_superblock(&config.sizes()?, storage).filter(|newest| would_get_masks(&config, &newest.geometry));
+    match newest {
+        Some(newest) => open_upgraded(config, storage, (trust, without), &newest),
+        None => open(config, storage, trust, without),
+    }
 }
 
 /// Opens a volume for parts of extents whose superblocks, of which `newest` is the newest one, say that it has whole ones.
-pub(super) fn open_upgraded(
+fn open_upgraded(
     config: Config,
     storage: &mut dyn Storage,
     (trust, without): (Trust, &[DeviceId]),

@@ -26,9 +26,8 @@ use crate::{
     lifecycle::drive::Drive,
     lifecycle::identity::Identity,
     lifecycle::membership::with_evacuated,
-    lifecycle::resize::in_force::sizes_in_force,
+    lifecycle::resize::in_force::{sizes_in_force, with_whole_extents, would_get_masks},
     lifecycle::superblocks::lost_superblocks,
-    lifecycle::upgrade::{open_upgraded, would_get_masks},
     placement::PlacementOps,
 };
 
@@ -140,10 +139,10 @@ fn open_with(
     if blocks.is_empty() {
         return Err(OpenError::NothingLeft { device: 0 });
     }
-    let newest = blocks.iter().max_by_key(|block| block.age()).filter(|_| leaving == 0 && !names_damage);
-    if let Some(newest) = newest.filter(|newest| would_get_masks(&config, &newest.geometry)).cloned() {
-        return open_upgraded(config, storage, (trust, without), &newest);
-    }
+    // A volume with whole extents is opened as it is; what makes it one with parts of extents is `upgrade`.
+    let newest = blocks.iter().max_by_key(|block| block.age());
+    let is_whole = newest.is_some_and(|newest| would_get_masks(&config, &newest.geometry));
+    let config = if is_whole { with_whole_extents(&config) } else { config };
     let displaced = storage.displaced();
     let newest = agree(&left, &blocks, &config, displaced)?;
     // The version does not say whether a device without a map was resized.
