@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
 # What caches leave to the slow disk for the very same requests (fixed seed, fixed count): cold, warm, and until all of it is clean.
-# Counts do not depend on how slow the emulated processor is. Inside of scripts/vm, with a fast disk of 512 MiB and a slow one of 4 GiB:
+# Counts do not depend on how slow the emulated processor is. Inside of scripts/vm, with a fast disk of 512 MiB; the
+# slow one of 4 GiB is simulated by the kernel:
 #
-#   truncate -s 512M fast.img; truncate -s 4G slow.img
-#   scripts/vm --disk fast.img --disk slow.img -- scripts/bench/decisions.sh PERYTON [REQUESTS [NAME...]]
+#   truncate -s 512M fast.img
+#   scripts/vm --disk fast.img -- scripts/bench/decisions.sh PERYTON [REQUESTS [NAME...]]
 #
 # NAME: dm-cache, dm-writecache, bcache, or a design below; all of them without. Needs fio, dmsetup, bcache-tools, nbd-client.
 P=$(realpath "$1") N=${2:-30000}
 shift 2
-export DM_DISABLE_UDEV=1
-modprobe -a dm-cache dm-cache-smq dm-cache-cleaner dm-delay dm-writecache bcache nbd 2>/dev/null
-ssd=/dev/vda hdd=/dev/vdb
-n=$(blockdev --getsz $hdd) s=$(blockdev --getsz $ssd)
-dmsetup create slow --table "0 $n delay $hdd 0 2 $hdd 0 2"
+# shellcheck source=scripts/bench/kernel-caches.sh
+source "$(dirname "${BASH_SOURCE[0]}")/kernel-caches.sh"
+names=("$@")
+slow_disk 2
 
-slow_stat() { awk '{print $1,$3,$5,$7}' /sys/block/dm-0/stat; }
+slow_stat() { awk '{print $1,$3,$5,$7}' /sys/block/slow/stat; }
 
 # What the slow disk did between two states: name, what, host requests, the states, seconds.
 row() {
@@ -42,69 +42,16 @@ run() {
   row "$name" "all of it" $((2 * N)) "$first" "$after" 0
 }
 
-wanted() { [[ ${#names[@]} -eq 0 || " ${names[*]} " == *" $1 "* ]]; }
-names=("$@")
-# A cache whose tool is not there is left out: without its device fio would measure a file of that name.
-has() { command -v "$1" >/dev/null || { echo "$1 is not there: apt-get install $2"; false; }; }
-zero() { dd if=/dev/zero of=$ssd bs=1M count=8 oflag=direct conv=fsync 2>/dev/null; }
-
-if wanted dm-cache; then
-  m=16384
-  zero
-  dmsetup create meta --table "0 $m linear $ssd 0"
-  dmsetup create fast --table "0 $((s - m)) linear $ssd $m"
-  dmsetup create cached --table "0 $n cache /dev/mapper/meta /dev/mapper/fast /dev/mapper/slow 128 1 writeback smq 0"
-  clean_dm() {
-    dmsetup suspend cached
-    dmsetup reload cached --table "0 $n cache /dev/mapper/meta /dev/mapper/fast /dev/mapper/slow 128 1 writeback cleaner 0"
-    dmsetup resume cached
-    for _ in $(seq 600); do [[ $(dmsetup status cached | awk '{print $14}') == 0 ]] && break; sleep 0.5; done
-  }
-  run dm-cache /dev/mapper/cached clean_dm
-  dmsetup remove cached
-  dmsetup remove meta fast
-fi
-if wanted dm-writecache; then
-  zero
-  dmsetup create wcache --table "0 $n writecache s /dev/mapper/slow $ssd 4096 0"
-  run dm-writecache /dev/mapper/wcache 'dmsetup message wcache 0 flush'
-  timeout 60 dmsetup remove wcache
-fi
-if wanted bcache && has make-bcache bcache-tools; then
-  wipefs -aq $ssd
-  make-bcache --writeback --wipe-bcache -C $ssd -B /dev/mapper/slow >/tmp/mb 2>&1 || tail -1 /tmp/mb
-  echo $ssd >/sys/fs/bcache/register 2>/dev/null
-  echo /dev/dm-0 >/sys/fs/bcache/register 2>/dev/null
-  sleep 2
-  echo 0 >/sys/block/bcache0/bcache/sequential_cutoff
-  for key in congested_read_threshold_us congested_write_threshold_us; do echo 0 | tee /sys/fs/bcache/*/$key >/dev/null; done
-  clean_bcache() {
-    # The cache is detached once it is clean.
-    echo 1 >/sys/block/bcache0/bcache/detach
-    for _ in $(seq 1200); do [[ $(</sys/block/bcache0/bcache/state) == "no cache" ]] && break; sleep 0.5; done
-  }
-  run bcache /dev/bcache0 clean_bcache
-  echo 1 >/sys/block/bcache0/bcache/stop
-  echo 1 | tee /sys/fs/bcache/*/stop >/dev/null 2>&1
-  sleep 3
-fi
+measure() { run "$@"; }
+kernel_caches
 
 mkdir -p /run/p && cd /run/p || exit 1
-# name, mode, extent, promotion threshold or nothing, further keys
+# Name, mode, extent, promotion threshold or nothing, further keys.
 design() {
   wanted "$1" || return 0
-  zero
-  dd if=/dev/zero of=/dev/mapper/slow bs=1M count=4 2>/dev/null
-  rm -f "$1".nbd
-  {
-    printf '[devices.fast]\nprofile = "fixed"\npath = "%s"\nsize = "440MiB"\n' $ssd
-    printf '[devices.slow]\nprofile = "fixed"\npath = "/dev/mapper/slow"\nsize = "3500MiB"\n'
-    printf '[placement]\nmode = "%s"\nfast = "fast"\nslow = "slow"\nextent = "%s"\n' "$2" "$3"
-    [[ $2 == caching ]] && echo 'write = "back"'
-    [[ -n $4 ]] && echo "promotion = { threshold = $4, window = \"60s\" }"
-    echo "$5"
-  } >"$1".toml
-  $P format "$1".toml --force >fmt 2>&1 || cat fmt
+  local threshold=''
+  [[ -n $4 ]] && threshold="promotion = { threshold = $4, window = \"60s\" }"
+  new_volume "$1" "$2" "$3" "$threshold"$'\n'"$5"
   $P serve "$1".toml >log 2>&1 &
   local pid=$!
   for _ in $(seq 100); do [[ -S $1.nbd ]] && break; sleep 0.1; done
@@ -122,5 +69,7 @@ design caching-64k-pt0 caching 64KiB 0
 design caching-64k-part caching 64KiB '' 'fill = "part"'
 design caching-64k-extent caching 64KiB '' 'fill = "extent"'
 design caching-64k-extent-pt1 caching 64KiB 1 'fill = "extent"'
+design caching-16k caching 16KiB ''
+design caching-4k caching 4KiB ''
 design caching-4k-pt0 caching 4KiB 0 'replacement = "lru"'
 design tiering-64k-pt1 tiering 64KiB 1

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # The same load on a slow disk alone, dm-cache, dm-writecache, bcache, and Peryton by NBD and as a block device: requests a second, latencies, and
-# processor time for a request. Inside of scripts/vm, with a fast disk of 512 MiB and a slow one of 4 GiB, which this delays by 8 ms:
+# processor time for a request. Inside of scripts/vm, with a fast disk of 512 MiB; the slow one of 4 GiB, which
+# takes 8 ms for a command, is simulated by the kernel:
 #
-#   truncate -s 512M fast.img; truncate -s 4G slow.img
-#   scripts/vm --disk fast.img --disk slow.img -- scripts/bench/head-to-head.sh PERYTON [SECONDS [NAME...]]
+#   truncate -s 512M fast.img
+#   scripts/vm --disk fast.img -- scripts/bench/head-to-head.sh PERYTON [SECONDS [NAME...]]
 #
 # NAME: alone, dm-cache, dm-writecache, bcache, nbd, ublk, ublk-16k, ublk-4k, tiering-ublk; all of them without. Needs fio, dmsetup, bcache-tools, nbd-client.
 #
@@ -11,16 +12,11 @@
 # the processor is emulated, so that both are many times what they are on a real one; only ratios mean something.
 P=$(realpath "$1") S=${2:-20}
 shift 2
+# shellcheck source=scripts/bench/kernel-caches.sh
+source "$(dirname "${BASH_SOURCE[0]}")/kernel-caches.sh"
 names=("$@")
-export DM_DISABLE_UDEV=1
-modprobe -a dm-cache dm-cache-smq dm-delay dm-writecache bcache nbd ublk_drv 2>/dev/null
-ssd=/dev/vda hdd=/dev/vdb
-n=$(blockdev --getsz $hdd) s=$(blockdev --getsz $ssd)
-dmsetup create slow --table "0 $n delay $hdd 0 8 $hdd 0 8"
+slow_disk 8
 
-wanted() { [[ ${#names[@]} -eq 0 || " ${names[*]} " == *" $1 "* ]]; }
-has() { command -v "$1" >/dev/null || { echo "$1 is not there: apt-get install $2"; false; }; }
-zero() { dd if=/dev/zero of=$ssd bs=1M count=8 oflag=direct conv=fsync 2>/dev/null; }
 ticks() { awk '/^cpu /{print $2+$3+$4+$7+$8}' /proc/stat; }
 server_ticks() { [[ -n $1 ]] && awk '{print $14+$15}' "/proc/$1/stat" || echo 0; }
 
@@ -50,53 +46,17 @@ print("|", " | ".join([name, *cells]), "|", flush=True)
 PY
 }
 
-if wanted alone; then run "disk alone" /dev/mapper/slow; fi
-if wanted dm-cache; then
-  m=16384
-  zero
-  dmsetup create meta --table "0 $m linear $ssd 0"
-  dmsetup create fast --table "0 $((s - m)) linear $ssd $m"
-  dmsetup create cached --table "0 $n cache /dev/mapper/meta /dev/mapper/fast /dev/mapper/slow 128 1 writeback smq 0"
-  run dm-cache /dev/mapper/cached
-  dmsetup remove cached
-  dmsetup remove meta fast
-fi
-if wanted dm-writecache; then
-  zero
-  dmsetup create wcache --table "0 $n writecache s /dev/mapper/slow $ssd 4096 0"
-  run dm-writecache /dev/mapper/wcache
-  timeout 120 dmsetup remove wcache
-fi
-if wanted bcache && has make-bcache bcache-tools; then
-  zero
-  wipefs -aq $ssd
-  make-bcache --writeback --wipe-bcache -C $ssd -B /dev/mapper/slow >/tmp/mb 2>&1 || tail -1 /tmp/mb
-  echo $ssd >/sys/fs/bcache/register 2>/dev/null
-  echo /dev/dm-0 >/sys/fs/bcache/register 2>/dev/null
-  sleep 2
-  echo 0 >/sys/block/bcache0/bcache/sequential_cutoff
-  for key in congested_read_threshold_us congested_write_threshold_us; do echo 0 | tee /sys/fs/bcache/*/$key >/dev/null; done
-  run bcache /dev/bcache0
-  echo 1 >/sys/block/bcache0/bcache/stop
-  echo 1 | tee /sys/fs/bcache/*/stop >/dev/null 2>&1
-  sleep 3
-fi
+if wanted alone; then run "disk alone" $slow; fi
+measure() { run "$1" "$2"; }
+kernel_caches
 
 mkdir -p /run/p && cd /run/p || exit 1
 # Name, mode, what is given to `serve`, extent.
 peryton() {
   wanted "$1" || return 0
-  zero
-  dd if=/dev/zero of=/dev/mapper/slow bs=1M count=4 2>/dev/null
-  rm -f "$1".*
-  {
-    printf '[devices.fast]\nprofile = "fixed"\npath = "%s"\nsize = "440MiB"\n' $ssd
-    printf '[devices.slow]\nprofile = "fixed"\npath = "/dev/mapper/slow"\nsize = "3500MiB"\n'
-    printf '[placement]\nmode = "%s"\nfast = "fast"\nslow = "slow"\nextent = "%s"\n' "$2" "$4"
-    [[ $2 == caching ]] && echo 'write = "back"'
-    [[ $2 == tiering ]] && echo 'promotion = { threshold = 1, window = "60s" }'
-  } >"$1".toml
-  $P format "$1".toml --force >fmt 2>&1 || cat fmt
+  local more=''
+  [[ $2 == tiering ]] && more='promotion = { threshold = 1, window = "60s" }'
+  new_volume "$1" "$2" "$4" "$more"
   # shellcheck disable=SC2086
   $P serve "$1".toml $3 >log 2>&1 &
   local pid=$! device=/dev/nbd0

@@ -55,11 +55,12 @@ impl Plan {
         if matches!(self.config.placement, Placement::Logging(_)) { 64 << 10 } else { self.extent }
     }
 
-    /// Sets what of an extent is brought in. Extents of one block are there or are not, so they become larger for that.
-    pub(crate) fn fill(&mut self, fill: Fill) {
+    /// Sets what of an extent is brought in. Most extents of one block, which are there or are not, become larger for that; `seed`
+    /// decides.
+    pub(crate) fn fill(&mut self, fill: Fill, seed: u64) {
         self.config.tuning.fill = fill;
         let (Placement::Caching(pair) | Placement::Partitioned(pair)) = &mut self.config.placement else { return };
-        if fill == Fill::Extent || pair.extent > Bytes::kib(4) {
+        if fill == Fill::Extent || pair.extent > Bytes::kib(4) || keeps_single_blocks(seed) {
             return;
         }
         // A wide design has enough of them.
@@ -110,6 +111,11 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
 pub(crate) fn random_fill(seed: u64) -> Fill {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6669_6c6c);
     [Fill::Extent, Fill::Extent, Fill::Part, Fill::Auto][rng.random_range(0..4)]
+}
+
+/// Whether extents of one block stay so where the fast device may have a part of an extent; drawn in the same way.
+fn keeps_single_blocks(seed: u64) -> bool {
+    Pcg64Mcg::seed_from_u64(seed ^ 0x626c_6f63).random_ratio(1, 4)
 }
 
 /// Whether the fast device has room for snapshots; drawn in the same way.

@@ -102,7 +102,7 @@ impl World {
         let kind = options.kind.unwrap_or(kind);
         let mut plan = random_plan(kind, &mut rng);
         let fill = options.fill.unwrap_or_else(|| random_fill(seed));
-        plan.fill(fill);
+        plan.fill(fill, seed);
         plan.config.tuning.write_unit = random_write_unit(seed, plan.unit_of());
         plan.config.tuning.replacement = options.replacement.unwrap_or(plan.config.tuning.replacement);
         if let Some(by) = options.admission {

@@ -285,12 +285,62 @@ fn a_hit_on_a_part_and_on_a_whole_is_one_command() {
     assert_eq!(moved(&world), [0, 0]);
 }
 
+/// A cache of extents of one block, with the thresholds of a design that names none.
+fn single_blocks(fast: u64) -> World {
+    let extent = Bytes::kib(4);
+    let usual = Tuning { promotion_threshold: 4, room_threshold: Some(0), demotion_high: 2, ..tuning(Fill::Auto) };
+    let config = Config {
+        devices: vec![extent * fast, extent * 64],
+        tuning: usual,
+        ..config(Kind::Caching, extent, Fill::Auto)
+    };
+    World::new(config, extent, 1)
+}
+
 #[test]
-fn extents_of_one_block_are_whole_whatever_is_asked_for() {
-    let sizes = |fill| config(Kind::Caching, Bytes::kib(4), fill).sizes().unwrap();
-    assert_eq!(sizes(Fill::Part), sizes(Fill::Extent));
-    let more = |fill| config(Kind::Caching, EXTENT, fill).sizes().unwrap().devices[0];
-    assert!(more(Fill::Part) >= more(Fill::Extent));
+fn an_extent_of_one_block_comes_in_like_any_other_while_there_is_room() {
+    let mut world = single_blocks(16);
+    let block = Bytes::kib(4);
+    world.access(Op::Write, block * 3, block);
+    assert_eq!(moved(&world), [0, 0], "a write takes a place and reads nothing");
+    world.access(Op::Read, block * 5, block);
+    world.access(Op::Read, block * 5, block);
+    assert_eq!(moved(&world), [4096, 0], "a read brings its block in at its first miss");
+    world.access(Op::Write, block * 7, Bytes(512));
+    assert_eq!(
+        moved(&world),
+        [4096, 512],
+        "a write of less than the block goes home, because it would wait for a read"
+    );
+    world.access(Op::Write, block * 10, block * 3);
+    assert_eq!((moved(&world), world.engine.dirty_bytes()), ([4096, 512], block * 4));
+    world.clean();
+    assert_eq!(moved(&world), [4096, 512 + 4 * 4096]);
+    // When the room is used up, an extent has to miss more often.
+    for extent in 20..40 {
+        world.access(Op::Write, block * extent, block);
+    }
+    let before = moved(&world)[1];
+    world.access(Op::Write, block * 50, block);
+    assert_eq!(moved(&world)[1] - before, 4096);
+    world.read_all();
+}
+
+#[test]
+fn a_partitioned_drive_takes_blocks_as_extents_too() {
+    let extent = Bytes::kib(4);
+    let mut world = World::new(config(Kind::Partitioned, extent, Fill::Auto), extent, 1);
+    world.access(Op::Write, extent * 2, extent);
+    assert_eq!(moved(&world), [0, 0]);
+    world.read_all();
+}
+
+#[test]
+fn the_format_has_room_for_masks_where_extents_have_blocks() {
+    for extent in [Bytes::kib(4), EXTENT] {
+        let more = |fill| config(Kind::Caching, extent, fill).sizes().unwrap().devices[0];
+        assert!(more(Fill::Part) >= more(Fill::Extent), "{extent}");
+    }
 }
 
 #[test]

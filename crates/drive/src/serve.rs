@@ -189,6 +189,11 @@ impl Service {
             .map_err(|source| ServeError::System { what: "memory", source })?;
         let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
         let (mut engine, opened, state) = open_engine(spec, &devices, &without, &settings.notifier, most_state)?;
+        if opened.upgraded {
+            tracing::info!(
+                "the volume had whole extents and has parts of extents from now on (placement.fill), which earlier versions of Peryton refuse"
+            );
+        }
         let memory = SharedMemory::begin(&spec.process_death, &mut engine, &devices);
         match (&memory, opened.taken_over) {
             (Err(NoMemory::System { .. }), _) => {

@@ -8,7 +8,7 @@ pub const MOST_BLOCKS: u64 = 16;
 pub const SMALLEST_BLOCK: Bytes = Bytes::kib(4);
 
 /// The size of the blocks of extents of this size: 4 KiB, or as many times that, doubled again and again, as are needed for an
-/// extent to have no more than [`MOST_BLOCKS`]. Zero for extents that are one block: these are there, or are not.
+/// extent to have no more than [`MOST_BLOCKS`]. An extent of 4 KiB is one block, which can be there or lost like any other.
 ///
 /// ```
 /// use peryton_format::blocks::block_of;
@@ -17,12 +17,9 @@ pub const SMALLEST_BLOCK: Bytes = Bytes::kib(4);
 /// assert_eq!(block_of(Bytes::kib(64)), Bytes::kib(4));
 /// assert_eq!(block_of(Bytes::kib(68)), Bytes::kib(8), "the last block is shorter");
 /// assert_eq!(block_of(Bytes::mib(1)), Bytes::kib(64));
-/// assert_eq!(block_of(Bytes::kib(4)), Bytes::ZERO);
+/// assert_eq!(block_of(Bytes::kib(4)), Bytes::kib(4));
 /// ```
 pub fn block_of(extent: Bytes) -> Bytes {
-    if extent <= SMALLEST_BLOCK {
-        return Bytes::ZERO;
-    }
     let least = extent.0.div_ceil(MOST_BLOCKS).div_ceil(SMALLEST_BLOCK.0).next_power_of_two();
     SMALLEST_BLOCK * least
 }
@@ -110,11 +107,11 @@ mod tests {
 
     #[test]
     fn no_extent_has_more_blocks_than_there_are_bits() {
-        for units in 2..5_000 {
+        for units in 1..5_000 {
             let extent = SMALLEST_BLOCK * units;
             let block = block_of(extent);
             let blocks = extent.0.div_ceil(block.0);
-            assert!((2..=MOST_BLOCKS).contains(&blocks), "{extent} has {blocks} blocks");
+            assert!((units.min(2)..=MOST_BLOCKS).contains(&blocks), "{extent} has {blocks} blocks");
             assert!(block.0.is_power_of_two(), "{extent}");
             assert!(block == SMALLEST_BLOCK || extent.0.div_ceil(block.0 / 2) > MOST_BLOCKS, "{extent}: {block}");
         }

@@ -131,7 +131,10 @@ impl NewDesign<'_> {
         }
         match self.mode {
             Mode::Caching | Mode::Tiering => {
-                text.push_str("# The unit that moves between the devices.\n# extent = \"1MiB\"\n")
+                text.push_str(
+                "# The unit that moves between the devices. Small ones suit small requests that lie apart, and take memory: 36 bytes for each\n\
+                 # extent of the volume (a TiB: 36 MiB with 1MiB, 576 MiB with 64KiB, 2.25 GiB with 16KiB).\n# extent = \"1MiB\"\n",
+            )
             }
             Mode::Partitioned => text.push_str("# The unit that moves between the devices.\n# extent = \"4KiB\"\n"),
             Mode::Logging => {}

@@ -242,8 +242,15 @@ fn a_volume_stays_with_whole_extents_if_its_design_does_not_say_otherwise() {
             let (serving, mut client) = Serving::start(folder.path(), &[]);
             assert_eq!(client.read(MIB, 4096), Ok(vec![5; 4096]), "{mode}");
             drop((client, serving));
-            let refused = peryton(folder.path(), &["check", "v.toml", "--set", "placement.fill=auto"]);
-            assert!(refused.out.contains("placement.fill is part or auto in the design and extent on the device"));
+            // A design that names it makes the volume one for parts when it is served, and not when it is looked at.
+            let auto = ["--set", "placement.fill=auto"];
+            let looked_at = peryton(folder.path(), &[&["check", "v.toml"], &auto[..]].concat());
+            assert!(!looked_at.out.contains("does not match"), "{}", looked_at.out);
+            let (serving, mut client) = Serving::start(folder.path(), &auto);
+            assert_eq!(client.read(MIB, 4096), Ok(vec![5; 4096]), "{mode}");
+            drop((client, serving));
+            let refused = peryton(folder.path(), &["check", "v.toml", "--set", "placement.fill=extent"]);
+            assert!(refused.out.contains("placement.fill is extent in the design and part or auto on the device"));
             // Formatting it again makes it for parts.
             peryton(folder.path(), &["format", "v.toml", "--force"]).ok();
             peryton(folder.path(), &["check", "v.toml", "--set", "placement.fill=part"]).ok();

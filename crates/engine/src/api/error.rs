@@ -418,6 +418,15 @@ pub enum OpenError {
         /// The differences.
         differences: String,
     },
+    /// The volume was made for whole extents, and cannot be changed to one with parts of extents now.
+    #[error(
+        "the volume was made for whole extents (placement.fill = \"extent\") and does not become one with parts of extents now: {why}, or \
+         remove placement.fill from the design"
+    )]
+    Upgrade {
+        /// What stands in the way, and what to do.
+        why: &'static str,
+    },
     /// A device was absent while the volume was used without it.
     #[error(
         "device {device} is older than the others (generation {generation} of {newest}): it is a copy or was left out \

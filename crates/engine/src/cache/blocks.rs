@@ -163,7 +163,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_are_what_a_plain_count_says(units in 2u32..200, from in 0u32..400, len in 1u32..400) {
+        fn blocks_are_what_a_plain_count_says(units in 1u32..200, from in 0u32..400, len in 1u32..400) {
             let extent = units * 4096;
             let block = peryton_format::blocks::block_of(Bytes(u64::from(extent)));
             let blocks = Blocks::new(Bytes(u64::from(extent)), block);

@@ -69,8 +69,7 @@ impl CacheLayout {
 
     /// Checks that the tuning asks for no more free extents than the layout allows.
     pub(crate) fn check(&self, mode: Mode, tuning: &Tuning) -> Result<(), TuningError> {
-        let in_part =
-            tuning.fill != Fill::Extent && mode == Mode::Caching && block_of(Bytes(self.extent_bytes)) > Bytes::ZERO;
+        let in_part = tuning.fill != Fill::Extent && mode == Mode::Caching;
         if in_part != self.blocks.is_some() {
             return Err(TuningError::Range {
                 key: "placement.fill",
@@ -154,8 +153,8 @@ impl CacheLayout {
             }
             Mode::Caching => (fast_slots + spare, slow_slots),
         };
-        let block = if mode == Mode::Caching && tuning.fill != Fill::Extent { block_of(extent) } else { Bytes::ZERO };
-        let blocks = (block > Bytes::ZERO).then(|| Blocks::new(extent, block));
+        let in_part = mode == Mode::Caching && tuning.fill != Fill::Extent;
+        let blocks = in_part.then(|| Blocks::new(extent, block_of(extent)));
         let masks = if blocks.is_some() { fast_physical } else { 0 };
         let as_formatted =
             || MetadataLayout::with_masks(extents, masks, extent * u64::from(fast_slots.min(slow_slots)));

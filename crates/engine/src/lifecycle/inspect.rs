@@ -28,7 +28,7 @@ use crate::{
     api::resizing::Settled,
     cache::{CacheLayout, snapshots_on_device},
     lifecycle::any::with_drive,
-    lifecycle::resize::in_force::sizes_in_force,
+    lifecycle::resize::in_force::{sizes_in_force, with_whole_extents, would_get_masks},
     lifecycle::sizes::{Laid, lay_out},
     lifecycle::volume::open,
     log::{LogDrive, LogReport},
@@ -342,6 +342,8 @@ pub(crate) fn inspect(
     let mut map = Vec::new();
     let mut log = None;
     // If the number of spare extents is not possible, opening reports that.
+    let will_change = newest.as_ref().is_some_and(|newest| would_get_masks(&config, &newest.geometry));
+    let config = if will_change { with_whole_extents(&config) } else { config };
     if let Some(newest) = &newest {
         match lay_out(&config, Some(Settled::from(&newest.geometry))) {
             Ok((Laid::Cache(layout), _)) => {

@@ -26,7 +26,7 @@ use crate::{
     lifecycle::drive::Drive,
     lifecycle::identity::Identity,
     lifecycle::membership::with_evacuated,
-    lifecycle::resize::in_force::sizes_in_force,
+    lifecycle::resize::in_force::{sizes_in_force, with_whole_extents, would_get_masks},
     lifecycle::superblocks::lost_superblocks,
     placement::PlacementOps,
 };
@@ -139,6 +139,10 @@ fn open_with(
     if blocks.is_empty() {
         return Err(OpenError::NothingLeft { device: 0 });
     }
+    // A volume with whole extents is opened as it is; what makes it one with parts of extents is `upgrade`.
+    let newest = blocks.iter().max_by_key(|block| block.age());
+    let is_whole = newest.is_some_and(|newest| would_get_masks(&config, &newest.geometry));
+    let config = if is_whole { with_whole_extents(&config) } else { config };
     let displaced = storage.displaced();
     let newest = agree(&left, &blocks, &config, displaced)?;
     // The version does not say whether a device without a map was resized.
