@@ -391,7 +391,7 @@ def grow(vm, peryton):
     version = tuple(int(part) for part in os.uname().release.split(".")[:2])
     if follows != (version >= (6, 16)) or volume <= before:
         raise Failed(f"Linux {version}, a volume of {volume} bytes: {grown.stdout}")
-    # The server sets the size in the design only if it is told to.
+    # The server sets the size in the design only where --update-design asks for it.
     with open(drive.file, "w") as file:
         file.write(text.replace(resized, f"size = {volume}"))
     if follows:

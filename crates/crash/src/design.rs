@@ -277,7 +277,7 @@ fn logging_plan(rng: &mut Pcg64Mcg) -> Plan {
 
 fn random_logging(rng: &mut Pcg64Mcg) -> LoggingTuning {
     let some = |rng: &mut Pcg64Mcg| rng.random_bool(0.4);
-    LoggingTuning {
+    let drawn = LoggingTuning {
         caching: match rng.random_range(0..3) {
             0 => LogCaching::Selective { overwrite_ratio_ppm: rng.random_range(0..900_000) },
             _ => LogCaching::Full,
@@ -290,8 +290,15 @@ fn random_logging(rng: &mut Pcg64Mcg) -> LoggingTuning {
         },
         gather_bytes: Bytes(rng.random_range(0..40_000)),
         gather_delay: if rng.random_bool(0.5) { Nanos::ZERO } else { Nanos::from_ms(rng.random_range(0..30)) },
-        most_behind: some(rng).then(|| Nanos::from_us(rng.random_range(0..20_000))),
+        most_behind: None,
         checkpoint_interval: Nanos::from_ms(rng.random_range(1..2_000)),
         migration_memory: Bytes::kib(256 * rng.random_range(0..6)),
-    }
+    };
+    LoggingTuning { most_behind: random_behind(&drawn), ..drawn }
+}
+
+/// How far a log may be behind: drawn from what was drawn before, so that seeds from before this could be drawn make the same runs.
+fn random_behind(drawn: &LoggingTuning) -> Option<Nanos> {
+    let mut rng = Pcg64Mcg::seed_from_u64(drawn.checkpoint_interval.0 ^ drawn.gather_bytes.0 ^ 0x6265_6869_6e64);
+    rng.random_bool(0.4).then(|| Nanos::from_us(rng.random_range(0..20_000)))
 }

@@ -58,7 +58,7 @@ impl Control {
         self.features & UPDATES_SIZE != 0
     }
 
-    /// Gives a device that was started another size, a multiple of its blocks. The kernel tells those who use it.
+    /// Gives a device that was started another size, a multiple of its blocks. The kernel reports it to those who use it.
     pub(crate) fn update_size(&mut self, device: u32, size: Bytes) -> io::Result<()> {
         self.command(UPDATE_SIZE, device, size.0 / SECTOR, None).map(drop)
     }
