@@ -44,6 +44,13 @@ fn either_device_may_be_found_in_charge_while_it_is_not_recorded() {
     }
 }
 
+/// Found by torture: a write that the fast device had failed was at home, and its home was gone before the copy, which lacks it, could be
+/// dropped; it was answered as done, and reads found the old data of the copy.
+#[test]
+fn a_write_that_only_a_lost_home_has_has_failed() {
+    run(21_006_057, &Options { faults: Some(true), ..Options::default() }).unwrap();
+}
+
 /// Found by torture: a journal block that was damaged twice no longer showed that it was one, so that the device counted as a copy from
 /// earlier.
 #[test]

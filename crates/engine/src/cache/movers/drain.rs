@@ -59,11 +59,12 @@ impl CacheDrive {
                 io.part_done(fragment.request, result, out);
                 self.end(io, now, index, out);
             }
-            // The copy was to be dropped because its home is valid, but the device of the home is gone now.
+            // The copy was to be dropped because its home is valid, but the device of the home is gone now. So the copy stays, and a write
+            // that only the home has is lost.
             Drained::Invalidate | Drained::Drop(_) if self.gone.slow => {
                 let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
                 match then {
-                    Drained::Drop(result) => io.part_done(fragment.request, result, out),
+                    Drained::Drop(_) => io.part_done(fragment.request, Err(RequestError::Device), out),
                     _ => self.wait_behind(index, fragment),
                 }
                 self.end(io, now, index, out);
