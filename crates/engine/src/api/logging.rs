@@ -37,8 +37,8 @@ pub enum LogCaching {
 pub struct Triggers {
     /// This much time has passed without a migration, and there is something to migrate.
     pub timeout: Option<Nanos>,
-    /// The share of read requests since the last migration that needed the log exceeds this, in parts per million
-    /// ([`Triggers::reads_exceed`] says what holds while there were few).
+    /// The share of read requests since the last migration that needed the log exceeds this, in parts per million. While there were
+    /// few, the share is taken of the smallest number of reads of which one is no more than this.
     pub read_share_ppm: Option<u32>,
     /// This many bytes in the log are the newest copy.
     pub size: Option<Bytes>,
