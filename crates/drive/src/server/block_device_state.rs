@@ -44,7 +44,6 @@ pub(crate) struct BlockDevice {
     pub(super) error: Option<UblkError>,
     /// Whether this thread is one that others' writes wait for, and how much memory was locked at the start.
     pub(super) memory: (bool, u64),
-    /// When the last request arrived; before the first, long ago.
     pub(super) name: NameFile,
     pub(super) jobs: mpsc::Sender<Job>,
     pub(super) thread: JoinHandle<Control>,

@@ -145,13 +145,13 @@ impl Successor {
     }
 
     /// Notes a write to the old device. Returns whether its twin is to be sent.
-    fn begin_write(&mut self, id: IoId, at: u64, len: u64, can_be_twinned: bool) -> bool {
+    fn begin_write(&mut self, id: IoId, at: u64, len: u64, (can_be_twinned, is_metadata): (bool, bool)) -> bool {
         let is_twinned = can_be_twinned && self.has(at, len);
         if !is_twinned {
             self.copying.is_written(self.regions.of(at, len));
         }
         self.regions.begin_write(self.regions.of(at, len), is_twinned);
-        let write = Write { id, at, len, is_twinned, twin: None, failed: None, twin_failed: None, is_metadata: false };
+        let write = Write { id, at, len, is_twinned, twin: None, failed: None, twin_failed: None, is_metadata };
         self.writes.insert(id.index(), write);
         is_twinned
     }
@@ -270,7 +270,7 @@ impl<P: PlacementOps> Drive<P> {
                 && writes(command.op)
                 && matches!(command.purpose, Purpose::Step(_))
             {
-                successor.begin_write(id, command.at.0, command.len.0, false);
+                successor.begin_write(id, command.at.0, command.len.0, (false, false));
             }
         }
         self.successor = Some(Box::new(successor));
@@ -362,9 +362,8 @@ impl<P: PlacementOps> Drive<P> {
                 successor.held.push(command);
                 continue;
             }
-            let is_twinned = successor.begin_write(id, at.0, len.0, buffer.is_some());
             let is_metadata = matches!(command, Command::Flush { .. } | Command::Write { cause: Cause::Metadata, .. });
-            successor.writes.get_mut(&id.index()).expect("it has just begun").is_metadata = is_metadata;
+            let is_twinned = successor.begin_write(id, at.0, len.0, (buffer.is_some(), is_metadata));
             out.push(command);
             if !is_twinned || mutation::is(Mutation::ForgetSuccessor) {
                 continue;
