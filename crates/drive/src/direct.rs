@@ -172,7 +172,7 @@ impl DirectDevice {
         self.lengths[index] = len.0;
         let memory = self.arena.at(index * self.room).first(self.room);
         let ask = if op == Op::Write { Ask::Write } else { Ask::Read };
-        self.kernel.device(&Raw { slot, device: DeviceId(0), ask, at: at.0, len: len.0, memory });
+        self.kernel.device(&Raw { slot, device: DeviceId(0), ask, at: at.0, len: len.0, memory, pages: None });
     }
 
     /// Waits until a command is done, and adds the slots of those that are, with the time.

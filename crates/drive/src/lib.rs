@@ -87,6 +87,7 @@ mod own_sizes;
 mod pool;
 mod probe;
 mod recorder;
+mod request_pages;
 mod serve;
 mod serve_error;
 mod server;

@@ -38,7 +38,7 @@ use crate::{
     spec::{Tuner, VolumeSpec},
     status::Traffic,
     storage::Files,
-    ublk::{Control as UblkControl, Prepared, UblkError, UblkSettings, Wanted},
+    ublk::{Control as UblkControl, Prepared, UblkError, UblkSettings, Wanted, alignment_of_pages},
     volume::{LONGEST_ZEROS, Volume},
 };
 
@@ -505,6 +505,13 @@ impl Service {
     /// Makes the block device, or finds the one that waits for a server of this volume.
     fn prepare_block_device(&mut self) -> Result<Option<Prepared>, UblkError> {
         let (Some(control), Some(settings)) = (self.ublk.take(), self.settings.ublk.clone()) else { return Ok(None) };
+        let alignment = settings.zero_copy.then(|| {
+            let threads = self.settings.front_threads.count(self.settings.io_uring);
+            let devices = self.devices.iter().flatten().map(|device| device.ability);
+            alignment_of_pages(&control, &settings, devices, threads)
+        });
+        let alignment =
+            alignment.and_then(|found| found.map_err(|why| tracing::warn!("--zero-copy has no effect: {why}")).ok());
         let wanted = Wanted {
             settings,
             name: self.export.name.clone(),
@@ -513,6 +520,7 @@ impl Service {
             rotational: self.export.rotational,
             memory: self.settings.pool,
             longest_zeroes: LONGEST_ZEROS as u64,
+            alignment,
         };
         let prepared = Prepared::new(control, &wanted)?;
         if prepared.recovered {

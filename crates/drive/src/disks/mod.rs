@@ -11,6 +11,7 @@ mod divided;
 mod failing;
 pub(crate) mod fault;
 mod health;
+mod into_pages;
 mod locks;
 mod measured;
 mod outage;
@@ -39,6 +40,7 @@ pub(crate) use self::{
 use crate::{
     arena::{Arena, Memory},
     backend::{Action, Backend, Operation},
+    request_pages::{Place, RequestPages},
 };
 
 /// The size of a bounce buffer in bytes.
@@ -74,6 +76,8 @@ pub(crate) struct Raw {
     pub(crate) at: u64,
     pub(crate) len: u64,
     pub(crate) memory: Memory,
+    /// The pages of a request that it reads into in place of the memory.
+    pub(crate) pages: Option<Place>,
 }
 
 /// What a device requires and supports.
@@ -103,6 +107,8 @@ struct Job {
     chunk: Chunk,
     /// Bytes of the kernel command in flight that have been transferred.
     moved: u64,
+    /// Whether the chunk is read into the pages of a request.
+    into_pages: bool,
     attempts: u8,
     interruptions: u8,
     /// The number of outages in which it waited because it had failed itself.
@@ -142,6 +148,8 @@ pub(crate) struct Disks {
     exchanged: Option<(DeviceId, DeviceId)>,
     /// The device that had data before, if one had.
     divided: Option<Divided>,
+    /// The pages of a block device's requests, if devices read into them.
+    pub(crate) pages: Option<RequestPages>,
     now: Nanos,
     /// How long the operations of each device took, if that is to be measured.
     measured: Vec<DeviceFigures>,
@@ -178,6 +186,7 @@ impl Disks {
             faults: Faults::default(),
             outages: Outages::new(spare)?,
             divided: None,
+            pages: None,
             abilities,
             jobs: Vec::new(),
             free: Vec::new(),
@@ -424,6 +433,7 @@ impl Disks {
             done: 0,
             chunk: Chunk::None,
             moved: 0,
+            into_pages: false,
             attempts: 0,
             interruptions: 0,
             rounds: 0,
@@ -455,6 +465,9 @@ impl Disks {
         let job = self.jobs[slot as usize].as_mut().expect("a job that is stepped exists");
         job.moved = 0;
         (job.attempts, job.interruptions) = (0, 0);
+        if let Some(pages) = &self.pages {
+            job.store_in(pages);
+        }
         if let Chunk::Bounced { from, to, begin, end, block, stage } = job.chunk {
             let bounce = job.bounce.expect("a bounced chunk in flight has a buffer");
             let inner = self.bounces.at((u64::from(bounce) * BOUNCE + begin - from) as usize);
@@ -465,6 +478,7 @@ impl Disks {
                     // SAFETY: the bounce buffer is this job's, and the operation's memory is its too; both have `len`
                     // bytes there, and no command on them is in flight.
                     unsafe { data.slice_mut(len).copy_from_slice(inner.slice(len)) };
+                    self.pages.iter().for_each(|pages| pages.store(data, len));
                     None
                 }
                 Stage::Head => Some(Chunk::after_head(from, to, end, block)),
@@ -602,8 +616,9 @@ impl Disks {
         }
         let job = self.jobs[slot as usize].as_ref().expect("a job that is issued exists");
         let (ask, at, len, memory) = job.raw(&self.bounces, &self.zeros);
+        let pages = if self.pages.is_some() { self.place_in_pages(slot, ask, memory) } else { None };
         let Some((device, at)) = self.target(slot, at) else { return self.failed(slot, libc::ENODATA) };
-        self.raw.push(Raw { slot, device, ask, at, len, memory });
+        self.raw.push(Raw { slot, device, ask, at, len, memory, pages });
     }
 }
 
@@ -650,6 +665,12 @@ impl Backend for Disks {
 
     fn standby(&mut self, device: DeviceId) {
         self.rests.ask(device);
+    }
+
+    fn filled(&mut self, memory: Memory, len: usize) {
+        if let Some(pages) = &self.pages {
+            pages.store(memory, len);
+        }
     }
 
     fn succeed(&mut self, device: DeviceId, successor: DeviceId) {

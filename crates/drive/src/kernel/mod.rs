@@ -34,6 +34,16 @@ pub(crate) enum Event {
     Woken,
 }
 
+/// A command of a slot of a block device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlotCommand {
+    pub(crate) slot: u32,
+    pub(crate) operation: u32,
+    pub(crate) bytes: [u8; 16],
+    /// Where the pages of the next request go, if they are to be in the ring's table.
+    pub(crate) registration: Option<u64>,
+}
+
 /// How long to wait for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -106,6 +116,13 @@ impl Kernel {
         }
     }
 
+    /// Keeps places in the table of buffers for the pages of so many requests, in front of the memory that is registered later.
+    pub(crate) fn expect_request_pages(&mut self, slots: u32) {
+        if let Kernel::Uring(ring) = self {
+            ring.expect_request_pages(slots);
+        }
+    }
+
     /// Registers memory that commands will use often: start and length.
     pub(crate) fn register(&mut self, memory: &[(Memory, usize)]) {
         if let Kernel::Uring(ring) = self {
@@ -155,9 +172,9 @@ impl Kernel {
 
     /// Gives a command to a queue of a block device.
     #[inline]
-    pub(crate) fn block_device(&mut self, slot: u32, fd: RawFd, operation: u32, command: [u8; 16]) {
+    pub(crate) fn block_device(&mut self, fd: RawFd, command: &SlotCommand) {
         match self {
-            Kernel::Uring(ring) => ring.block_device(slot, fd, operation, command),
+            Kernel::Uring(ring) => ring.block_device(fd, command),
             Kernel::Threads(_) => unreachable!("a volume is not served as a block device without io_uring"),
         }
     }

@@ -8,16 +8,22 @@ use std::{
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::{Event, Files, Message, Wait, Waker};
+use super::{Event, Files, Message, SlotCommand, Wait, Waker};
 use crate::{
     arena::Memory,
     disks::{Ask, Raw},
+    request_pages::Place,
 };
 
 /// `IORING_ENTER_GETEVENTS`: lets the kernel run the completion work that it has deferred.
 const GET_EVENTS: u32 = 1;
 /// The longest submission queue; more commands take several calls.
 const MOST_ENTRIES: u32 = 1024;
+
+/// The most stretches of memory that are registered beside the pages of requests.
+const MOST_ARENAS: u32 = 64;
+const NOT_REGISTERED: &str =
+    "buffers are not registered with io_uring: a few percent slower; raise RLIMIT_MEMLOCK (ulimit -l)";
 
 // The kind of call, in the upper half of its user data.
 const DEVICE: u64 = 0;
@@ -34,6 +40,8 @@ pub(crate) struct Uring {
     registered_files: bool,
     /// The registered memory by index: start and end.
     registered: Vec<(usize, usize)>,
+    /// The places at the start of the table that the kernel fills with the pages of requests.
+    request_pages: u16,
     waker: Waker,
     waker_armed: bool,
 }
@@ -63,7 +71,8 @@ impl Uring {
             }
         };
         let files = files.clone();
-        Ok(Uring { ring, files, registered_files, registered: Vec::new(), waker, waker_armed: false })
+        let registered = Vec::new();
+        Ok(Uring { ring, files, registered_files, registered, request_pages: 0, waker, waker_armed: false })
     }
 
     pub(super) fn set_file(&mut self, index: usize, file: Option<Arc<OwnedFd>>) -> io::Result<()> {
@@ -77,7 +86,37 @@ impl Uring {
         Ok(())
     }
 
+    pub(super) fn expect_request_pages(&mut self, slots: u32) {
+        debug_assert!(
+            self.registered.is_empty() && slots <= u32::from(u16::MAX) - MOST_ARENAS,
+            "before memory is registered"
+        );
+        match self.ring.submitter().register_buffers_sparse(slots + MOST_ARENAS) {
+            Ok(()) => self.request_pages = slots as u16,
+            Err(error) => tracing::warn!(%error, "no table for the pages of requests: reads are copied"),
+        }
+    }
+
+    /// The same, where the table also has the pages of requests, which must stay there.
+    fn register_behind_pages(&mut self, memory: &[(Memory, usize)]) {
+        let memory = &memory[..memory.len().min(MOST_ARENAS as usize)];
+        let mut buffers = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MOST_ARENAS as usize];
+        for (buffer, (memory, len)) in buffers.iter_mut().zip(memory) {
+            *buffer = libc::iovec { iov_base: memory.as_ptr().cast(), iov_len: *len };
+        }
+        // SAFETY: as for those that are alone in the table.
+        let done = unsafe { self.ring.submitter().register_buffers_update(self.request_pages.into(), &buffers, None) };
+        self.registered.clear();
+        match done {
+            Ok(()) => self.registered.extend(memory.iter().map(|(at, len)| (at.address(), at.address() + len))),
+            Err(error) => tracing::info!(%error, "{NOT_REGISTERED}"),
+        }
+    }
+
     pub(super) fn register(&mut self, memory: &[(Memory, usize)]) {
+        if self.request_pages > 0 {
+            return self.register_behind_pages(memory);
+        }
         let wanted: Vec<_> = memory.iter().map(|(at, len)| (at.address(), at.address() + len)).collect();
         if self.registered == wanted {
             return;
@@ -96,7 +135,7 @@ impl Uring {
             Ok(()) => self.registered = wanted,
             Err(error) => tracing::info!(
                 %error,
-                "buffers are not registered with io_uring: a few percent slower; raise RLIMIT_MEMLOCK (ulimit -l)"
+                "{NOT_REGISTERED}"
             ),
         }
     }
@@ -146,7 +185,7 @@ impl Uring {
         let (start, len) = (raw.memory.address(), raw.len as u32);
         let fixed = || {
             let found = self.registered.iter().position(|(from, to)| *from <= start && start + raw.len as usize <= *to);
-            found.map(|index| index as u16)
+            found.map(|index| index as u16 + self.request_pages)
         };
         let memory = raw.memory.as_ptr();
         match raw.ask {
@@ -154,6 +193,10 @@ impl Uring {
                 assert!(raw.len as usize <= raw.memory.len(), "{raw:?} is longer than its memory")
             }
             Ask::Sync | Ask::Punch | Ask::ZeroRange => {}
+        }
+        if let Some(Place { buffer, offset }) = raw.pages {
+            // A buffer of the kernel begins at address zero.
+            return file.read_fixed(std::ptr::without_provenance_mut(offset as usize), len, buffer, raw.at);
         }
         match raw.ask {
             Ask::Read => match fixed() {
@@ -193,8 +236,9 @@ impl Uring {
     }
 
     #[inline]
-    pub(super) fn block_device(&mut self, slot: u32, fd: RawFd, operation: u32, command: [u8; 16]) {
-        let entry = opcode::UringCmd16::new(types::Fd(fd), operation).cmd(command).build();
+    pub(super) fn block_device(&mut self, fd: RawFd, command: &SlotCommand) {
+        let SlotCommand { slot, operation, bytes, registration } = *command;
+        let entry = opcode::UringCmd16::new(types::Fd(fd), operation).cmd(bytes).addr(registration).build();
         self.push(&entry.user_data(BLOCK_DEVICE | u64::from(slot)));
     }
 

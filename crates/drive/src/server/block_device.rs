@@ -1,7 +1,7 @@
 //! Requests between the kernel, which has the volume as a block device, and the engine, on the thread that owns the volume. Commands
 //! to the kernel that take long are given by another thread (`block_device_control.rs`).
 
-use std::os::fd::RawFd;
+use std::{io, os::fd::RawFd};
 
 use peryton_engine::{Request as HostRequest, RequestError, RequestId};
 use peryton_recording::Flags;
@@ -11,11 +11,12 @@ use serde_json::Value;
 use super::{
     Announce, BlockDevice, Server, asking, block_device_control,
     block_device_state::{Job, Phase, Removal},
-    queue_threads::{Command, QueueThreads},
+    queue_threads::QueueThreads,
     stop::OUTAGE_PATIENCE,
 };
 use crate::{
     events::What,
+    kernel::SlotCommand,
     status::Asked,
     ublk::{
         Arrived, COMMIT_AND_FETCH_REQ, FETCH_REQ, Kind, Prepared, Replied, Request, Slots, UblkError, locked_memory,
@@ -36,6 +37,9 @@ impl Server {
     /// Notes the memory of the block device's requests, before memory is registered with the kernel.
     pub(crate) fn expect_block_device(&mut self, prepared: Option<&Prepared>) {
         self.block_device_memory = prepared.map(|prepared| (prepared.buffers.at(0), prepared.buffers.len()));
+        if let Some(slots) = prepared.and_then(Prepared::slots_with_pages).filter(|_| self.threads == 0) {
+            self.front.kernel.expect_request_pages(slots);
+        }
     }
 
     /// Opens the block device's queues, and lets requests come.
@@ -51,9 +55,13 @@ impl Server {
         let failed = move |error| handle.send(Box::new(move |server: &mut Server| server.thread_failed(error)));
         self.queues = QueueThreads::start(threads, (count, queues.depth()), queues.fd(), self.fronts.own(), failed)
             .map_err(UblkError::system("threads for the block device's queues"))?;
+        let alignment = params.alignment.map_or(1, u64::from);
+        self.volume.backend.pages = queues.pages(alignment);
+        let zero_copy = self.volume.backend.pages.is_some() && self.queues.is_empty();
         // All slots wait for requests before anything else is done.
         for slot in 0..count {
-            self.give_to_queue(queues.fd(), Command { slot, operation: FETCH_REQ, bytes: queues.command(slot, 0) });
+            let (bytes, registration) = (queues.command(slot, 0), queues.registration(slot));
+            self.give_to_queue(queues.fd(), &SlotCommand { slot, operation: FETCH_REQ, bytes, registration });
         }
         self.front.kernel.submit();
         self.queues.wake();
@@ -71,6 +79,7 @@ impl Server {
             size: limits.size,
             can_grow,
             recovered,
+            zero_copy,
             phase: Phase::Starting,
             stop_wanted: false,
             stays: false,
@@ -208,6 +217,12 @@ impl Server {
         match device.slots.arrived(now, slot, result, || queues.descriptor(slot)) {
             Arrived::Submit(request) => {
                 self.front.asking.asked(asking::BLOCK_DEVICE, now);
+                if self.volume.backend.pages.is_some()
+                    && let Err(error) = self.take_pages(slot, &request)
+                {
+                    tracing::error!(%error, slot, "the kernel does not give the data of a write");
+                    return self.block_device_replied(slot, Err(RequestError::Device));
+                }
                 self.submit_from_block_device(slot, &request);
             }
             Arrived::Refuse(result) => {
@@ -219,6 +234,14 @@ impl Server {
                 tracing::error!(slot, result, "the kernel refuses a command for {}", device.path());
             }
         }
+    }
+
+    /// Prepares the data of a request whose pages the kernel does not copy by itself.
+    fn take_pages(&mut self, slot: u32, request: &Request) -> io::Result<()> {
+        let memory = self.device().queues.data(slot);
+        let pages = self.volume.backend.pages.as_mut().expect("the device was made so");
+        pages.came(slot, request.registered);
+        if request.kind == Kind::Write { pages.fetch(memory, request.len.0 as usize) } else { Ok(()) }
     }
 
     #[inline]
@@ -270,16 +293,17 @@ impl Server {
     fn answer_block_device(&mut self, slot: u32, result: i32) {
         let device = self.block_device.as_ref().expect("it has slots");
         let (bytes, fd) = (device.queues.command(slot, result), device.queues.fd());
-        self.give_to_queue(fd, Command { slot, operation: COMMIT_AND_FETCH_REQ, bytes });
+        let registration = device.queues.registration(slot);
+        self.give_to_queue(fd, &SlotCommand { slot, operation: COMMIT_AND_FETCH_REQ, bytes, registration });
     }
 
     /// Gives a command to a queue: on its thread, or here.
     #[inline]
-    fn give_to_queue(&mut self, fd: RawFd, command: Command) {
+    fn give_to_queue(&mut self, fd: RawFd, command: &SlotCommand) {
         if self.queues.is_empty() {
-            return self.front.kernel.block_device(command.slot, fd, command.operation, command.bytes);
+            return self.front.kernel.block_device(fd, command);
         }
-        self.queues.give(command);
+        self.queues.give(*command);
     }
 
     /// The state of the block device, for the status; null without one.

@@ -36,6 +36,8 @@ pub(crate) struct BlockDevice {
     pub(super) size: Bytes,
     pub(super) can_grow: bool,
     pub(super) recovered: bool,
+    /// Whether devices read into the pages of requests.
+    pub(super) zero_copy: bool,
     pub(super) phase: Phase,
     /// Whether the server is to stop as soon as the device has started.
     pub(super) stop_wanted: bool,
@@ -133,6 +135,7 @@ impl BlockDevice {
             "slots": self.slots.count(),
             "logical_block_bytes": self.block,
             "longest_request_bytes": self.longest,
+            "zero_copy": self.zero_copy,
             "io_flusher": flusher,
             "memory_locked_bytes": locked,
         })

@@ -17,21 +17,13 @@ use std::{
 use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::sleep::Sleep;
-use crate::kernel::{Event, Kernel, Wait, Waker};
+use crate::kernel::{Event, Kernel, SlotCommand, Wait, Waker};
 
 /// What a thread is to do.
 const GO_ON: u8 = 0;
 const END: u8 = 1;
 /// End while commands wait for requests.
 const END_WITH_COMMANDS: u8 = 2;
-
-/// A command for the kernel.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Command {
-    pub(super) slot: u32,
-    pub(super) operation: u32,
-    pub(super) bytes: [u8; 16],
-}
 
 /// An event of a slot.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +35,7 @@ struct Came {
 /// A thread with some of the queues.
 #[derive(Debug)]
 struct Remote {
-    commands: Producer<Command>,
+    commands: Producer<SlotCommand>,
     came: Consumer<Came>,
     sleep: Sleep,
     waker: Waker,
@@ -106,7 +98,7 @@ impl QueueThreads {
 
     /// Gives a command to the kernel, on the thread that has the slot's queue.
     #[inline]
-    pub(super) fn give(&mut self, command: Command) {
+    pub(super) fn give(&mut self, command: SlotCommand) {
         let count = self.remotes.len();
         let remote = &mut self.remotes[(command.slot / self.depth) as usize % count];
         remote.commands.push(command).expect("a slot has one command under way");
@@ -164,7 +156,7 @@ impl<F: Fn(io::Error)> Drop for Unwinding<F> {
 }
 
 struct Thread {
-    commands: Consumer<Command>,
+    commands: Consumer<SlotCommand>,
     came: Producer<Came>,
     fd: RawFd,
     own: Sleep,
@@ -176,8 +168,8 @@ impl Thread {
     fn run(mut self, mut kernel: Kernel) -> io::Result<()> {
         let mut events = Vec::new();
         loop {
-            while let Ok(Command { slot, operation, bytes }) = self.commands.pop() {
-                kernel.block_device(slot, self.fd, operation, bytes);
+            while let Ok(command) = self.commands.pop() {
+                kernel.block_device(self.fd, &command);
             }
             let commands = &self.commands;
             let wait = self.own.before(Wait::Forever, || !commands.is_empty());

@@ -16,6 +16,7 @@ use super::{
         GET_DEV_INFO, GET_FEATURES, GET_PARAMS, Params, SECTOR, SET_PARAMS, START_DEV, START_USER_RECOVERY, STOP_DEV,
         UPDATE_SIZE, UPDATES_SIZE, USER_RECOVERY, USER_RECOVERY_REISSUE,
     },
+    zero_copy::ZERO_COPY,
 };
 
 /// What the kernel's driver has to be able to do.
@@ -56,6 +57,11 @@ impl Control {
     /// Whether the size of a device can change while it is used.
     pub(crate) fn updates_sizes(&self) -> bool {
         self.features & UPDATES_SIZE != 0
+    }
+
+    /// Whether reads of devices can go straight to the pages of requests.
+    pub(crate) fn copies_nothing(&self) -> bool {
+        self.features & ZERO_COPY == ZERO_COPY
     }
 
     /// Gives a device that was started another size, a multiple of its blocks. The kernel reports it to those who use it.

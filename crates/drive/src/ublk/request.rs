@@ -2,7 +2,9 @@
 
 use peryton_units::Bytes;
 
-use super::wire::{Descriptor, F_FUA, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES, SECTOR};
+use super::wire::{
+    Descriptor, F_FUA, F_NOT_REGISTERED, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES, SECTOR,
+};
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub(crate) struct Request {
     pub(crate) len: Bytes,
     /// Whether it has to be durable when it is answered.
     pub(crate) fua: bool,
+    /// Whether its pages are in the ring's table of buffers, if that was asked for.
+    pub(crate) registered: bool,
 }
 
 /// What requests are held to. The kernel keeps to the limits that it was given, so a request beyond them is a fault of one of the
@@ -48,7 +52,7 @@ impl Request {
             _ => return Err(-libc::EOPNOTSUPP),
         };
         if kind == Kind::Flush {
-            return Ok(Request { kind, offset: Bytes::ZERO, len: Bytes::ZERO, fua: false });
+            return Ok(Request { kind, offset: Bytes::ZERO, len: Bytes::ZERO, fua: false, registered: false });
         }
         let len = u64::from(descriptor.sectors) * SECTOR;
         let offset = descriptor.first_sector.checked_mul(SECTOR).ok_or(-libc::EINVAL)?;
@@ -62,7 +66,8 @@ impl Request {
             return Err(-libc::EINVAL);
         }
         let fua = descriptor.flags & F_FUA != 0 && kind != Kind::Read;
-        Ok(Request { kind, offset: Bytes(offset), len: Bytes(len), fua })
+        let registered = descriptor.flags & F_NOT_REGISTERED == 0;
+        Ok(Request { kind, offset: Bytes(offset), len: Bytes(len), fua, registered })
     }
 
     /// The answer to a request that was carried out: the number of bytes of a read or write.
@@ -95,7 +100,8 @@ mod tests {
             (OP_WRITE_ZEROES, Kind::WriteZeroes, 0),
         ] {
             let request = Request::decode(&descriptor(op, F_FUA, 16, 8), &LIMITS).unwrap();
-            let expected = Request { kind, offset: Bytes(8192), len: Bytes(4096), fua: kind != Kind::Read };
+            let fua = kind != Kind::Read;
+            let expected = Request { kind, offset: Bytes(8192), len: Bytes(4096), fua, registered: true };
             assert_eq!((request, request.done()), (expected, done));
         }
         // A flush has no range, whatever the descriptor says.

@@ -191,6 +191,8 @@ impl Supervision {
     pub fn ended(&mut self, now: Nanos, code: Option<i32>, waits: bool) {
         let served = matches!(self.server, Server::Serving { .. });
         self.killed = false;
+        // It was this server that asked to be waited for.
+        self.extended = Nanos::ZERO;
         if let Server::Serving { since } = self.server
             && now.saturating_sub(since) > LONG_PAUSE
         {
@@ -287,6 +289,23 @@ mod tests {
         }
         assert!(now >= end && now < end.saturating_add(at(500)), "given up at {now}, not at {end}");
         assert!((10..30).contains(&starts), "{starts} starts");
+    }
+
+    #[test]
+    fn what_a_server_asked_for_ends_with_it() {
+        let mut supervision = Supervision::new(at(0), WITHOUT, false);
+        assert_eq!(supervision.task(at(0)), Task::Start);
+        supervision.started();
+        // It opens a large volume, and is killed soon after.
+        supervision.extended(at(1_000), Nanos::from_s(600));
+        supervision.serves(at(2_000));
+        supervision.ended(at(3_000), None, true);
+        assert_eq!(supervision.task(at(3_050)), Task::Start);
+        supervision.started();
+        supervision.ended(at(4_000), Some(1), true);
+        let end = at(3_000).saturating_add(PATIENCE);
+        assert_ne!(supervision.task(end.saturating_sub(at(1))), Task::GiveUp);
+        assert_eq!(supervision.task(end), Task::GiveUp);
     }
 
     #[test]

@@ -83,6 +83,10 @@ pub struct Args {
     /// Its logical block: 512B or 4KiB. What is shorter than 4 KiB is read before it is written
     #[arg(long, value_name = "SIZE", requires = "ublk", default_value = "512B")]
     ublk_block: Bytes,
+    /// Let devices read straight into the pages of its requests, where the kernel can do it (Linux 6.16 or later); programs that read
+    /// past the page cache then need memory aligned to its blocks
+    #[arg(long, requires = "ublk")]
+    zero_copy: bool,
     /// How often the health of the drives beneath is read (SMART, NVMe): a time of 10s or more, or off
     #[arg(long, value_name = "TIME|off", default_value = "5min")]
     health: HealthEvery,
@@ -308,6 +312,7 @@ fn ublk(args: &Args) -> Result<Option<UblkSettings>, Failure> {
         queues: args.ublk_queues.unwrap_or(processors as u16),
         depth: args.ublk_depth,
         block: args.ublk_block,
+        zero_copy: args.zero_copy,
         design: args.design.absolute()?,
     }))
 }
