@@ -191,6 +191,27 @@ fn a_missing_entry_costs_a_read_of_its_page() {
 }
 
 #[test]
+fn a_command_reads_a_translation_page_once_however_many_stripes_it_has() {
+    for (op, first, units, pages) in [
+        (Op::Read, 0, 128, 1),
+        (Op::Write, 0, 128, 1),
+        (Op::Write, 64, 128, 2),
+        (Op::Write, 0, 1024, 8),
+        (Op::Read, 0, 1024, 8),
+    ] {
+        // Less than the entries of a stripe are cached, so that no other entries of a page come into RAM.
+        let mut flash = flash("ftl = \"dftl\"\nmap_cache = \"8B\"\nprecondition = \"sequential\"");
+        submit(&mut flash, Nanos::ZERO, op, first, units);
+        let counts = mapping(&mut flash, Nanos::from_s(1));
+        assert_eq!((counts.lookups, counts.reads), (units, pages), "{op:?} of {units} units from {first} on");
+        // What one command has read is not at hand for the next one.
+        submit(&mut flash, Nanos::from_s(2), op, first, units);
+        assert_eq!(mapping(&mut flash, Nanos::from_s(3)).reads, 2 * pages, "{op:?} of {units} units from {first} on");
+        flash.check();
+    }
+}
+
+#[test]
 fn changed_entries_of_one_page_are_written_together() {
     let mut flash = flash("ftl = \"dftl\"\nmap_cache = \"256B\"\nprecondition = \"sequential\"");
     let mut now = Nanos::ZERO;
