@@ -6,8 +6,8 @@ use peryton_trace::RequestHash;
 use peryton_units::Nanos;
 
 use crate::{
-    ftl_bounds::FtlBounds, intervals::Interval, latency::ResponseTimes, page_cache::PageCacheReport, redundancy::ArrayWrites, touched::Touched,
-    use_map::UseMap, wear_parts::WearParts,
+    ftl_bounds::FtlBounds, intervals::Interval, latency::ResponseTimes, page_cache::PageCacheReport,
+    redundancy::ArrayWrites, touched::Touched, use_map::UseMap, wear_parts::WearParts,
 };
 
 /// The measurements from the first request (or the end of the warm-up) to the last reply.

@@ -189,7 +189,10 @@ fn simulate_volumes<const SEVERAL: bool>(
         intervals,
         uses: options.picture.then(|| Box::new(Uses::new(design))),
         // A recording is of what reached the drive.
-        above: design.page_cache.filter(|_| recorded.is_none()).map(|cache| Above::new(PageCache::new(&cache, volumes, design.volume))),
+        above: design
+            .page_cache
+            .filter(|_| recorded.is_none())
+            .map(|cache| Above::new(PageCache::new(&cache, volumes, design.volume))),
         interval_end: measuring::LAST,
     };
     simulator.begin_uses();

@@ -65,7 +65,10 @@ pub struct PageCacheDesign {
 pub(super) fn read(root: &mut Keys<'_>, hints: bool) -> Result<Option<PageCacheDesign>, DesignError> {
     let Some(mut keys) = root.table("page_cache")? else { return Ok(None) };
     if hints {
-        return Err(keys.wrong_at("", "is for traces above the host's cache, and host.cache for traces below it: remove one of them"));
+        return Err(keys.wrong_at(
+            "",
+            "is for traces above the host's cache, and host.cache for traces below it: remove one of them",
+        ));
     }
     let size = keys.require(&SIZE)?;
     if !(LEAST..=MOST).contains(&*size) {
@@ -86,7 +89,9 @@ pub(super) fn read(root: &mut Keys<'_>, hints: bool) -> Result<Option<PageCacheD
     let limit = keys.get(&LIMIT)?;
     let dirty_limit = share(limit.clone(), 0.2)?;
     if dirty_limit < dirty_background {
-        let text = format!("is {dirty_limit}, below page_cache.dirty_background ({dirty_background}): raise it, or lower that");
+        let text = format!(
+            "is {dirty_limit}, below page_cache.dirty_background ({dirty_background}): raise it, or lower that"
+        );
         return Err(match limit {
             Some(limit) => limit.wrong(text),
             None => keys.wrong_at("dirty_limit", text),

@@ -544,7 +544,9 @@ impl PageCache {
                 break;
             }
         }
-        if chosen.is_empty() && let Some(old) = self.old_since {
+        if chosen.is_empty()
+            && let Some(old) = self.old_since
+        {
             for volume in 0..self.pages.volumes() {
                 let due = self.pages.dirty_of(volume).take_while(|page| page.since <= old);
                 let due = due.filter(|page| page.writes == 0);

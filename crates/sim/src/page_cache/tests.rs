@@ -139,7 +139,10 @@ fn writes_are_held_back_until_they_are_old_and_go_in_one_run() {
     host.until(Nanos::from_s(60));
     assert_eq!(host.of(Op::Write), [(4096, 3 * 4096), (9 * 4096, 4096)]);
     let report = host.cache.report();
-    assert_eq!((report.rewritten_bytes, report.written_back_by.expired_bytes, report.left_dirty_bytes), (4096, 4 * 4096, 0));
+    assert_eq!(
+        (report.rewritten_bytes, report.written_back_by.expired_bytes, report.left_dirty_bytes),
+        (4096, 4 * 4096, 0)
+    );
     // At the look after they were 30 s old, and looks end when nothing is dirty.
     assert!(host.sent.iter().all(|(at, _)| (Nanos::from_s(30)..=Nanos::from_s(35)).contains(at)), "{:?}", host.sent);
     assert_eq!(host.cache.deadline(), Nanos::MAX);
