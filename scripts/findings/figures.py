@@ -118,6 +118,9 @@ SPECS = {
                           panel("mean response, ms", (4, 0, "reads"), (5, 0, "writes")), panel("lifetime, years", 6, log=True)),
     },
     "greendm": {
+        "fileserver-memory-sizes": spec("Gamma 16 against the host's memory", [0, 1],
+                                        panel("requests/s", (2, 0, "linear"), (3, 0, "tiering, MCML 4"), (5, 0, "tiering, MCML 64")),
+                                        panel("of the host's bytes, %", (7, 0, "read from memory"), (8, 0, "writes absorbed"))),
         "commits": spec("The cost of commits by extent size", [0, 1], panel("requests/s", 2), panel("commits", 3, log=True),
                         panel("metadata written, MB", 5, log=True)),
         "write-back": spec("Write-back at once and later", [0, 1, 2], panel("requests/s", 3), panel("SSD hits, %", 5),

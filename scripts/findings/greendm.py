@@ -120,12 +120,14 @@ COLUMNS = [
     "mean W", "standby %", "SSD hit %", "promoted", "demoted", "written back", "cancelled",
     "eu at 1/10", "vs linear", "eu at 1/100", "vs linear",
 ]
+MEMORY_COLUMNS = ["read from memory, %", "writes absorbed, %"]
 
 
 def lines(rows, linear):
     """A Markdown table; `linear` is the baseline of the ratios."""
-    yield "| " + " | ".join(COLUMNS) + " |"
-    yield "|---" + "|--:" * (len(COLUMNS) - 1) + "|"
+    memory = MEMORY_COLUMNS if any("page_cache" in row.report for row in rows) else []
+    yield "| " + " | ".join(COLUMNS + memory) + " |"
+    yield "|---" + "|--:" * (len(COLUMNS + memory) - 1) + "|"
     for row in rows:
         host = (row.joules + HOST_W * row.seconds) / (linear.joules + HOST_W * linear.seconds)
         causes = {cause: count for cause, count in row.moves.get("cancelled_by", {}).items() if count}
@@ -143,8 +145,15 @@ def lines(rows, linear):
             cancelled or ("none" if row.moves else "–"),
             number(row.wear[10]), "–" if base else times(row.wear[10], linear.wear[10]),
             number(row.wear[100]), "–" if base else times(row.wear[100], linear.wear[100]),
+            *(memory_cells(row.report["page_cache"]) if memory else []),
         ]
         yield "| " + " | ".join(cells) + " |"
+
+
+def memory_cells(cache):
+    """What the host's memory answered, and what it did not pass on of the writes; what is still dirty counts as passed on."""
+    written = cache["written_back_bytes"] + cache["left_dirty_bytes"] + cache["past_bytes"]
+    return [f"{100 * cache['read_hit_bytes'] / cache['read_bytes']:.1f}", f"{100 * (1 - written / cache['write_bytes']):.1f}"]
 
 
 def pick(rows, design):
@@ -209,19 +218,36 @@ def write_back(run, table):
             yield "| " + " | ".join(cells) + " |"
 
 
-def file_server(run, table, share=4, limits=(4, 16, 64), replay="qd=50"):
+def file_server(run, table, share=4, limits=(4, 16, 64), replay="qd=50", more=()):
     options = ("--replay", replay, "--warm-up")
     for gamma in (1, 4, 16):
         trace = f"examples/workloads/fileserver-gamma{gamma}.toml"
-        rows = run(table, f"gamma {gamma}", BASE, trace, settings(8, share), options)
+        rows = run(table, f"gamma {gamma}", BASE, trace, settings(8, share, more=more), options)
         linear = pick(rows, "linear")
         found = {design: [] for design in HYBRID}
         for moves in limits:
             for row in run(table, f"gamma {gamma}, MCML {moves}", HYBRID, trace,
-                           settings(8, share, "128KiB", 1, moves), options):
+                           settings(8, share, "128KiB", 1, moves, more), options):
                 found[row.design].append(row)
         yield from lines(rows + found["tiering"] + found["caching-back"], linear)
         yield ""
+
+
+def file_server_sizes(run, table):
+    """Gamma 16 against the memory of the host, and the rate of its copies."""
+    trace, options = "examples/workloads/fileserver-gamma16.toml", ("--replay", "qd=50", "--warm-up")
+    yield "| page cache | copies, MB/s | linear, requests/s | tiering, MCML 4 | vs linear | tiering, MCML 64 | vs linear | read from memory, % | writes absorbed, % |"
+    yield "|---" + "|--:" * 8 + "|"
+    for size, rate in (("512MiB", 4000), ("1GiB", 4000), ("2GiB", 4000), ("4GiB", 4000), ("1GiB", 1000)):
+        more = [f"page_cache.size={size}", f"page_cache.mb_per_s={rate}"]
+        label = f"{size} at {rate} MB/s"
+        [linear] = run(table, label, ["linear"], trace, settings(8, 4, more=more), options)
+        few, many = (run(table, f"{label}, MCML {moves}", ["tiering"], trace, settings(8, 4, "128KiB", 1, moves, more), options)[0]
+                     for moves in (4, 64))
+        cells = [size.replace("MiB", " MiB").replace("GiB", " GiB"), f"{rate:,}", number(linear.iops)]
+        for row in (few, many):
+            cells += [number(row.iops), change(row.iops, linear.iops)]
+        yield "| " + " | ".join([*cells, *memory_cells(few.report["page_cache"])]) + " |"
 
 
 def real(run, table, trace, volume_mib, extent, options=("--replay", "sync", "--warm-up"), designs=ALL):
@@ -249,6 +275,8 @@ def tables():
     yield "write-back", None, write_back
     yield "fileserver", None, lambda run, name: file_server(run, name)
     yield "fileserver-sync", None, lambda run, name: file_server(run, name, replay="sync")
+    yield "fileserver-memory", None, lambda run, name: file_server(run, name, more=["page_cache.size=1GiB"])
+    yield "fileserver-memory-sizes", None, file_server_sizes
     yield "websearch-eighth", None, lambda run, name: web_search(run, name, web, 8, limits=(16,))
     yield "websearch-wider-eighth", None, lambda run, name: web_search(run, name, wider, 8, limits=(16,))
     yield "online-eighth", None, lambda run, name: online(run, name, 8)

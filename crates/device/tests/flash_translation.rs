@@ -191,6 +191,34 @@ fn a_missing_entry_costs_a_read_of_its_page() {
 }
 
 #[test]
+fn a_command_reads_a_translation_page_once_however_many_stripes_it_has() {
+    for (op, first, units, pages) in [
+        (Op::Read, 0, 128, 1),
+        (Op::Write, 0, 128, 1),
+        (Op::Write, 64, 128, 2),
+        (Op::Write, 0, 1024, 8),
+        (Op::Read, 0, 1024, 8),
+    ] {
+        // Nothing is cached, and nothing has to leave the cache: that would cost reads of its own.
+        let mut flash = flash("ftl = \"dftl\"\nmap_cache = \"64KiB\"\nprecondition = \"sequential\"");
+        submit(&mut flash, Nanos::ZERO, op, first, units);
+        let counts = mapping(&mut flash, Nanos::from_s(1));
+        assert_eq!(
+            (counts.lookups, counts.hits, counts.reads),
+            (units, 0, pages),
+            "{op:?} of {units} units from {first} on"
+        );
+        flash.check();
+    }
+    // What one command has read is not at hand for the next one.
+    let mut flash = flash("ftl = \"dftl\"\nmap_cache = \"64KiB\"\nprecondition = \"sequential\"");
+    for (n, first) in [0, 64].into_iter().enumerate() {
+        submit(&mut flash, Nanos::from_s(n as u64), Op::Write, first, 64);
+    }
+    assert_eq!(mapping(&mut flash, Nanos::from_s(5)).reads, 2);
+}
+
+#[test]
 fn changed_entries_of_one_page_are_written_together() {
     let mut flash = flash("ftl = \"dftl\"\nmap_cache = \"256B\"\nprecondition = \"sequential\"");
     let mut now = Nanos::ZERO;

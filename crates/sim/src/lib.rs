@@ -59,6 +59,7 @@ mod observe;
 mod off_estimate;
 mod options;
 mod outcome;
+mod page_cache;
 mod parity;
 #[cfg(feature = "parquet")]
 mod parquet_table;
@@ -91,8 +92,8 @@ pub use columns::{Column, Columns};
 pub use curve_policy::CurvePolicy;
 pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};
 pub use design::{
-    Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeyDefault, ModelKey, Stream,
-    design_keys, is_design_key, model_keys, nearest_design_key,
+    Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeyDefault, ModelKey,
+    PageCacheDesign, Stream, design_keys, is_design_key, model_keys, nearest_design_key,
 };
 pub use error::{DesignError, SimError};
 pub use extent_curve::extent_curve;
@@ -107,6 +108,7 @@ pub use miniature::{MOST_ACCESSES, MOST_BLOCKS, MOST_SLOTS, Miniature, Miniature
 pub use observe::{Moment, Observer};
 pub use off_estimate::{MainFigures, OffEstimate};
 pub use options::{Fit, Options, ParseReplayError, Replay};
+pub use page_cache::{PageCacheReport, WrittenBackBy};
 /// The statistics of a log; part of a [`Report`].
 pub use peryton_engine::LoggingStats;
 pub use picture::Picture;

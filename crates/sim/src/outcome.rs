@@ -6,8 +6,8 @@ use peryton_trace::RequestHash;
 use peryton_units::Nanos;
 
 use crate::{
-    ftl_bounds::FtlBounds, intervals::Interval, latency::ResponseTimes, redundancy::ArrayWrites, touched::Touched,
-    use_map::UseMap, wear_parts::WearParts,
+    ftl_bounds::FtlBounds, intervals::Interval, latency::ResponseTimes, page_cache::PageCacheReport,
+    redundancy::ArrayWrites, touched::Touched, use_map::UseMap, wear_parts::WearParts,
 };
 
 /// The measurements from the first request (or the end of the warm-up) to the last reply.
@@ -41,6 +41,8 @@ pub(crate) struct Outcome {
     /// The state of hill climbing at the end.
     pub(crate) climb: Option<ClimbView>,
     pub(crate) bounds: Option<FtlBounds>,
+    /// What the host's page cache did, if the design has one.
+    pub(crate) page_cache: Option<PageCacheReport>,
     /// The most requests in flight at once.
     pub(crate) deepest: u32,
     /// The statistics after the moves in flight at the last reply had ended, and a log had been emptied.

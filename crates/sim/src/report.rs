@@ -20,6 +20,7 @@ use crate::{
     lifetime_interval::{self, LifetimeInterval},
     off_estimate::OffEstimate,
     outcome::Outcome,
+    page_cache::PageCacheReport,
     sampling::estimates::SampleReport,
     volume_report::{VolumeReport, volume_report},
     warnings::{self, Warning},
@@ -82,6 +83,9 @@ pub struct Report {
     pub latency_us: Latency,
     /// The whole distributions of these, as buckets.
     pub latency_histogram_us: LatencyHistograms,
+    /// What the host's page cache did, if the design has one (`page_cache.size`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_cache: Option<PageCacheReport>,
     /// Share of the reads and writes, by extent, that were the first access to their extent: a cache that is empty at
     /// the start cannot avoid these misses (tiering, caching, partitioned).
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -448,6 +452,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         trace_requests: outcome.hash.requests(),
         warnings: Vec::new(),
         sample: None,
+        page_cache: outcome.page_cache.clone(),
         first_touch_ratio: touched.filter(|t| t.accesses > 0).map(|t| t.first as f64 / t.accesses as f64),
         design_toml: design.toml.clone(),
         estimated_values: estimated_values(design),

@@ -4,6 +4,7 @@
 //! scheduled), timers, arrivals; within each, the volumes in the order of their numbers. The order depends on nothing
 //! else, so a run gives the same bytes each time.
 
+mod above;
 mod apart;
 mod changes;
 mod measuring;
@@ -14,7 +15,7 @@ use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
 use peryton_engine::{Command, Commands, IoId, Power, Request, RequestId, Stats, Tuning};
 use peryton_units::{Bytes, Nanos, Op};
 
-use self::measuring::Uses;
+use self::{above::Above, measuring::Uses};
 use crate::{
     Design, Options, Replay, SimError,
     intervals::Intervals,
@@ -22,6 +23,7 @@ use crate::{
     machine::{Machine, Volume},
     observe::Moment,
     outcome::{Outcome, VolumeOutcome, together},
+    page_cache::PageCache,
     queue::Completions,
     request_source::RequestSource,
     wear_parts::WearParts,
@@ -106,6 +108,8 @@ struct Simulator<'a, const SEVERAL: bool> {
     intervals: Vec<Intervals>,
     /// What is noted of the parts of the volumes, if that was asked for.
     uses: Option<Box<Uses>>,
+    /// The host's page cache, if the design has one.
+    above: Option<Box<Above>>,
     /// The end of the interval that ends first; without intervals, the last time that an event can have.
     interval_end: Nanos,
     /// The run goes on until this time.
@@ -184,6 +188,11 @@ fn simulate_volumes<const SEVERAL: bool>(
         replies_count: options.warm_up_requests > 0 || !intervals.is_empty(),
         intervals,
         uses: options.picture.then(|| Box::new(Uses::new(design))),
+        // A recording is of what reached the drive.
+        above: design
+            .page_cache
+            .filter(|_| recorded.is_none())
+            .map(|cache| Above::new(PageCache::new(&cache, volumes, design.volume))),
         interval_end: measuring::LAST,
     };
     simulator.begin_uses();
@@ -231,7 +240,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                 end = self.until;
             }
             let deadline = self.machine.deadline();
-            let next = self.completions.next().min(self.device_event).min(deadline).min(arrival).min(end);
+            let of_cache = self.above.as_ref().map_or(Nanos::MAX, |above| above.deadline());
+            let due = deadline.min(of_cache);
+            let next = self.completions.next().min(self.device_event).min(due).min(arrival).min(end);
             // One comparison for both, so that intervals cost nothing unless they are asked for.
             if next > self.interval_end {
                 self.end_intervals_before(next)?;
@@ -245,6 +256,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             }
             if deadline <= self.now {
                 self.tick()?;
+            }
+            if of_cache <= self.now {
+                self.tick_cache();
             }
         }
     }
@@ -428,6 +442,16 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         };
         self.in_flight += 1;
         self.deepest = self.deepest.max(self.in_flight);
+        self.last_arrival = arrived;
+        if self.above.is_some() {
+            return self.ask_cache(volume, id, request);
+        }
+        self.hand_in(volume, id, request);
+    }
+
+    /// Hands a request to an engine; what that commands then is still to be carried out.
+    #[inline(always)]
+    fn hand_in(&mut self, volume: usize, id: u32, request: Request) {
         let Volume { engine, bounds, host, touched, .. } = &mut self.machine.volumes[volume];
         if let Some((_, bounds)) = bounds
             && request.op == Op::Write
@@ -437,7 +461,6 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         if let Some(touched) = touched {
             touched.touch(request.op, request.offset, request.len);
         }
-        self.last_arrival = arrived;
         if let Some(uses) = &mut self.uses {
             uses.counts.used(self.now, volume, request.op, request.offset, request.len);
         }
@@ -478,7 +501,11 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                     (io, device, Op::Write, at, len)
                 }
                 Command::Reply { id, result } => {
-                    self.reply(volume, id, result.is_err());
+                    if self.above.is_some() {
+                        self.answer_cache(id, result.is_err());
+                    } else {
+                        self.reply(volume, id, result.is_err());
+                    }
                     continue;
                 }
                 Command::Succeed { .. } => unreachable!("no device is replaced in a simulation"),
@@ -513,6 +540,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             }
         }
         self.commands.clear();
+        if self.above.is_some() {
+            self.carry_out_cache();
+        }
     }
 
     /// A volume puts a device to standby; a shared device sleeps when all of its volumes have done so.
@@ -597,6 +627,10 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
 
     fn outcome(mut self, answered: u64, options: &Options) -> Result<Outcome, SimError> {
         self.last_reply = self.last_reply.max(self.until);
+        let page_cache = self.above.as_mut().map(|above| {
+            above.end();
+            above.report()
+        });
         self.end_last_interval();
         let picture = options.picture.then(|| self.intervals.pop().map_or_else(Vec::new, Intervals::into_rows));
         let uses = self.uses.take().map(|uses| uses.counts.report(self.last_reply));
@@ -645,6 +679,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             climb: whole.climb,
             bounds: whole.bounds,
             deepest: self.deepest,
+            page_cache,
             drained: (whole.drained, drained),
             volumes,
         })

@@ -49,6 +49,8 @@ const SOME: f64 = 0.1;
 const TIMES: f64 = 10.0;
 /// The least number of requests beyond a percentile.
 const BEYOND: f64 = 10.0;
+/// The share of the written bytes that may still be dirty in the host's page cache at the end.
+const LEFT_DIRTY: f64 = 0.1;
 /// The least used share of a disk.
 const FULL_DISK: f64 = 0.1;
 
@@ -64,6 +66,7 @@ pub(crate) fn of(design: &Design, options: &Options, outcome: &Outcome, report: 
     run.devices(&mut all);
     all.extend(run.pace());
     all.extend(run.durability());
+    all.extend(run.held_back());
     all.extend(run.tails());
     all
 }
@@ -349,6 +352,21 @@ impl Run<'_> {
                 message,
                 "record flushes as well (blktrace, ftrace), and do not rely on write response times without them",
             )
+        })
+    }
+
+    /// Warns about writes that the host's page cache still holds back.
+    fn held_back(&self) -> Option<Warning> {
+        let cache = self.report.page_cache.as_ref()?;
+        let share = cache.left_dirty_bytes as f64 / cache.write_bytes.max(1) as f64;
+        (share >= LEFT_DIRTY).then(|| {
+            let message = format!(
+                "{} ({} of what was written) are still dirty in the page cache: the drive was not sent them, and its work, wear and \
+                 energy are too small by as much",
+                Bytes(cache.left_dirty_bytes),
+                percent(share)
+            );
+            warning("left_dirty", message, "take a longer trace, or one that ends with a flush")
         })
     }
 

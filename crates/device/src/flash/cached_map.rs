@@ -25,7 +25,7 @@ const FEW: u32 = 8;
 /// translation pages. RAM holds the directory of these pages and the recently used entries.
 ///
 /// * A missing entry costs the read of its translation page; other entries of the same command in that page come with
-///   it.
+///   it, so a command reads no page twice.
 /// * A changed entry that leaves the cache costs the write of its page, with all other changed entries of that page.
 /// * Cleaning changes cached entries in RAM. The pages of entries that are not cached are written when the block is
 ///   erased, each once.
@@ -44,6 +44,8 @@ pub(super) struct CachedMap {
     /// Units that cleaning has moved since the last erase of each die and whose entries are not cached: unit and slot.
     moved: Vec<Vec<(u32, u32)>>,
     cleaned: Cleaned,
+    /// The translation page that the present command read last, and when it was known.
+    at_hand: Option<(u32, u64)>,
     counts: MappingStats,
     /// The content of the translation pages, as slots plus one; only for [`CachedMap::check`].
     #[cfg(debug_assertions)]
@@ -106,6 +108,7 @@ impl CachedMap {
             per_die: g.blocks_per_die * g.block_units,
             moved: vec![Vec::new(); g.dies as usize],
             cleaned: Cleaned::default(),
+            at_hand: None,
             counts: MappingStats::default(),
             #[cfg(debug_assertions)]
             on_flash: vec![0; g.units as usize],
@@ -156,6 +159,12 @@ impl CachedMap {
 
     /// Looks up `units` entries from `first` on at time `at`; returns when they are known.
     pub fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
+        self.at_hand = None;
+        self.translate_more(first, units, at, flash)
+    }
+
+    /// The same for more entries of the same command.
+    pub fn translate_more(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
         let (mut from, end) = (first, first + units);
         let mut known = at;
         while from < end {
@@ -165,7 +174,12 @@ impl CachedMap {
             self.counts.lookups += u64::from(to - from);
             self.counts.hits += u64::from(hits);
             if hits < to - from {
-                known = known.max(self.read_page(page, at, flash));
+                let page_known = match self.at_hand {
+                    Some((of, known)) if of == page => known,
+                    _ => self.read_page(page, at, flash),
+                };
+                self.at_hand = Some((page, page_known));
+                known = known.max(page_known);
                 (from..to).for_each(|unit| self.bring_in(unit, flash));
             }
             from = to;
@@ -418,6 +432,11 @@ impl TranslationLayer for CachedMap {
     #[inline]
     fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
         CachedMap::translate(self, first, units, at, flash)
+    }
+
+    #[inline]
+    fn translate_more(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
+        CachedMap::translate_more(self, first, units, at, flash)
     }
 
     #[inline]

@@ -61,6 +61,13 @@ pub(super) trait TranslationLayer: Sized {
         at
     }
 
+    /// The same for more units of the command that [`TranslationLayer::translate`] was called for last, in ascending order: what it
+    /// has read of the map is at hand.
+    #[inline]
+    fn translate_more(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
+        self.translate(first, units, at, flash)
+    }
+
     /// Whether the layer has work for idle time.
     #[inline]
     fn background_wanted(&self) -> bool {
@@ -184,6 +191,13 @@ macro_rules! layers {
             pub fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
                 match self {
                     $(Layer::$layer(map) => TranslationLayer::translate(&mut **map, first, units, at, flash),)*
+                }
+            }
+
+            #[inline]
+            pub fn translate_more(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
+                match self {
+                    $(Layer::$layer(map) => TranslationLayer::translate_more(&mut **map, first, units, at, flash),)*
                 }
             }
 

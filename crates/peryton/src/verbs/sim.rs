@@ -179,7 +179,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if [&args.json, &args.csv].into_iter().flatten().any(|path| output::is_stdout(path)) {
         return Ok(());
     }
-    let mut text = shown(&reports) + &sampled(&reports) + &shown_logs(&reports);
+    let mut text = shown(&reports) + &sampled(&reports) + &shown_logs(&reports) + &shown_page_caches(&reports);
     let estimated = reports.iter().flat_map(|report| report.estimated_values.clone()).collect();
     text += &sensitivity::estimates(&estimated, args.sensitivity);
     text += &rests.map_or_else(String::new, |rests| rests.shown());
@@ -538,6 +538,26 @@ fn shown_logs(reports: &[Report]) -> String {
         if let Some(past) = report.logging.as_ref().and_then(|log| log.direct_by.sentence()) {
             text += &format!("\n{}: {past}\n", report.design);
         }
+    }
+    text
+}
+
+/// A sentence for each design that has a page cache before it.
+fn shown_page_caches(reports: &[Report]) -> String {
+    let percent = |part: u64, of: u64| table::number(100.0 * part as f64 / of.max(1) as f64);
+    let mut text = String::new();
+    for report in reports {
+        let Some(cache) = &report.page_cache else { continue };
+        text += &format!(
+            "\n{}: the page cache of {} answered {} % of {} reads; of {} written, {} went to the drive, and {} are still dirty\n",
+            report.design,
+            Bytes(cache.size_bytes),
+            percent(cache.read_hits, cache.read_requests),
+            cache.read_requests,
+            Bytes(cache.write_bytes),
+            Bytes(cache.written_back_bytes),
+            Bytes(cache.left_dirty_bytes),
+        );
     }
     text
 }

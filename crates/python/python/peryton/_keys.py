@@ -394,6 +394,31 @@ class DurabilityKeys(TypedDict, total=False):
     """The directory for that, on a file system in memory. Default: "/dev/shm"."""
 
 
+class PageCacheKeys(TypedDict, total=False):
+    """``[page_cache]`` of a design."""
+
+    size: int | str
+    """The memory of the host in which it keeps pages of the volume and holds writes back, as Linux does for
+    files that are not opened with O_DIRECT. The table `[page_cache]` turns it on: the trace is then what
+    programs ask for, and the drive gets what misses and what is written back. Simulations only; a drive in
+    service has the cache of its host. Default: no page cache: the trace is what the drive gets."""
+    dirty_expire: str
+    """The age at which a dirty page is written back (Linux: `vm.dirty_expire_centisecs`). Default: "30s"."""
+    writeback_interval: str
+    """How often the host looks for such pages (Linux: `vm.dirty_writeback_centisecs`). Default: "5s"."""
+    dirty_background: float
+    """The share of the cache that may be dirty before the host begins to write back whatever the age (Linux:
+    `vm.dirty_background_ratio`). Unit: share. Default: 0.1."""
+    dirty_limit: float
+    """The share of the cache that may be dirty or being written before writes wait (Linux: `vm.dirty_ratio`).
+    Unit: share. Default: 0.2."""
+    mb_per_s: float
+    """The rate at which the host copies between the cache and its programs, all of them together. Unit: MB/s.
+    Default: 4000."""
+    latency: str
+    """What a request takes besides copying: the system call, and finding its pages. Default: "2us"."""
+
+
 class SeedKeys(TypedDict, total=False):
     """``[seed]`` of a design."""
 
@@ -425,6 +450,7 @@ class DesignKeys(TypedDict, total=False):
     climb: ClimbKeys
     failure: FailureKeys
     durability: DurabilityKeys
+    page_cache: PageCacheKeys
     seed: SeedKeys
     cost: CostKeys
 
@@ -512,6 +538,13 @@ Key = Literal[
     "failure.patience",
     "durability.process_death",
     "durability.directory",
+    "page_cache.size",
+    "page_cache.dirty_expire",
+    "page_cache.writeback_interval",
+    "page_cache.dirty_background",
+    "page_cache.dirty_limit",
+    "page_cache.mb_per_s",
+    "page_cache.latency",
     "seed.value",
     "cost.electricity_usd_per_kwh",
 ]

@@ -12,6 +12,7 @@ pub(crate) mod key;
 mod known_keys;
 mod logging;
 mod model_keys;
+mod page_cache;
 mod partition;
 mod placement;
 mod sizes;
@@ -32,6 +33,7 @@ pub use in_service::{DevicePlace, Formatted, InService};
 pub use key::{DesignKey, KeyDefault};
 pub use known_keys::{is_design_key, nearest_design_key};
 pub use model_keys::{ModelKey, model_keys};
+pub use page_cache::PageCacheDesign;
 pub use text::DesignText;
 pub use volumes::Stream;
 
@@ -72,6 +74,7 @@ pub fn design_keys() -> impl Iterator<Item = &'static DesignKey> {
         climb::KEYS,
         failure::KEYS,
         durability::KEYS,
+        page_cache::KEYS,
         KEYS,
     ];
     // A table's keys are together, though several files may read them.
@@ -122,6 +125,8 @@ pub struct Design {
     pub same_requests: bool,
     /// The size of the host's own cache, if its hints are modelled (logging; Griffin, section 7).
     pub host_cache: Option<Bytes>,
+    /// The host's memory before the drive, if it is modelled.
+    pub page_cache: Option<PageCacheDesign>,
     /// How data is placed on the devices.
     pub placement: Placement,
     /// The settings of the placement.
@@ -201,6 +206,7 @@ impl Design {
         logging::triggers(&mut root, logs, &mut tuning.logging)?;
         failure::read(&mut root, &mut tuning)?;
         let host_cache = volumes::read_host(&mut root, logs)?;
+        let page_cache = page_cache::read(&mut root, host_cache.is_some())?;
         several.check(&placement, &mut devices)?;
         devices::read_power(&mut root, &devices, &mut tuning, &mut ignored)?;
         let limits = devices::read_endurance(&mut root, &devices, &mut tuning, &mut ignored)?;
@@ -264,6 +270,7 @@ impl Design {
             stream,
             same_requests: several.same_requests,
             host_cache,
+            page_cache,
             tuning,
             shared_memory,
             seed,

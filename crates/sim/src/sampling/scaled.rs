@@ -9,10 +9,12 @@ use peryton_engine::{AdmitBy, Placement, Threshold};
 use peryton_units::{Bytes, Nanos};
 
 use super::share::Sampling;
-use crate::{Design, DeviceDesign, SimError};
+use crate::{Design, DeviceDesign, PageCacheDesign, SimError};
 
 /// The fewest extents of a cache or tier in a slice: with fewer, each of them would change the hit ratio.
 const LEAST_EXTENTS: u64 = 64;
+/// The smallest page cache in a slice: with less, its longest requests would go past it.
+const LEAST_PAGE_CACHE: Bytes = Bytes::mib(1);
 
 /// Where the requests of a sample are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,20 @@ fn home(design: &Design) -> &DeviceDesign {
 /// Whether a sample's data lie closer together on a disk than the trace's.
 pub(super) fn is_denser_on_disk(design: &Design) -> bool {
     matches!(design.placement, Placement::Tiering(_)) && !matches!(home(design).profile.model, Model::Flash(_))
+}
+
+/// The host's page cache for a share of the space.
+fn page_cache_size(design: &Design, sampling: Sampling, share: f64, size: Bytes) -> Result<Bytes, SimError> {
+    let small = Bytes((size.0 as f64 * share) as u64);
+    if small < LEAST_PAGE_CACHE {
+        let least = sampling.share() * LEAST_PAGE_CACHE.0 as f64 / small.0.max(1) as f64;
+        let problem = format!(
+            "the page cache of design '{}' would have {small} in an eighth of the sample, and {LEAST_PAGE_CACHE} are needed",
+            design.name
+        );
+        return Err(sampling.too_small(problem, least * 1.1));
+    }
+    Ok(small)
 }
 
 /// The design for a share of the space. `reach`: the address space that its requests need, if they are packed.
@@ -136,5 +152,14 @@ pub(super) fn scaled(design: &Design, sampling: Sampling, share: f64, reach: Byt
     tuning.partition.bust_after = tuning.partition.bust_after.map(time);
     small.images = design.images.clone();
     small.host_cache = design.host_cache;
+    small.page_cache = match design.page_cache {
+        Some(cache) => Some(PageCacheDesign {
+            size: page_cache_size(design, sampling, share, cache.size)?,
+            dirty_expire: time(cache.dirty_expire),
+            writeback_interval: time(cache.writeback_interval),
+            ..cache
+        }),
+        None => None,
+    };
     Ok(small)
 }

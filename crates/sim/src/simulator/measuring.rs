@@ -155,6 +155,9 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         for host in &mut self.hosts {
             host.times.clear();
         }
+        if let Some(above) = &mut self.above {
+            above.reset_stats();
+        }
         (self.bytes, self.since) = (0, self.now);
         self.wear = WearParts::from(self.now);
         if let Some(uses) = &mut self.uses {
