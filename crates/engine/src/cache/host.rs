@@ -116,7 +116,10 @@ impl CacheDrive {
             }
         }
         io.stats.fast_hits += 1;
-        self.policy.accessed(slot);
+        match USUAL {
+            true => self.policy.accessed(slot),
+            false => self.was_accessed(slot),
+        }
         let request = io.begin(id, asked.op);
         let at = self.layout.fast_at(slot) + Bytes(u64::from(within));
         let device = self.layout.fast;
@@ -216,8 +219,14 @@ impl CacheDrive {
     pub(in crate::cache) fn count_access(&mut self, io: &mut CacheIo, fragment: Fragment, slot: SlotIndex) {
         if fragment.first {
             io.stats.fast_hits += 1;
-            self.policy.accessed(slot);
+            self.was_accessed(slot);
         }
+    }
+
+    /// Reports an access to the policy, without being compiled into the caller.
+    #[inline(never)]
+    pub(in crate::cache) fn was_accessed(&mut self, slot: SlotIndex) {
+        self.policy.accessed(slot);
     }
 
     /// Adds a fragment to the run if it continues it; otherwise issues the run and starts another.
