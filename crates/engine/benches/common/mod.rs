@@ -98,5 +98,9 @@ pub fn measure(name: &str, mut engine: Engine, depth: u64, blocks: u64, op: impl
         })
         .collect();
     rates.sort_by(f64::total_cmp);
-    println!("{name:<44} {:>8.2} M requests/s best, {:>6.2} median", rates[rates.len() - 1] / 1e6, rates[rates.len() / 2] / 1e6);
+    println!(
+        "{name:<44} {:>8.2} M requests/s best, {:>6.2} median",
+        rates[rates.len() - 1] / 1e6,
+        rates[rates.len() / 2] / 1e6
+    );
 }
