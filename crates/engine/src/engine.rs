@@ -68,6 +68,14 @@ macro_rules! drive {
         with_drive!(&$engine.drive, $drive => $body)
     };
     (mut $engine:ident, $drive:ident => $body:expr) => {
+        with_drive!(&mut $engine.drive, $drive => {
+            // The next request finds out whether anything has changed that its path has to ask for.
+            $drive.usual = false;
+            $body
+        })
+    };
+    // The same for a call that changes nothing of that without saying so.
+    (hot $engine:ident, $drive:ident => $body:expr) => {
         with_drive!(&mut $engine.drive, $drive => $body)
     };
 }
@@ -127,7 +135,7 @@ impl Engine {
     /// time, the engine's tables stay correct, but the driver cannot tell the replies apart.
     #[inline]
     pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
-        heeded!(self, drive, out => drive.submit(now, id, request, out));
+        drive!(hot self, drive => drive.submit(now, id, request, out));
     }
 
     /// Reports that the driver has carried out a command, or failed to.
@@ -144,7 +152,7 @@ impl Engine {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        drive!(mut self, drive => drive.complete(now, io, result, out))
+        drive!(hot self, drive => drive.complete(now, io, result, out))
     }
 
     /// Compares what a read has brought with its checksums, if it is data that has to be verified. To be called before a read is
@@ -174,6 +182,7 @@ impl Engine {
             // What a successor waits for is a timer, too.
             drive.tick(now, out);
             drive.heed_successor(from, out);
+            drive.usual = drive.is_usual();
             drive.deadline()
         })
     }
@@ -728,7 +737,7 @@ impl Engine {
     /// these is carried out: the answers among them rest on it. Cheap when nothing has changed.
     #[inline]
     pub fn take_records(&mut self, take: impl FnMut(Record)) {
-        drive!(mut self, drive => drive.take_records(take));
+        drive!(hot self, drive => drive.take_records(take));
     }
 
     /// From now on keeps which extents' entries in the map change ([`Engine::take_changed_extents`]), for an observer. It changes

@@ -4,7 +4,7 @@ use peryton_format::layout::MetadataLayout;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    api::command::{Buffer, Buffers, Cause, Commands, DeviceId, Request},
+    api::command::{Buffer, Buffers, Cause, Commands, DeviceId, IoId, Request, RequestId},
     api::error::{ConfigError, RequestError},
     api::location::{Location, Losses},
     io::{self, InFlight, RequestIndex},
@@ -116,6 +116,48 @@ impl Linear {
 
 impl PlacementOps for Linear {
     type Step = Step;
+
+    #[inline(always)]
+    fn try_hit<const USUAL: bool>(
+        &mut self,
+        io: &mut Io,
+        _: Nanos,
+        id: RequestId,
+        asked: Request,
+        out: &mut Commands,
+    ) -> bool {
+        // With one device, which has everything, a request is a command.
+        let [(_, device)] = self.segments[..] else { return false };
+        if !USUAL || asked.len == Bytes::ZERO || !matches!(asked.op, Op::Read | Op::Write) {
+            return false;
+        }
+        let request = io.begin(id, asked.op);
+        let (at, len) = ((device, self.data_at + asked.offset), asked.len);
+        let (buffer, step) = (Buffer::Request { id, offset: Bytes::ZERO }, Step::Host { request });
+        match asked.op {
+            Op::Write => io.write(at, len, buffer, step, Cause::Host, out),
+            _ => io.read(at, len, buffer, step, Cause::Host, out),
+        }
+        true
+    }
+
+    #[inline(always)]
+    fn try_complete_hit<const USUAL: bool>(
+        &mut self,
+        io: &mut Io,
+        now: Nanos,
+        id: IoId,
+        step: Step,
+        out: &mut Commands,
+    ) -> bool {
+        let Step::Host { request } = step else { return false };
+        if !USUAL {
+            return false;
+        }
+        io.finish_hit::<USUAL>(now, id);
+        io.part_done_in_line(request, Ok(()), out);
+        true
+    }
 
     #[inline]
     fn submit(&mut self, io: &mut Io, _: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {

@@ -38,10 +38,16 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     // Host requests.
 
+    /// Whether nothing is the case that most volumes never see, so that the path of a hit need not ask for each of these things
+    /// ([`PlacementOps::try_hit`]). What changes it is a call of the driver other than for a request, a timer or a failure.
+    fn is_usual(&self) -> bool {
+        true
+    }
+
     /// Issues the commonest request quickly. Returns false, having done nothing, for any other request. The request
-    /// must lie within the volume.
+    /// must lie within the volume. `USUAL`: [`PlacementOps::is_usual`], and the same of the drive.
     #[inline]
-    fn try_hit(
+    fn try_hit<const USUAL: bool>(
         &mut self,
         _io: &mut Io<Self::Step>,
         _now: Nanos,
@@ -85,7 +91,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Completes the commonest command quickly, if it succeeded and nothing waits for it. Returns false, having done
     /// nothing, for any other command.
     #[inline]
-    fn try_complete_hit(
+    fn try_complete_hit<const USUAL: bool>(
         &mut self,
         _io: &mut Io<Self::Step>,
         _now: Nanos,

@@ -135,10 +135,28 @@ impl<const N: usize> Queues<N> {
     /// Moves a slot to the new end of `queue`, from any queue.
     #[inline]
     pub fn renew(&mut self, queue: usize, slot: SlotIndex) {
-        if self.ends[queue].newest != slot.0 {
-            self.unlink(slot);
-            self.push(queue, slot);
+        let newest = self.ends[queue].newest;
+        if newest == slot.0 {
+            return;
         }
+        let Link { newer, older, queue: from } = self.links[slot.index()];
+        if usize::from(from) != queue {
+            self.unlink(slot);
+            return self.push(queue, slot);
+        }
+        // Within its queue a slot that is not the newest has a newer neighbour, and the queue stays as long as it is.
+        if slot.0 == self.reader {
+            self.reader = newer;
+        }
+        self.links[newer as usize].older = older;
+        match older {
+            NONE => self.ends[queue].oldest = newer,
+            older => self.links[older as usize].newer = newer,
+        }
+        let link = &mut self.links[slot.index()];
+        (link.newer, link.older) = (NONE, newest);
+        self.links[newest as usize].newer = slot.0;
+        self.ends[queue].newest = slot.0;
     }
 
     /// The slot that was added to its queue after this one.

@@ -72,9 +72,9 @@ impl Host {
     }
 }
 
-/// The event loop, compiled twice: for one volume, the usual case, which must not be slower because of several; and for
-/// several.
-struct Simulator<'a, const SEVERAL: bool> {
+/// The event loop, compiled three times: for one volume of which only the report is wanted, the usual case; for one of which more is
+/// wanted ([`is_watched`]); and for several volumes. The usual case must not be slower because of the others.
+struct Simulator<'a, const SEVERAL: bool, const WATCHED: bool> {
     machine: Machine,
     /// The state of the host for each volume.
     hosts: Vec<Host>,
@@ -129,12 +129,27 @@ pub(crate) fn simulate(
     options: &Options,
 ) -> Result<Outcome, SimError> {
     match machine.volumes.len() {
-        1 => simulate_volumes::<false>(design, machine, source, options),
-        _ => simulate_volumes::<true>(design, machine, source, options),
+        1 if !is_watched(design, &machine, options) => {
+            simulate_volumes::<false, false>(design, machine, source, options)
+        }
+        1 => simulate_volumes::<false, true>(design, machine, source, options),
+        _ => simulate_volumes::<true, true>(design, machine, source, options),
     }
 }
 
-fn simulate_volumes<const SEVERAL: bool>(
+/// Whether something is noted or changed during the run besides what every report has.
+fn is_watched(design: &Design, machine: &Machine, options: &Options) -> bool {
+    let is_more = |volume: &Volume| volume.bounds.is_some() || volume.host.is_some();
+    machine.watch.0.is_some()
+        || machine.volumes.iter().any(is_more)
+        || design.page_cache.is_some()
+        || options.picture
+        || options.interval.is_some()
+        || options.warm_up_requests > 0
+        || options.recorded.is_some()
+}
+
+fn simulate_volumes<const SEVERAL: bool, const WATCHED: bool>(
     design: &Design,
     machine: Machine,
     source: RequestSource<'_>,
@@ -161,7 +176,7 @@ fn simulate_volumes<const SEVERAL: bool>(
     };
     let recorded = options.recorded.as_deref();
     let changes: Vec<_> = recorded.map(|recorded| recorded.changes.iter().rev().cloned().collect()).unwrap_or_default();
-    let mut simulator = Simulator::<SEVERAL> {
+    let mut simulator = Simulator::<SEVERAL, WATCHED> {
         until: recorded.map_or(Nanos::ZERO, |recorded| recorded.until),
         next_change: changes.last().map_or(Nanos::MAX, |(at, _)| *at),
         changes,
@@ -223,7 +238,7 @@ enum Admitted {
     NoneBefore(Nanos),
 }
 
-impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
+impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
     fn replay(&mut self) -> Result<(), SimError> {
         loop {
             let arrival = loop {
@@ -240,18 +255,19 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                 end = self.until;
             }
             let deadline = self.machine.deadline();
-            let of_cache = self.above.as_ref().map_or(Nanos::MAX, |above| above.deadline());
+            let of_cache =
+                if WATCHED { self.above.as_ref().map_or(Nanos::MAX, |above| above.deadline()) } else { Nanos::MAX };
             let due = deadline.min(of_cache);
             let next = self.completions.next().min(self.device_event).min(due).min(arrival).min(end);
             // One comparison for both, so that intervals cost nothing unless they are asked for.
-            if next > self.interval_end {
+            if WATCHED && next > self.interval_end {
                 self.end_intervals_before(next)?;
             }
             // A timer may be overdue, because timers run only between events.
             self.now = self.now.max(next);
             self.look_at_devices();
             while self.completions.next() <= self.now {
-                let volume = self.complete_next();
+                let volume = self.complete_next::<SEVERAL>();
                 self.carry_out(volume);
             }
             if deadline <= self.now {
@@ -270,14 +286,17 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         }
     }
 
-    /// Completes the next command; what the volume that is returned commands then is still to be carried out.
+    /// Completes the next command; what the volume that is returned commands then is still to be carried out. `APART`: by a call that
+    /// is not compiled into the caller.
     #[inline(always)]
-    fn complete_next(&mut self) -> usize {
+    fn complete_next<const APART: bool>(&mut self) -> usize {
         let tag = self.completions.pop();
         let (volume, io) = (self.volume_of(tag), self.ids[tag.0 as usize]);
-        self.machine.watch.see(self.now, volume, || Moment::Completed(io));
+        if WATCHED {
+            self.machine.watch.see(self.now, volume, || Moment::Completed(io));
+        }
         let engine = &mut self.machine.volumes[volume].engine;
-        if SEVERAL {
+        if APART {
             apart::complete(engine, self.now, io, &mut self.commands);
         } else {
             engine.complete(self.now, io, Ok(()), &mut self.commands).expect("it is in flight");
@@ -386,7 +405,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         if arrival > self.now {
             return Ok(Admitted::NoneBefore(arrival));
         }
-        if arrival >= self.next_change {
+        if WATCHED && arrival >= self.next_change {
             self.change_settings(arrival)?;
         }
         self.source.pass()?;
@@ -443,7 +462,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         self.in_flight += 1;
         self.deepest = self.deepest.max(self.in_flight);
         self.last_arrival = arrived;
-        if self.above.is_some() {
+        if WATCHED && self.above.is_some() {
             return self.ask_cache(volume, id, request);
         }
         self.hand_in(volume, id, request);
@@ -453,7 +472,8 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     #[inline(always)]
     fn hand_in(&mut self, volume: usize, id: u32, request: Request) {
         let Volume { engine, bounds, host, touched, .. } = &mut self.machine.volumes[volume];
-        if let Some((_, bounds)) = bounds
+        if WATCHED
+            && let Some((_, bounds)) = bounds
             && request.op == Op::Write
         {
             bounds.host_wrote(request.offset, request.len);
@@ -461,16 +481,18 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         if let Some(touched) = touched {
             touched.touch(request.op, request.offset, request.len);
         }
-        if let Some(uses) = &mut self.uses {
-            uses.counts.used(self.now, volume, request.op, request.offset, request.len);
+        if WATCHED {
+            if let Some(uses) = &mut self.uses {
+                uses.counts.used(self.now, volume, request.op, request.offset, request.len);
+            }
+            self.machine.watch.see(self.now, volume, || Moment::Submitted(RequestId(u64::from(id)), request));
         }
-        self.machine.watch.see(self.now, volume, || Moment::Submitted(RequestId(u64::from(id)), request));
         if SEVERAL {
             apart::submit(engine, self.now, RequestId(u64::from(id)), request, &mut self.commands);
         } else {
             engine.submit(self.now, RequestId(u64::from(id)), request, &mut self.commands);
         }
-        if let Some(host) = host {
+        if WATCHED && let Some(host) = host {
             host.touch(request.op, request.offset, request.len);
             for range in host.hints() {
                 self.machine.watch.see(self.now, volume, || Moment::Hinted(range.start, range.end));
@@ -483,17 +505,20 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
     #[inline(never)]
     fn carry_out(&mut self, volume: usize) {
         let volume = if SEVERAL { volume } else { 0 };
-        if self.uses.is_some() {
+        if WATCHED && self.uses.is_some() {
             self.count_moves(volume);
         }
         // Accessed by index, because no command is added meanwhile. To move the list, or to copy a whole command right
         // after it was written, would wait until all of it has reached the cache.
         for index in 0..self.commands.len() {
-            self.machine.watch.see(self.now, volume, || Moment::Commanded(self.commands[index]));
+            if WATCHED {
+                self.machine.watch.see(self.now, volume, || Moment::Commanded(self.commands[index]));
+            }
             let (io, device, op, at, len) = match self.commands[index] {
                 Command::Read { io, device, at, len, .. } => (io, device, Op::Read, at, len),
                 Command::Write { io, device, at, len, .. } => {
-                    if let Some((primary, bounds)) = &mut self.machine.volumes[volume].bounds
+                    if WATCHED
+                        && let Some((primary, bounds)) = &mut self.machine.volumes[volume].bounds
                         && *primary == device.index()
                     {
                         bounds.device_wrote(at, len);
@@ -501,7 +526,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
                     (io, device, Op::Write, at, len)
                 }
                 Command::Reply { id, result } => {
-                    if self.above.is_some() {
+                    if WATCHED && self.above.is_some() {
                         self.answer_cache(id, result.is_err());
                     } else {
                         self.reply(volume, id, result.is_err());
@@ -540,7 +565,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             }
         }
         self.commands.clear();
-        if self.above.is_some() {
+        if WATCHED && self.above.is_some() {
             self.carry_out_cache();
         }
     }
@@ -570,7 +595,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
         if matches!(op, Op::Read | Op::Write) {
             self.bytes += u128::from(len.0);
         }
-        if self.replies_count {
+        if WATCHED && self.replies_count {
             self.count_reply(op, self.now - arrived, len);
         }
     }
@@ -600,7 +625,7 @@ impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
             self.now = self.now.max(next);
             self.look_at_devices();
             while self.completions.next() <= self.now {
-                let volume = self.complete_next();
+                let volume = self.complete_next::<true>();
                 self.carry_out(volume);
             }
         }

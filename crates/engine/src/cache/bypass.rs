@@ -67,6 +67,7 @@ impl CacheDrive {
     }
 
     /// Whether the fast device has lately been slower than the slow one.
+    #[inline(always)]
     fn fast_is_congested(&self, io: &CacheIo, op: Op) -> bool {
         let which = usize::from(op == Op::Write);
         let fast = io.latency(self.layout.fast)[which];

@@ -72,6 +72,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) discarding: u32,
     /// Allocations that wait for a free place.
     pub(in crate::cache) allocation_waiters: Vec<u32>,
+    /// The last of the slots that the policy has announced as the next victims.
+    pub(in crate::cache) farthest_victim: Option<SlotIndex>,
     /// Sequential streams among the misses (caching), and misses while the fast device was congested.
     pub(in crate::cache) streams: Streams,
     pub(in crate::cache) congested_misses: u64,
@@ -154,6 +156,7 @@ impl CacheDrive {
             room_pauses_until: Nanos::ZERO,
             discarding: 0,
             allocation_waiters: Vec::new(),
+            farthest_victim: None,
             streams: Streams::new(),
             congested_misses: 0,
             cleaner: Cleaner::new(),
@@ -278,6 +281,7 @@ impl CacheDrive {
         }
     }
 
+    #[inline(always)]
     pub(in crate::cache) fn move_buffer(&self, index: u32) -> Buffer {
         let row = &self.moves[index];
         match row.run {

@@ -62,9 +62,9 @@ impl CacheDrive {
 
     /// Issues the commonest request quickly: a read or write within one extent that the fast device has and for which
     /// nothing is under way. Does what [`CacheDrive::submit`] would. Returns false, having done nothing, for any other
-    /// request. The request must lie within the volume.
-    #[inline]
-    pub(crate) fn try_hit_map(
+    /// request. The request must lie within the volume. `USUAL`: what [`PlacementOps::is_usual`](crate::placement::PlacementOps) says.
+    #[inline(always)]
+    pub(crate) fn try_hit_map<const USUAL: bool>(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
@@ -82,7 +82,7 @@ impl CacheDrive {
             }
             Op::Discard | Op::Flush => false,
         };
-        if !in_one || !plain || self.controller.is_some() {
+        if !in_one || !plain || !USUAL && self.controller.is_some() {
             return false;
         }
         let entry = self.map.entry(extent);
@@ -90,7 +90,8 @@ impl CacheDrive {
         if entry.moving().is_some() || entry.is_lost() {
             return false;
         }
-        if let Some(blocks) = self.layout.blocks
+        if !USUAL
+            && let Some(blocks) = self.layout.blocks
             && !self.hits_in_part(blocks, slot, asked.op, within, asked.len)
         {
             return false;
@@ -103,19 +104,22 @@ impl CacheDrive {
         let entry = self.map.entry_mut(extent);
         entry.access(now);
         entry.in_flight += 1;
-        if self.mode == Mode::Caching && !self.gate.is_open() {
+        if !USUAL && self.mode == Mode::Caching && !self.gate.is_open() {
             let miss = Access { extent, op: asked.op, request_len: asked.len };
             self.show_to_admission(io, now, miss, asked.len);
         }
         if to_note {
-            match self.layout.blocks {
+            match self.layout.blocks.filter(|_| !USUAL) {
                 None => self.became_dirty(io, now, extent),
                 // The blocks are dirty already.
                 Some(_) => self.map.rewrite(extent),
             }
         }
         io.stats.fast_hits += 1;
-        self.policy.accessed(slot);
+        match USUAL {
+            true => self.policy.accessed(slot),
+            false => self.was_accessed(slot),
+        }
         let request = io.begin(id, asked.op);
         let at = self.layout.fast_at(slot) + Bytes(u64::from(within));
         let device = self.layout.fast;
@@ -131,7 +135,7 @@ impl CacheDrive {
     /// Completes an access to one extent for which nothing waits, quickly. Does what [`CacheDrive::host_done`] would.
     /// Returns false, having done nothing, for any other command.
     #[inline(always)]
-    pub(crate) fn try_end_hit(
+    pub(crate) fn try_end_hit<const USUAL: bool>(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
@@ -140,12 +144,12 @@ impl CacheDrive {
         out: &mut Commands,
     ) -> bool {
         let entry = self.map.entry_mut(extent);
-        if entry.is_lost() || entry.moving().is_some() || self.controller.is_some() {
+        if entry.is_lost() || entry.moving().is_some() || !USUAL && self.controller.is_some() {
             return false;
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
         entry.in_flight -= 1;
-        io.finish_hit(now, id);
+        io.finish_hit::<USUAL>(now, id);
         io.part_done_in_line(request, Ok(()), out);
         true
     }
@@ -215,8 +219,14 @@ impl CacheDrive {
     pub(in crate::cache) fn count_access(&mut self, io: &mut CacheIo, fragment: Fragment, slot: SlotIndex) {
         if fragment.first {
             io.stats.fast_hits += 1;
-            self.policy.accessed(slot);
+            self.was_accessed(slot);
         }
+    }
+
+    /// Reports an access to the policy, without being compiled into the caller.
+    #[inline(never)]
+    pub(in crate::cache) fn was_accessed(&mut self, slot: SlotIndex) {
+        self.policy.accessed(slot);
     }
 
     /// Adds a fragment to the run if it continues it; otherwise issues the run and starts another.

@@ -45,9 +45,21 @@ impl PlacementOps for CacheDrive {
         }
     }
 
-    #[inline]
-    fn try_hit(&mut self, io: &mut CacheIo, now: Nanos, id: RequestId, request: Request, out: &mut Commands) -> bool {
-        self.try_hit_map(io, now, id, request, out)
+    fn is_usual(&self) -> bool {
+        let judges = self.mode == Mode::Caching && !self.gate.is_open();
+        self.controller.is_none() && self.layout.blocks.is_none() && !judges && !self.gone.any()
+    }
+
+    #[inline(always)]
+    fn try_hit<const USUAL: bool>(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        id: RequestId,
+        request: Request,
+        out: &mut Commands,
+    ) -> bool {
+        self.try_hit_map::<USUAL>(io, now, id, request, out)
     }
 
     fn submit(&mut self, io: &mut CacheIo, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
@@ -69,7 +81,7 @@ impl PlacementOps for CacheDrive {
     }
 
     #[inline(always)]
-    fn try_complete_hit(
+    fn try_complete_hit<const USUAL: bool>(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
@@ -78,7 +90,7 @@ impl PlacementOps for CacheDrive {
         out: &mut Commands,
     ) -> bool {
         let CacheStep::Host { request, first, count: 1 } = step else { return false };
-        self.try_end_hit(io, now, id, (request, first), out)
+        self.try_end_hit::<USUAL>(io, now, id, (request, first), out)
     }
 
     #[inline]

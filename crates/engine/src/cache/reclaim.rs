@@ -58,13 +58,15 @@ impl CacheDrive {
 
     /// Prefetches what will be read of the victims after this one: of the last of them the slot, which leads to the map entry; of
     /// those before it the entry; and of the next one the entries of its neighbours, if it is dirty, because they may go home
-    /// with it.
+    /// with it. If they are those of the last time and one more, the entries of all but that one were prefetched then.
     #[inline]
-    pub(in crate::cache) fn prefetch_victims(&self, last: SlotIndex) {
+    pub(in crate::cache) fn prefetch_victims(&mut self, last: SlotIndex) {
         let Some([next, others @ .., farthest]) = self.policy.likely_victims(last) else { return };
         self.map.prefetch_tenant(farthest);
         self.policy.prefetch(farthest);
-        for slot in others {
+        let before = self.farthest_victim.replace(farthest);
+        let known = if others.last().copied() == before { others.len() - 1 } else { 0 };
+        for slot in others.into_iter().skip(known) {
             if let Some(extent) = self.map.tenant(slot) {
                 prefetch(self.map.entry(extent));
             }
@@ -135,7 +137,7 @@ impl CacheDrive {
         let entry = self.map.entry_mut(extent);
         entry.access(now);
         if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
-            self.policy.accessed(slot);
+            self.was_accessed(slot);
         }
         self.room_pauses_until = now.saturating_add(PAUSE_FAILED);
         io.due(self.room_pauses_until);

@@ -73,6 +73,7 @@ fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<
         identity: None,
         fencing: Fencing::default(),
         successor: None,
+        usual: false,
         resizing: None,
         resize_ended: None,
         ended: None,

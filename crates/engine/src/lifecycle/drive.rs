@@ -51,6 +51,9 @@ pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) displaced: Option<Displaced>,
     /// Set if records for the next process are handed out: the fenced devices, as they were handed out last.
     pub(crate) keeps: Option<u32>,
+    /// Whether the path of a hit need not ask for each of the things that most volumes never see: see [`Drive::is_usual`]. If in
+    /// doubt it is false, and is found out with the next request.
+    pub(crate) usual: bool,
 }
 
 impl<P: PlacementOps> Drive<P> {
@@ -70,13 +73,35 @@ impl<P: PlacementOps> Drive<P> {
         losses
     }
 
-    /// Takes a request of the host. Appends commands to `out`.
-    #[inline]
+    /// Whether no device is being replaced, none is gone, and nothing else is the case for which the path of a hit would have to ask.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.placed.is_usual() && self.io.is_usual() && self.successor.is_none()
+    }
+
+    /// Takes a request of the host. Appends commands to `out`. One test decides about everything that is rarely the case.
+    #[inline(always)]
     pub(crate) fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
+        if !self.usual {
+            return self.submit_unusual(now, id, request, out);
+        }
+        self.submit_here::<true>(now, id, request, out);
+    }
+
+    /// Does the same on a drive of which something is the case that is so of few.
+    #[inline(never)]
+    fn submit_unusual(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
+        let from = out.len();
+        self.submit_here::<false>(now, id, request, out);
+        self.heed_successor(from, out);
+        self.usual = self.is_usual();
+    }
+
+    #[inline(always)]
+    fn submit_here<const USUAL: bool>(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
         let now = self.io.advance(now);
         self.io.stats.requests[request.op as usize] += 1;
         let in_range = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume_size.0);
-        if in_range && self.placed.try_hit(&mut self.io, now, id, request, out) {
+        if in_range && self.placed.try_hit::<USUAL>(&mut self.io, now, id, request, out) {
             return;
         }
         self.submit_any(now, id, request, in_range, out);
@@ -110,9 +135,8 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
-    /// Handles a command that the driver has carried out, or failed to. While no device is replaced, the test of an option is all that
-    /// replacing costs.
-    #[inline(never)]
+    /// Handles a command that the driver has carried out, or failed to. The end of a hit is compiled into the caller.
+    #[inline(always)]
     pub(crate) fn complete(
         &mut self,
         now: Nanos,
@@ -120,10 +144,27 @@ impl<P: PlacementOps> Drive<P> {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        if self.successor.is_some() {
-            return self.complete_beside_successor(now, id, result, out);
+        if !self.usual {
+            return self.complete_unusual(now, id, result, out);
         }
-        self.complete_now(now, id, result, out)
+        self.complete_now::<true>(now, id, result, out)
+    }
+
+    /// Does the same on a drive of which something is the case that is so of few.
+    #[inline(never)]
+    fn complete_unusual(
+        &mut self,
+        now: Nanos,
+        id: IoId,
+        result: Result<(), DeviceError>,
+        out: &mut Commands,
+    ) -> Result<(), DriverError> {
+        let done = match self.successor.is_some() {
+            true => self.complete_beside_successor(now, id, result, out),
+            false => self.complete_now::<false>(now, id, result, out),
+        };
+        self.usual = self.is_usual();
+        done
     }
 
     /// Does the same while a device is being replaced.
@@ -158,12 +199,12 @@ impl<P: PlacementOps> Drive<P> {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        self.complete_now(now, id, result, out)
+        self.complete_now::<false>(now, id, result, out)
     }
 
     /// Does the same, compiled into the caller.
     #[inline(always)]
-    fn complete_now(
+    fn complete_now<const USUAL: bool>(
         &mut self,
         now: Nanos,
         id: IoId,
@@ -173,11 +214,11 @@ impl<P: PlacementOps> Drive<P> {
         let Some(command) = self.io.in_flight(id) else { return Err(DriverError::NotInFlight { io: id }) };
         let (purpose, device, again) = (command.purpose, command.device, command.again);
         let now = self.io.advance(now);
-        let failed = result.is_err() || self.io.fenced != 0 && self.io.is_fenced(device);
+        let failed = result.is_err() || !USUAL && self.io.fenced != 0 && self.io.is_fenced(device);
         if !failed
             && !again
             && let Purpose::Step(step) = purpose
-            && self.placed.try_complete_hit(&mut self.io, now, id, step, out)
+            && self.placed.try_complete_hit::<USUAL>(&mut self.io, now, id, step, out)
         {
             return Ok(());
         }
@@ -212,6 +253,7 @@ impl<P: PlacementOps> Drive<P> {
         }
         if failed || self.io.fencing {
             self.after_failure(now, &command, failed, out);
+            self.usual = self.is_usual();
         }
         self.report_answers(now);
     }

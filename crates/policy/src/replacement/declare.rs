@@ -65,7 +65,8 @@ macro_rules! replacement_policies {
                 }
             }
 
-            #[inline]
+            // Compiled into the path of a hit, which has room for it.
+            #[inline(always)]
             fn accessed(&mut self, slot: SlotIndex) {
                 match self {
                     $(BuiltInPolicy::$Policy(policy) => policy.accessed(slot),)*

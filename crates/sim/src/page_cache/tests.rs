@@ -241,7 +241,7 @@ proptest! {
                 }
                 8 => { host.ask(Op::Flush, 0, 0); }
                 9 => {
-                    host.now = host.now + Nanos::from_ms(1 + u64::from(choice) * 20);
+                    host.now += Nanos::from_ms(1 + u64::from(choice) * 20);
                     host.cache.tick(host.now);
                     host.effects();
                 }

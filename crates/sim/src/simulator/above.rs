@@ -36,7 +36,7 @@ impl Above {
     }
 }
 
-impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
+impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
     /// A request of the host, which the page cache gets.
     #[cold]
     #[inline(never)]

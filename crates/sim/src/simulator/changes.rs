@@ -5,7 +5,7 @@ use peryton_units::Nanos;
 use super::Simulator;
 use crate::SimError;
 
-impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
+impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
     /// Puts the settings into force that are due.
     #[cold]
     pub(super) fn change_settings(&mut self, by: Nanos) -> Result<(), SimError> {

@@ -40,7 +40,7 @@ impl Uses {
     }
 }
 
-impl<const SEVERAL: bool> Simulator<'_, SEVERAL> {
+impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
     /// Counts a reply of the warm-up, or in an interval.
     #[cold]
     pub(super) fn count_reply(&mut self, op: Op, span: Nanos, len: Bytes) {

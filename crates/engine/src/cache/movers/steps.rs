@@ -253,6 +253,7 @@ impl CacheDrive {
     }
 
     /// The place of an extent's data: its place in the map, or its home if it is not cached.
+    #[inline(always)]
     pub(in crate::cache) fn current_place(&self, extent: u32) -> Place {
         match self.map.entry(extent).place() {
             Some(place) => place,

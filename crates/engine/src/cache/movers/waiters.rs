@@ -1,7 +1,6 @@
 //! Accesses to an extent that is being moved: they wait, are served from the move's buffer, or proceed and cancel it.
 
 use peryton_format::mutation::{self, Mutation};
-use peryton_policy::ReplacementPolicy;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -104,7 +103,7 @@ impl CacheDrive {
         if let Some(Move { kind: Kind::Promotion | Kind::Fill | Kind::PartFill, to: Some(to), .. }) = moving
             && let Some(slot) = self.layout.fast_slot(*to)
         {
-            self.policy.accessed(slot);
+            self.was_accessed(slot);
         }
     }
 

@@ -126,7 +126,7 @@ impl CacheDrive {
     }
 
     /// Whether the admission rule lets a miss, or a write that is judged like one, use the cache.
-    #[inline]
+    #[inline(always)]
     pub(in crate::cache) fn admits(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
         if self.gate.is_open() || !fragment.first {
             return true;

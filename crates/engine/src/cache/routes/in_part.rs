@@ -2,7 +2,7 @@
 //! whatever else of the extent is there. A read of what is not there comes from the slow device, and brings it in.
 
 use peryton_format::mutation::{self, Mutation};
-use peryton_policy::{ReplacementPolicy, partition::Way, replacement::SlotIndex};
+use peryton_policy::{partition::Way, replacement::SlotIndex};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -115,7 +115,7 @@ impl CacheDrive {
             Op::Read => {
                 if fragment.first && touched & !masks.valid() != 0 {
                     io.stats.fast_misses += 1;
-                    self.policy.accessed(slot);
+                    self.was_accessed(slot);
                 }
                 let fills = touched & !masks.valid() != 0
                     && fragment.first
