@@ -169,7 +169,7 @@ fn what_stands_in_the_way_of_an_upgrade_is_named() {
     let volume = for_parts(Volume::closed(&config), Fill::Auto);
     let mut disks = volume.disks.clone();
     let refused = Engine::open_without(volume.config.clone(), &mut disks, &[FAST]).map(drop);
-    assert!(matches!(refused, Err(OpenError::Upgrade { why }) if why.contains("missing")), "{refused:?}");
+    assert!(matches!(refused, Err(OpenError::Upgrade { ref why }) if why.contains("missing")), "{refused:?}");
     // The volume is as it was.
     has_all(&Volume { config, ..volume }, true).unwrap();
 }

@@ -36,6 +36,13 @@ pub enum What {
         /// How often it has been opened.
         generation: u64,
     },
+    /// The volume had whole extents and has parts of extents from now on, which earlier versions refuse.
+    Upgraded,
+    /// The volume has whole extents, and does not get parts of extents now: it is served as it is.
+    NotUpgraded {
+        /// What stands in the way, and what to do.
+        why: String,
+    },
     /// A client has finished its handshake and uses the volume.
     Connected {
         /// The number of the client.
@@ -223,6 +230,7 @@ impl What {
             What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
                 0
             }
+            What::Upgraded | What::NotUpgraded { .. } => 0,
             What::BlockDevice { .. } | What::BlockDeviceLeft { .. } => 0,
             What::Readmitted { .. } | What::Evacuating { .. } => 0,
             What::Evacuated { .. } | What::NotEvacuated { .. } => 0,

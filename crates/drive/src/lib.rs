@@ -126,7 +126,7 @@ pub use serve_error::ServeError;
 pub use server::{Handle, NewSize, Successor};
 pub use shared_memory::ProcessDeath;
 pub use site::LivePage;
-pub use spec::{Tuner, VolumeSpec};
+pub use spec::{Tuner, VolumeSpec, WholeExtents};
 pub use status::{Kind, Traffic};
 pub use ublk::{
     Ask, BlockDevice, Patience, Supervision, Task, UblkError, UblkSettings, ask_server, block_devices, prepare_process,

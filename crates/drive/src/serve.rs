@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use peryton_engine::{DeviceId, Engine, OpenError, Opened, Placement};
+use peryton_engine::{Config, DeviceId, Engine, OpenError, Opened, Placement};
 use peryton_recording::RecordedDevice;
 use peryton_units::{Bytes, Nanos};
 
@@ -188,11 +188,32 @@ impl Service {
         let_evacuated_go(&spec.config, &mut devices, &mut without)
             .map_err(|source| ServeError::System { what: "memory", source })?;
         let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
-        let (mut engine, opened, state) = open_engine(spec, &devices, &without, &settings.notifier, most_state)?;
+        let opening = |config| open_engine(spec, config, &devices, &without, &settings.notifier, most_state);
+        let mut not_upgraded = None;
+        let (mut engine, opened, state) = match (opening(&spec.config), &spec.whole) {
+            (Err(ServeError::NotUpgraded { why, .. }), Some(whole)) => {
+                not_upgraded = Some(why);
+                opening(&whole.config)?
+            }
+            (opened, _) => opened?,
+        };
+        let tuner = match (&not_upgraded, &spec.whole) {
+            (Some(_), Some(whole)) => whole.tuner.clone(),
+            _ => spec.tuner.clone(),
+        };
+        let events = Events::default();
         if opened.upgraded {
             tracing::info!(
                 "the volume had whole extents and has parts of extents from now on (placement.fill), which earlier versions of Peryton refuse"
             );
+            events.report(What::Upgraded);
+        }
+        if let Some(why) = not_upgraded {
+            tracing::warn!(
+                "the volume was made for whole extents and is served so, as before, because it does not get parts of extents now: {why}; with \
+                 placement.fill = \"extent\" in the design it stays so, and nothing is said"
+            );
+            events.report(What::NotUpgraded { why });
         }
         let memory = SharedMemory::begin(&spec.process_death, &mut engine, &devices);
         match (&memory, opened.taken_over) {
@@ -218,12 +239,13 @@ impl Service {
         let handle = Handle::new(sender, waker);
         let paths: Vec<_> = devices.iter().map(|device| device.as_ref().map(|device| device.path.clone())).collect();
         let drives = Arc::new(DriveTable::new(&Linux::default(), &paths, settings.health));
-        let (tuner, events) = (spec.tuner.clone(), Events::default());
         let recorded = |(device, at): (&Option<Device>, &DevicePath)| RecordedDevice {
             name: at.name.clone(),
             size: device.as_ref().map(|device| device.size),
         };
         let recorder = settings.record.as_ref().zip(recording).map(|(record, file)| {
+            let has_whole_extents = record.has_whole_extents && !opened.upgraded;
+            let record = &Record { has_whole_extents, ..record.clone() };
             let devices = devices.iter().zip(&spec.devices).map(recorded).collect();
             Recorder::begin(
                 record,
@@ -582,13 +604,14 @@ type State = Result<Vec<Vec<u8>>, String>;
 /// Opens the volume on its devices, and notes what it reads, up to so many bytes.
 fn open_engine(
     spec: &VolumeSpec,
+    config: &Config,
     devices: &[Option<Device>],
     without: &[DeviceId],
     notifier: &Notifier,
     most_state: Option<Bytes>,
 ) -> Result<(Engine, Opened, State), ServeError> {
     let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
-    let needs = Engine::sizes_in_force(&spec.config, &mut files);
+    let needs = Engine::sizes_in_force(config, &mut files);
     let needs = needs.map_err(|error| ServeError::Refused(spec.with_names(error)))?.devices;
     for (index, ((device, at), need)) in devices.iter().zip(&spec.devices).zip(&needs).enumerate() {
         if without.iter().any(|other| other.index() == index) {
@@ -612,8 +635,12 @@ fn open_engine(
         .map_err(|source| ServeError::System { what: "memory", source })?
         .notifying(notifier);
     let mut noting = Noting::new(&mut files, most_state);
-    let (engine, opened) = Engine::open_without(spec.config.clone(), &mut noting, without)
-        .map_err(|error| ServeError::Refused(spec.with_names(error)))?;
+    let (engine, opened) = Engine::open_without(config.clone(), &mut noting, without).map_err(|error| match error {
+        OpenError::Upgrade { ref why } => {
+            ServeError::NotUpgraded { said: spec.with_names(&error), why: spec.with_names(why) }
+        }
+        _ => ServeError::Refused(spec.with_names(error)),
+    })?;
     let state = noting.into_state();
     Ok((engine, opened, state))
 }

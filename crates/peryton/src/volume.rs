@@ -7,7 +7,7 @@ use std::{
 };
 
 use peryton_device::Class;
-use peryton_drive::{DesignFile, DevicePath, Linux, OwnSizes, ProcessDeath, Record, Tuner, VolumeSpec};
+use peryton_drive::{DesignFile, DevicePath, Linux, OwnSizes, ProcessDeath, Record, Tuner, VolumeSpec, WholeExtents};
 use peryton_engine::{Config, Tuning};
 use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, design_keys};
 use peryton_units::{Bytes, Nanos};
@@ -38,7 +38,7 @@ impl DesignArgs {
 
     /// The same, and refuses what can be simulated but not done by a drive in service.
     pub fn spec_to_serve(&self, without: &[String]) -> Result<VolumeSpec, Failure> {
-        self.read(Purpose::Use { without })?.spec_to_serve()
+        self.read(Purpose::Serve { without })?.spec_to_serve()
     }
 
     /// The same, and what a recording says of it: in this file, of at most so many bytes.
@@ -48,7 +48,7 @@ impl DesignArgs {
         path: &Path,
         limit: Bytes,
     ) -> Result<(VolumeSpec, Record), Failure> {
-        let read = self.read(Purpose::Use { without })?;
+        let read = self.read(Purpose::Serve { without })?;
         let record = read.recorded(path, limit);
         Ok((read.spec_to_serve()?, record))
     }
@@ -115,9 +115,14 @@ impl DesignArgs {
 pub enum Purpose<'a> {
     /// To make a new volume; one that is on the devices says nothing about it.
     Format,
-    /// To use the volume that is there, without these devices.
+    /// To use the volume that is there as it is, without these devices.
     Use {
         /// Their names.
+        without: &'a [String],
+    },
+    /// To serve it: it may become one with parts of extents.
+    Serve {
+        /// The devices that are left out.
         without: &'a [String],
     },
 }
@@ -129,6 +134,8 @@ pub struct InPlace {
     /// What the devices say.
     known: InService,
     design: Design,
+    /// The same for a volume with whole extents if it keeps them, where the design leaves it to the program whether it does.
+    whole: Option<(InService, Design)>,
     /// The folder at which relative paths start: that of the design.
     near: PathBuf,
 }
@@ -138,7 +145,15 @@ impl InPlace {
     pub fn read(text: DesignText, near: &Path, set: &[String], purpose: Purpose<'_>) -> Result<InPlace, Failure> {
         let known = ask(&text.device_places(set)?, near, purpose)?;
         let design = text.in_service(set, &known)?;
-        Ok(InPlace { text, set: set.to_vec(), known, design, near: near.to_owned() })
+        let (set, near) = (set.to_vec(), near.to_owned());
+        if matches!(purpose, Purpose::Serve { .. }) && known.has_whole_extents {
+            let as_new = InService { has_whole_extents: false, ..known.clone() };
+            let upgraded = text.in_service(&set, &as_new)?;
+            if upgraded.tuning.fill != design.tuning.fill {
+                return Ok(InPlace { text, set, known: as_new, design: upgraded, whole: Some((known, design)), near });
+            }
+        }
+        Ok(InPlace { text, set, known, design, whole: None, near })
     }
 
     /// What a recording of the volume says of it.
@@ -155,13 +170,13 @@ impl InPlace {
             set,
             sizes: self.known.sizes.clone(),
             formatted: self.known.formatted.as_ref().map(|fixed| (fixed.data.clone(), fixed.spare)),
-            has_whole_extents: self.known.has_whole_extents,
+            has_whole_extents: self.known.has_whole_extents || self.whole.is_some(),
         }
     }
 
     /// The volume, with the paths of its devices.
     fn spec(self) -> Result<VolumeSpec, Failure> {
-        let InPlace { text, set, known, design, near } = self;
+        let InPlace { text, set, known, design, whole, near } = self;
         if let Some(index) = design.ignored_overrides.first() {
             return Err(Failure::bad_input(format!("--set {}: does not apply to this design: remove it", set[*index])));
         }
@@ -196,9 +211,16 @@ impl InPlace {
             None => ProcessDeath::Off,
             Some(directory) => ProcessDeath::SharedMemory { directory },
         };
-        let of_design = config.clone();
-        let tuner = Tuner::new(move |settings: &[String]| retuned(&text, &known, &of_design, &set, settings));
-        Ok(VolumeSpec { name, config, devices, process_death, rotational, tuner: Some(tuner) })
+        let tuner = |known: InService, of_design: Config| {
+            let (text, set) = (text.clone(), set.clone());
+            Some(Tuner::new(move |settings: &[String]| retuned(&text, &known, &of_design, &set, settings)))
+        };
+        let whole = whole.map(|(known, design)| {
+            let config = design.config();
+            WholeExtents { tuner: tuner(known, config.clone()), config }
+        });
+        let tuner = tuner(known, config.clone());
+        Ok(VolumeSpec { name, config, devices, process_death, rotational, tuner, whole })
     }
 
     /// The same, and refuses what can be simulated but not done by a drive in service.
@@ -220,10 +242,10 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
     let devices: Vec<DevicePath> = places.iter().filter_map(at).collect();
     let without = match purpose {
         Purpose::Format => &[],
-        Purpose::Use { without } => without,
+        Purpose::Use { without } | Purpose::Serve { without } => without,
     };
     let own = peryton_drive::own_sizes(&devices, without);
-    let is_used = matches!(purpose, Purpose::Use { .. });
+    let is_used = !matches!(purpose, Purpose::Format);
     let linux = Linux::default();
     let unit_of = |at: &DevicePath| Some((at.name.clone(), linux.write_unit(&at.path)?));
     let write_units: BTreeMap<_, _> =

@@ -38,6 +38,11 @@ fn design(placement: &str, process_death: &str) -> String {
             "mode = 'tiering'\nfast = 'small'\nslow = 'large'\nextent = '16KiB'\ncommit_interval = '20ms'\n\
                        promotion = { threshold = 0 }\ndemotion = { low = 4, high = 8 }\n",
         ),
+        "whole" => (
+            ["512KiB", "1MiB"],
+            "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '16KiB'\ncommit_interval = '20ms'\nfill = 'extent'\n\
+               promotion = { threshold = 0 }\ndemotion = { low = 4, high = 8 }\nwriteback = { delay = '50ms' }\n",
+        ),
         _ => (
             ["512KiB", "1MiB"],
             "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '16KiB'\ncommit_interval = '20ms'\n\
@@ -434,12 +439,12 @@ fn every_write_of_readmit_may_fail() {
     report("readmit", points, 50);
 }
 
-/// A server from its start to its end: it opens the volume, takes writes and flushes, keeps settings, writes home what it is asked
+/// A server from its start to its end, after one with the design `before` was killed: it opens the volume, takes writes and flushes, keeps settings, writes home what it is asked
 /// to, makes checkpoints (the journal has room for a few commits) and closes the volume.
-fn session(placement: &str) -> u32 {
+fn session(before: &str, placement: &str) -> u32 {
     let mut points = 0;
     let base = folder();
-    let initial = used(base.path(), placement, true);
+    let initial = used(base.path(), before, true);
     fs::write(base.path().join("v.toml"), design(placement, "shared-memory")).unwrap();
     for point in [Point::Fails, Point::Kills] {
         for nth in 1..MOST {
@@ -516,20 +521,26 @@ fn placement_is_log(work: &Path) -> bool {
     fs::read_to_string(work.join("v.toml")).unwrap().contains("'logging'")
 }
 
+/// A volume that was made for whole extents gets parts of extents by the way.
+#[test]
+fn every_write_of_a_server_that_upgrades_its_volume_may_fail() {
+    report("a server that upgrades its volume", session("whole", "back"), 200);
+}
+
 #[test]
 fn every_write_of_a_server_of_a_cache_may_fail() {
-    report("a server of a cache", session("back"), 100);
+    report("a server of a cache", session("back", "back"), 100);
 }
 
 #[test]
 fn every_write_of_a_server_of_a_log_may_fail() {
-    report("a server of a log", session("logging"), 100);
+    report("a server of a log", session("logging", "logging"), 100);
 }
 
 #[test]
 #[ignore = "a fifth of the time of all; what differs from a cache has no operation of its own"]
 fn every_write_of_a_server_of_tiers_may_fail() {
-    report("a server of tiers", session("tiering"), 100);
+    report("a server of tiers", session("tiering", "tiering"), 100);
 }
 
 /// The drill: a server that is watched behaves as any other.

@@ -14,6 +14,7 @@ use std::{
 
 use common::peryton;
 use serde_json::Value;
+use served::Client;
 use serving::Serving;
 
 const MIB: u64 = 1 << 20;
@@ -224,36 +225,117 @@ fn what_cannot_be_known_is_asked_for() {
     format(small, large, &caching).fails(2, &["devices.small", "give it more"]);
 }
 
-/// The fear: a volume of an earlier version, whose design is silent about `fill`, is refused or read with another map.
+/// A server, its log so far, and what it reads at 1 MiB.
+fn log_of(folder: &Path, more: &[&str]) -> (Serving, Client, String) {
+    let (serving, mut client) = Serving::start(folder, more);
+    assert_eq!(client.read(MIB, 4096), Ok(vec![5; 4096]), "{more:?}");
+    (serving, client, fs::read_to_string(folder.join("serve.log")).unwrap())
+}
+
+fn refuses_whole_extents(folder: &Path) -> bool {
+    // Beside whole extents that key is refused.
+    let text = fs::read_to_string(folder.join("v.toml")).unwrap().replace("room_threshold = 1\n", "");
+    fs::write(folder.join("whole.toml"), text).unwrap();
+    let looked_at = peryton(folder, &["check", "whole.toml", "--set", "placement.fill=extent"]);
+    looked_at.out.contains("placement.fill is extent in the design and part or auto on the device")
+}
+
+/// A volume with whole extents, as versions made them whose default that was, with data at 1 MiB.
+fn of_whole_extents(folder: &Path) {
+    peryton(folder, &["format", "v.toml", "--set", "placement.fill=extent"]).ok();
+    let (serving, mut client) = Serving::start(folder, &["--set", "placement.fill=extent"]);
+    client.write(MIB, &[5; 4096], true).unwrap();
+    drop((client, serving));
+}
+
+/// The fear: a volume of an earlier version, whose design is silent about `fill`, is refused, read with another map, or changed by a
+/// program that is to look at it only; or one that is to stay as it is does not.
 #[test]
-fn a_volume_stays_with_whole_extents_if_its_design_does_not_say_otherwise() {
+fn a_volume_with_whole_extents_gets_parts_of_extents_when_it_is_served() {
     for mode in ["caching", "partitioned"] {
         for (small, large) in [
             ("path = 'small.img'", "path = 'large.img'"),
             ("path = 'small.img'\nsize = '6MiB'", "path = 'large.img'\nsize = '24MiB'"),
         ] {
             let folder = folder(&pair(mode));
-            design(folder.path(), small, large, &pair(mode));
-            peryton(folder.path(), &["format", "v.toml", "--set", "placement.fill=extent"]).ok();
-            peryton(folder.path(), &["check", "v.toml"]).ok();
-            let (serving, mut client) = Serving::start(folder.path(), &[]);
+            let folder = folder.path();
+            // A key that means something with parts of extents only.
+            let room = if mode == "caching" { "room_threshold = 1\n" } else { "" };
+            let named = pair(mode) + "fill = 'extent'\n";
+            design(folder, small, large, &named);
+            of_whole_extents(folder);
+            let (serving, client, log) = log_of(folder, &[]);
+            assert!(!log.contains("extents"), "{log}");
+            drop((client, serving));
+            // The program that does not name it looks, and changes nothing.
+            design(folder, small, large, &(pair(mode) + room));
+            for look in
+                [&["check", "v.toml"][..], &["dump", "v.toml"], &["check", "v.toml", "--set", "placement.fill=auto"]]
+            {
+                let seen = peryton(folder, look);
+                assert!(
+                    !seen.out.contains("does not match") && (seen.code == 0 || seen.out.contains("\nrepairable")),
+                    "{look:?}: {}{}",
+                    seen.out,
+                    seen.err
+                );
+                assert!(!refuses_whole_extents(folder), "{look:?}");
+            }
+            // Repairing is no reason either.
+            peryton(folder, &["repair", "v.toml"]).ok();
+            assert!(!refuses_whole_extents(folder));
+            let (serving, mut client, log) = log_of(folder, &[]);
+            assert!(log.contains("has parts of extents from now on") && log.contains("earlier versions"), "{log}");
+            let events = peryton(folder, &["events", "v.control"]).ok().out;
+            assert!(events.contains(" upgraded"), "{events}");
+            peryton(folder, &["set", "v.control", "placement.max_moves=4"]).ok();
             client.write(MIB, &[5; 4096], true).unwrap();
             drop((client, serving));
-            let (serving, mut client) = Serving::start(folder.path(), &[]);
-            assert_eq!(client.read(MIB, 4096), Ok(vec![5; 4096]), "{mode}");
+            assert!(refuses_whole_extents(folder), "{mode}");
+            let (serving, client, log) = log_of(folder, &[]);
+            assert!(!log.contains("from now on"), "{log}");
             drop((client, serving));
-            // A design that names it makes the volume one for parts when it is served, and not when it is looked at.
-            let auto = ["--set", "placement.fill=auto"];
-            let looked_at = peryton(folder.path(), &[&["check", "v.toml"], &auto[..]].concat());
-            assert!(!looked_at.out.contains("does not match"), "{}", looked_at.out);
-            let (serving, mut client) = Serving::start(folder.path(), &auto);
-            assert_eq!(client.read(MIB, 4096), Ok(vec![5; 4096]), "{mode}");
-            drop((client, serving));
-            let refused = peryton(folder.path(), &["check", "v.toml", "--set", "placement.fill=extent"]);
-            assert!(refused.out.contains("placement.fill is extent in the design and part or auto on the device"));
             // Formatting it again makes it for parts.
-            peryton(folder.path(), &["format", "v.toml", "--force"]).ok();
-            peryton(folder.path(), &["check", "v.toml", "--set", "placement.fill=part"]).ok();
+            peryton(folder, &["format", "v.toml", "--force"]).ok();
+            peryton(folder, &["check", "v.toml", "--set", "placement.fill=part"]).ok();
         }
     }
+}
+
+/// The fear: a volume that worked is not served any more because its map has no room to grow.
+#[test]
+fn a_volume_without_room_for_the_masks_is_served_as_before_and_gets_them_once_its_cache_is_smaller() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let sparse = |name: &str, mib: u64| File::create(folder.join(name)).unwrap().set_len(mib * MIB).unwrap();
+    (sparse("small.img", 4200), sparse("large.img", 4400));
+    let small_extents = pair("caching").replace("64KiB", "4KiB");
+    design(folder, "path = 'small.img'", "path = 'large.img'", &small_extents);
+    of_whole_extents(folder);
+    // One that asks for parts of extents is refused, with the size that would do.
+    let asked = peryton(folder, &["serve", "v.toml", "--set", "placement.fill=part"]);
+    asked.fails(
+        2,
+        &["whole extents", "room for the map", "shrink device 'small'", "peryton shrink", "fill = \"extent\""],
+    );
+    let (serving, mut client, log) = log_of(folder, &[]);
+    let said = log.lines().find(|line| line.contains("whole extents")).unwrap_or_else(|| panic!("{log}"));
+    for part in ["served so, as before", "peryton shrink", "placement.fill = \"extent\""] {
+        assert!(said.contains(part), "{said}");
+    }
+    let events = peryton(folder, &["events", "v.control"]).ok().out;
+    assert!(events.contains(" not_upgraded ") && events.contains("shrink device 'small'"), "{events}");
+    // It is served as it ever was: settings change, and writes are taken.
+    peryton(folder, &["set", "v.control", "placement.max_moves=4"]).ok();
+    client.write(3 * MIB, &[6; 512], true).unwrap();
+    let most = said.split("to ").find_map(|rest| rest.split(" or less").next().filter(|size| size.ends_with("iB")));
+    let most = most.unwrap_or_else(|| panic!("{said}")).to_owned();
+    peryton(folder, &["shrink", "v.control", "small", "--to", &most, "--wait"]).ok();
+    drop((client, serving));
+    assert!(!refuses_whole_extents(folder));
+    let (serving, mut client, log) = log_of(folder, &[]);
+    assert!(log.contains("has parts of extents from now on"), "{log}");
+    assert_eq!(client.read(3 * MIB, 512), Ok(vec![6; 512]));
+    drop((client, serving));
+    assert!(refuses_whole_extents(folder));
 }

@@ -54,7 +54,7 @@ pub struct Record {
     pub sizes: BTreeMap<String, Bytes>,
     /// What formatting has fixed, where that had to be asked: bytes of data on each device, and spare extents.
     pub formatted: Option<(Vec<Bytes>, u32)>,
-    /// Whether the volume was made for whole extents.
+    /// Whether the volume was made for whole extents, when it was looked at before it was opened.
     pub has_whole_extents: bool,
 }
 

@@ -72,6 +72,10 @@ impl<S: Storage> Storage for Noting<'_, S> {
         self.storage.forget_memory(volume);
     }
 
+    fn has_closed(&mut self, volume: VolumeId) {
+        self.storage.has_closed(volume);
+    }
+
     fn displaced(&self) -> Option<Displaced> {
         self.storage.displaced()
     }

@@ -223,6 +223,7 @@ pub fn spec(directory: &Path, config: Config) -> VolumeSpec {
         process_death: ProcessDeath::SharedMemory { directory: directory.to_owned() },
         rotational: false,
         tuner: Some(tuner),
+        whole: None,
     }
 }
 

@@ -420,12 +420,12 @@ pub enum OpenError {
     },
     /// The volume was made for whole extents, and cannot be changed to one with parts of extents now.
     #[error(
-        "the volume was made for whole extents (placement.fill = \"extent\") and does not become one with parts of extents now: {why}, or \
-         remove placement.fill from the design"
+        "the volume was made for whole extents and does not become one with parts of extents now: {why}; with placement.fill = \"extent\" it \
+         stays as it is"
     )]
     Upgrade {
         /// What stands in the way, and what to do.
-        why: &'static str,
+        why: String,
     },
     /// A device was absent while the volume was used without it.
     #[error(

@@ -13,12 +13,14 @@ use super::served::Client;
 pub struct Serving(Child);
 
 impl Serving {
+    /// Its log is in `serve.log`.
     pub fn start(folder: &Path, more: &[&str]) -> (Serving, Client) {
         let began = Instant::now();
         let _ = fs::remove_file(folder.join("v.nbd"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_peryton"));
         let command = command.args(["serve", "v.toml"]).args(more).current_dir(folder);
-        let serving = Serving(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts"));
+        let log = fs::File::create(folder.join("serve.log")).expect("it can be made");
+        let serving = Serving(command.stdout(Stdio::null()).stderr(log).spawn().expect("it starts"));
         while !folder.join("v.nbd").exists() {
             assert!(began.elapsed() < Duration::from_secs(60), "it does not listen");
             std::thread::sleep(Duration::from_millis(10));

@@ -30,8 +30,8 @@ pub struct InService {
     /// The unit in which each device is best written, by its name, where it says so and the unit is large. A profile that the design
     /// gives says nothing about the device that is there.
     pub write_units: BTreeMap<String, Bytes>,
-    /// Whether there is a volume on the devices that was made for whole extents (`placement.fill` is `extent`). It stays so if the
-    /// design does not name `fill`.
+    /// Whether the drive is to be read as one with whole extents (`placement.fill` is `extent`) if the design does not name `fill`:
+    /// the volume on the devices was made for them and is not changed.
     pub has_whole_extents: bool,
 }
 

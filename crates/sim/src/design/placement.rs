@@ -96,9 +96,10 @@ keys! {
         default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'fast'",
     }
     /// What of an extent comes to the fast device: all of it (`extent`), the blocks that are read or written (`part`), or also what
-    /// surrounds a read where that has lately saved others (`auto`). Formatting fixes whether it is `extent` or one of the others.
+    /// surrounds a read where that has lately saved others (`auto`). A volume that was made for `extent` stays so if the design names it; otherwise
+    /// it becomes one for the others when it is served. There is no way back.
     FILL: String = "placement.fill" {
-        default: Else("'auto'; 'extent' for a volume that was made for it"), words: || names(&Fill::ALL), placements: HOMES, live: true, example: "'part'",
+        default: Value("'auto'"), words: || names(&Fill::ALL), placements: HOMES, live: true, example: "'part'",
     }
     /// Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache (`around`).
     WRITE: String = "placement.write" {
@@ -207,6 +208,7 @@ pub(super) fn read<'a>(
     let mut asks_for_room = false;
     if HYBRID.contains(&mode) {
         asks_for_room = keys.written("demotion").is_some();
+        let mut names_extent = false;
         if let Some(pair) = placement.hybrid() {
             usual(pair.extent, tuning);
         }
@@ -214,8 +216,9 @@ pub(super) fn read<'a>(
             tuning.fill = Fill::Extent;
         } else if let Some(fill) = keys.get(&FILL)? {
             tuning.fill = word(&fill, &Fill::ALL)?;
+            names_extent = tuning.fill == Fill::Extent;
         }
-        moves(&mut keys, tuning)?;
+        moves(&mut keys, tuning, names_extent)?;
     }
     if GATHERING.contains(&mode) {
         tuning.write_unit = write_unit(&mut keys, devices, &placement)?;
@@ -301,7 +304,9 @@ fn usual(extent: Bytes, tuning: &mut Tuning) {
     tuning.demotion_high = tuning.demotion_high.max(2 * count);
 }
 
-fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
+/// `names_extent`: the design asks for whole extents. The volume may have them without that.
+fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning, names_extent: bool) -> Result<(), DesignError> {
+    let in_part = tuning.fill != Fill::Extent;
     let mut names_threshold = false;
     if let Some(mut promotion) = keys.table("promotion")? {
         names_threshold = promotion.written("threshold").is_some();
@@ -310,19 +315,19 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
         promotion.finish()?;
     }
     match keys.get(&ROOM_THRESHOLD)? {
-        Some(named) if tuning.fill == Fill::Extent => {
+        Some(named) if names_extent => {
             return Err(named.wrong("has no effect with fill = \"extent\": remove it, or use fill = \"auto\""));
         }
-        Some(named) => tuning.room_threshold = Some(*named),
+        Some(named) => tuning.room_threshold = in_part.then_some(*named),
         // A threshold that is named counts at any time.
-        None => tuning.room_threshold = (tuning.fill != Fill::Extent && !names_threshold).then_some(0),
+        None => tuning.room_threshold = (in_part && !names_threshold).then_some(0),
     }
     match keys.get(&FLUSHED_THRESHOLD)? {
-        Some(named) if tuning.fill == Fill::Extent => {
+        Some(named) if names_extent => {
             return Err(named.wrong("has no effect with fill = \"extent\": remove it, or use fill = \"auto\""));
         }
-        Some(named) => tuning.flushed_threshold = Some(*named),
-        None => tuning.flushed_threshold = (tuning.fill != Fill::Extent && !names_threshold).then_some(USUAL_FLUSHED),
+        Some(named) => tuning.flushed_threshold = in_part.then_some(*named),
+        None => tuning.flushed_threshold = (in_part && !names_threshold).then_some(USUAL_FLUSHED),
     }
     if let Some(mut demotion) = keys.table("demotion")? {
         let defaults = (tuning.demotion_low, tuning.demotion_high);

@@ -24,18 +24,29 @@ struct Fixed {
 
 /// The layouts of a volume with a map before and after a device was resized. The places of the metadata after that depend on which
 /// checkpoint is valid then, and are found when it is known.
-pub(super) struct Layouts {
+pub(in crate::lifecycle) struct Layouts {
     pub(super) before: CacheLayout,
     /// The layout that a new volume would have.
     pub(super) wanted: MetadataLayout,
 }
 
 /// Computes these; `None` for a volume without a map.
-pub(super) fn layouts(before: &Config, after: &Config, settled: Settled) -> Result<Option<Layouts>, ConfigError> {
+pub(in crate::lifecycle) fn layouts(
+    before: &Config,
+    after: &Config,
+    settled: Settled,
+) -> Result<Option<Layouts>, ConfigError> {
     let Laid::Cache(old) = lay_out(before, Some(settled))?.0 else { return Ok(None) };
     let as_new = Settled { places: None, ..settled };
     let Laid::Cache(new) = lay_out(after, Some(as_new))?.0 else { return Ok(None) };
     Ok(Some(Layouts { before: old, wanted: new.metadata }))
+}
+
+impl Layouts {
+    /// Whether the room for the metadata that there is can be divided so that the new map has a place in it.
+    pub(in crate::lifecycle) fn fit(&self) -> bool {
+        self.before.metadata.journal_beside(&self.wanted).is_some()
+    }
 }
 
 /// The largest number of bytes of data, in whole extents, that a device of this size has room for.
@@ -148,7 +159,7 @@ impl<P: PlacementOps> Drive<P> {
         };
         let fits = |size: Bytes| -> Result<bool, ConfigError> {
             let layouts = layouts(&config, &with(size), settled)?;
-            Ok(layouts.is_none_or(|Layouts { before, wanted }| before.metadata.journal_beside(&wanted).is_some()))
+            Ok(layouts.is_none_or(|layouts| layouts.fit()))
         };
         if !fits(plan.size)? {
             let (mut most, mut too_large) = (self.data_bytes[device], plan.size);
