@@ -308,7 +308,8 @@ fn a_volume_without_room_for_the_masks_is_served_as_before_and_gets_them_once_it
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let sparse = |name: &str, mib: u64| File::create(folder.join(name)).unwrap().set_len(mib * MIB).unwrap();
-    (sparse("small.img", 4200), sparse("large.img", 4400));
+    sparse("small.img", 4200);
+    sparse("large.img", 4400);
     let small_extents = pair("caching").replace("64KiB", "4KiB");
     design(folder, "path = 'small.img'", "path = 'large.img'", &small_extents);
     of_whole_extents(folder);
