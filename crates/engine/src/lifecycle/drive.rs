@@ -98,6 +98,7 @@ impl<P: PlacementOps> Drive<P> {
 
     #[inline(always)]
     fn submit_here<const USUAL: bool>(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
+        debug_assert!(!USUAL || self.is_usual(), "what is rarely the case was noticed too late");
         let now = self.io.advance(now);
         self.io.stats.requests[request.op as usize] += 1;
         let in_range = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume_size.0);
@@ -211,6 +212,7 @@ impl<P: PlacementOps> Drive<P> {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
+        debug_assert!(!USUAL || self.is_usual(), "what is rarely the case was noticed too late");
         let Some(command) = self.io.in_flight(id) else { return Err(DriverError::NotInFlight { io: id }) };
         let (purpose, device, again) = (command.purpose, command.device, command.again);
         let now = self.io.advance(now);
