@@ -55,6 +55,10 @@ fn reports() -> Vec<Value> {
                [placement]\nmode = 'logging'\nprimary = 'ssd'\nlog = 'log'\n[triggers]\nsize = '1MiB'\n";
     write("logging.toml", log.to_owned());
     write("volumes.toml", "[volume]\ncount = 2\nrequests = 'same'\n".to_owned() + &read("logging.toml"));
+    write(
+        "below.toml",
+        format!("{caching}[page_cache]\nsize = '8MiB'\ndirty_expire = '100ms'\nwriteback_interval = '50ms'\n"),
+    );
     write("array.toml", "[devices.hdd]\nprofile = 'seagate-st32000641as'\ncount = 3\nredundancy = 'raid5'\nsize = '64MiB'\n[placement]\nmode = 'single'\n".to_owned());
     // Flushes, discards, and requests that do not fit.
     let mut trace = read("trace.csv");
@@ -86,6 +90,7 @@ fn reports() -> Vec<Value> {
         "logging.toml",
         "volumes.toml",
         "array.toml",
+        "below.toml",
         "merging.toml",
         "mapping.toml",
         "levelling.toml",
