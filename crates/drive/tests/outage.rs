@@ -333,7 +333,15 @@ fn a_full_file_system_makes_clients_wait_and_costs_no_device() {
                 }
             }
             client.flush().unwrap();
-            let state = &handle.status().unwrap()["state"];
+            // A device is known to be back when a command of it succeeds. The primary of a log gets one with the next migration,
+            // which a hint begins.
+            let (began, mut state) = (Instant::now(), handle.status().unwrap()["state"].clone());
+            while state != "healthy" && began.elapsed() < Duration::from_secs(20) {
+                client.cache(0, client.size as u32).unwrap();
+                client.flush().unwrap();
+                thread::sleep(Duration::from_millis(50));
+                state = handle.status().unwrap()["state"].clone();
+            }
             assert_eq!(state, "healthy", "{placement}, patience {patience}");
             drop(client);
             handle.stop();
