@@ -243,6 +243,7 @@ fn every_figure_of_the_schema_occurs(schema: &Value, reports: &[Value]) {
         "Report/failed_requests",
         "VolumeReport/failed_requests",
         "FtlStats/slc_cache_used",
+        "PageCacheReport/failed_writes",
         // Several volumes share a log, and logs have neither.
         "VolumeReport/admission",
         "VolumeReport/climb",
