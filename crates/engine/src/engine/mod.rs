@@ -404,7 +404,7 @@ impl Engine {
         drive!(mut self, drive => drive.take_changed_extents(take));
     }
 
-    /// Stores the driver's notes, at most 3,584 bytes, which [`Opened`] returns.
+    /// Stores the driver's notes, at most 3,584 bytes, which [`Opened`](crate::Opened) returns.
     ///
     /// # Errors
     /// The text is too long, or a device has failed.
