@@ -6,7 +6,15 @@
 //! write may go to two devices, or its checksum may be recorded, and programs may change the pages meanwhile: both devices, and
 //! the checksum, are to have the same data.
 
-use std::{io, os::fd::RawFd};
+use std::{
+    fs::File,
+    io,
+    mem::ManuallyDrop,
+    os::{
+        fd::{FromRawFd, RawFd},
+        unix::fs::FileExt,
+    },
+};
 
 use crate::arena::Memory;
 
@@ -18,7 +26,8 @@ const QUEUE_SHIFT: u32 = 41;
 /// The pages of all requests of a device, found by the memory that each slot has of its own.
 #[derive(Debug)]
 pub(crate) struct RequestPages {
-    file: RawFd,
+    /// The device's file, which belongs to its queues.
+    file: ManuallyDrop<File>,
     /// The address of the first slot's memory, and the bytes of each.
     start: usize,
     each: usize,
@@ -37,13 +46,15 @@ pub(crate) struct Place {
 }
 
 impl RequestPages {
-    /// `memory` has `each` bytes for each of `slots` slots, in order, `depth` of them a queue. There are no more slots than a table of
+    /// `file` is open as long as there are requests. `memory` has `each` bytes for each of `slots` slots, in order, `depth` of them a queue. There are no more slots than a table of
     /// buffers has places.
     pub(crate) fn new(file: RawFd, memory: Memory, (slots, depth): (u32, u32), each: usize, alignment: u64) -> Self {
         assert!(
             slots <= u32::from(u16::MAX) && memory.len() >= slots as usize * each,
             "each slot has memory and a number"
         );
+        // SAFETY: the file is only read and written while there are requests, and never closed here.
+        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(file) });
         RequestPages { file, start: memory.address(), each, depth, alignment, registered: vec![false; slots as usize] }
     }
 
@@ -81,22 +92,7 @@ impl RequestPages {
     pub(crate) fn fetch(&self, memory: Memory, len: usize) -> io::Result<()> {
         let (slot, offset) = self.find(memory).expect("the memory of a slot");
         // SAFETY: the request has just come, so nothing else uses the slot's memory.
-        let mut rest = unsafe { memory.slice_mut(len) };
-        let mut at = self.position(slot, offset);
-        while !rest.is_empty() {
-            // SAFETY: the file is open as long as there are requests. It is not borrowed for longer than the call.
-            let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(self.file) };
-            match rustix::io::pread(file, &mut *rest, at) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(some) => {
-                    rest = &mut rest[some..];
-                    at += some as u64;
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+        self.file.read_exact_at(unsafe { memory.slice_mut(len) }, self.position(slot, offset))
     }
 
     /// Copies what the slot's memory has of a read to the request's pages. Memory that is no slot's is left alone.
@@ -107,20 +103,8 @@ impl RequestPages {
     pub(crate) fn store(&self, memory: Memory, len: usize) {
         let Some((slot, offset)) = self.find(memory) else { return };
         // SAFETY: the caller has just written it, and no device does.
-        let mut rest = unsafe { memory.slice(len) };
-        let mut at = self.position(slot, offset);
-        while !rest.is_empty() {
-            // SAFETY: as in `fetch`.
-            let file = unsafe { std::os::fd::BorrowedFd::borrow_raw(self.file) };
-            match rustix::io::pwrite(file, rest, at) {
-                Ok(some) if some > 0 => {
-                    rest = &rest[some..];
-                    at += some as u64;
-                }
-                Err(rustix::io::Errno::INTR) => {}
-                other => panic!("the kernel does not take the data of the read in slot {slot}: {other:?}"),
-            }
-        }
+        let done = self.file.write_all_at(unsafe { memory.slice(len) }, self.position(slot, offset));
+        done.unwrap_or_else(|error| panic!("the kernel does not take the data of the read in slot {slot}: {error}"));
     }
 }
 
@@ -141,7 +125,8 @@ mod tests {
     #[test]
     fn memory_of_a_slot_is_found_and_other_memory_is_not() {
         let (arena, other) = (Arena::new(6 * EACH).unwrap(), Arena::new(EACH).unwrap());
-        let mut pages = pages(-1, &arena);
+        let file = tempfile::tempfile().unwrap();
+        let mut pages = pages(file.as_raw_fd(), &arena);
         pages.came(3, true);
         assert_eq!(pages.place(arena.at(3 * EACH + 512), 512), Some(Place { buffer: 3, offset: 512 }));
         assert_eq!(
@@ -158,8 +143,8 @@ mod tests {
 
     #[test]
     fn data_are_where_the_kernels_header_has_them() {
-        let arena = Arena::new(6 * EACH).unwrap();
-        let pages = pages(-1, &arena);
+        let (arena, file) = (Arena::new(6 * EACH).unwrap(), tempfile::tempfile().unwrap());
+        let pages = pages(file.as_raw_fd(), &arena);
         assert_eq!(pages.position(0, 0), 0x8000_0000);
         // The third slot is the first of the second queue.
         assert_eq!(pages.position(2, 0), 0x8000_0000 + (1 << 41));

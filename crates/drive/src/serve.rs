@@ -189,18 +189,15 @@ impl Service {
             .map_err(|source| ServeError::System { what: "memory", source })?;
         let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
         let opening = |config| open_engine(spec, config, &devices, &without, &settings.notifier, most_state);
-        let mut not_upgraded = None;
+        let (mut not_upgraded, mut tuner) = (None, &spec.tuner);
         let (mut engine, opened, state) = match (opening(&spec.config), &spec.whole) {
             (Err(ServeError::NotUpgraded { why, .. }), Some(whole)) => {
-                not_upgraded = Some(why);
+                (not_upgraded, tuner) = (Some(why), &whole.tuner);
                 opening(&whole.config)?
             }
             (opened, _) => opened?,
         };
-        let tuner = match (&not_upgraded, &spec.whole) {
-            (Some(_), Some(whole)) => whole.tuner.clone(),
-            _ => spec.tuner.clone(),
-        };
+        let tuner = tuner.clone();
         let events = Events::default();
         if opened.upgraded {
             tracing::info!(
@@ -527,13 +524,15 @@ impl Service {
     /// Makes the block device, or finds the one that waits for a server of this volume.
     fn prepare_block_device(&mut self) -> Result<Option<Prepared>, UblkError> {
         let (Some(control), Some(settings)) = (self.ublk.take(), self.settings.ublk.clone()) else { return Ok(None) };
-        let alignment = settings.zero_copy.then(|| {
+        let mut alignment = None;
+        if settings.zero_copy {
             let threads = self.settings.front_threads.count(self.settings.io_uring);
             let devices = self.devices.iter().flatten().map(|device| device.ability);
-            alignment_of_pages(&control, &settings, devices, threads)
-        });
-        let alignment =
-            alignment.and_then(|found| found.map_err(|why| tracing::warn!("--zero-copy has no effect: {why}")).ok());
+            match alignment_of_pages(&control, &settings, devices, threads) {
+                Ok(found) => alignment = Some(found),
+                Err(why) => tracing::warn!("--zero-copy has no effect: {why}"),
+            }
+        }
         let wanted = Wanted {
             settings,
             name: self.export.name.clone(),

@@ -24,7 +24,8 @@ struct Ends {
     len: u32,
 }
 
-/// `N` doubly linked queues; each slot is in one of them or in none. They allocate nothing after [`Queues::new`].
+/// `N` doubly linked queues; each slot is in one of them or in none. They allocate nothing after [`Queues::new`], except in
+/// [`Queues::add_slot`].
 ///
 /// # Examples
 ///
@@ -57,6 +58,12 @@ impl<const N: usize> Queues<N> {
             ends: [Ends { newest: NONE, oldest: NONE, len: 0 }; N],
             reader: NONE,
         }
+    }
+
+    /// Adds a slot, which is in no queue; it has the next number.
+    pub fn add_slot(&mut self) -> SlotIndex {
+        self.links.push(Link { newer: NONE, older: NONE, queue: NO_QUEUE });
+        SlotIndex(self.links.len() as u32 - 1)
     }
 
     /// Number of slots in `queue`.

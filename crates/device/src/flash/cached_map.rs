@@ -158,13 +158,11 @@ impl CachedMap {
     }
 
     /// Looks up `units` entries from `first` on at time `at`; returns when they are known.
-    pub fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
-        self.at_hand = None;
-        self.translate_more(first, units, at, flash)
-    }
-
-    /// The same for more entries of the same command.
-    pub fn translate_more(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
+    /// `continues`: for the command of the last call.
+    pub fn translate(&mut self, first: u32, units: u32, continues: bool, at: u64, flash: &mut impl Operations) -> u64 {
+        if !continues {
+            self.at_hand = None;
+        }
         let (mut from, end) = (first, first + units);
         let mut known = at;
         while from < end {
@@ -255,7 +253,7 @@ impl CachedMap {
             let part = start..whole.end.min(end);
             start = part.end;
             if part.len() as u32 * FEW < 1 << self.page_shift {
-                self.translate(part.start, part.len() as u32, flash.now(), flash);
+                self.translate(part.start, part.len() as u32, false, flash.now(), flash);
                 for unit in part {
                     if self.map.locate(unit).is_some() {
                         self.map.discard(unit);
@@ -430,13 +428,8 @@ impl TranslationLayer for CachedMap {
     }
 
     #[inline]
-    fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
-        CachedMap::translate(self, first, units, at, flash)
-    }
-
-    #[inline]
-    fn translate_more(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
-        CachedMap::translate_more(self, first, units, at, flash)
+    fn translate(&mut self, first: u32, units: u32, continues: bool, at: u64, flash: &mut impl Operations) -> u64 {
+        CachedMap::translate(self, first, units, continues, at, flash)
     }
 
     #[inline]

@@ -55,17 +55,11 @@ pub(super) trait TranslationLayer: Sized {
     fn forget_wear(&mut self);
 
     /// The time when the entries of `units` units from `first` on are known, for a request at `at`: later than `at`
-    /// only if part of the map is not in RAM.
+    /// only if part of the map is not in RAM. `continues`: they belong to the command of the last call, in ascending order, so that what
+    /// was read of the map for that is at hand.
     #[inline]
-    fn translate(&mut self, _first: u32, _units: u32, at: u64, _flash: &mut impl Operations) -> u64 {
+    fn translate(&mut self, _first: u32, _units: u32, _continues: bool, at: u64, _flash: &mut impl Operations) -> u64 {
         at
-    }
-
-    /// The same for more units of the command that [`TranslationLayer::translate`] was called for last, in ascending order: what it
-    /// has read of the map is at hand.
-    #[inline]
-    fn translate_more(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
-        self.translate(first, units, at, flash)
     }
 
     /// Whether the layer has work for idle time.
@@ -188,16 +182,16 @@ macro_rules! layers {
             }
 
             #[inline]
-            pub fn translate(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
+            pub fn translate(
+                &mut self,
+                first: u32,
+                units: u32,
+                continues: bool,
+                at: u64,
+                flash: &mut impl Operations,
+            ) -> u64 {
                 match self {
-                    $(Layer::$layer(map) => TranslationLayer::translate(&mut **map, first, units, at, flash),)*
-                }
-            }
-
-            #[inline]
-            pub fn translate_more(&mut self, first: u32, units: u32, at: u64, flash: &mut impl Operations) -> u64 {
-                match self {
-                    $(Layer::$layer(map) => TranslationLayer::translate_more(&mut **map, first, units, at, flash),)*
+                    $(Layer::$layer(map) => TranslationLayer::translate(&mut **map, first, units, continues, at, flash),)*
                 }
             }
 

@@ -265,7 +265,7 @@ impl Flash {
         let unit = self.geometry.unit;
         let (from, to) = (io.at.0, io.at.0 + io.len.0);
         let mut at = from;
-        let begin = if at < to { self.translate(at, to, begin, true) } else { begin };
+        let begin = if at < to { self.translate(at, to, false, begin) } else { begin };
         let mut end = begin;
         while at < to {
             let first = self.geometry.unit_of(at) as u32;
@@ -283,15 +283,13 @@ impl Flash {
         end + self.read_overhead
     }
 
-    /// The time when the places of the bytes from `from` to before `to` are known; `is_first`: they are the first ones of their command.
+    /// The time when the places of the bytes from `from` to before `to` are known; `continues`: others of their command were looked up
+    /// before.
     #[inline]
-    fn translate(&mut self, from: u64, to: u64, begin: u64, is_first: bool) -> u64 {
+    fn translate(&mut self, from: u64, to: u64, continues: bool, begin: u64) -> u64 {
         let first = self.geometry.unit_of(from) as u32;
         let units = self.geometry.unit_of(to - 1) as u32 + 1 - first;
-        match is_first {
-            true => self.layer.translate(first, units, begin, &mut self.array),
-            false => self.layer.translate_more(first, units, begin, &mut self.array),
-        }
+        self.layer.translate(first, units, continues, begin, &mut self.array)
     }
 
     /// Number of units from `first` on that one access reads (with its die), or that need no access.
@@ -326,7 +324,7 @@ impl Flash {
             let transfer = ((until - at) as f64 * self.write_ns_per_byte) as u64;
             let arrived = self.to_device.reserve(self.array.now, room, transfer);
             end = end.max(arrived);
-            let known = self.translate(at, until, begin, at == from);
+            let known = self.translate(at, until, at > from, begin);
             let merged = self.merge_edges(at, until, known);
             self.array.ready = arrived.max(merged);
             for unit in first..first + units {

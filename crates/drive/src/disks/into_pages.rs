@@ -3,21 +3,19 @@
 use super::{Ask, Disks, Job, chunk::Chunk};
 use crate::{
     arena::Memory,
-    backend::Action,
     request_pages::{Place, RequestPages},
 };
 
 impl Disks {
     /// The pages that a command reads into in place of `memory`. A chunk goes on as it began.
+    #[inline]
     pub(super) fn place_in_pages(&mut self, slot: u32, ask: Ask, memory: Memory) -> Option<Place> {
+        let pages = self.pages.as_ref().filter(|_| ask == Ask::Read)?;
         let job = self.jobs[slot as usize].as_mut().expect("a job that is issued exists");
-        if ask != Ask::Read {
-            return None;
-        }
         let ability = &self.abilities[job.operation.device.index()];
         let begins = job.moved == 0;
         let alignment = if begins { ability.block.max(ability.memory) } else { 1 };
-        let place = self.pages.as_ref().and_then(|pages| pages.place(memory, alignment));
+        let place = pages.place(memory, alignment);
         if begins {
             job.into_pages = place.is_some();
         }
@@ -29,7 +27,6 @@ impl Job {
     /// Copies what was read into a slot's memory to its request's pages.
     pub(super) fn store_in(&self, pages: &RequestPages) {
         if let Chunk::Direct { ask: Ask::Read, len, .. } = self.chunk
-            && self.operation.action == Action::Read
             && !self.into_pages
         {
             pages.store(self.operation.memory.add(self.done as usize), len as usize);
@@ -49,7 +46,7 @@ mod tests {
     use super::*;
     use crate::{
         arena::Arena,
-        backend::{Backend, Operation},
+        backend::{Action, Backend, Operation},
         disks::Ability,
     };
 

@@ -478,7 +478,9 @@ impl Disks {
                     // SAFETY: the bounce buffer is this job's, and the operation's memory is its too; both have `len`
                     // bytes there, and no command on them is in flight.
                     unsafe { data.slice_mut(len).copy_from_slice(inner.slice(len)) };
-                    self.pages.iter().for_each(|pages| pages.store(data, len));
+                    if let Some(pages) = &self.pages {
+                        pages.store(data, len);
+                    }
                     None
                 }
                 Stage::Head => Some(Chunk::after_head(from, to, end, block)),
@@ -616,7 +618,7 @@ impl Disks {
         }
         let job = self.jobs[slot as usize].as_ref().expect("a job that is issued exists");
         let (ask, at, len, memory) = job.raw(&self.bounces, &self.zeros);
-        let pages = if self.pages.is_some() { self.place_in_pages(slot, ask, memory) } else { None };
+        let pages = self.place_in_pages(slot, ask, memory);
         let Some((device, at)) = self.target(slot, at) else { return self.failed(slot, libc::ENODATA) };
         self.raw.push(Raw { slot, device, ask, at, len, memory, pages });
     }

@@ -17,8 +17,7 @@ use super::{
     names::{DIRECTORY, NameFile, fit_for_dev},
     queues::Queues,
     request::Limits,
-    wire::{ANY_DEVICE, DeviceInfo, Params, SECTOR, State, USER_RECOVERY, USER_RECOVERY_REISSUE},
-    zero_copy::ZERO_COPY,
+    wire::{ANY_DEVICE, DeviceInfo, Params, SECTOR, State, USER_RECOVERY, USER_RECOVERY_REISSUE, ZERO_COPY},
 };
 use crate::arena::Arena;
 
@@ -193,8 +192,7 @@ impl Prepared {
 
     /// How many requests the device can have, if it was made so that devices read into their pages.
     pub(crate) fn slots_with_pages(&self) -> Option<u32> {
-        let slots = u32::from(self.info.queues) * u32::from(self.info.depth);
-        (self.info.flags & ZERO_COPY == ZERO_COPY).then_some(slots)
+        self.info.is_zero_copy().then(|| self.info.slots())
     }
 
     /// What requests are held to.

@@ -14,9 +14,8 @@ use super::{
     wire::{
         self, ADD_DEV, CMD_IOCTL_ENCODE, ControlCommand, DEL_DEV, DEL_DEV_ASYNC, DeviceInfo, END_USER_RECOVERY,
         GET_DEV_INFO, GET_FEATURES, GET_PARAMS, Params, SECTOR, SET_PARAMS, START_DEV, START_USER_RECOVERY, STOP_DEV,
-        UPDATE_SIZE, UPDATES_SIZE, USER_RECOVERY, USER_RECOVERY_REISSUE,
+        UPDATE_SIZE, UPDATES_SIZE, USER_RECOVERY, USER_RECOVERY_REISSUE, ZERO_COPY,
     },
-    zero_copy::ZERO_COPY,
 };
 
 /// What the kernel's driver has to be able to do.

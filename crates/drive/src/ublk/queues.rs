@@ -16,7 +16,6 @@ use super::{
     PATIENCE,
     error::UblkError,
     wire::{Descriptor, DeviceInfo, IoCommand, MOST_DEPTH, registration},
-    zero_copy::ZERO_COPY,
 };
 use crate::{
     arena::{Arena, Memory, PAGE},
@@ -66,9 +65,8 @@ fn layout(depth: u16, page: usize) -> (usize, usize) {
 impl Queues {
     /// Allocates the memory for a device's requests. Nothing else can fail for lack of memory later.
     pub(crate) fn memory(info: &DeviceInfo) -> Result<Arena, UblkError> {
-        let slots = usize::from(info.queues) * usize::from(info.depth);
         let longest = (info.longest as usize).next_multiple_of(PAGE);
-        Arena::new(slots * longest).map_err(UblkError::system("memory for the block device's requests"))
+        Arena::new(info.slots() as usize * longest).map_err(UblkError::system("memory for the block device's requests"))
     }
 
     /// Opens the queues of a device that has no server.
@@ -102,8 +100,8 @@ impl Queues {
         };
         let descriptors = (0..info.queues).map(map).collect::<io::Result<_>>().map_err(system)?;
         let longest = (info.longest as usize).next_multiple_of(PAGE);
-        let zero_copy = info.flags & ZERO_COPY == ZERO_COPY;
-        Ok(Queues { descriptors, file, buffers, depth: info.depth.into(), longest, zero_copy })
+        let (depth, zero_copy) = (info.depth.into(), info.is_zero_copy());
+        Ok(Queues { descriptors, file, buffers, depth, longest, zero_copy })
     }
 
     pub(crate) fn count(&self) -> u32 {

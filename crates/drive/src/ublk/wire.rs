@@ -41,11 +41,13 @@ pub(crate) const USER_RECOVERY_REISSUE: u64 = 1 << 4;
 /// Commands are numbered as above.
 pub(crate) const CMD_IOCTL_ENCODE: u64 = 1 << 6;
 /// The server copies data of requests by reading and writing the device's file (Linux 6.5).
-pub(crate) const USER_COPY: u64 = 1 << 7;
+const USER_COPY: u64 = 1 << 7;
 /// The size of a device can change while it is used (Linux 6.16).
 pub(crate) const UPDATES_SIZE: u64 = 1 << 10;
 /// The kernel enters the pages of a request into the ring's table of buffers before it hands the request over (Linux 6.16).
-pub(crate) const AUTO_BUF_REG: u64 = 1 << 11;
+const AUTO_BUF_REG: u64 = 1 << 11;
+/// What the driver has to be able to do for reads without a copy, and how a device is made for them.
+pub(crate) const ZERO_COPY: u64 = USER_COPY | AUTO_BUF_REG;
 
 /// Asks the kernel to choose the number of a new device.
 pub(crate) const ANY_DEVICE: u32 = u32::MAX;
@@ -174,6 +176,16 @@ pub(crate) struct DeviceInfo {
 
 impl DeviceInfo {
     pub(crate) const BYTES: usize = 64;
+
+    /// The most requests that it can have at once.
+    pub(crate) fn slots(&self) -> u32 {
+        u32::from(self.queues) * u32::from(self.depth)
+    }
+
+    /// Whether it was made for reads without a copy.
+    pub(crate) fn is_zero_copy(&self) -> bool {
+        self.flags & ZERO_COPY == ZERO_COPY
+    }
 
     /// The structure for [`ADD_DEV`].
     pub(crate) fn encode(&self) -> [u8; Self::BYTES] {

@@ -2,15 +2,8 @@
 
 use peryton_units::Bytes;
 
-use super::{
-    attach::UblkSettings,
-    control::Control,
-    wire::{AUTO_BUF_REG, USER_COPY},
-};
+use super::{attach::UblkSettings, control::Control};
 use crate::{arena::PAGE, disks::Ability};
-
-/// What the kernel's driver has to be able to do for it, and how such a device is made.
-pub(super) const ZERO_COPY: u64 = USER_COPY | AUTO_BUF_REG;
 
 /// What the parts of a request's memory have to be aligned to for `devices` to read straight into them.
 ///

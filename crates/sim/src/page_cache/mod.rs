@@ -164,7 +164,26 @@ fn parts(volume: usize, request: &Request) -> impl Iterator<Item = (u64, u8)> + 
     (start / PAGE..end.div_ceil(PAGE)).map(move |number| {
         let from = start.saturating_sub(number * PAGE) / SECTOR;
         let to = (end - number * PAGE).min(PAGE).div_ceil(SECTOR);
-        (key_of(volume, number), (0xff_u8 << from) & (0xff_u8 >> (8 - to)))
+        (key_of(volume, number), sectors(from, to))
+    })
+}
+
+/// The sectors of a page from `from` to before `to`, of which there is at least one.
+fn sectors(from: u64, to: u64) -> u8 {
+    (0xff_u8 << from) & (0xff_u8 >> (8 - to))
+}
+
+/// The stretches of neighbouring sectors among these: offset in the page and length in bytes, and the sectors.
+fn stretches(mut left: u8) -> impl Iterator<Item = (u64, u64, u8)> {
+    std::iter::from_fn(move || {
+        if left == 0 {
+            return None;
+        }
+        let from = left.trailing_zeros();
+        let count = (left >> from).trailing_ones();
+        let stretch = sectors(from.into(), (from + count).into());
+        left &= !stretch;
+        Some((u64::from(from) * SECTOR, u64::from(count) * SECTOR, stretch))
     })
 }
 
@@ -383,18 +402,13 @@ impl PageCache {
             if absent & page.reading != 0 && !waits_for.contains(&page.command) {
                 waits_for.push(page.command);
             }
-            let mut left = absent & !page.reading;
-            while left != 0 {
-                let from = left.trailing_zeros();
-                let count = (left >> from).trailing_ones();
-                let group = (((1_u16 << count) - 1) << from) as u8;
-                left &= !group;
-                let at = at_of(page.key) + u64::from(from) * SECTOR;
+            for (within, len, stretch) in stretches(absent & !page.reading) {
+                let at = at_of(page.key) + within;
                 if run.is_some_and(|(_, end)| end != at) {
                     self.read_run(asked, run.take(), std::mem::take(&mut of_run));
                 }
-                run = Some((run.map_or(at, |(start, _)| start), at + u64::from(count) * SECTOR));
-                of_run.push((slot, group));
+                run = Some((run.map_or(at, |(start, _)| start), at + len));
+                of_run.push((slot, stretch));
             }
         }
         self.read_run(asked, run, of_run);
@@ -470,36 +484,26 @@ impl PageCache {
         if request.len == Bytes::ZERO {
             return;
         }
-        // A request may be much longer than the cache.
-        if request.len.0 / PAGE > self.pages.len() as u64 {
-            let (start, end) = (request.offset.0, request.offset.0 + request.len.0);
-            for (key, slot) in self.pages.all_sorted() {
-                if volume_of(key) == volume && at_of(key) + PAGE > start && at_of(key) < end {
-                    let from = start.saturating_sub(at_of(key)).div_ceil(SECTOR);
-                    let to = (end - at_of(key)).min(PAGE) / SECTOR;
-                    self.forget_sectors(volume, slot, from, to);
-                }
-            }
-            return;
-        }
         let (start, end) = (request.offset.0, request.offset.0 + request.len.0);
-        for number in start / PAGE..end.div_ceil(PAGE) {
-            if let Some(slot) = self.pages.find(key_of(volume, number)) {
-                let from = start.saturating_sub(number * PAGE).div_ceil(SECTOR);
-                let to = (end - number * PAGE).min(PAGE) / SECTOR;
-                self.forget_sectors(volume, slot, from, to);
+        let numbers = start / PAGE..end.div_ceil(PAGE);
+        // A request may be much longer than the cache.
+        let found: Vec<(u64, u32)> = if request.len.0 / PAGE > self.pages.len() as u64 {
+            let keys = key_of(volume, numbers.start)..key_of(volume, numbers.end);
+            self.pages.all_sorted().into_iter().filter(|(key, _)| keys.contains(key)).collect()
+        } else {
+            let keys = numbers.map(|number| key_of(volume, number));
+            keys.filter_map(|key| Some((key, self.pages.find(key)?))).collect()
+        };
+        for (key, slot) in found {
+            // Whole sectors only.
+            let from = start.saturating_sub(at_of(key)).div_ceil(SECTOR);
+            let to = (end - at_of(key)).min(PAGE) / SECTOR;
+            if from < to {
+                let sectors = sectors(from, to);
+                self.stats.dropped_dirty_bytes += bytes(self.pages.page(slot).dirty & sectors);
+                self.pages.forget(slot, sectors, volume);
             }
         }
-    }
-
-    /// Forgets whole sectors of a page.
-    fn forget_sectors(&mut self, volume: usize, slot: u32, from: u64, to: u64) {
-        if from >= to {
-            return;
-        }
-        let sectors = (0xff_u8 << from) & (0xff_u8 >> (8 - to));
-        self.stats.dropped_dirty_bytes += bytes(self.pages.page(slot).dirty & sectors);
-        self.pages.forget(slot, sectors, volume);
     }
 
     /// Hands flushes to the drive whose data are written, in their order.
@@ -593,18 +597,13 @@ impl PageCache {
                 break;
             }
             let number = self.pages.page(slot).number;
-            let mut left = dirty;
-            while left != 0 {
-                let from = left.trailing_zeros();
-                let groups = (left >> from).trailing_ones();
-                let group = (((1_u16 << groups) - 1) << from) as u8;
-                left &= !group;
-                let at = at_of(key) + u64::from(from) * SECTOR;
+            for (within, len, _) in stretches(dirty) {
+                let at = at_of(key) + within;
                 if run.is_some_and(|(_, end, _)| end != at) {
                     self.write_run(volume, run.take(), std::mem::take(&mut of_run));
                 }
                 let (start, _, oldest) = run.unwrap_or((at, at, number));
-                run = Some((start, at + u64::from(groups) * SECTOR, oldest.min(number)));
+                run = Some((start, at + len, oldest.min(number)));
                 of_run.push(slot);
             }
             self.pages.clean(slot, dirty, volume);

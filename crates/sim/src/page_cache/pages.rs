@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use peryton_policy::{Queues, replacement::SlotIndex};
 use peryton_units::Nanos;
 use rustc_hash::FxHashMap;
 
-const NONE: u32 = u32::MAX;
 const INACTIVE: usize = 0;
 const ACTIVE: usize = 1;
 
@@ -35,16 +35,13 @@ pub(super) struct Page {
     /// When it became dirty.
     pub(super) since: Nanos,
     used_again: bool,
-    list: u8,
-    before: u32,
-    after: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct List {
-    first: u32,
-    last: u32,
-    len: usize,
+impl Page {
+    /// Whether it may leave.
+    fn is_idle(&self) -> bool {
+        self.dirty == 0 && self.holds == 0 && self.writes == 0
+    }
 }
 
 /// The pages, at most a given number of them.
@@ -54,7 +51,7 @@ pub(super) struct Pages {
     index: FxHashMap<u64, u32>,
     pages: Vec<Page>,
     unused: Vec<u32>,
-    lists: [List; 2],
+    lists: Queues<2>,
     /// The dirty pages of each volume, in the order in which they became dirty.
     dirty: Vec<BTreeMap<u64, u32>>,
     dirty_count: usize,
@@ -72,7 +69,7 @@ impl Pages {
             index: FxHashMap::default(),
             pages: Vec::new(),
             unused: Vec::new(),
-            lists: [List { first: NONE, last: NONE, len: 0 }; 2],
+            lists: Queues::new(0),
             dirty: vec![BTreeMap::new(); volumes],
             dirty_count: 0,
             number: 0,
@@ -141,11 +138,10 @@ impl Pages {
 
     /// Changes a page, and keeps the count of those that may leave.
     fn change<T>(&mut self, slot: u32, change: impl FnOnce(&mut Page) -> T) -> T {
-        let is_idle = |page: &Page| page.dirty == 0 && page.holds == 0 && page.writes == 0;
         let page = &mut self.pages[slot as usize];
-        let before = is_idle(page);
+        let before = page.is_idle();
         let done = change(page);
-        match (before, is_idle(page)) {
+        match (before, page.is_idle()) {
             (true, false) => self.idle -= 1,
             (false, true) => self.idle += 1,
             _ => {}
@@ -194,9 +190,6 @@ impl Pages {
             number: 0,
             since: Nanos::ZERO,
             used_again: true,
-            list: INACTIVE as u8,
-            before: NONE,
-            after: NONE,
         };
         let slot = match self.unused.pop() {
             Some(slot) => {
@@ -205,21 +198,20 @@ impl Pages {
             }
             None => {
                 self.pages.push(page);
-                self.pages.len() as u32 - 1
+                self.lists.add_slot().0
             }
         };
         self.index.insert(key, slot);
-        self.push(INACTIVE, slot);
+        self.lists.push(INACTIVE, SlotIndex(slot));
         slot
     }
 
     /// Notes the use of a page that was there.
     pub(super) fn used(&mut self, slot: u32) {
         let page = &mut self.pages[slot as usize];
-        if page.list == INACTIVE as u8 && page.used_again {
+        if page.used_again && self.lists.queue_of(SlotIndex(slot)) == Some(INACTIVE) {
             page.used_again = false;
-            self.unlink(slot);
-            self.push(ACTIVE, slot);
+            self.lists.renew(ACTIVE, SlotIndex(slot));
         } else {
             page.used_again = true;
         }
@@ -281,7 +273,7 @@ impl Pages {
     }
 
     fn remove(&mut self, slot: u32) {
-        self.unlink(slot);
+        self.lists.unlink(SlotIndex(slot));
         self.index.remove(&self.pages[slot as usize].key);
         self.idle -= 1;
         self.unused.push(slot);
@@ -293,50 +285,23 @@ impl Pages {
         // Pages that may not leave now go to the other end, so that each is looked at once.
         let mut looked_at = 0;
         loop {
-            if self.lists[ACTIVE].len > self.lists[INACTIVE].len {
-                let slot = self.lists[ACTIVE].last;
-                self.unlink(slot);
-                self.push(INACTIVE, slot);
+            if self.lists.len(ACTIVE) > self.lists.len(INACTIVE) {
+                self.lists.renew(INACTIVE, self.last(ACTIVE));
             }
             // With none in the inactive list, the oldest of the active one.
-            let list = if looked_at < self.lists[INACTIVE].len { INACTIVE } else { ACTIVE };
-            let slot = self.lists[list].last;
-            let page = &self.pages[slot as usize];
-            if page.dirty == 0 && page.holds == 0 && page.writes == 0 {
-                self.remove(slot);
-                return;
+            let list = if looked_at < self.lists.len(INACTIVE) { INACTIVE } else { ACTIVE };
+            let slot = self.last(list);
+            if self.pages[slot.index()].is_idle() {
+                return self.remove(slot.0);
             }
             looked_at += 1;
-            self.unlink(slot);
-            self.push(INACTIVE, slot);
+            self.lists.renew(INACTIVE, slot);
         }
     }
 
-    fn unlink(&mut self, slot: u32) {
-        let Page { before, after, list, .. } = self.pages[slot as usize];
-        let list = usize::from(list);
-        match before {
-            NONE => self.lists[list].first = after,
-            before => self.pages[before as usize].after = after,
-        }
-        match after {
-            NONE => self.lists[list].last = before,
-            after => self.pages[after as usize].before = before,
-        }
-        self.lists[list].len -= 1;
-    }
-
-    /// Puts a page at the beginning of a list.
-    fn push(&mut self, list: usize, slot: u32) {
-        let first = self.lists[list].first;
-        let page = &mut self.pages[slot as usize];
-        (page.list, page.before, page.after) = (list as u8, NONE, first);
-        match first {
-            NONE => self.lists[list].last = slot,
-            first => self.pages[first as usize].before = slot,
-        }
-        self.lists[list].first = slot;
-        self.lists[list].len += 1;
+    /// The page at the end of a list.
+    fn last(&self, list: usize) -> SlotIndex {
+        self.lists.oldest(list, |_| true).expect("a page may leave, so one list has it")
     }
 
     /// Whether counts and lists are those of the pages.
@@ -345,12 +310,12 @@ impl Pages {
         let all: Vec<&Page> = self.index.values().map(|slot| &self.pages[*slot as usize]).collect();
         assert!(all.len() <= self.most);
         let count = |of: fn(&Page) -> bool| all.iter().filter(|page| of(page)).count();
-        assert_eq!(self.idle, count(|page| page.dirty == 0 && page.holds == 0 && page.writes == 0));
+        assert_eq!(self.idle, count(Page::is_idle));
         assert_eq!(self.dirty_count, count(|page| page.dirty != 0));
         assert_eq!(self.dirty_count, self.dirty.iter().map(BTreeMap::len).sum::<usize>());
         assert_eq!(self.writing, count(|page| page.writes != 0));
         assert!(all.iter().all(|page| page.dirty & !page.present == 0));
-        assert_eq!(self.lists[INACTIVE].len + self.lists[ACTIVE].len, all.len());
+        assert_eq!((self.lists.len(INACTIVE) + self.lists.len(ACTIVE)) as usize, all.len());
     }
 }
 
