@@ -298,7 +298,10 @@ fn a_full_file_system_makes_clients_wait_and_costs_no_device() {
             let writer = thread::spawn(move || {
                 let mut failed = 0;
                 for offset in (half..other.size).step_by(BLOCK) {
-                    failed += u32::from(other.write(offset, &block(offset), false).is_err());
+                    if let Err(error) = other.write(offset, &block(offset), false) {
+                        eprintln!("{placement}, patience {patience}, at {offset}: {error}");
+                        failed += 1;
+                    }
                 }
                 // A flush of a device that failed in the outage may be reported to the first flush of the host after it.
                 failed + u32::from(other.flush().is_err() && other.flush().is_err())

@@ -113,6 +113,8 @@ struct Job {
     interruptions: u8,
     /// The number of outages in which it waited because it had failed itself.
     rounds: u8,
+    /// When it failed first and began to wait for its device. Its patience lasts from then on, however many outages there are.
+    waits_since: Option<Nanos>,
     bounce: Option<u32>,
     /// The range that the chunk changes.
     range: Option<Range>,
@@ -437,6 +439,7 @@ impl Disks {
             attempts: 0,
             interruptions: 0,
             rounds: 0,
+            waits_since: None,
             bounce: None,
             range: None,
             waiters: Vec::new(),

@@ -25,7 +25,8 @@ use crate::{
 const FIRST_PAUSE: Nanos = Nanos::from_ms(20);
 const LONGEST_PAUSE: Nanos = Nanos::from_s(1);
 /// A command that has failed by itself in this many outages, which other commands ended, is at fault: it touches a bad
-/// sector, for example.
+/// sector, for example. This does not hold for a lack of space: a success of another command shows no space, since what is
+/// overwritten needs none.
 const MOST_ROUNDS: u8 = 3;
 /// An outage in which no command waits is reported after this time.
 const BRIEF: Nanos = Nanos::from_ms(500);
@@ -163,17 +164,18 @@ impl Outages {
         row.since.is_some_and(|since| now >= since.saturating_add(self.patience))
     }
 
-    /// Records the failure of a command of this kind. The first failure begins the outage.
-    fn begin(&mut self, (device, kind): (usize, usize), now: Nanos, error: String, full: bool) {
+    /// Records the failure of a command of this kind. The first failure begins the outage; `since` is when the command failed first.
+    fn begin(&mut self, (device, kind): (usize, usize), since: Nanos, now: Nanos, error: String, full: bool) {
         self.failing |= bit(device, kind);
         let row = &mut self.rows[device][kind];
         (row.error, row.full, row.last) = (error, full, now);
         if row.since.is_none() {
-            row.since = Some(now);
+            row.since = Some(since);
             row.pause = FIRST_PAUSE;
             row.due = now.saturating_add(FIRST_PAUSE);
             row.probed = false;
         }
+        row.since = row.since.min(Some(since));
     }
 
     /// Whether jobs may wait for this row: the patience is not over, and the volume is not closed.
@@ -310,12 +312,14 @@ impl Disks {
         let job = self.jobs[slot as usize].as_mut().expect("a job that failed exists");
         let ask = job.chunk.ask();
         let place = (job.operation.device.index(), kind(ask));
-        if matches!(class, Class::Local | Class::Vanished) || job.rounds >= MOST_ROUNDS {
+        let is_at_fault = job.rounds >= MOST_ROUNDS && class != Class::Full;
+        if matches!(class, Class::Local | Class::Vanished) || is_at_fault {
             return false;
         }
+        let since = *job.waits_since.get_or_insert(self.now);
         let error = io::Error::from_raw_os_error(errno).to_string();
         let tried = self.outages.rows[place.0][place.1].trying == Some(slot);
-        self.outages.begin(place, self.now, error, class == Class::Full);
+        self.outages.begin(place, since, self.now, error, class == Class::Full);
         if ask == Ask::Sync || !self.outages.may_wait(place, self.now) {
             self.outages.rows[place.0][place.1].trying.take_if(|trying| *trying == slot);
             return false;
@@ -323,7 +327,7 @@ impl Disks {
         if tried {
             self.tried_in_vain(place);
         } else {
-            job.rounds += 1;
+            job.rounds = job.rounds.saturating_add(1);
         }
         self.wait_in(slot, place);
         true
@@ -336,7 +340,7 @@ impl Disks {
             Action::Write | Action::Zero | Action::Discard => WRITES,
             Action::Flush => FLUSHES,
         };
-        self.outages.begin((operation.device.index(), kind), self.now, error.to_owned(), false);
+        self.outages.begin((operation.device.index(), kind), self.now, self.now, error.to_owned(), false);
     }
 
     fn tried_in_vain(&mut self, (device, kind): (usize, usize)) {

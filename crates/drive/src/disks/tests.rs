@@ -398,6 +398,39 @@ fn patience_ends_and_a_lack_of_space_never_counts() {
 }
 
 #[test]
+fn writes_that_need_no_space_show_none_and_patience_is_counted_from_the_first_failure() {
+    let mut disks = patient(1);
+    let memory = disks.zeros.at(0);
+    let answer = |disks: &mut Disks| {
+        while let Some(raw) = disks.raw.pop() {
+            disks.answered(raw.slot, if raw.at == 0 { -libc::ENOSPC } else { raw.len as i32 });
+        }
+    };
+    let mut now = Nanos::ZERO;
+    let mut id = 0;
+    disks.start(operation(id, Action::Write, 0, 4096, memory));
+    // Each of the others overwrites data; when it is tried it succeeds, and the first one fails again.
+    while now < Nanos::from_ms(59_500) {
+        answer(&mut disks);
+        id += 1;
+        disks.start(operation(id, Action::Write, 4096, 4096, memory));
+        answer(&mut disks);
+        now = Nanos(now.0 + 50_000_000);
+        disks.tick(now);
+    }
+    answer(&mut disks);
+    assert!(disks.finished.len() > 10 && disks.finished.iter().all(|(io, done)| io.index() != 0 && done.is_ok()));
+    disks.finished.clear();
+    while now < Nanos::from_s(62) {
+        now = Nanos(now.0 + 50_000_000);
+        disks.tick(now);
+        answer(&mut disks);
+    }
+    assert!(disks.finished.contains(&(IoId::new(0, 0), Err(DeviceError))), "{:?}", disks.finished);
+    assert_eq!(disks.in_flight(), 0);
+}
+
+#[test]
 fn one_kind_or_one_device_does_not_hold_up_another() {
     let mut disks = patient(2);
     let memory = disks.zeros.at(0);
