@@ -12,7 +12,7 @@ shift 2
 # shellcheck source=scripts/bench/kernel-caches.sh
 source "$(dirname "${BASH_SOURCE[0]}")/kernel-caches.sh"
 names=("$@")
-slow_disk 2
+make_disks 2
 
 slow_stat() { awk '{print $1,$3,$5,$7}' /sys/block/slow/stat; }
 

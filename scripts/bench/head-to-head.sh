@@ -15,7 +15,7 @@ shift 2
 # shellcheck source=scripts/bench/kernel-caches.sh
 source "$(dirname "${BASH_SOURCE[0]}")/kernel-caches.sh"
 names=("$@")
-slow_disk 8
+make_disks 8
 
 ticks() { awk '/^cpu /{print $2+$3+$4+$7+$8}' /proc/stat; }
 server_ticks() { [[ -n $1 ]] && awk '{print $14+$15}' "/proc/$1/stat" || echo 0; }

@@ -12,7 +12,6 @@ modprobe -a dm-cache dm-cache-smq dm-cache-cleaner dm-writecache bcache nbd ublk
 modprobe null_blk nr_devices=0
 mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
 ssd=/dev/vda slow=/dev/slow
-n=$((4096 * 2048)) s=$(blockdev --getsz $ssd)
 # The names that were asked for; none: all.
 names=()
 
@@ -21,15 +20,23 @@ wanted() { [[ ${#names[@]} -eq 0 || " ${names[*]} " == *" $1 "* ]]; }
 has() { command -v "$1" >/dev/null || { echo "$1 is not there: apt-get install $2"; false; }; }
 zero() { dd if=/dev/zero of=$ssd bs=1M count=8 oflag=direct conv=fsync 2>/dev/null; }
 
-# Makes the slow disk: milliseconds that a command takes.
-slow_disk() {
-  local is=/sys/kernel/config/nullb/slow key
-  mkdir $is
-  for key in size=4096 memory_backed=1 discard=1 cache_size=16 irqmode=2 completion_nsec=$(($1 * 1000000)) hw_queue_depth=128; do
+# Makes a disk in memory: name, MiB, microseconds that a command takes, MiB of its volatile cache.
+memory_disk() {
+  local is=/sys/kernel/config/nullb/$1 key
+  mkdir "$is"
+  for key in size="$2" memory_backed=1 discard=1 cache_size="$4" irqmode=2 completion_nsec=$(($3 * 1000)) hw_queue_depth=128; do
     echo "${key#*=}" >"$is/${key%%=*}"
   done
-  echo 1 >$is/power
-  [[ -b $slow ]] || { echo "no null_blk: its kernel does not name disks by their configuration"; exit 1; }
+  echo 1 >"$is/power"
+  [[ -b /dev/$1 ]] || { echo "no null_blk: its kernel does not name disks by their configuration"; exit 1; }
+}
+
+# Makes the disks: milliseconds that a command of the slow one takes. The fast one is what --disk gave, or in memory as well: 100 µs, no
+# volatile cache.
+make_disks() {
+  memory_disk slow 4096 $(($1 * 1000)) 16
+  [[ -b $ssd ]] || { ssd=/dev/fast && memory_disk fast 512 100 0; }
+  n=$((4096 * 2048)) s=$(blockdev --getsz $ssd)
 }
 
 # Sets up each of the kernel's caches that is wanted, and calls `measure NAME DEVICE CLEANER`; the cleaner is a function that writes home all

@@ -34,6 +34,11 @@ use crate::{
     io::slab::Slab,
 };
 
+/// How many dirty extents are passed over in search of a clean victim, and for how many victims no such search begins after one that
+/// found none. Long runs of dirty extents would otherwise be walked through at each miss.
+const PASSED_OVER: u32 = 32;
+const AS_THEY_COME: u32 = 16;
+
 fn new_policy(layout: &CacheLayout, tuning: &Tuning) -> BuiltInPolicy {
     BuiltInPolicy::new(tuning.replacement, Capacity { slots: layout.fast_slots, usable: layout.fast_usable })
 }
@@ -74,6 +79,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) allocation_waiters: Vec<u32>,
     /// The last of the slots that the policy has announced as the next victims.
     pub(in crate::cache) farthest_victim: Option<SlotIndex>,
+    /// How many victims are taken as the policy names them, dirty or not, because the last search for a clean one found none.
+    pub(in crate::cache) victims_as_they_come: u32,
     /// Sequential streams among the misses (caching), and misses while the fast device was congested.
     pub(in crate::cache) streams: Streams,
     pub(in crate::cache) congested_misses: u64,
@@ -157,6 +164,7 @@ impl CacheDrive {
             discarding: 0,
             allocation_waiters: Vec::new(),
             farthest_victim: None,
+            victims_as_they_come: 0,
             streams: Streams::new(),
             congested_misses: 0,
             cleaner: Cleaner::new(),
@@ -253,14 +261,22 @@ impl CacheDrive {
         self.tick_warm(io, now, out);
     }
 
+    /// The extent that is to leave the fast device. `clean_only`: none that is dirty.
     pub(in crate::cache) fn victim(&mut self, io: &CacheIo, now: Nanos, clean_only: bool) -> Option<u32> {
         let window = io.tuning.promotion_window;
         // A dirty extent of which little is there costs the slow device a write for little room: others go first.
-        let slot = match self.layout.blocks.is_some() && !clean_only {
-            true => self.policy.victim(&mut self.map.candidates(now, window, true)),
-            false => None,
-        };
-        let slot = slot.or_else(|| self.policy.victim(&mut self.map.candidates(now, window, clean_only)))?;
+        let mut chosen = None;
+        if self.layout.blocks.is_some() && !clean_only {
+            if self.victims_as_they_come == 0 {
+                chosen = self.policy.victim(&mut self.map.candidates(now, window, PASSED_OVER));
+                chosen = chosen.filter(|slot| self.map.masks(*slot).dirty() == 0);
+                self.victims_as_they_come = if chosen.is_some() { 0 } else { AS_THEY_COME };
+            } else {
+                self.victims_as_they_come -= 1;
+            }
+        }
+        let pass_over = if clean_only { u32::MAX } else { 0 };
+        let slot = chosen.or_else(|| self.policy.victim(&mut self.map.candidates(now, window, pass_over)))?;
         self.prefetch_victims(slot);
         self.map.tenant(slot)
     }

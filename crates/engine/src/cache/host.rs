@@ -90,8 +90,8 @@ impl CacheDrive {
         if entry.moving().is_some() || entry.is_lost() {
             return false;
         }
-        if !USUAL
-            && let Some(blocks) = self.layout.blocks
+        let blocks = self.layout.blocks;
+        if let Some(blocks) = blocks
             && !self.hits_in_part(blocks, slot, asked.op, within, asked.len)
         {
             return false;
@@ -109,7 +109,7 @@ impl CacheDrive {
             self.show_to_admission(io, now, miss, asked.len);
         }
         if to_note {
-            match self.layout.blocks.filter(|_| !USUAL) {
+            match blocks {
                 None => self.became_dirty(io, now, extent),
                 // The blocks are dirty already.
                 Some(_) => self.map.rewrite(extent),

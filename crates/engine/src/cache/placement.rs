@@ -47,7 +47,7 @@ impl PlacementOps for CacheDrive {
 
     fn is_usual(&self) -> bool {
         let judges = self.mode == Mode::Caching && !self.gate.is_open();
-        self.controller.is_none() && self.layout.blocks.is_none() && !judges && !self.gone.any()
+        self.controller.is_none() && !judges && !self.gone.any()
     }
 
     #[inline(always)]

@@ -15,8 +15,18 @@ pub(in crate::cache) struct MapCandidates<'a> {
     pub(super) extents: &'a mut [Extent],
     /// For each slot its masks, if slots have parts of extents.
     pub(super) masks: &'a [Masks],
-    /// Whether dirty extents may not be chosen this time.
-    pub(super) clean_only: bool,
+    /// How many dirty extents are passed over before one may be chosen.
+    pub(super) pass_over: u32,
+}
+
+impl MapCandidates<'_> {
+    /// Whether one more dirty extent is passed over.
+    #[inline]
+    fn passes_over(&mut self) -> bool {
+        let passes = self.pass_over > 0;
+        self.pass_over -= u32::from(passes);
+        passes
+    }
 }
 
 impl Candidates for MapCandidates<'_> {
@@ -33,12 +43,20 @@ impl Candidates for MapCandidates<'_> {
     /// An extent may leave only while nothing is under way for it (GreenDM, section 2.6: a move waits for no access).
     #[inline]
     fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
+        // The masks are asked first: those of all slots take less of the processor's cache than the map does, and many dirty slots may be
+        // passed over in a row. Where blocks are lost, only the slot records which.
+        let masks = self.masks.get(slot.index());
+        if masks.is_some_and(|masks| masks.lost() != 0)
+            || masks.is_some_and(|masks| masks.dirty() != 0) && self.passes_over()
+        {
+            return None;
+        }
         let extent = self.slots[slot.index()].checked_sub(1)?;
+        if self.masks.is_empty() && self.extents[extent as usize].is_dirty() && self.passes_over() {
+            return None;
+        }
         let extent = &mut self.extents[extent as usize];
-        // Where blocks are lost, only the slot records which.
-        let has_lost = self.masks.get(slot.index()).is_some_and(|masks| masks.lost() != 0);
-        let free_to_go =
-            extent.in_flight == 0 && extent.moving().is_none() && !(self.clean_only && extent.is_dirty()) && !has_lost;
+        let free_to_go = extent.in_flight == 0 && extent.moving().is_none();
         free_to_go.then_some(Candidate { last_access: extent.last_access, referenced: &mut extent.referenced })
     }
 }

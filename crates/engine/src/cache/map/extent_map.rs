@@ -466,9 +466,9 @@ impl ExtentMap {
         prefetch(&self.slots[slot.index()]);
     }
 
-    /// The view of the map for a replacement policy. `clean_only`: dirty extents may not be chosen this time.
-    pub(in crate::cache) fn candidates(&mut self, now: Nanos, window: Nanos, clean_only: bool) -> MapCandidates<'_> {
-        MapCandidates { now, window, slots: &self.slots, extents: &mut self.extents, masks: &self.masks, clean_only }
+    /// The view of the map for a replacement policy, which may choose a dirty extent once so many were passed over.
+    pub(in crate::cache) fn candidates(&mut self, now: Nanos, window: Nanos, pass_over: u32) -> MapCandidates<'_> {
+        MapCandidates { now, window, slots: &self.slots, extents: &mut self.extents, masks: &self.masks, pass_over }
     }
 
     // Places.
