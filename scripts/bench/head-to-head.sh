@@ -28,7 +28,7 @@ run() {
   local busy server
   busy=$(ticks) server=$(server_ticks "$3")
   fio --name="$1" --filename="$2" --direct=1 --ioengine=libaio --iodepth=8 --rw=randrw --rwmixread=70 --bs=4k \
-    --random_distribution=zipf:1.1 --size=2G --time_based --runtime="$S" --eta=never --randseed=42 --output-format=json --output=/tmp/fio.json 2>/tmp/fio.err ||
+    --random_distribution=zipf:1.1 --size=2G --time_based --runtime="$S" --eta=never --randseed="${SEED:-42}" --output-format=json --output=/tmp/fio.json 2>/tmp/fio.err ||
     { echo "$1 failed:"; head -3 /tmp/fio.err; return 1; }
   busy=$(($(ticks) - busy)) server=$(($(server_ticks "$3") - server))
   python3 - "$1" $busy $server "$(getconf CLK_TCK)" <<'PY'
