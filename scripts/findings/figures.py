@@ -341,7 +341,11 @@ def svg(page, name):
 
 
 def smaller(text):
-    """The figure with coordinates of a tenth of a point, and one rule for all marks of a kind."""
+    """The figure with coordinates of a tenth of a point, names by number, and one rule for all marks of a kind."""
+    # Matplotlib names shapes by a hash of their unrounded coordinates, and these depend on the processor.
+    names = dict.fromkeys(re.findall(r'id="([a-z][0-9a-f]{10})"', text))
+    for number, name in enumerate(names):
+        text = re.sub(rf"\b{name}\b", f"s{number}", text)
     text = re.sub(r"(\d+\.\d)\d+", r"\1", text).replace("font-family: 'DejaVu Sans'; ", "")
     # Lines of the grid end where the axes do.
     text = re.sub(rf' clip-path="url\(#[^)]*\)"(?= style="fill: none; stroke: {GRID})', "", text)

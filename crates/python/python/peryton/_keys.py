@@ -194,9 +194,9 @@ class PlacementKeys(TypedDict, total=False):
     disk sleep. Default: "mirrored". Placements: tiering, caching, partitioned."""
     fill: Literal["extent", "part", "auto"]
     """What of an extent comes to the fast device: all of it (`extent`), the blocks that are read or written
-    (`part`), or also what surrounds a read where that has lately saved others (`auto`). Formatting fixes
-    whether it is `extent` or one of the others. Default: 'auto'; 'extent' for a volume that was made for it.
-    Placements: caching, partitioned."""
+    (`part`), or also what surrounds a read where that has lately saved others (`auto`). A volume that was
+    made for `extent` stays so if the design names it; otherwise it becomes one for the others when it is
+    served. There is no way back. Default: "auto". Placements: caching, partitioned."""
     write: Literal["back", "through", "around"]
     """Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache
     (`around`). Default: "back". Placements: caching."""
