@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # The same load on a slow disk alone, dm-cache, dm-writecache, bcache, and Peryton by NBD and as a block device: requests a second, latencies, and
-# processor time for a request. Inside of scripts/vm, with a fast disk of 512 MiB; the slow one of 4 GiB, which
-# takes 8 ms for a command, is simulated by the kernel:
+# processor time for a request. Inside of scripts/vm; a fast disk of 512 MiB, 100 µs for a command, and a slow one of 4 GiB, 8 ms, are
+# simulated by the kernel. fio draws other requests with another SEED (42):
 #
-#   truncate -s 512M fast.img
-#   scripts/vm --disk fast.img -- scripts/bench/head-to-head.sh PERYTON [SECONDS [NAME...]]
+#   scripts/vm --count --mem 6000 -- [env SEED=43] scripts/bench/head-to-head.sh PERYTON [SECONDS [NAME...]]
 #
 # NAME: alone, dm-cache, dm-writecache, bcache, nbd, ublk, ublk-16k, ublk-4k, tiering-ublk; all of them without. Needs fio, dmsetup, bcache-tools, nbd-client.
 #
-# "CPU" is all time of all processors that was not idle, of fio as well, for a request; "server" is the part of Peryton's process. In scripts/vm
-# the processor is emulated, so that both are many times what they are on a real one; only ratios mean something.
+# "CPU" is all time of all processors that was not idle, of fio as well, for a request; "server" is the part of Peryton's process. With --count both are
+# thousands of instructions. Without it (and with --disk FILE, a fast disk of this machine) the processor is emulated at whatever speed it gets: both
+# are many times what they are on a real one, and only ratios mean something.
 P=$(realpath "$1") S=${2:-20}
 shift 2
 # shellcheck source=scripts/bench/kernel-caches.sh

@@ -527,7 +527,7 @@ fn placement_is_log(work: &Path) -> bool {
 /// A volume that was made for whole extents gets parts of extents when it is opened; little use of it follows.
 #[test]
 fn every_write_of_a_server_that_upgrades_its_volume_may_fail() {
-    report("a server that upgrades its volume", session("whole", "back", 1), 100);
+    report("a server that upgrades its volume", session("whole", "back", 1), 200);
 }
 
 #[test]

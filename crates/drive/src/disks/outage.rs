@@ -25,7 +25,7 @@ use crate::{
 const FIRST_PAUSE: Nanos = Nanos::from_ms(20);
 const LONGEST_PAUSE: Nanos = Nanos::from_s(1);
 /// A command that has failed by itself in this many outages, which other commands ended, is at fault: it touches a bad
-/// sector, for example. This does not hold for a lack of space: a success of another command shows no space, since what is
+/// sector, for example. Failures for lack of space are not counted: a success of another command shows no space, since what is
 /// overwritten needs none.
 const MOST_ROUNDS: u8 = 3;
 /// An outage in which no command waits is reported after this time.
@@ -170,12 +170,11 @@ impl Outages {
         let row = &mut self.rows[device][kind];
         (row.error, row.full, row.last) = (error, full, now);
         if row.since.is_none() {
-            row.since = Some(since);
             row.pause = FIRST_PAUSE;
             row.due = now.saturating_add(FIRST_PAUSE);
             row.probed = false;
         }
-        row.since = row.since.min(Some(since));
+        row.since = Some(row.since.map_or(since, |before| before.min(since)));
     }
 
     /// Whether jobs may wait for this row: the patience is not over, and the volume is not closed.
@@ -312,8 +311,7 @@ impl Disks {
         let job = self.jobs[slot as usize].as_mut().expect("a job that failed exists");
         let ask = job.chunk.ask();
         let place = (job.operation.device.index(), kind(ask));
-        let is_at_fault = job.rounds >= MOST_ROUNDS && class != Class::Full;
-        if matches!(class, Class::Local | Class::Vanished) || is_at_fault {
+        if matches!(class, Class::Local | Class::Vanished) || job.rounds >= MOST_ROUNDS {
             return false;
         }
         let since = *job.waits_since.get_or_insert(self.now);
@@ -327,7 +325,7 @@ impl Disks {
         if tried {
             self.tried_in_vain(place);
         } else {
-            job.rounds = job.rounds.saturating_add(1);
+            job.rounds += u8::from(class != Class::Full);
         }
         self.wait_in(slot, place);
         true

@@ -34,9 +34,9 @@ use crate::{
     io::slab::Slab,
 };
 
-/// How many dirty extents are passed over in search of a clean victim, and for how many victims no such search begins after one that
-/// found none. Long runs of dirty extents would otherwise be walked through at each miss.
+/// How many dirty extents are passed over in search of a clean victim. Long runs of them would otherwise be walked through at each miss.
 const PASSED_OVER: u32 = 32;
+/// After a search in vain, so many victims are taken as the policy names them.
 const AS_THEY_COME: u32 = 16;
 
 fn new_policy(layout: &CacheLayout, tuning: &Tuning) -> BuiltInPolicy {
@@ -265,20 +265,27 @@ impl CacheDrive {
     pub(in crate::cache) fn victim(&mut self, io: &CacheIo, now: Nanos, clean_only: bool) -> Option<u32> {
         let window = io.tuning.promotion_window;
         // A dirty extent of which little is there costs the slow device a write for little room: others go first.
-        let mut chosen = None;
-        if self.layout.blocks.is_some() && !clean_only {
-            if self.victims_as_they_come == 0 {
-                chosen = self.policy.victim(&mut self.map.candidates(now, window, PASSED_OVER));
-                chosen = chosen.filter(|slot| self.map.masks(*slot).dirty() == 0);
-                self.victims_as_they_come = if chosen.is_some() { 0 } else { AS_THEY_COME };
-            } else {
-                self.victims_as_they_come -= 1;
-            }
-        }
+        let in_parts = self.layout.blocks.is_some() && !clean_only;
+        let clean = if in_parts { self.clean_victim(now, window) } else { None };
         let pass_over = if clean_only { u32::MAX } else { 0 };
-        let slot = chosen.or_else(|| self.policy.victim(&mut self.map.candidates(now, window, pass_over)))?;
+        let slot = clean.or_else(|| self.policy.victim(&mut self.map.candidates(now, window, pass_over)))?;
         self.prefetch_victims(slot);
         self.map.tenant(slot)
+    }
+
+    /// A clean extent among the oldest, unless a search has just been in vain.
+    #[inline]
+    fn clean_victim(&mut self, now: Nanos, window: Nanos) -> Option<SlotIndex> {
+        if self.victims_as_they_come > 0 {
+            self.victims_as_they_come -= 1;
+            return None;
+        }
+        let found = self.policy.victim(&mut self.map.candidates(now, window, PASSED_OVER));
+        let clean = found.filter(|slot| self.map.masks(*slot).dirty() == 0);
+        if clean.is_none() {
+            self.victims_as_they_come = AS_THEY_COME;
+        }
+        clean
     }
 
     /// What admission weighs: the devices' recent latencies and how much can still be written to them.

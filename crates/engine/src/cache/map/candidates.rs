@@ -46,16 +46,16 @@ impl Candidates for MapCandidates<'_> {
         // The masks are asked first: those of all slots take less of the processor's cache than the map does, and many dirty slots may be
         // passed over in a row. Where blocks are lost, only the slot records which.
         let masks = self.masks.get(slot.index());
-        if masks.is_some_and(|masks| masks.lost() != 0)
-            || masks.is_some_and(|masks| masks.dirty() != 0) && self.passes_over()
+        if let Some(masks) = masks
+            && (masks.lost() != 0 || masks.dirty() != 0 && self.passes_over())
         {
             return None;
         }
-        let extent = self.slots[slot.index()].checked_sub(1)?;
-        if self.masks.is_empty() && self.extents[extent as usize].is_dirty() && self.passes_over() {
+        let extent = self.slots[slot.index()].checked_sub(1)? as usize;
+        if masks.is_none() && self.extents[extent].is_dirty() && self.passes_over() {
             return None;
         }
-        let extent = &mut self.extents[extent as usize];
+        let extent = &mut self.extents[extent];
         let free_to_go = extent.in_flight == 0 && extent.moving().is_none();
         free_to_go.then_some(Candidate { last_access: extent.last_access, referenced: &mut extent.referenced })
     }
