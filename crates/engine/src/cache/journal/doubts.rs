@@ -10,7 +10,8 @@ use crate::{
 
 impl MapJournal {
     /// Abandons the commit and the checkpoint under way, because a flush has failed. Returns the extents, each once, that
-    /// have an update which is not durable and whose data the last successful flush of the device may not have covered.
+    /// have an update which is not durable and whose data the last successful flush of the device may not have covered, those
+    /// included whose update was replaced.
     #[cold]
     pub(in crate::cache) fn flush_failed(&mut self, slow: bool) -> Vec<u32> {
         self.in_doubt = true;
@@ -23,8 +24,10 @@ impl MapJournal {
         let batches = [&self.group.committing, &self.group.gathering, &self.awaiting_slow_flush];
         let mut seen = FxHashSet::default();
         let updates = batches.into_iter().flat_map(|batch| &batch.updates);
-        let unsure = updates.filter(|update| update.sequence > flushed);
-        unsure.map(|update| update.extent).filter(|extent| seen.insert(*extent)).collect()
+        let unsure = updates.filter(|update| update.sequence > flushed).map(|update| update.extent);
+        // The slow device's flush may still be under way when one of the fast device fails.
+        let overtaken = if slow { std::mem::take(&mut self.overtaken) } else { Vec::new() };
+        unsure.chain(overtaken).filter(|extent| seen.insert(*extent)).collect()
     }
 
     /// Withdraws a place from those that become free with the next commits, because the map points to it again.

@@ -178,6 +178,10 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) latest: FxHashMap<u32, u64>,
     /// For each of them, where the extent was after it, if places have masks.
     pub(in crate::cache) after: FxHashMap<u32, Option<Place>>,
+    /// Extents whose update in `awaiting_slow_flush` was replaced by one that does not say that the slow device has their data,
+    /// while the flush of the slow device is under way that this update needed. Places have masks, so the map may still say
+    /// that some blocks are at home.
+    pub(in crate::cache) overtaken: Vec<u32>,
     /// Whether the commit under way goes to the fast and to the slow device, and what it records on the slow one.
     pub(in crate::cache) to: [bool; 2],
     pub(in crate::cache) notifying: Notice,
@@ -229,6 +233,7 @@ impl MapJournal {
             awaiting_slow_flush: MapBatch::default(),
             latest: FxHashMap::default(),
             after: FxHashMap::default(),
+            overtaken: Vec::new(),
             to: [true; 2],
             notifying: Notice::default(),
             notified: Notice::default(),
@@ -411,6 +416,21 @@ impl MapJournal {
         self.start(io, out)
     }
 
+    /// Drops the updates in `awaiting_slow_flush` that a later one replaced.
+    fn drop_overtaken(&mut self) {
+        if mutation::is(Mutation::KeepOvertaken) {
+            return;
+        }
+        let (latest, overtaken, masks) = (&self.latest, &mut self.overtaken, self.layout.masks > 0);
+        self.awaiting_slow_flush.updates.retain(|update| {
+            let stays = latest.get(&update.extent) == Some(&update.sequence);
+            if !stays && masks {
+                overtaken.push(update.extent);
+            }
+            stays
+        });
+    }
+
     /// Decides which devices the commit under way goes to. The slow device must record it before commits start to go to
     /// the fast device alone, and before such a commit says that data on the fast device is newer than its home.
     pub(in crate::cache) fn address(&mut self, tuning: &Tuning) {
@@ -545,10 +565,7 @@ impl Commits for MapJournal {
         let flushes_slow =
             self.wanted_all || self.slow_was_flushed || alive != [true; 2] || io.is_unflushed_by_host(self.slow);
         if flushes_slow || mutation::is(Mutation::CommitWithoutSlowFlush) {
-            let latest = &self.latest;
-            if !mutation::is(Mutation::KeepOvertaken) {
-                self.awaiting_slow_flush.updates.retain(|update| latest.get(&update.extent) == Some(&update.sequence));
-            }
+            self.drop_overtaken();
             self.latest.clear();
             self.after.clear();
             journal::Batch::append(&mut self.group.committing, &mut self.awaiting_slow_flush);
@@ -566,6 +583,7 @@ impl Commits for MapJournal {
 
     fn is_flushed_before(&mut self) {
         self.flushed = self.flushing;
+        self.overtaken.clear();
     }
 
     fn write_record(&mut self, io: &mut CacheIo, out: &mut Commands) -> Written {
