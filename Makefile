@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test test-python test-ray wheel deb dist dist-try publish-try docs figures test-kernel torture mutants bench findings fuzz libfuzzer setup clean
+.PHONY: demo test test-python test-ray wheel deb dist dist-try publish-try docs figures test-kernel test-kernel-build torture mutants bench findings fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
@@ -66,6 +66,9 @@ deb: setup
 # missing, and skips them.
 test-kernel: setup
 	@python3 scripts/kernel/run.py $(if $(CUT),--cut) $(TESTS)
+# Compiles the program that it tests, and runs nothing.
+test-kernel-build:
+	@python3 scripts/kernel/run.py --build
 
 # Simulates power losses for SECONDS; a single seed (SEEDS=5) is replayed step by step.
 SECONDS ?= 60

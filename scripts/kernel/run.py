@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Tests the built drive under a real Linux kernel, in a virtual machine (scripts/vm).
 
-usage: scripts/kernel/run.py [--peryton BINARY] [--cut] [--keep] [--at-once N] [TEST...]
+usage: scripts/kernel/run.py [--build] [--peryton BINARY] [--cut] [--keep] [--at-once N] [TEST...]
 
 Without --peryton it builds one: optimised, with the features that serving a volume needs.
 Without TESTs it runs all that can be begun in time (20 minutes; with --cut four), several at once.
@@ -101,7 +101,11 @@ def main():
     parser.add_argument("--at-once", type=int, default=min(3, (os.cpu_count() or 1) + 1), metavar="N",
                         help="how many tests run at once; by default one more than there are processors and at most 3, because each waits now and then")
     parser.add_argument("tests", nargs="*", metavar="TEST", help=", ".join(TESTS))
+    parser.add_argument("--build", action="store_true", help="compile the program to be tested, and run nothing")
     args = parser.parse_args()
+    if args.build:
+        build()
+        return 0
     unknown = [test for test in args.tests if test not in TESTS]
     if unknown:
         parser.error(f"there is no test {unknown[0]}; there are {', '.join(TESTS)}")
