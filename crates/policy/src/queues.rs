@@ -173,18 +173,6 @@ impl<const N: usize> Queues<N> {
         (newer != NONE).then_some(SlotIndex(newer))
     }
 
-    /// The slots that were added to its queue after this one, the first of them first; `None` if there are fewer.
-    #[inline]
-    pub fn newer_ones<const COUNT: usize>(&self, slot: SlotIndex) -> Option<[SlotIndex; COUNT]> {
-        let mut ones = [slot; COUNT];
-        let mut at = slot;
-        for one in &mut ones {
-            at = self.newer(at)?;
-            *one = at;
-        }
-        Some(ones)
-    }
-
     /// Number of slots that may be queued.
     pub(crate) fn slots(&self) -> u32 {
         self.links.len() as u32

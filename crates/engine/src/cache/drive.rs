@@ -29,6 +29,7 @@ use crate::{
     cache::step::CacheIo,
     cache::streams::Streams,
     cache::tuner::Tuner,
+    cache::victims::ForeseenVictims,
     cache::warm::state::Warm,
     io::RequestIndex,
     io::slab::Slab,
@@ -77,8 +78,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) discarding: u32,
     /// Allocations that wait for a free place.
     pub(in crate::cache) allocation_waiters: Vec<u32>,
-    /// The last of the slots that the policy has announced as the next victims.
-    pub(in crate::cache) farthest_victim: Option<SlotIndex>,
+    /// What was prefetched because the policy is likely to name it next.
+    pub(in crate::cache) foreseen: ForeseenVictims,
     /// How many victims are taken as the policy names them, dirty or not, because the last search for a clean one found none.
     pub(in crate::cache) victims_as_they_come: u32,
     /// Sequential streams among the misses (caching), and misses while the fast device was congested.
@@ -163,7 +164,7 @@ impl CacheDrive {
             room_pauses_until: Nanos::ZERO,
             discarding: 0,
             allocation_waiters: Vec::new(),
-            farthest_victim: None,
+            foreseen: ForeseenVictims::NONE,
             victims_as_they_come: 0,
             streams: Streams::new(),
             congested_misses: 0,

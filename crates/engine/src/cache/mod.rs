@@ -35,6 +35,7 @@ mod step;
 mod streams;
 mod through;
 mod tuner;
+mod victims;
 mod warm;
 
 pub(crate) use access::Mode;

@@ -9,12 +9,18 @@ use crate::{
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
     cache::step::CacheIo,
+    cache::victims::ForeseenVictims,
 };
 
 /// The most dirty evictions in flight for promotions that need a slot immediately.
 const MOST_LEAVING: u32 = 8;
 /// After a failure, no extent is moved off the fast device for this long.
 const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
+
+/// How many victims ahead data are prefetched.
+const VICTIMS_AHEAD: u32 = 8;
+/// After so many victims the next ones are found again from the last one: some may have been used meanwhile.
+const MOST_STEPS: u32 = 32;
 
 impl CacheDrive {
     /// Reserves a slot for an extent that is to be promoted.
@@ -56,22 +62,53 @@ impl CacheDrive {
         }
     }
 
-    /// Prefetches what will be read of the victims after this one: of the last of them the slot, which leads to the map entry; of
-    /// those before it the entry; and of the next one the entries of its neighbours, if it is dirty, because they may go home
-    /// with it. If they are those of the last time and one more, the entries of all but that one were prefetched then.
+    /// Prefetches what will be read of the victims after this one: of the farthest that is foreseen the slot, which leads to the map entry;
+    /// of the one before it the entry; and of the next one the entries of its neighbours, if it is dirty, because they may go home with it.
     #[inline]
     pub(in crate::cache) fn prefetch_victims(&mut self, last: SlotIndex) {
-        let Some([next, others @ .., farthest]) = self.policy.likely_victims(last) else { return };
+        let Some(next) = self.policy.likely_next(last) else { return };
+        let was_foreseen = last == std::mem::replace(&mut self.foreseen.next, next);
+        // The device may have fewer slots since.
+        if self.foreseen.steps == 0 || !was_foreseen || self.foreseen.farthest.0 >= self.layout.fast_slots {
+            return self.foresee_victims(next);
+        }
+        self.foreseen.steps -= 1;
+        let before = self.foreseen.farthest;
+        let Some(farthest) = self.policy.likely_next(before) else {
+            self.foreseen.steps = 0;
+            return;
+        };
         self.map.prefetch_tenant(farthest);
         self.policy.prefetch(farthest);
-        let before = self.farthest_victim.replace(farthest);
-        let known = if others.last().copied() == before { others.len() - 1 } else { 0 };
-        for slot in others.into_iter().skip(known) {
-            if let Some(extent) = self.map.tenant(slot) {
-                prefetch(self.map.entry(extent));
-            }
+        self.foreseen.farthest = farthest;
+        self.prefetch_entry_in(before);
+        self.prefetch_neighbours(next);
+    }
+
+    /// Begins to foresee victims with this one.
+    fn foresee_victims(&mut self, next: SlotIndex) {
+        let mut at = next;
+        for _ in 1..VICTIMS_AHEAD {
+            self.prefetch_entry_in(at);
+            let Some(after) = self.policy.likely_next(at) else { return };
+            at = after;
         }
-        if let Some(extent) = self.map.tenant(next)
+        self.map.prefetch_tenant(at);
+        self.policy.prefetch(at);
+        self.foreseen = ForeseenVictims { next, farthest: at, steps: MOST_STEPS };
+        self.prefetch_neighbours(next);
+    }
+
+    #[inline]
+    fn prefetch_entry_in(&self, slot: SlotIndex) {
+        if let Some(extent) = self.map.tenant(slot) {
+            prefetch(self.map.entry(extent));
+        }
+    }
+
+    #[inline]
+    fn prefetch_neighbours(&self, slot: SlotIndex) {
+        if let Some(extent) = self.map.tenant(slot)
             && self.map.entry(extent).is_dirty()
         {
             // Two entries are in one line of the processor's cache.

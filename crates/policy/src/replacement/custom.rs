@@ -5,7 +5,7 @@ use std::fmt;
 
 use crate::saving::Saving;
 
-use super::{Candidates, Capacity, Replacement, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
+use super::{Candidates, Capacity, Replacement, ReplacementPolicy, SlotIndex};
 
 /// A [`ReplacementPolicy`] of any type, called through a table.
 trait DynamicPolicy: Send {
@@ -13,7 +13,7 @@ trait DynamicPolicy: Send {
     fn inserted(&mut self, slot: SlotIndex, extent: u32);
     fn accessed(&mut self, slot: SlotIndex);
     fn prefetch(&self, slot: SlotIndex);
-    fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]>;
+    fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex>;
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool);
     fn victim(&mut self, candidates: &mut dyn Candidates) -> Option<SlotIndex>;
     fn saved_version(&self) -> u32;
@@ -36,8 +36,8 @@ impl<P: ReplacementPolicy + Send> DynamicPolicy for P {
     fn prefetch(&self, slot: SlotIndex) {
         ReplacementPolicy::prefetch(self, slot);
     }
-    fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
-        ReplacementPolicy::likely_victims(self, last)
+    fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
+        ReplacementPolicy::likely_next(self, victim)
     }
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         ReplacementPolicy::removed(self, slot, extent, evicted);
@@ -160,8 +160,8 @@ impl ReplacementPolicy for CustomPolicy {
     fn prefetch(&self, slot: SlotIndex) {
         self.policy.prefetch(slot);
     }
-    fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
-        self.policy.likely_victims(last)
+    fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
+        self.policy.likely_next(victim)
     }
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         self.policy.removed(slot, extent, evicted);

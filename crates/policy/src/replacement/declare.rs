@@ -83,10 +83,10 @@ macro_rules! replacement_policies {
             }
 
             #[inline]
-            fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
+            fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
                 match self {
-                    $(BuiltInPolicy::$Policy(policy) => policy.likely_victims(last),)*
-                    BuiltInPolicy::Custom(policy) => policy.likely_victims(last),
+                    $(BuiltInPolicy::$Policy(policy) => policy.likely_next(victim),)*
+                    BuiltInPolicy::Custom(policy) => policy.likely_next(victim),
                 }
             }
 

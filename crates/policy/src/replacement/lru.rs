@@ -1,6 +1,6 @@
 //! Least recently used.
 
-use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
+use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::{Queues, saving::Saving};
 
 /// The state of the policy.
@@ -38,8 +38,8 @@ impl ReplacementPolicy for Lru {
     }
 
     #[inline]
-    fn likely_victims(&self, last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
-        self.queue.newer_ones(last)
+    fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
+        self.queue.newer(victim)
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
@@ -95,13 +95,12 @@ mod tests {
         let mut candidates = All([false; 12]);
         (0..12).for_each(|slot| policy.inserted(SlotIndex(slot), slot));
         policy.accessed(SlotIndex(2));
-        let mut announced: Vec<SlotIndex> = Vec::new();
-        for step in 0..8 {
+        let mut announced = None;
+        for _ in 0..11 {
             let slot = policy.victim(&mut candidates).expect("all may leave");
-            if step > 0 {
-                assert_eq!(announced[0], slot);
-            }
-            announced = policy.likely_victims(slot).map_or_else(|| announced[1..].to_vec(), Vec::from);
+            assert!(announced.is_none_or(|announced| announced == slot), "{announced:?}, but {slot:?}");
+            announced = policy.likely_next(slot);
+            assert!(announced.is_some(), "after {slot:?}");
             policy.removed(slot, slot.0, true);
         }
     }

@@ -19,7 +19,7 @@ pub use bare::BareCache;
 pub use custom::{CustomPolicy, CustomReplacement};
 pub use foreign::PolicyTable;
 pub use optimal::{NEVER, OptimalCache};
-pub use policy::{Candidate, Candidates, Capacity, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
+pub use policy::{Candidate, Candidates, Capacity, ReplacementPolicy, SlotIndex};
 
 // One line for each policy: its file, which is also its name in design files and on command lines, its type, and its
 // description in the documentation. The first one is the default.

@@ -96,9 +96,6 @@ impl<C: Candidates + ?Sized> Candidates for &mut C {
     }
 }
 
-/// How many victims ahead a policy says which slots it would name.
-pub const VICTIMS_AHEAD: usize = 8;
-
 /// A replacement policy. The owner reports when slots are given an extent, accessed, and given up; the policy names
 /// victims.
 ///
@@ -148,10 +145,10 @@ pub trait ReplacementPolicy {
     #[inline]
     fn prefetch(&self, _slot: SlotIndex) {}
 
-    /// The slots that the policy would name after `last`, which it has just named, the next one first; `None` if that needs a
-    /// search. Only a hint.
+    /// The slot that the policy would name as the next victim after this one, if it named this one; `None` if that needs a search.
+    /// Only a hint.
     #[inline]
-    fn likely_victims(&self, _last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
+    fn likely_next(&self, _victim: SlotIndex) -> Option<SlotIndex> {
         None
     }
 

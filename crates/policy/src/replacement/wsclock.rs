@@ -3,7 +3,7 @@
 
 use crate::saving::Saving;
 
-use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex, VICTIMS_AHEAD};
+use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 
 /// Number of slots that the hand passes before it takes the one among them that was idle longest. This bounds the cost
 /// of a victim when no extent has left the working set.
@@ -14,23 +14,18 @@ const MOST_EXAMINED: u32 = 8;
 pub struct Wsclock {
     hand: u32,
     slots: u32,
+    /// The victim that was named last.
+    named: SlotIndex,
 }
 
 impl Wsclock {
     /// Makes the policy for an empty cache of this capacity.
     pub fn new(capacity: Capacity) -> Wsclock {
-        Wsclock { hand: 0, slots: capacity.slots }
+        Wsclock { hand: 0, slots: capacity.slots, named: SlotIndex(0) }
     }
-}
 
-impl ReplacementPolicy for Wsclock {
     #[inline]
-    fn likely_victims(&self, _last: SlotIndex) -> Option<[SlotIndex; VICTIMS_AHEAD]> {
-        let far = self.hand as usize + VICTIMS_AHEAD <= self.slots as usize;
-        far.then(|| std::array::from_fn(|step| SlotIndex(self.hand + step as u32)))
-    }
-
-    fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
+    fn search<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
         // Two rounds of a small clock, because the first may only clear the reference bits.
         let most = MOST_EXAMINED.min(self.slots.saturating_mul(2));
         let (now, window) = (candidates.now(), candidates.window());
@@ -55,6 +50,22 @@ impl ReplacementPolicy for Wsclock {
         longest_idle.map(|(_, slot)| slot).or_else(|| {
             (0..most).map(|step| SlotIndex((self.hand + step) % self.slots)).find(|slot| candidates.may_leave(*slot))
         })
+    }
+}
+
+impl ReplacementPolicy for Wsclock {
+    #[inline]
+    fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
+        // The search for the last victim may have gone past it.
+        let next = if victim == self.named { self.hand } else { victim.0 + 1 };
+        Some(SlotIndex(if next >= self.slots { 0 } else { next }))
+    }
+
+    #[inline]
+    fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
+        let victim = self.search(candidates);
+        self.named = victim.unwrap_or(self.named);
+        victim
     }
 
     fn saved_version(&self) -> u32 {
@@ -137,7 +148,7 @@ mod tests {
                 };
                 let mut ring = Ring((0..size).map(|_| slot()).collect());
                 let hand = random.random_range(0..size);
-                let mut policy = Wsclock { hand: hand as u32, slots: size as u32 };
+                let mut policy = Wsclock { hand: hand as u32, slots: size as u32, named: SlotIndex(0) };
                 let before = ring.0.clone();
                 let victim = policy.victim(&mut ring).map(SlotIndex::index);
                 let (passed, chosen) = by_definition(&before, hand);
