@@ -199,7 +199,8 @@ impl FlashCapacity {
                 (Some(smaller), Some(limit)) => {
                     format!("; {} were simulated as well and miss {limit}", size(smaller.capacity_bytes))
                 }
-                _ => String::new(),
+                _ if self.enough.is_some() => "; no smaller capacity was tried".to_owned(),
+                _ => "; the data need as much".to_owned(),
             };
             all.push(format!(
                 "Flash: {} of {}{devices}, {} USD of the price{limit}",
