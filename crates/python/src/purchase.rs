@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use peryton_device::Era;
 use peryton_plan::{
     capacity::{
-        self, Active, Ask, Catalogue, FILL_LIMIT, FillLimit, Flash, KeptModels, PlanError, Protection, Spares, Training,
-        Workload,
+        self, Active, Ask, Catalogue, FILL_LIMIT, FillLimit, Flash, KeptModels, PlanError, Protection, Spares,
+        Training, Workload,
     },
     constraint::{Constraint, Metric},
     energy::{Accesses, Order, Policy, Question, Unneeded},

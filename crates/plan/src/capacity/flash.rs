@@ -199,6 +199,9 @@ impl FlashCapacity {
                 (Some(smaller), Some(limit)) => {
                     format!("; {} were simulated as well and miss {limit}", size(smaller.capacity_bytes))
                 }
+                _ if self.points.first().is_some_and(|point| point.capacity_bytes < self.capacity_bytes) => {
+                    "; smaller ones were simulated and are worse by the objective".to_owned()
+                }
                 _ if self.enough.is_some() => "; no smaller capacity was tried".to_owned(),
                 _ => "; the data need as much".to_owned(),
             };
