@@ -176,6 +176,7 @@ SPECS = {
                            panel("life, years", (9, 0, "simulated"), (10, 0, "predicted"), log=True)),
         "sizes": spec("Life by the size of the flash", [0, 1], panel("years", (3, 0, "paper"), (4, 0, "here"), log=True),
                       panel("mean response, ms", 5)),
+        "planned": spec("Half and twice the planned capacity", [0], panel("years", 4, log=True), panel("price, USD", 2)),
         "paper-catalogue": CHOICES, "load": CHOICES, "today": CHOICES,
     },
     "mixed-array": {

@@ -189,6 +189,27 @@ def load(it):
     return table(CHOICES, rows)
 
 
+def planned(it):
+    """Section 4.5: the capacity that the planner chooses, and half and twice as much of it."""
+    rows = []
+    trace = it.stand_in("Financial")
+    for speed in (1, 2, 4):
+        replay = ["--trace", trace, "--speed", str(speed), "--warm-up-requests", "0"]
+        plan = it.runner.command("plan", *replay, "--latency", "2ms", "--lifetime", "5y", "--fill-limit", "100%", "--flash", "any", "--no-models",
+                                 "--devices", f"{SSD},{DISK}", "--price", f"{SSD}={32 * USD_PER_GB}", "--json")
+        pairs = [one for one in plan["simulated"] if one["mode"] == "partitioned" and one["meets"] and one["devices"][1]["count"] == 1]
+        best = pairs[0]
+        capacity = best["devices"][0]["capacity_bytes"]
+        design = it.folder / f"planned-{speed}.toml"
+        design.write_text(best["design_toml"])
+        for name, factor in (("twice", 2), ("planned", 1), ("half", 0.5)):
+            size = int(capacity * factor)
+            [report] = it.runner.command("sim", str(design), *replay, "--set", f"devices.fast.capacity={size}", "--json", "-")
+            rows.append([f"× {speed}, {name}", f"{number(size / 1e9)} GB", number(USD_PER_GB * size / 1e9 + 110),
+                         number(report["latency_us"]["all"]["mean"] / 1e3), number(report["lifetime_years"])])
+    return table(["load, capacity", "flash", "USD", "mean ms", "years"], rows)
+
+
 def today(it):
     """The whole catalogue, on real traces and stand-ins."""
     traces = [(name, ["--trace", it.stand_in(name)], False) for name in STAND_INS]
@@ -208,7 +229,7 @@ def main():
     with folder as folder:
         it = Findings(runner, folder, arguments.requests)
         makers = [("characteristics", characteristics), ("quality", quality), ("validation", validation), ("sizes", sizes),
-                  ("paper-catalogue", paper_catalogue), ("load", load), ("today", today)]
+                  ("paper-catalogue", paper_catalogue), ("load", load), ("planned", planned), ("today", today)]
         tables = [(name, lambda make=make: make(it)) for name, make in makers]
         fill(DOCUMENT, tables, runner, arguments.only.split(",") if arguments.only else None)
 

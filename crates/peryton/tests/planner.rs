@@ -116,6 +116,41 @@ fn the_commands_in_the_folder_give_the_figures_of_the_plan() {
     repeated(folder.path(), &["--replay", "qd=4", "--lifetime", "1d", "--runners-up", "1"]);
 }
 
+/// The fear: a device that is smaller than its profile lives, costs or answers otherwise in the design that the plan writes.
+#[test]
+fn flash_in_any_capacity_is_planned_and_gives_its_figures_again() {
+    let folder = folder();
+    let many = ["--flash", "any", "--capacity", "8GB", "--objective", "latency"];
+    let budgets = [
+        &["--active", "50MB", "--subject-to", "dollars<=113"][..],
+        &["--active", "50MB", "--subject-to", "dollars<=130,lifetime>=2h"],
+    ];
+    for more in budgets {
+        let found = repeated(folder.path(), &[&many[..], more].concat());
+        let best = &found["best"];
+        let bought = &best["devices"][0];
+        let capacity = bought["capacity_bytes"].as_u64().unwrap_or_else(|| panic!("{best}"));
+        assert_eq!(
+            (&best["flash"]["each_bytes"], &best["flash"]["devices"], &found["flash"]),
+            (&capacity.into(), &1.into(), &"any".into())
+        );
+        let usd = bought["price_usd"].as_f64().expect("a price");
+        assert!((usd / (800.0 * capacity as f64 / 32e9) - 1.0).abs() < 0.1 && usd < 30.0, "{usd} for {capacity}");
+        assert!(best["flash"]["whole"]["dollars"].as_f64() > best["dollars"].as_f64(), "{best}");
+        let file = folder.path().join(format!("out/{}.toml", best["design"].as_str().unwrap_or("?")));
+        assert!(std::fs::read_to_string(file).expect("it was written").contains("\ncapacity = \""));
+    }
+    let words = [PLAN, &many, budgets[0], &["--latency", "1s"]].concat();
+    let text = peryton(folder.path(), &words).ok().out;
+    assert!(
+        text.contains("Flash: ") && text.contains("whole devices of the catalogue") && text.contains("--flash any"),
+        "{text}"
+    );
+    peryton(folder.path(), &[&words[..], &["--report", "plan.html"]].concat()).ok();
+    let page = std::fs::read_to_string(folder.path().join("plan.html")).expect("it was written");
+    assert!(page.contains("How much flash") && page.contains("flash of the best, GB"));
+}
+
 #[test]
 fn what_is_owned_costs_nothing_to_buy() {
     let folder = folder();
@@ -397,6 +432,7 @@ fn bad_input_is_one_line_and_exit_code_2() {
         (&["--afr", "nobody=1%"], &["--afr", "name of a device"]),
         (&["--afr", "super-talent-32gb"], &["--afr", "such as"]),
         (&["--replace-within", "soon"], &["soon"]),
+        (&["--flash", "half"], &["half", "whole", "any"]),
     ];
     for (more, parts) in cases {
         peryton(folder.path(), &[PLAN, more].concat()).fails(2, parts);

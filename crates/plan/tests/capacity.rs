@@ -6,7 +6,8 @@ use std::{fs, path::Path};
 use peryton_device::Era;
 use peryton_plan::{
     capacity::{
-        Ask, Candidate, Catalogue, Enumerate, Models, Plan, PlanError, Protection, Spares, Training, Workload, plan,
+        Ask, Candidate, Catalogue, Enumerate, Flash, Models, Plan, PlanError, Protection, Spares, Training, Workload,
+        plan,
     },
     constraint::{Constraint, Metric, strain},
     evaluate::{Account, Metrics, evaluate},
@@ -64,6 +65,8 @@ fn ask(budgets: &str) -> Ask {
         most: 4,
         runners_up: 2,
         protection: BRIM,
+        flash: Flash::Whole,
+        flash_need: false,
         account: Account::default(),
         options: Options::default(),
     }
@@ -79,8 +82,10 @@ fn planned(ask: &Ask, catalogue: &Catalogue, spec: &SynthSpec) -> Result<Plan, P
 fn brute_force(catalogue: &Catalogue, spec: &SynthSpec) -> Vec<(Candidate, Metrics)> {
     let trace = || Ok(source(spec));
     let workload = Workload::measure("made up", &trace).unwrap();
-    let all =
-        Candidate::all(catalogue, &Enumerate { capacity: workload.reach, most: 4, spin_down: false, protection: BRIM });
+    let all = Candidate::all(
+        catalogue,
+        &Enumerate { capacity: workload.reach, most: 4, spin_down: false, protection: BRIM, flash: Flash::Whole },
+    );
     let one = |candidate: Candidate| {
         let text = candidate.text(catalogue, workload.reach, workload.like.request_kib);
         let design = Design::parse(&text, "candidate", &[]).ok()?;
@@ -271,8 +276,10 @@ fn small_fast_devices_before_a_large_volume_leave_room_for_its_map() {
         Catalogue::named(&["intel-x25-e-32gb".to_owned(), "seagate-st4000dm000".to_owned()], &[], &Era::default())
             .unwrap();
     for volume in [Bytes::gib(40), Bytes::gib(500), Bytes::gib(3000)] {
-        let candidates =
-            Candidate::all(&catalogue, &Enumerate { capacity: volume, most: 4, spin_down: false, protection: BRIM });
+        let candidates = Candidate::all(
+            &catalogue,
+            &Enumerate { capacity: volume, most: 4, spin_down: false, protection: BRIM, flash: Flash::Whole },
+        );
         let hybrids = candidates.iter().filter(|candidate| candidate.slow.is_some()).count();
         assert!(hybrids > 5, "{hybrids} hybrids: the test tests nothing");
         for candidate in candidates {

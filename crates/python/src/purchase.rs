@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 use peryton_device::Era;
 use peryton_plan::{
     capacity::{
-        self, Active, Ask, Catalogue, FILL_LIMIT, FillLimit, KeptModels, PlanError, Protection, Spares, Training,
-        Workload,
+        self, Active, Ask, Catalogue, FILL_LIMIT, FillLimit, Flash, KeptModels, PlanError, Protection, Spares,
+        Training, Workload,
     },
     constraint::{Constraint, Metric},
     energy::{Accesses, Order, Policy, Question, Unneeded},
@@ -57,6 +57,8 @@ pub(crate) fn plan(
         most: given(arguments, "most")?.unwrap_or(8),
         runners_up: given(arguments, "runners_up")?.unwrap_or(3),
         protection: protection(arguments)?,
+        flash: word_given::<Flash>(arguments, "flash")?.unwrap_or_default(),
+        flash_need: given(arguments, "flash_need")?.unwrap_or(true),
         account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity },
         options: Options { replay, ..Options::default() },
     };

@@ -156,3 +156,6 @@ def test_plans(command: Command, sqlite: Path) -> None:
     found = command("plan", "--trace", sqlite, *words.split(), "--redundancy", "mirror", "--no-models", "--json")
     assert plan.best is not None and plan.best["meets"]
     same(plan.to_dict(), found)
+    plan = peryton.plan(sqlite, latency="100s", lifetime="1d", devices=devices, flash="any", flash_need=False)
+    words = "--latency 100s --lifetime 1d --devices super-talent-32gb,ibm-ultrastar-36z15 --flash any --no-flash-need"
+    same(plan.to_dict(), command("plan", "--trace", sqlite, *words.split(), "--no-models", "--json"))

@@ -70,13 +70,14 @@ impl Lifetime {
         if is_disk {
             return Lifetime { rated: least(written, starts), physical: None };
         }
-        // The whole device wears, though the volume may use a part of it: wear-levelling spreads the erases.
+        // The whole device wears, though the volume may use a part of it: wear-levelling spreads the erases. A device of less capacity
+        // than the profile's has so much less flash.
         let physical = flash.and_then(|(programmable, modelled)| {
             // Before the first erase only programmed bytes are known. The erased bytes are more if erased blocks were
             // not full, or were filled earlier.
             let spent = stats.nand_bytes_written.unwrap_or_default().max(stats.bytes_erased.unwrap_or_default());
             let reads = read_effect.map_or(0.0, |ratio| stats.bytes_read.0 as f64 / f64::from(ratio));
-            years(programmable.0 as f64 * device.profile.parts(modelled), spent.0 as f64 + reads)
+            years(programmable.0 as f64 * device.profile.parts(modelled) * device.part(), spent.0 as f64 + reads)
         });
         Lifetime { rated: written, physical }
     }

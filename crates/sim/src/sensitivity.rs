@@ -13,7 +13,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::{
-    Design, Options, Report, SimError, TraceFactory,
+    Design, DeviceDesign, Options, Report, SimError, TraceFactory,
     off_estimate::{MainFigures, OffEstimate},
     run_one,
 };
@@ -174,8 +174,9 @@ fn variations(designs: &[Design]) -> (Vec<Variation>, Vec<String>, usize) {
                 let uses = designs.iter().enumerate().filter_map(|(index, design)| {
                     let roles = design.devices.iter().filter(|device| device.profile.name == profile.name);
                     let key = path.split_once('.').map_or_else(|| path.to_owned(), |(_, keys)| format!("model.{keys}"));
-                    let overrides: Vec<String> =
-                        roles.map(|device| format!("devices.{}.{key}={value}", device.name)).collect();
+                    let overrides: Vec<String> = roles
+                        .map(|device| format!("devices.{}.{key}={}", device.name, of_each(device, path, &value)))
+                        .collect();
                     (!overrides.is_empty()).then_some((index, overrides))
                 });
                 let (profile, value) = (profile.name.clone(), path.to_owned());
@@ -184,6 +185,14 @@ fn variations(designs: &[Design]) -> (Vec<Variation>, Vec<String>, usize) {
         }
     }
     (all, not_varied, left_out)
+}
+
+/// The value for a device that may be smaller than its profile's: its price is in proportion.
+fn of_each(device: &DeviceDesign, path: &str, value: &toml::Value) -> toml::Value {
+    match value.as_float().or(value.as_integer().map(|usd| usd as f64)) {
+        Some(usd) if path == "price_usd" && device.part() < 1.0 => (usd * device.part()).into(),
+        _ => value.clone(),
+    }
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ pub fn planning(plan: &Plan, repeat: &str) -> String {
         h2 { "Designs" }
         p class="about" { (sorted::ABOUT) }
         (designs(plan))
+        (flash(plan))
         @if !plan.budgets.is_empty() { (budgets(plan)) }
         h2 { "What this rests on" }
         ul {
@@ -167,6 +168,31 @@ fn designs(plan: &Plan) -> Markup {
         }
     }
     sorted::table(&columns)
+}
+
+/// How much flash is bought, and what other capacities would give.
+fn flash(plan: &Plan) -> Markup {
+    let said: Vec<(&str, Vec<String>)> =
+        plan.chosen().filter_map(|found| Some((found.label.as_str(), found.flash.as_ref()?.sentences()))).collect();
+    let best = plan.best.as_ref().and_then(|best| best.flash.as_ref());
+    html! {
+        @if !said.is_empty() {
+            h2 { "How much flash" }
+            @for (label, sentences) in &said {
+                p class="about" { strong { (label) } ": " @for one in sentences { (sentence(one)) " " } }
+            }
+        }
+        @if let Some(flash) = best {
+            (sorted::table(&[
+                Column::figures("flash of the best, GB", &flash.points.iter().map(|one| Some(one.capacity_bytes as f64 / 1e9)).collect::<Vec<_>>()),
+                Column::words("keeps budgets", &flash.points.iter().map(|one| if one.meets { "yes".to_owned() } else { format!("{}× off", table::number(one.strain)) }).collect::<Vec<_>>()),
+                Column::figures("price, USD", &flash.points.iter().map(|one| one.dollars).collect::<Vec<_>>()),
+                Column::figures("mean, ms", &flash.points.iter().map(|one| Some(one.mean_ms)).collect::<Vec<_>>()),
+                Column::figures("p99, ms", &flash.points.iter().map(|one| Some(one.p99_ms)).collect::<Vec<_>>()),
+                Column::figures("lifetime, years", &flash.points.iter().map(|one| one.lifetime_years).collect::<Vec<_>>()),
+            ]))
+        }
+    }
 }
 
 fn budgets(plan: &Plan) -> Markup {

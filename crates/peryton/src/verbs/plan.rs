@@ -1,6 +1,7 @@
 //! `peryton plan`: finds the devices to buy for a workload, and their design.
 
 mod estimates;
+mod flash;
 mod out;
 pub mod protection;
 
@@ -9,7 +10,9 @@ use std::{path::PathBuf, sync::Mutex, time::Duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_device::Era;
 use peryton_plan::{
-    capacity::{self, Active, Ask, Catalogue, Found, KeptModels, Notice, Plan, PlanError, Trained, Training, Workload},
+    capacity::{
+        self, Active, Ask, Catalogue, Flash, Found, KeptModels, Notice, Plan, PlanError, Trained, Training, Workload,
+    },
     constraint::{Constraint, Metric},
     evaluate::Account,
 };
@@ -33,7 +36,9 @@ the paper's regressions. Their models are trained once for each device and kept 
 
 What to buy for this trace, so that requests take 2 ms on average and nothing wears out within five years:
   peryton plan --trace my.parquet --latency 2ms --lifetime 5y
-The same with more budgets, the least cost of ownership, and the design written down, ready for peryton sim and serve:
+How much flash before a disk is the cheapest that does, if it could be bought in any capacity:
+  peryton plan --trace my.parquet --latency 2ms --lifetime 5y --flash any
+More budgets, the least cost of ownership, and the design written down, ready for peryton sim and serve:
   peryton plan --trace my.parquet --subject-to 'p99<=10ms,lifetime>=5y,power<=20W' --objective ownership --out designs")]
 pub struct Args {
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time
@@ -73,6 +78,14 @@ pub struct Args {
     /// Devices that you own: that many of a kind cost nothing to buy (their energy and wear still count)
     #[arg(long, value_name = "NAME=N")]
     own: Vec<String>,
+    /// Buy flash in whole devices of the catalogue, or in any capacity up to theirs: its price and its endurance are then in
+    /// proportion, its speed is that of the whole device. The planner chooses the capacity
+    #[arg(long, value_name = "whole|any", default_value = "whole")]
+    flash: Flash,
+    /// Leave out how much of the bought flash the workload needs. If the best design is a hybrid, it is simulated with smaller flash
+    /// to find that out, up to eleven times
+    #[arg(long, conflicts_with = "show_models")]
+    no_flash_need: bool,
     #[command(flatten)]
     protection: protection::ProtectionArgs,
     /// The most devices of a kind to buy, spares not counted
@@ -195,6 +208,8 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
         most: args.most,
         runners_up: args.runners_up,
         protection: args.protection.protection(),
+        flash: args.flash,
+        flash_need: !args.no_flash_need,
         account: Account { years: args.run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: args.electricity },
         options: args.arrival_args.options()?,
     })
@@ -311,6 +326,7 @@ fn shown(plan: &Plan, models: bool) -> String {
         (None, None) => {}
     }
     text += &shown_designs(plan);
+    text += &flash::shown(plan);
     text += &protection::shown(plan);
     text += &shown_budgets(plan);
     text += &shown_regression(plan);
@@ -362,7 +378,8 @@ fn shown_designs(plan: &Plan) -> String {
     header.extend([("\nerror %", 3), ("\nyears", 2), ("\nerror %", 1)].map(figures));
     let mut rows = Table::of(header);
     let error = |value: f64| format!("{:+.0}", value * 100.0);
-    for found in plan.simulated.iter().take(MOST_ROWS) {
+    let shown = flash::one_of_each(plan, MOST_ROWS);
+    for found in &shown {
         let metrics = &found.metrics;
         let predicted = found.predicted.as_ref();
         let off = found.prediction_error.as_ref();
@@ -385,10 +402,10 @@ fn shown_designs(plan: &Plan) -> String {
         ]);
     }
     let mut text = rows.shown();
-    if plan.simulated.iter().take(MOST_ROWS).any(|found| !found.meets) {
+    if shown.iter().any(|found| !found.meets) {
         text += "n×: the factor by which the design misses a budget\n";
     }
-    if plan.simulated.iter().take(MOST_ROWS).any(|found| found.predicted.as_ref().is_some_and(|one| one.extrapolated)) {
+    if shown.iter().any(|found| found.predicted.as_ref().is_some_and(|one| one.extrapolated)) {
         text += "* the workload is unlike any with which the regression was trained\n";
     }
     text

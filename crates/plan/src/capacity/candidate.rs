@@ -8,7 +8,8 @@ use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
 use super::{
-    catalogue::{Catalogue, Kind},
+    catalogue::{Catalogue, Kind, room, usable},
+    flash::Flash,
     protection::Protection,
     sample::Scale,
 };
@@ -58,12 +59,14 @@ pub struct Member {
     pub redundancy: Redundancy,
     /// The number of spare devices beside them.
     pub spares: u32,
+    /// The capacity of each, if they are smaller than the catalogue's device.
+    pub capacity: Option<Bytes>,
 }
 
 impl Member {
     /// So many devices without redundancy.
     pub fn plain(kind: usize, count: u32) -> Member {
-        Member { kind, count, redundancy: Redundancy::None, spares: 0 }
+        Member { kind, count, redundancy: Redundancy::None, spares: 0, capacity: None }
     }
 
     /// The number of devices whose capacity is left for data.
@@ -103,10 +106,13 @@ pub struct Enumerate {
     pub spin_down: bool,
     /// What every candidate keeps for the day when devices fail.
     pub protection: Protection,
+    /// In which capacities flash can be bought. The candidates have whole devices all the same: their capacities follow from the
+    /// workload.
+    pub flash: Flash,
 }
 
 /// The most candidates of one plan, because each takes time to simulate. The cheapest are kept.
-const MOST_CANDIDATES: usize = 2_000;
+pub(super) const MOST_CANDIDATES: usize = 2_000;
 /// Idle time after which disks are spun down: longer than the break-even time of most (GreenDM takes 5 s).
 const SPIN_DOWN: &str = "30s";
 /// Flash slices larger than this start empty: at 8 bytes a mapping unit, several of them would take too much memory.
@@ -115,6 +121,8 @@ const LARGEST_USED: Bytes = Bytes::gib(128);
 const MOST_OVER_PROVISIONING: f64 = 16.0;
 /// The smallest part of a scaled-down design.
 const LEAST_PART: Bytes = Bytes::mib(16);
+/// The same where the capacity is what is sought, so that small ones differ in samples.
+const LEAST_SIZED: Bytes = Bytes::mib(2);
 
 impl Candidate {
     /// All candidates with room for the data, the cheapest first. Left out are caches and tiers that cost as much as
@@ -166,7 +174,34 @@ impl Candidate {
 
     /// The purchase price of all its devices, spares included.
     pub fn dollars(&self, catalogue: &Catalogue) -> f64 {
-        self.members().map(|(_, member)| catalogue.kinds[member.kind].dollars(member.bought())).sum()
+        self.members().map(|(_, member)| catalogue.kinds[member.kind].dollars(member)).sum()
+    }
+
+    /// The same devices and the same way to use them, with fast devices of another capacity (of the catalogue's if none is given).
+    pub fn with_capacity(&self, capacity: Option<Bytes>) -> Candidate {
+        Candidate { fast: Member { capacity, ..self.fast }, ..self.clone() }
+    }
+
+    /// The capacity of each fast device.
+    pub fn flash_capacity(&self, catalogue: &Catalogue) -> Bytes {
+        catalogue.kinds[self.fast.kind].capacity(self.fast)
+    }
+
+    /// Whether its fast devices are flash that has to be bought, of which there could be less.
+    pub fn has_flash(&self, catalogue: &Catalogue) -> bool {
+        let kind = &catalogue.kinds[self.fast.kind];
+        kind.wears() && kind.owned == 0
+    }
+
+    /// The unit in which its fast devices take data.
+    pub(super) fn extent(&self, volume: Bytes, request_kib: f64) -> Bytes {
+        let (coarse, fine) = extents(volume, request_kib);
+        if self.mode == Mode::Partitioned { fine } else { coarse }
+    }
+
+    /// Whether its fast devices hold a part of the data, of which more or less makes a difference.
+    pub fn is_hybrid(&self) -> bool {
+        !matches!(self.mode, Mode::Single | Mode::Logging)
     }
 
     /// Its devices, each with its role in the design.
@@ -195,6 +230,9 @@ impl Candidate {
         let mut name = self.mode.word().to_owned();
         for (_, member) in self.members() {
             let _ = write!(name, "_{}", catalogue.kinds[member.kind].profile.name);
+            if let Some(capacity) = member.capacity {
+                let _ = write!(name, "-of-{}", decimal(capacity, ""));
+            }
             if member.count > 1 {
                 let _ = write!(name, "x{}", member.count);
             }
@@ -215,7 +253,10 @@ impl Candidate {
     pub fn label(&self, catalogue: &Catalogue) -> String {
         let of = |member: Member| {
             let name = &catalogue.kinds[member.kind].profile.name;
-            let devices = if member.count > 1 { format!("{} × {name}", member.count) } else { name.clone() };
+            let mut devices = if member.count > 1 { format!("{} × {name}", member.count) } else { name.clone() };
+            if let Some(capacity) = member.capacity {
+                devices += &format!(" of {}", decimal(capacity, " "));
+            }
             match (member.redundancy, member.spares) {
                 (Redundancy::None, 0) => devices,
                 (Redundancy::None, spares) => format!("{devices} [{spares} spare]"),
@@ -262,7 +303,10 @@ impl Candidate {
         for (role, member) in self.members() {
             let kind = &catalogue.kinds[member.kind];
             let _ = writeln!(text, "[devices.{role}]\nprofile = {}", toml::Value::from(kind.reference.as_str()));
-            let _ = writeln!(text, "price_usd = {:?}", kind.price_usd);
+            if let Some(capacity) = member.capacity {
+                let _ = writeln!(text, "capacity = \"{}\"", people(capacity));
+            }
+            let _ = writeln!(text, "price_usd = {:?}", kind.price_of_each(member));
             if member.count > 1 {
                 let _ = writeln!(text, "count = {}", member.count);
             }
@@ -275,12 +319,13 @@ impl Candidate {
             if kind.owned > 0 {
                 let _ = writeln!(text, "owned = {}", kind.owned.min(member.bought()));
             }
-            let whole = kind.usable() * u64::from(member.data_devices());
+            let whole = usable(kind.capacity(member)) * u64::from(member.data_devices());
             let has = Bytes((whole.0 as f64 * fill) as u64);
             let part = match role {
                 "fast" | "log" => {
                     let scaled = |bytes: Bytes| Bytes((bytes.0 as f64 * space) as u64);
-                    Some(round(scaled(has).min(most).max(LEAST_PART)))
+                    let least = if member.capacity.is_some() { LEAST_SIZED } else { LEAST_PART };
+                    Some(round(scaled(has).min(most).max(least)))
                 }
                 "slow" if self.mode == Mode::Tiering => Some(volume),
                 _ => None,
@@ -308,10 +353,8 @@ impl Candidate {
             }
             text.push('\n');
         }
-        // The engine's tables grow with the number of extents, so a larger volume needs larger extents.
-        let at_least = |extent: u64| extent.max((volume.0 >> 22).next_power_of_two());
-        let coarse = at_least(((request_kib * 4.0) as u64).next_power_of_two().clamp(16, 128) << 10) >> 10;
-        let fine = at_least(4096) >> 10;
+        let (coarse, fine) = extents(volume, request_kib);
+        let (coarse, fine) = (coarse.0 >> 10, fine.0 >> 10);
         let _ = match self.mode {
             Mode::Single => writeln!(text, "[placement]\nmode = \"single\""),
             Mode::CachingBack | Mode::CachingThrough => {
@@ -359,9 +402,21 @@ impl Candidate {
     }
 }
 
+/// The extents of designs that move data in large and in small ones. The engine's tables grow with the number of extents, so a
+/// larger volume needs larger extents.
+fn extents(volume: Bytes, request_kib: f64) -> (Bytes, Bytes) {
+    let at_least = |extent: u64| Bytes(extent.max((volume.0 >> 22).next_power_of_two()));
+    let coarse = ((request_kib * 4.0) as u64).next_power_of_two().clamp(16, 128) << 10;
+    (at_least(coarse), at_least(4096))
+}
+
 /// Rounds a size down to one that is easy to read.
 fn round(size: Bytes) -> Bytes {
-    let grain = if size >= Bytes::gib(64) { Bytes::gib(1) } else { Bytes::mib(1) };
+    let grain = match size {
+        _ if size >= Bytes::gib(64) => Bytes::gib(1),
+        _ if size >= Bytes::mib(16) => Bytes::mib(1),
+        _ => Bytes::kib(128),
+    };
     Bytes(size.0 - size.0 % grain.0)
 }
 
@@ -381,6 +436,19 @@ fn people(size: Bytes) -> String {
     format!("{count}{name}")
 }
 
+/// A size as devices are sold: `120 GB`.
+pub(super) fn decimal(size: Bytes, space: &str) -> String {
+    let (value, unit) = match size.0 as f64 {
+        bytes if bytes >= 1e12 => (bytes / 1e12, "TB"),
+        bytes if bytes >= 1e9 => (bytes / 1e9, "GB"),
+        bytes => (bytes / 1e6, "MB"),
+    };
+    // Three digits; larger numbers as they are.
+    let text = format!("{value:.*}", if value < 10.0 { 2 } else { usize::from(value < 100.0) });
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text}{space}{unit}")
+}
+
 /// All owned devices of a kind, or as many of them as make an array.
 fn all_owned(kind: &Kind, redundancy: Redundancy) -> Option<u32> {
     let fit = |count: &u32| redundancy.data_devices(*count).is_some();
@@ -390,8 +458,13 @@ fn all_owned(kind: &Kind, redundancy: Redundancy) -> Option<u32> {
 impl Enumerate {
     /// The fewest devices that hold the data, without those for redundancy.
     fn least(&self, kind: &Kind) -> u32 {
-        let room = kind.usable().0 as f64 * f64::from(self.fill_per_mille()) / 1e3;
+        let room = usable(kind.profile.capacity).0 as f64 * f64::from(self.fill_per_mille()) / 1e3;
         u32::try_from(self.capacity.0.div_ceil((room as u64).max(1))).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// The capacity of each of so many devices that hold these data.
+    pub(super) fn room(&self, data: Bytes, data_devices: u32) -> Bytes {
+        room(data, data_devices, f64::from(self.fill_per_mille()) / 1e3)
     }
 
     fn fill_per_mille(&self) -> u32 {
@@ -399,7 +472,7 @@ impl Enumerate {
     }
 
     fn member(&self, kind: usize, count: u32, redundancy: Redundancy) -> Member {
-        Member { kind, count, redundancy, spares: self.protection.spares.of(count) }
+        Member { kind, count, redundancy, spares: self.protection.spares.of(count), capacity: None }
     }
 }
 
@@ -413,7 +486,7 @@ fn hybrids(
     (slow, slow_least): (usize, u32),
     found: &mut Vec<Candidate>,
 ) {
-    let price = |member: Member| catalogue.kinds[member.kind].dollars(member.bought());
+    let price = |member: Member| catalogue.kinds[member.kind].dollars(member);
     let redundancies = (ask.protection.of_fast(mode), ask.protection.slow);
     let owned = |kind: usize, redundancy| all_owned(&catalogue.kinds[kind], redundancy);
     let (fast_owned, slow_owned) = (owned(fast, redundancies.0), owned(slow, redundancies.1));
@@ -436,7 +509,14 @@ fn hybrids(
     };
     let member =
         |kind: usize, data: u32, redundancy: Redundancy| Some(ask.member(kind, redundancy.devices(data)?, redundancy));
-    let alone = member(fast, fast_least, ask.protection.fast).map_or(f64::INFINITY, price);
+    let mut alone = member(fast, fast_least, ask.protection.fast);
+    // Flash that can be bought in any capacity is cheaper alone than a slow device beside it only if the slow one costs as much.
+    let sized = ask.flash == Flash::Any && catalogue.kinds[fast].wears() && catalogue.kinds[fast].owned == 0;
+    if sized && let Some(member) = &mut alone {
+        member.capacity = Some(ask.room(ask.capacity, member.data_devices()))
+            .filter(|room| *room < catalogue.kinds[fast].profile.capacity);
+    }
+    let alone = alone.map_or(f64::INFINITY, price);
     for (fast_data, slow_data) in counts {
         let Some(of_fast) = member(fast, fast_data, redundancies.0) else { continue };
         let Some(of_slow) = member(slow, slow_data, redundancies.1) else { continue };
@@ -446,7 +526,7 @@ fn hybrids(
         }
         // In partitioned drives and logs, disks take writes and spare the flash, so they may outlive flash alone.
         if matches!(mode, Mode::CachingBack | Mode::CachingThrough | Mode::Tiering)
-            && alone <= price(of_fast) + price(of_slow)
+            && alone <= price(of_slow) + if sized { 0.0 } else { price(of_fast) }
         {
             continue;
         }
@@ -471,5 +551,14 @@ mod tests {
         assert_eq!(people(Bytes(38_146_973 << 20)).parse(), Ok(Bytes(38_146_973 << 20)));
         assert_eq!(round(Bytes::mib(100 * 1024 + 7)), Bytes::gib(100));
         assert_eq!(round(Bytes::mib(7)), Bytes::mib(7));
+        let sold = [
+            (120_000_000_000, "120 GB"),
+            (37_500_000_000, "37.5 GB"),
+            (1_920_000_000_000, "1.92 TB"),
+            (64_000_000, "64 MB"),
+        ];
+        for (bytes, text) in sold {
+            assert_eq!(decimal(Bytes(bytes), " "), text);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use peryton_device::{Class, Era, Model, Profile};
 use peryton_units::{Bytes, Nanos};
 
-use super::error::PlanError;
+use super::{candidate::Member, error::PlanError};
 
 /// Devices with prices.
 #[derive(Clone, Debug)]
@@ -180,8 +180,26 @@ fn reference(path: &str) -> Result<String, PlanError> {
 
 impl Kind {
     /// To have so many, beside those that are there already.
-    pub fn dollars(&self, count: u32) -> f64 {
-        self.price_usd * f64::from(count.saturating_sub(self.owned))
+    pub(super) fn dollars(&self, member: Member) -> f64 {
+        self.price_of_each(member) * f64::from(member.bought().saturating_sub(self.owned))
+    }
+
+    /// Of one, in proportion to its capacity.
+    pub(super) fn price_of_each(&self, member: Member) -> f64 {
+        match member.capacity {
+            Some(capacity) => self.price_usd * (capacity.0 as f64 / self.profile.capacity.0 as f64),
+            None => self.price_usd,
+        }
+    }
+
+    /// What it holds beside a drive's metadata.
+    pub fn usable(&self) -> Bytes {
+        usable(self.profile.capacity)
+    }
+
+    /// The capacity of each.
+    pub(super) fn capacity(&self, member: Member) -> Bytes {
+        member.capacity.unwrap_or(self.profile.capacity)
     }
 
     /// About how long a small random read takes.
@@ -197,10 +215,23 @@ impl Kind {
     pub fn wears(&self) -> bool {
         self.profile.class != Class::Hdd
     }
+}
 
-    /// What it holds beside a drive's metadata.
-    pub fn usable(&self) -> Bytes {
-        let room = (self.profile.capacity.0 - self.profile.capacity.0 / 256).saturating_sub(METADATA.0);
-        Bytes(room - room % (1 << 20))
-    }
+/// What a device of this capacity holds beside a drive's metadata.
+pub(super) fn usable(capacity: Bytes) -> Bytes {
+    let room = (capacity.0 - capacity.0 / 256).saturating_sub(METADATA.0);
+    Bytes(room - room % (1 << 20))
+}
+
+/// The capacity of each of so many devices that hold these data beside a drive's metadata and are filled to this share.
+pub(super) fn room(data: Bytes, devices: u32, fill: f64) -> Bytes {
+    // One MiB more, for what is usable is rounded down to whole MiB.
+    let usable = data.0 as f64 / fill / f64::from(devices.max(1)) + METADATA.0 as f64 + f64::from(1 << 20);
+    rounded(Bytes((usable * 256.0 / 255.0) as u64))
+}
+
+/// The next larger capacity of three decimal digits.
+pub(super) fn rounded(capacity: Bytes) -> Bytes {
+    let step = 10u64.pow(capacity.0.max(1).ilog10().saturating_sub(2));
+    capacity.0.checked_next_multiple_of(step).map_or(capacity, Bytes)
 }

@@ -17,7 +17,7 @@
 
 use peryton_device::{Class, Origin, Profile};
 use peryton_sim::Redundancy;
-use peryton_units::SECONDS_PER_YEAR;
+use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
 use super::{
@@ -139,7 +139,7 @@ fn tier(
     years: f64,
 ) -> TierFailures {
     let Member { count, redundancy, spares, .. } = member;
-    let rebuild_hours = rebuild_hours(&kind.profile).filter(|_| redundancy != Redundancy::None);
+    let rebuild_hours = rebuild_hours(&kind.profile, kind.capacity(member)).filter(|_| redundancy != Redundancy::None);
     let exposed_hours = rebuild_hours.map(|hours| hours + protection.replaced_after(spares).as_s_f64() / 3600.0);
     // Failures per year of one device.
     let rate = kind.profile.afr.map(|afr| -(-afr).ln_1p());
@@ -159,7 +159,7 @@ fn tier(
     };
     let sector = || {
         let per_bit = if kind.profile.class == Class::Hdd { UNREADABLE_PER_BIT_DISK } else { UNREADABLE_PER_BIT_FLASH };
-        let read = |devices: f64| -(-per_bit * devices * kind.profile.capacity.0 as f64 * 8.0).exp_m1();
+        let read = |devices: f64| -(-per_bit * devices * kind.capacity(member).0 as f64 * 8.0).exp_m1();
         let first = n * rate?;
         Some(match redundancy {
             Redundancy::None => return None,
@@ -187,11 +187,11 @@ fn tier(
 }
 
 /// How long it takes to write a whole device.
-fn rebuild_hours(profile: &Profile) -> Option<f64> {
+fn rebuild_hours(profile: &Profile, capacity: Bytes) -> Option<f64> {
     let sheet = &profile.data_sheet;
     let sequential =
         [sheet.seq_write_mb_per_s, sheet.seq_read_mb_per_s].into_iter().flatten().min_by(f64::total_cmp)?;
-    (sequential > 0.0).then(|| profile.capacity.0 as f64 / 1e6 / (sequential * REBUILD_SHARE) / 3600.0)
+    (sequential > 0.0).then(|| capacity.0 as f64 / 1e6 / (sequential * REBUILD_SHARE) / 3600.0)
 }
 
 /// What the probabilities assume.

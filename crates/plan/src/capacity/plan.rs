@@ -1,6 +1,10 @@
 //! Makes a plan: checks the request, searches the candidates, and reports the best designs and what each budget costs.
 
-use std::{collections::BTreeMap, str::FromStr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    str::FromStr,
+    sync::Arc,
+};
 
 use peryton_device::flash::Images;
 use peryton_sim::{Options, Replay};
@@ -9,6 +13,8 @@ use peryton_units::Bytes;
 use super::{
     Candidate, Catalogue, Enumerate, PlanError, Prediction, Progress, Protection, Scale, Trained, Workload, estimates,
     failures::{self, Failures},
+    flash::{ASSUMPTION, Flash, FlashCapacity},
+    grid::Grid,
     predict,
     quality::regression,
     report::{Bought, Budget, Error, Found, Infeasible, Plan, Variant},
@@ -16,7 +22,7 @@ use super::{
 };
 use crate::{
     constraint::{Constraint, Metric, strain},
-    evaluate::{Account, IMAGES},
+    evaluate::{Account, IMAGES, Metrics},
 };
 
 /// A request for a plan.
@@ -37,6 +43,10 @@ pub struct Ask {
     pub runners_up: usize,
     /// What every design keeps for the day when devices fail.
     pub protection: Protection,
+    /// In which capacities flash can be bought.
+    pub flash: Flash,
+    /// Whether to find out how much of the flash of the best design the workload needs, if that is a hybrid of whole devices.
+    pub flash_need: bool,
     /// The rules for the cost of ownership.
     pub account: Account,
     /// How the trace is replayed.
@@ -101,8 +111,13 @@ pub fn plan(
         return Err(PlanError::Range { key: "--runners-up", value: ask.runners_up.to_string(), remedy: "0 to 50" });
     }
     let spin_down = ask.objective.about_energy() || ask.constraints.iter().any(|one| one.metric.about_energy());
-    let mut candidates =
-        Candidate::all(catalogue, &Enumerate { capacity, most: ask.most, spin_down, protection: ask.protection });
+    let enumerate = Enumerate { capacity, most: ask.most, spin_down, protection: ask.protection, flash: ask.flash };
+    let mut candidates = Candidate::all(catalogue, &enumerate);
+    let mut grid = Grid::new(catalogue, enumerate, whole, workload);
+    if ask.flash == Flash::Any {
+        progress("reading the miss-ratio curve", 0, 0);
+        candidates = grid.all(candidates, workload)?;
+    }
     // A budget of dollars can be checked without simulation.
     let dollars = ask.constraints.iter().filter(|one| one.metric == Metric::Dollars).map(|one| one.limit);
     if let Some(most) = dollars.reduce(f64::min) {
@@ -121,9 +136,9 @@ pub fn plan(
     let models = models.filter(|_| matches!(ask.options.replay, Replay::Timed { .. }));
     let speed = if let Replay::Timed { speed } = ask.options.replay { speed } else { 1.0 };
     let predict = |models| predict::all(models, catalogue, workload, speed, &candidates);
-    let predictions = models.map(predict).transpose()?;
+    let mut predictions = models.map(predict).transpose()?;
     let choice = predictions.as_ref().and_then(|all| chosen(ask, catalogue, &candidates, all));
-    let search = Search {
+    let mut search = Search {
         catalogue,
         workload,
         objective: ask.objective,
@@ -132,10 +147,18 @@ pub fn plan(
         account: ask.account,
         options: ask.options.clone(),
         images: Arc::new(Images::new(IMAGES)),
+        grid,
         progress,
     };
     let also: Vec<Candidate> = choice.map(|index| candidates[index].clone()).into_iter().collect();
-    let (known, answers, rungs) = search.run(candidates, &also)?;
+    let (known, answers, rungs) = search.run(candidates.clone(), &also)?;
+    if let (Some(models), Some(all)) = (models, &mut predictions) {
+        // Those that were added in the meantime.
+        let added: Vec<Candidate> = known[candidates.len()..].iter().map(|one| one.candidate.clone()).collect();
+        if !added.is_empty() {
+            all.extend(predict::all(models, catalogue, workload, speed, &added)?);
+        }
+    }
     let found = |index: usize| -> Option<Found> {
         let predicted = predictions.as_ref().and_then(|all| all[index].clone());
         let text = known[index].candidate.scaled(catalogue, whole, workload.like.request_kib);
@@ -149,6 +172,9 @@ pub fn plan(
         x.0.cmp(&y.0)
             .then(x.1.total_cmp(&y.1))
             .then(a.metrics.mean_ms.total_cmp(&b.metrics.mean_ms))
+            // Of two capacities that make no difference the smaller one.
+            .then_with(|| a.candidate.fast.capacity.is_none().cmp(&b.candidate.fast.capacity.is_none()))
+            .then_with(|| a.candidate.fast.capacity.cmp(&b.candidate.fast.capacity))
             .then_with(|| a.design.cmp(&b.design))
     });
     if simulated.is_empty() {
@@ -156,7 +182,25 @@ pub fn plan(
         return Err(PlanError::NoneRuns { candidates: count, first });
     }
     let meets: Vec<&Found> = simulated.iter().filter(|found| found.meets).collect();
-    let best = meets.first().map(|found| (*found).clone());
+    let mut best = meets.first().map(|found| (*found).clone());
+    let mut runners_up = runners_up(ask.runners_up, &meets);
+    match ask.flash {
+        Flash::Any => {
+            let exact: Vec<(Candidate, Metrics)> =
+                known.iter().filter_map(|one| Some((one.candidate.clone(), one.exact.clone()?))).collect();
+            for found in best.iter_mut().chain(&mut runners_up) {
+                found.flash = FlashCapacity::of(&found.candidate, catalogue, &ask.constraints, &exact);
+            }
+        }
+        Flash::Whole => {
+            if let Some(found) = best.as_mut().filter(|found| ask.flash_need && found.candidate.is_hybrid())
+                && !search.grid.add(&found.candidate, workload)?.is_empty()
+            {
+                let points = search.needed(&found.candidate, &found.metrics)?;
+                found.flash = FlashCapacity::of(&found.candidate, catalogue, &ask.constraints, &points);
+            }
+        }
+    }
     let infeasible = best.is_none().then(|| infeasible(ask, &simulated, &known)).flatten();
     let regression = models.map(|models| {
         let choice = choice.map(|index| known[index].candidate.name(catalogue));
@@ -180,13 +224,14 @@ pub fn plan(
         simulated_volume_bytes: whole.volume().0,
         assumptions: assumptions(ask, workload, capacity, active, whole),
         fill_limit: ask.protection.fill_limit,
+        flash: ask.flash,
         constraints: ask.constraints.clone(),
         objective: ask.objective,
         account: ask.account,
         catalogue: catalogue.kinds.iter().map(|kind| kind.profile.name.clone()).collect(),
         candidates: count,
         search: rungs,
-        runners_up: meets.iter().skip(1).take(ask.runners_up).map(|found| (*found).clone()).collect(),
+        runners_up,
         budgets,
         left_out: left_out.collect(),
         estimated_values: BTreeMap::new(),
@@ -202,6 +247,13 @@ pub fn plan(
     }
     plan.estimated_values = estimates::of(&plan, catalogue);
     Ok(plan)
+}
+
+/// The next best designs that meet the budgets. Designs that differ in the capacity of their flash alone are one.
+fn runners_up(count: usize, meets: &[&Found]) -> Vec<Found> {
+    let mut shapes = BTreeSet::new();
+    let first = meets.iter().filter(|found| shapes.insert(found.candidate.with_capacity(None)));
+    first.skip(1).take(count).map(|found| (*found).clone()).collect()
 }
 
 /// How much of the stored data is in use over a time as long as the trace.
@@ -264,6 +316,9 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         ),
     });
     all.push(fill(&ask.protection));
+    if ask.flash == Flash::Any {
+        all.push(ASSUMPTION.to_owned());
+    }
     all.extend(failures::assumptions(&ask.protection, ask.account.years));
     all
 }
@@ -322,7 +377,8 @@ fn found(
             redundancy: member.redundancy,
             data_devices: member.data_devices(),
             spares: member.spares,
-            price_usd: kind.price_usd,
+            capacity_bytes: member.capacity.map(|capacity| capacity.0),
+            price_usd: kind.price_of_each(member),
             owned: kind.owned.min(member.bought()),
         }
     });
@@ -338,6 +394,7 @@ fn found(
         predicted,
         prediction_error,
         design_toml,
+        flash: None,
         candidate: known.candidate.clone(),
         metrics,
     })

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{
     candidate::{Candidate, Member, Mode},
-    catalogue::Catalogue,
+    catalogue::{Catalogue, usable},
     error::PlanError,
     models::{DeviceModels, Predictors, Trained},
     workload::{Like, Workload},
@@ -98,7 +98,7 @@ impl Predict<'_> {
             let extrapolated = log.extrapolated || primary.extrapolated;
             return Some(Prediction { mean_ms, lifetime_years: lifetimes.min_by(f64::total_cmp), extrapolated });
         }
-        let room = self.catalogue.kinds[fast.kind].usable() * u64::from(fast.count);
+        let room = usable(self.catalogue.kinds[fast.kind].capacity(fast)) * u64::from(fast.count);
         let size = room.min(self.workload.reach);
         let ratios = curve?.at(&[size]).first().copied()?;
         let misses = ratios.blocks.all.clamp(1e-4, 1.0);
@@ -150,17 +150,19 @@ impl Predict<'_> {
             // Flash is planned as full of data, and the trace touches a part of that.
             self.workload.like.footprint_bytes.min(load.data.0) as f64 / load.data.0.max(1) as f64
         } else {
-            load.data.0 as f64 / (kind.usable().0 as f64 * count)
+            load.data.0 as f64 / (usable(kind.capacity(member)).0 as f64 * count)
         };
         let of = Predictors { request_kib: load.of.request_kib / parts, utilisation: utilisation.min(1.0), ..load.of }
             .every(count / parts);
         let mean_ms = models.best_response()?.predict(&of);
         let erases = models.best_erases().filter(|_| of.read_share < 1.0).map(|model| model.predict(&of));
-        let years = |(erases, rated): (f64, f64)| rated / erases / SECONDS_PER_YEAR;
+        // A device of less capacity endures so much less.
+        let part = kind.capacity(member).0 as f64 / kind.profile.capacity.0 as f64;
+        let years = |(erases, rated): (f64, f64)| rated * part / erases / SECONDS_PER_YEAR;
         let physical = erases.zip(models.rated_erases).map(years).filter(|years| years.is_finite());
         // The manufacturer's limit of host writes needs no model.
         let written_per_s = (1.0 - of.read_share) * of.request_kib * 1024.0 / (of.inter_arrival_ms / 1e3);
-        let rated = models.rated_written.map(|limit| limit / written_per_s / SECONDS_PER_YEAR);
+        let rated = models.rated_written.map(|limit| limit * part / written_per_s / SECONDS_PER_YEAR);
         let rated = rated.filter(|years| years.is_finite());
         let lifetime_years = [physical, rated].into_iter().flatten().min_by(f64::total_cmp);
         Some(Prediction { mean_ms, lifetime_years, extrapolated: models.extrapolates(&of) })

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::{
     candidate::{Candidate, Mode},
     failures::Failures,
+    flash::{Flash, FlashCapacity},
     models::Fitted,
     predict::Prediction,
     search::Rung,
@@ -47,6 +48,9 @@ pub struct Plan {
     pub assumptions: Vec<String>,
     /// The share of each device that is filled at most.
     pub fill_limit: f64,
+    /// In which capacities flash can be bought: `any`, or absent for `whole` devices.
+    #[serde(skip_serializing_if = "is_whole")]
+    pub flash: Flash,
     /// The budgets.
     pub constraints: Vec<Constraint>,
     /// The figure that is minimised or maximised.
@@ -146,6 +150,9 @@ pub struct Found {
     pub prediction_error: Option<Error>,
     /// The design file that the figures are of, to be replayed with the options of the plan.
     pub design_toml: String,
+    /// The capacity of its flash, and what others would give; of the best design and the runners-up, where it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flash: Option<FlashCapacity>,
     /// The candidate itself.
     #[serde(skip)]
     pub candidate: Candidate,
@@ -167,11 +174,18 @@ pub struct Bought {
     /// Number of spare devices beside them.
     #[serde(skip_serializing_if = "is_zero")]
     pub spares: u32,
+    /// Capacity of each device, if it is smaller than the profile's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capacity_bytes: Option<u64>,
     /// Price of each device.
     pub price_usd: f64,
     /// Number of them that are owned already and cost nothing to buy.
     #[serde(skip_serializing_if = "is_zero")]
     pub owned: u32,
+}
+
+fn is_whole(flash: &Flash) -> bool {
+    *flash == Flash::Whole
 }
 
 fn is_zero(count: &u32) -> bool {

@@ -19,6 +19,8 @@ use super::{
     candidate::{Candidate, Mode},
     catalogue::Catalogue,
     error::PlanError,
+    grid::Grid,
+    narrow::shortage,
     progress::Progress,
     sample::{Sample, Scale},
     workload::Workload,
@@ -75,6 +77,27 @@ pub(super) struct Known {
     tried: bool,
 }
 
+impl Known {
+    /// A candidate of which nothing is known.
+    pub(super) fn new(candidate: Candidate) -> Known {
+        Known { candidate, sampled: None, exact: None, failed: None, alive: true, tried: false }
+    }
+
+    /// Whether the whole trace has been tried.
+    pub(super) fn is_tried(&self) -> bool {
+        self.tried
+    }
+
+    /// Keeps the result of the whole trace.
+    pub(super) fn settle(&mut self, result: Result<Metrics, PlanError>) {
+        (self.tried, self.alive) = (true, true);
+        match result {
+            Ok(metrics) => (self.exact, self.failed) = (Some(metrics), None),
+            Err(error) => self.failed = Some(error.to_string()),
+        }
+    }
+}
+
 /// The parameters of a search.
 pub(super) struct Search<'a> {
     pub(super) catalogue: &'a Catalogue,
@@ -88,6 +111,8 @@ pub(super) struct Search<'a> {
     pub(super) options: Options,
     /// The images of preconditioned devices, shared because candidates have many devices in common.
     pub(super) images: Arc<Images>,
+    /// The capacities of flash, where it can be bought in any.
+    pub(super) grid: Grid<'a>,
     pub(super) progress: &'a Progress<'a>,
 }
 
@@ -106,7 +131,7 @@ const MOST_EXACT: usize = 20;
 /// For a short trace more candidates are simulated: as many as make this many requests in all, up to a limit.
 const AFFORDABLE: u64 = 10_000_000;
 const MOST_SMALL: usize = 120;
-const AT_A_TIME: usize = 4;
+pub(super) const AT_A_TIME: usize = 4;
 /// The number of candidates beyond a budget that are simulated to find the nearest one.
 const NEAREST: usize = 3;
 /// The least number of kept candidates that meet the budgets with room to spare.
@@ -117,8 +142,7 @@ const FINALISTS: usize = 10;
 impl Search<'_> {
     /// Finds the best candidates of every problem. Candidates in `also` are simulated with the whole trace in any case.
     pub(super) fn run(&self, candidates: Vec<Candidate>, also: &[Candidate]) -> Result<Searched, PlanError> {
-        let new = |candidate| Known { candidate, sampled: None, exact: None, failed: None, alive: true, tried: false };
-        let mut known: Vec<Known> = candidates.into_iter().map(new).collect();
+        let mut known: Vec<Known> = candidates.into_iter().map(Known::new).collect();
         let mut rungs = Vec::new();
         let whole = self.options.limit.unwrap_or(u64::MAX).min(self.workload.like.requests);
         let (mut requests, mut round) = (FIRST_SAMPLE, 0);
@@ -137,11 +161,14 @@ impl Search<'_> {
         }
         let slack = SLACK[round.min(SLACK.len() - 1)];
         let run = self.finals(&mut known, slack, round == 0, also)?;
-        rungs.push(Rung { requests: whole, share: 1.0, candidates: run });
+        let more = self.refine(&mut known)?;
+        rungs.push(Rung { requests: whole, share: 1.0, candidates: run + more });
         let corrections = self.corrections(&known);
         let answer = |problem: &Problem| {
             let order = self.order(&known, problem, slack, &corrections);
-            let meets = |index: &usize| matches!(verdict(&known[*index], problem, slack, &corrections), Verdict::Meets);
+            let small = too_small(&known, problem);
+            let meets =
+                |index: &usize| matches!(verdict(&known[*index], problem, slack, &corrections, &small), Verdict::Meets);
             order.into_iter().find(meets).map(|index| Answer { index, by_sample: known[index].exact.is_none() })
         };
         let answers = self.problems.iter().map(answer).collect();
@@ -179,7 +206,7 @@ impl Search<'_> {
         Ok(Rung { requests: sample.requests(), share: sample.share, candidates: alive.len() })
     }
 
-    fn simulate(
+    pub(super) fn simulate(
         &self,
         candidate: &Candidate,
         scale: Scale,
@@ -208,7 +235,10 @@ impl Search<'_> {
             order.iter().take(keep).for_each(|index| kept[*index] = true);
             for bound in [1.0, 1.0 / slack] {
                 let order = self.order(known, problem, bound, &Corrections::default());
-                order.iter().take(problem.wanted.max(SURE)).for_each(|index| kept[*index] = true);
+                // Of each set of devices one capacity.
+                let mut shapes = BTreeSet::new();
+                let first = order.iter().filter(|index| shapes.insert(known[**index].candidate.with_capacity(None)));
+                first.take(problem.wanted.max(SURE)).for_each(|index| kept[*index] = true);
             }
         }
         for (one, kept) in known.iter_mut().zip(kept) {
@@ -242,6 +272,12 @@ impl Search<'_> {
         order
     }
 
+    /// The most simulations of the whole trace.
+    pub(super) fn affordable(&self) -> usize {
+        let affordable = usize::try_from(AFFORDABLE / self.workload.like.requests.max(1)).unwrap_or(usize::MAX);
+        affordable.clamp(MOST_EXACT, MOST_SMALL)
+    }
+
     /// Simulates each problem's candidates in order with the whole trace, until the problem has as many as it wants.
     fn finals(&self, known: &mut [Known], slack: f64, all: bool, also: &[Candidate]) -> Result<usize, PlanError> {
         let mut run = 0;
@@ -250,8 +286,7 @@ impl Search<'_> {
             // Without a sample there are no figures of any candidate.
             next = (0..known.len()).collect();
         }
-        let affordable = usize::try_from(AFFORDABLE / self.workload.like.requests.max(1)).unwrap_or(usize::MAX);
-        let most = if all { known.len() } else { affordable.clamp(MOST_EXACT, MOST_SMALL) };
+        let most = if all { known.len() } else { self.affordable() };
         loop {
             let corrections = self.corrections(known);
             for problem in &self.problems {
@@ -277,12 +312,9 @@ impl Search<'_> {
             };
             let results: Vec<Result<Metrics, PlanError>> = next.par_iter().map(one).collect();
             for (index, result) in next.iter().zip(results) {
-                let one = &mut known[*index];
-                one.tried = true;
                 match result {
-                    Ok(metrics) => (one.exact, one.failed) = (Some(metrics), None),
                     Err(PlanError::Sim(peryton_sim::SimError::Trace(error))) => return Err(PlanError::Trace(error)),
-                    Err(error) => one.failed = Some(error.to_string()),
+                    result => known[*index].settle(result),
                 }
             }
             run += next.len();
@@ -347,11 +379,33 @@ enum Verdict {
     },
 }
 
-fn verdict(one: &Known, problem: &Problem, slack: f64, corrections: &Corrections) -> Verdict {
+/// The largest capacity of the flash of each set of devices that is too small for a problem.
+type TooSmall = BTreeMap<Candidate, peryton_units::Bytes>;
+
+fn too_small(known: &[Known], problem: &Problem) -> TooSmall {
+    let mut all = TooSmall::new();
+    for one in known {
+        if !one.exact.as_ref().is_some_and(|metrics| shortage(&problem.constraints, metrics) > 1.0) {
+            continue;
+        }
+        // The whole device is larger than any.
+        let size = one.candidate.fast.capacity.unwrap_or(peryton_units::Bytes(u64::MAX));
+        let largest = all.entry(one.candidate.with_capacity(None)).or_default();
+        *largest = size.max(*largest);
+    }
+    all
+}
+
+fn verdict(one: &Known, problem: &Problem, slack: f64, corrections: &Corrections, small: &TooSmall) -> Verdict {
     if let Some(metrics) = &one.exact {
         return if strain(&problem.constraints, metrics) <= 1.0 { Verdict::Meets } else { Verdict::Fails };
     }
     if one.tried {
+        return Verdict::Fails;
+    }
+    if let Some(size) = one.candidate.fast.capacity
+        && small.get(&one.candidate.with_capacity(None)).is_some_and(|small| size <= *small)
+    {
         return Verdict::Fails;
     }
     let (strain, slack) = corrections.strain(one, problem, slack);
@@ -361,16 +415,33 @@ fn verdict(one: &Known, problem: &Problem, slack: f64, corrections: &Corrections
     Verdict::Open { near: strain <= slack }
 }
 
+/// Whether only the capacity of its flash differs from that of others, and it was not simulated with the whole trace.
+fn one_of_many(one: &Known) -> bool {
+    one.candidate.fast.capacity.is_some() && !one.tried
+}
+
 /// The candidates to simulate next for a problem: none if it has as many as it wants.
 fn open(known: &[Known], problem: &Problem, order: &[usize], slack: f64, corrections: &Corrections) -> Vec<usize> {
     let (mut met, mut failed, mut wanted) = (0, 0, Vec::new());
+    let small = too_small(known, problem);
+    // Of each set of devices one capacity at a time.
+    let mut shapes = BTreeSet::new();
     for index in order {
-        match verdict(&known[*index], problem, slack, corrections) {
-            Verdict::Meets => met += 1,
+        let shape = || known[*index].candidate.with_capacity(None);
+        match verdict(&known[*index], problem, slack, corrections, &small) {
+            Verdict::Meets | Verdict::Open { .. } if shapes.contains(&shape()) => continue,
+            Verdict::Meets => {
+                met += 1;
+                shapes.insert(shape());
+            }
+            Verdict::Fails if one_of_many(&known[*index]) => {}
             Verdict::Fails => failed += 1,
             // If the nearest candidates did not meet the budgets, farther ones are not simulated.
             Verdict::Open { near: false } if failed + wanted.len() >= NEAREST => break,
-            Verdict::Open { .. } => wanted.push(*index),
+            Verdict::Open { .. } => {
+                wanted.push(*index);
+                shapes.insert(shape());
+            }
         }
         if met + wanted.len() >= problem.wanted {
             break;
@@ -384,7 +455,14 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use peryton_trace::{SynthSource, SynthSpec};
 
-    use super::{super::candidate::Member, *};
+    use super::{
+        super::{
+            candidate::{Enumerate, Member},
+            flash::Flash,
+            protection::Protection,
+        },
+        *,
+    };
 
     fn sampled(mean_ms: f64, dollars: f64) -> Metrics {
         Metrics {
@@ -422,8 +500,11 @@ mod tests {
         let spec = spec.unwrap();
         let trace = || Ok(Box::new(SynthSource::new(&spec, "spec").unwrap()) as Box<dyn peryton_trace::Source>);
         let workload = Workload::measure("made up", &trace).unwrap();
+        let catalogue = Catalogue { kinds: Vec::new(), unpriced: Vec::new() };
+        let (capacity, protection) = (workload.reach, Protection::default());
+        let enumerate = Enumerate { capacity, most: 1, spin_down: false, protection, flash: Flash::Whole };
         let search = Search {
-            catalogue: &Catalogue { kinds: Vec::new(), unpriced: Vec::new() },
+            catalogue: &catalogue,
             workload: &workload,
             objective: Metric::Dollars,
             whole: Scale::whole(workload.reach),
@@ -435,6 +516,7 @@ mod tests {
             account: Account::default(),
             options: Options::default(),
             images: Arc::new(Images::new(peryton_units::Bytes::ZERO)),
+            grid: Grid::new(&catalogue, enumerate, Scale::whole(workload.reach), &workload),
             progress: &|_, _, _| {},
         };
         // A hundred cheap candidates beyond the budget, but by less than a sample's possible error; and expensive ones

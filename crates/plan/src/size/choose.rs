@@ -11,12 +11,12 @@ use super::{Ask, SizeError, fast::Fast};
 /// The most sizes of a curve.
 pub const MOST_POINTS: u32 = 64;
 /// The smallest size that is chosen, in extents, and the least share of the largest one.
-const LEAST_EXTENTS: u64 = 16;
+pub(crate) const LEAST_EXTENTS: u64 = 16;
 const LEAST_SHARE: u64 = 4096;
 /// Sizes to choose from for each doubling. They are as many sixteenths of a power of two, so that people can read them.
 const STEPS: u64 = 8;
 /// The part of its data by which the largest size is larger than what the trace touches: room for what moves.
-const ROOM_SHARE: u64 = 64;
+pub(crate) const ROOM_SHARE: u64 = 64;
 
 /// Which sizes to simulate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,7 +118,7 @@ fn rounded(size: Bytes, extent: Bytes) -> Bytes {
 }
 
 /// Sizes from one to another, eight for each doubling.
-fn steps(least: Bytes, most: Bytes, extent: Bytes) -> Vec<Bytes> {
+pub(crate) fn steps(least: Bytes, most: Bytes, extent: Bytes) -> Vec<Bytes> {
     let factor = (1.0 / STEPS as f64).exp2();
     let mut sizes = vec![whole(most, extent)];
     let mut size = least.0.max(1) as f64;
@@ -133,7 +133,7 @@ fn steps(least: Bytes, most: Bytes, extent: Bytes) -> Vec<Bytes> {
 
 /// Chooses so many of the candidates: the first, the last and `own`, and then again and again the middle of the widest gap. A
 /// gap is as wide as its share of the doublings and its share of the misses, so that neither a cliff nor a plain is left out.
-fn spread(candidates: &[Bytes], misses: &[f64], points: usize, own: Option<usize>) -> Vec<Bytes> {
+pub(crate) fn spread(candidates: &[Bytes], misses: &[f64], points: usize, own: Option<usize>) -> Vec<Bytes> {
     let last = candidates.len() - 1;
     let doublings = (candidates[last].0 as f64 / candidates[0].0 as f64).ln();
     let fall = misses[0] - misses[last];

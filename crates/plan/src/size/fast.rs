@@ -42,7 +42,7 @@ impl Fast {
             extent: pair.extent,
             volume: design.volume,
             shares_volume,
-            capacity: Bytes(fast.profile.capacity.0.saturating_mul(u64::from(fast.data_devices()))),
+            capacity: Bytes(fast.capacity.0.saturating_mul(u64::from(fast.data_devices()))),
             now: fast.data,
         })
     }

@@ -5,7 +5,7 @@
 //! there. All of them are simulated on one reading of the trace. The misses at a size from which on nothing has to leave the
 //! fast device are those that no size avoids.
 
-mod choose;
+pub(crate) mod choose;
 mod curve;
 mod fast;
 mod knee;

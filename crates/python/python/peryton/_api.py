@@ -332,6 +332,8 @@ def plan(
     prices: Mapping[str, float] | None = None,
     own: Mapping[str, int] | None = None,
     afr: Mapping[str, float] | None = None,
+    flash: str = "whole",
+    flash_need: bool = True,
     redundancy: str = "none",
     fast_redundancy: str | None = None,
     slow_redundancy: str | None = None,
@@ -370,6 +372,9 @@ def plan(
         prices: US dollars by device, in place of the profiles'.
         own: how many of a device cost nothing to buy.
         afr: annual failure rates as shares by device, in place of the profiles': ``{"seagate-st4000dm000": 0.015}``.
+        flash: ``"whole"`` buys flash in devices of the catalogue, ``"any"`` in any capacity up to theirs, at a price and with an
+            endurance in proportion; the planner chooses the capacity. ``plan.best["flash"]`` has it, and the figures of others.
+        flash_need: find out how much of the bought flash the workload needs, if the best design is a hybrid of whole devices.
         redundancy: how each tier survives failed devices: ``"none"``, ``"mirror"``, ``"raid5"`` or ``"raid6"``.
         fast_redundancy, slow_redundancy: others for the fast and the slow devices.
         spares: spare devices for each tier, or a share of its devices such as ``"5%"``.
@@ -405,6 +410,8 @@ def plan(
         "prices": None if prices is None else dict(prices),
         "own": None if own is None else dict(own),
         "afr": None if afr is None else dict(afr),
+        "flash": flash,
+        "flash_need": flash_need,
         "redundancy": redundancy,
         "fast_redundancy": fast_redundancy,
         "slow_redundancy": slow_redundancy,

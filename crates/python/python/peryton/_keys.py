@@ -40,6 +40,9 @@ class DevicesKeys(TypedDict, total=False):
     profile's values."""
     count: int
     """How many such devices there are, striped unless `redundancy` says otherwise. Unit: devices. Default: 1."""
+    capacity: int | str
+    """The capacity of each, if it is smaller than the profile's device: its price, its rated writes and its
+    cycles are in proportion, its speed and power are the profile's. Default: the profile's."""
     stripe: int | str
     """How much is on one member of an array before the next one follows. Default: "64KiB"."""
     redundancy: Literal["none", "mirror", "raid5", "raid6"]
@@ -54,7 +57,7 @@ class DevicesKeys(TypedDict, total=False):
     """The block device or file, relative to the design file. Needed by a drive in service, ignored by
     simulations. Default: none."""
     price_usd: float
-    """The price of each. Unit: US dollars. Default: the profile's."""
+    """The price of each. Unit: US dollars. Default: the profile's, in proportion to capacity."""
     owned: int
     """How many of them are there already and cost nothing. Unit: devices. Default: 0."""
 

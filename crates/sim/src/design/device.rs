@@ -8,6 +8,7 @@ use peryton_device::{
 };
 use peryton_units::Bytes;
 
+use super::devices::part;
 use crate::{
     DesignError, Redundancy,
     array::{Array, member_bytes},
@@ -22,6 +23,8 @@ pub struct DeviceDesign {
     pub profile: Profile,
     /// Whether the design gives the profile. A device in service may have none; then nothing is known of it but its size.
     pub has_profile: bool,
+    /// The capacity of each member: that of the profile's device, or a smaller one.
+    pub capacity: Bytes,
     /// Number of members, those for redundancy included.
     pub count: u32,
     /// How the members survive each other's failures.
@@ -77,6 +80,11 @@ impl DeviceDesign {
     /// Bytes of each member that the volume occupies.
     pub(crate) fn member_bytes(&self) -> Bytes {
         member_bytes(self.used * u64::from(self.regions), self.data_devices(), self.stripe, self.redundancy)
+    }
+
+    /// How much of the profile's device each member is: its price and its endurance are in proportion to its capacity.
+    pub fn part(&self) -> f64 {
+        part(self.capacity, self.profile.capacity)
     }
 
     /// The number of members whose capacity is left for data.

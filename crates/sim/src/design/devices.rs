@@ -35,6 +35,9 @@ keys! {
     MODEL: toml::Table = "devices.NAME.model" { default: Else("the profile's values"), example: "{ rpm = 5400 }" }
     /// How many such devices there are, striped unless `redundancy` says otherwise.
     COUNT: u32 = "devices.NAME.count" { default: Value("1"), unit: "devices", example: "2" }
+    /// The capacity of each, if it is smaller than the profile's device: its price, its rated writes and its cycles are in proportion, its speed
+    /// and power are the profile's.
+    CAPACITY: Bytes = "devices.NAME.capacity" { default: Else("the profile's"), example: "'512MiB'" }
     /// How much is on one member of an array before the next one follows.
     STRIPE_SIZE: Bytes = "devices.NAME.stripe" { default: Value("'64KiB'"), example: "'128KiB'", needs: &["devices.NAME.count=2"] }
     /// How an array survives the failure of members.
@@ -50,7 +53,7 @@ keys! {
     /// The block device or file, relative to the design file. Needed by a drive in service, ignored by simulations.
     PATH: String = "devices.NAME.path" { default: Else("none"), example: "'my.img'" }
     /// The price of each.
-    PRICE_USD: f64 = "devices.NAME.price_usd" { default: Else("the profile's"), unit: "US dollars", example: "12.5" }
+    PRICE_USD: f64 = "devices.NAME.price_usd" { default: Else("the profile's, in proportion to capacity"), unit: "US dollars", example: "12.5" }
     /// How many of them are there already and cost nothing.
     OWNED: u32 = "devices.NAME.owned" { default: Value("0"), unit: "devices", example: "1" }
     /// How long the device is idle before it is put into standby. A drive in service waits for a second at the least.
@@ -73,6 +76,8 @@ pub(super) struct Spec<'a> {
     /// The capacity of all members, less redundancy; of a device in service, the size that it has.
     pub(super) capacity: Bytes,
     pub(super) count: u32,
+    /// The capacity of each member, at most the profile's.
+    each: Bytes,
     /// Of them, those whose capacity is left for data.
     pub(super) data_devices: u32,
     redundancy: Redundancy,
@@ -113,6 +118,7 @@ impl Spec<'_> {
             name: self.name.into_inner(),
             profile: self.profile,
             has_profile: self.has_profile,
+            capacity: self.each,
             count: self.count,
             redundancy: self.redundancy,
             spares: self.spares,
@@ -200,6 +206,24 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
         precondition_given = overrides.contains_key("precondition");
         profile = profile.with_model(&overrides).map_err(|error| failed(place, error))?;
     }
+    let each = match keys.get(&CAPACITY)? {
+        Some(each) if !has_profile => {
+            return Err(
+                each.wrong("is a part of a profile's device, and there is no profile: give it as well, or remove this")
+            );
+        }
+        Some(each) if *each == Bytes::ZERO => {
+            return Err(each.wrong("a device of no capacity holds nothing: give it some, or remove the device"));
+        }
+        Some(each) if *each > profile.capacity => {
+            return Err(each.wrong(format!(
+                "is {}, but profile '{}' has {}: use at most that, or a larger profile",
+                *each, profile.name, profile.capacity
+            )));
+        }
+        Some(each) => *each,
+        None => profile.capacity,
+    };
     let write_unit = match (&profile.model, known) {
         (_, Some(known)) => known.write_unit,
         (Model::Flash(flash), None) => flash.mapping_unit,
@@ -236,9 +260,9 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
         None => 0,
     };
     let capacity = match count {
-        1 => profile.capacity,
+        1 => each,
         _ => {
-            let each = profile.capacity.0 - profile.capacity.0 % stripe.0;
+            let each = each.0 - each.0 % stripe.0;
             each.checked_mul(u64::from(data_devices)).map(Bytes).ok_or_else(|| {
                 keys.wrong_at("count", "so many devices of this size have more than 16 EiB: use fewer, or smaller ones")
             })?
@@ -266,7 +290,8 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
             )));
         }
     }
-    let price_usd = keys.get(&PRICE_USD)?.map(|price| *price).or(profile.price_usd);
+    let whole = profile.capacity;
+    let price_usd = keys.get(&PRICE_USD)?.map(|price| *price).or(profile.price_usd.map(|usd| usd * part(each, whole)));
     let owned = match keys.get(&OWNED)? {
         Some(owned) if *owned > count + spares => {
             let there = count + spares;
@@ -285,6 +310,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
         size,
         capacity,
         count,
+        each,
         data_devices,
         redundancy,
         spares,
@@ -295,6 +321,12 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
         precondition_given,
         write_unit: write_unit.filter(|unit| count == 1 || stripe.is_multiple_of(*unit)),
     })
+}
+
+/// How much of the profile's device one of this capacity is.
+pub(super) fn part(capacity: Bytes, whole: Bytes) -> f64 {
+    // Exactly 1 for the whole device.
+    capacity.0 as f64 / whole.0 as f64
 }
 
 /// The capacity of a device in service whose size or profile the design does not give.
@@ -404,7 +436,9 @@ pub(super) fn read_endurance<'a>(
     tuning: &mut Tuning,
     ignored: &mut Vec<usize>,
 ) -> Result<Vec<Limits>, DesignError> {
-    let limits = |device: &Spec<'_>| device.given_profile().map(default_limits).unwrap_or_default();
+    let limits = |device: &Spec<'_>| {
+        device.given_profile().map(|profile| default_limits(profile, device.each)).unwrap_or_default()
+    };
     let mut all: Vec<Limits> = devices.iter().map(limits).collect();
     let Some(mut keys) = root.table("endurance")? else { return Ok(all) };
     if let Some(effect) = keys.get(&READ_EFFECT)? {
@@ -429,11 +463,16 @@ pub(super) fn read_endurance<'a>(
     Ok(all)
 }
 
-/// The profile's limits. A limit that the profile does not have stays unknown.
-fn default_limits(profile: &Profile) -> Limits {
+/// The limits of a device of this capacity. A limit that the profile does not have stays unknown.
+fn default_limits(profile: &Profile, capacity: Bytes) -> Limits {
+    // Limits of the whole device stay exact.
+    let part = |whole: Bytes| match capacity == profile.capacity {
+        true => whole,
+        false => Bytes((whole.0 as f64 * part(capacity, profile.capacity)) as u64),
+    };
     Limits {
-        written: profile.writable(),
-        programmable: profile.programmable(),
+        written: profile.writable().map(part),
+        programmable: profile.programmable().map(part),
         start_stops: profile.endurance.start_stops,
     }
 }
