@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(offered("placement.max", false, &[]), ["placement.max_moves="]);
         assert_eq!(
             offered("devices.s", false, &["ssd", "hdd"]).first().map(String::as_str),
-            Some("devices.ssd.count=")
+            Some("devices.ssd.capacity=")
         );
         assert_eq!(offered("devices.x.siz", false, &["ssd"]), ["devices.x.size="]);
         assert!(offered("devices.", false, &[]).is_empty() && offered("colour", false, &[]).is_empty());
