@@ -224,9 +224,13 @@ impl Metric {
 }
 
 fn trimmed(value: f64) -> String {
-    // Three significant digits, without trailing zeros.
+    three_digits(value, 9)
+}
+
+/// Three significant digits without trailing zeros, and no more decimals than this.
+pub(crate) fn three_digits(value: f64, most_decimals: i32) -> String {
     let before = value.abs().max(1e-9).log10().floor() as i32;
-    let text = format!("{value:.*}", (2 - before).clamp(0, 9) as usize);
+    let text = format!("{value:.*}", (2 - before).clamp(0, most_decimals) as usize);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 

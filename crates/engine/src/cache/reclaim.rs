@@ -87,6 +87,7 @@ impl CacheDrive {
 
     /// Begins to foresee victims with this one.
     fn foresee_victims(&mut self, next: SlotIndex) {
+        self.foreseen.steps = 0;
         let mut at = next;
         for _ in 1..VICTIMS_AHEAD {
             self.prefetch_entry_in(at);

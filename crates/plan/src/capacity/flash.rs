@@ -13,6 +13,7 @@ use super::{
 use crate::{
     constraint::{Constraint, strain},
     evaluate::Metrics,
+    metric::three_digits,
     size::WITHIN,
 };
 
@@ -242,11 +243,8 @@ impl FlashCapacity {
     }
 }
 
-/// Three significant digits.
 fn digits(value: f64) -> String {
-    let before = value.abs().max(1e-9).log10().floor() as i32;
-    let text = format!("{value:.*}", (2 - before).clamp(0, 6) as usize);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    three_digits(value, 6)
 }
 
 /// What is assumed of flash in any capacity.

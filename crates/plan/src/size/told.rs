@@ -8,7 +8,7 @@ use super::{
     fast::Fast,
     knee::Knee,
 };
-use crate::metric::Metric;
+use crate::metric::{Metric, three_digits};
 
 /// The share of the accesses that is worth a word if the design keeps so many out of the fast device.
 const KEPT_OUT: f64 = 0.02;
@@ -26,11 +26,8 @@ fn told(bytes: u64) -> String {
     }
 }
 
-/// Three significant digits.
 fn digits(value: f64) -> String {
-    let before = value.abs().max(1e-9).log10().floor() as i32;
-    let text = format!("{value:.*}", (2 - before).clamp(0, 6) as usize);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    three_digits(value, 6)
 }
 
 fn percent(share: f64) -> String {
