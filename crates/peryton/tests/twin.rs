@@ -202,6 +202,66 @@ fn a_killed_server_leaves_a_recording_and_rubbish_is_refused() {
     peryton(folder, &["twin", "cut"]).fails(2, &["cut"]);
 }
 
+/// The fear: an advisor of a drive that was in service for months knows only its first days.
+#[test]
+fn a_full_recording_has_what_came_last_and_its_twin_is_warmed_up() {
+    let folder = folder();
+    let folder = folder.path();
+    fs::write(folder.join("v.toml"), DESIGN).unwrap();
+    peryton(folder, &["format", "v.toml"]).ok();
+    let args = ["--record", "v.parquet", "--record-limit", "1MiB"];
+    let (serving, mut client) = Serving::start(folder, &args);
+    let recording = || -> Value {
+        let status = peryton(folder, &["status", "v.control", "--json"]).ok().out;
+        serde_json::from_str::<Value>(&status).unwrap()["recording"].clone()
+    };
+    // The drive counts every five seconds.
+    let (began, mut requests) = (Instant::now(), 0_u64);
+    while began.elapsed() < Duration::from_secs(12) || recording()["files"].as_u64() < Some(4) {
+        assert!(began.elapsed() < Duration::from_secs(200), "{:#}", recording());
+        for _ in 0..2_000 {
+            requests += 1;
+            // The first half of the volume, later the second.
+            let place = requests.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+            let half = if began.elapsed() < Duration::from_secs(2) { 0 } else { client.size / 2 };
+            let at = half + place * place % (client.size / 8192) * 4096;
+            match requests % 4 {
+                0 => client.write(at, &[1; 4096], false).unwrap(),
+                _ => drop(client.read(at, 4096).unwrap()),
+            }
+        }
+    }
+    let found = recording();
+    assert_eq!((&found["state"], &found["dropped"]), (&"recording".into(), &0.into()), "{found}");
+    assert!(found["bytes"].as_u64().unwrap() <= 1 << 20 && found["requests"] == requests, "{found}");
+    drop(client);
+    control::ask(&folder.join("v.control"), &Ask::Stop, |_| true).unwrap();
+    // It makes the trace in Parquet last.
+    serving.ended();
+
+    let fast = ["--set", "devices.ssd.model.read=5us", "--set", "devices.ssd.model.write=5us"];
+    let slow = ["--set", "devices.hdd.model.read=5us", "--set", "devices.hdd.model.write=5us"];
+    let result = twin(folder, &[fast, slow].concat());
+    let about = &result["recording"];
+    let (kept, warm_up) = (about["requests"].as_u64().unwrap(), about["warm_up"].as_u64().unwrap());
+    assert!(about["files"].as_u64() >= Some(3) && about["has_state"] == false && about["dropped"] == 0, "{about:#}");
+    assert!(kept < requests && kept > 30_000 && warm_up > kept / 5 && warm_up < kept * 4 / 5, "{about:#}");
+    let reasons = result["reasons"].to_string();
+    assert!(reasons.contains("only filled it"), "{reasons}");
+    // The counts are of the rest: as many hits and misses as requests, which are all within an extent.
+    let reads = ["ssd: reads", "hdd: reads"].map(|name| figure(&result, name)["measured"].as_f64().unwrap());
+    assert!(reads.iter().sum::<f64>() <= (kept - warm_up) as f64 * 1.1, "{reads:?} {about:#}");
+    let hits = figure(&result, "fast hit ratio");
+    assert_eq!(hits["verdict"], "agrees", "{hits:#} {about:#} {reasons}");
+
+    // All files are one trace: of the requests that came last, in the file and in what was made of it.
+    for trace in ["v.recording", "v.parquet"] {
+        let info: Value = serde_json::from_str(&peryton(folder, &["trace", "info", trace, "--json"]).ok().out).unwrap();
+        assert!(info["requests"].as_u64() >= Some(kept), "{info:#}");
+    }
+    peryton(folder, &["advise", "v.recording", "--try", "placement.max_moves=4", "--only", fast[0], fast[1]]).ok();
+}
+
 #[test]
 fn advise_finds_what_is_obviously_better_and_applies_it() {
     let folder = folder();

@@ -5,7 +5,7 @@
 //! | 0..8 | [`MAGIC`] |
 //! | 8..12 | the kind of the content |
 //! | 12..16 | the length of the payload |
-//! | 16..24 | the number of the chunk, from 0; a number that is missing was dropped |
+//! | 16..24 | the number of the chunk, from 0; a number that is missing was dropped. What is repeated at the start of a file has the number of what follows |
 //! | 24..32 | how many requests had been dropped when it was written |
 //! | 32..36 | the version of the format |
 //! | 36..40 | the checksum (CRC-32C) of bytes 0..36 and of the payload |

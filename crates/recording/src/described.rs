@@ -12,7 +12,7 @@ use crate::{
     varint::{put, take},
 };
 
-/// What is recorded: the first chunk.
+/// What is recorded: the first chunk of each file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     /// The version of Peryton.
@@ -21,6 +21,9 @@ pub struct Head {
     pub name: String,
     /// When the recording began, in ms since 1970.
     pub began_unix_ms: u64,
+    /// The number of the file, from 0: see [`Files`](crate::Files).
+    #[serde(default)]
+    pub file: u64,
     /// The text of the design file.
     pub design: String,
     /// Settings of the command line, `key=value` each.
@@ -93,7 +96,7 @@ pub struct End {
     /// The time since the start of the server.
     #[serde(with = "whole_nanos")]
     pub at: Nanos,
-    /// Whether it had as many bytes as it may have, while the volume was served on.
+    /// Whether it had as many bytes as it may have, while the volume was served on. (A recording went no further then; now its oldest file goes.)
     pub is_full: bool,
 }
 

@@ -48,6 +48,18 @@ impl Distribution {
         self.max_ns = self.max_ns.max(took.0);
     }
 
+    /// What was counted after the same distribution was `before`. The longest is that of all.
+    #[must_use]
+    pub fn since(&self, before: &Distribution) -> Distribution {
+        let earlier = before.buckets.iter().copied().chain(std::iter::repeat(0));
+        Distribution {
+            count: self.count.saturating_sub(before.count),
+            sum_ns: self.sum_ns.saturating_sub(before.sum_ns),
+            max_ns: self.max_ns,
+            buckets: self.buckets.iter().zip(earlier).map(|(all, earlier)| all.saturating_sub(earlier)).collect(),
+        }
+    }
+
     /// The mean in µs; `None` without any.
     pub fn mean_us(&self) -> Option<f64> {
         (self.count > 0).then(|| self.sum_ns as f64 / self.count as f64 / 1e3)
@@ -108,6 +120,12 @@ mod tests {
             let found = back.quantile_us(share).unwrap();
             assert!((found / us - 1.0).abs() < 0.03, "{share}: {found}");
         }
+        let mut more = distribution.clone();
+        (0..50).for_each(|_| more.record(Nanos::from_us(3000)));
+        let later = more.since(&distribution);
+        assert_eq!((later.count, later.mean_us()), (50, Some(3000.0)));
+        assert!(later.quantile_us(0.01).unwrap() > 2900.0, "{later:?}");
+        assert_eq!(more.since(&Distribution::default()), more);
         assert!(
             serde_json::from_str::<Distribution>("{\"count\":1,\"sum_ns\":1,\"max_ns\":1,\"buckets\":[[9999999,1]]}")
                 .is_err()

@@ -5,13 +5,14 @@
 //! chunk. Chunks contain requests ([`Row`]), what the drive was when the recording began ([`Head`], [`StateRead`]), what it
 //! counted until then ([`Figures`]), and changes of its settings.
 //!
-//! The crate does no I/O but [`Scan`], which reads from any stream.
+//! The crate does no I/O but [`Scan`], which reads from any stream, and [`Files`], which opens the files of a recording.
 
 #![warn(clippy::missing_errors_doc)]
 
 pub mod chunk;
 mod described;
 mod distribution;
+mod files;
 mod rows;
 mod scan;
 mod varint;
@@ -19,5 +20,6 @@ mod varint;
 pub use chunk::chunk;
 pub use described::{DeviceFigures, End, Figures, Head, RecordedDevice, SettingsChange, StateRead, StateReads};
 pub use distribution::Distribution;
+pub use files::{Files, full_file};
 pub use rows::{Flags, Row, Rows};
 pub use scan::{Content, Scan, ScannedChunk};

@@ -2,11 +2,11 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
     io::{self, Read},
     path::{Path, PathBuf},
 };
 
+use peryton_recording::Files;
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -102,7 +102,7 @@ enum Body {
 }
 
 /// Opens the trace at `path`, compressed (gzip, zstd, xz, bzip2) or not; `-` is standard input. For a file of one CPU
-/// of a blktrace recording, the files of all its CPUs are opened.
+/// of a blktrace recording, the files of all its CPUs are opened, and for a recording of a drive all that are still there.
 ///
 /// # Errors
 /// The file cannot be read, its format is not recognised, or the options do not fit it; the message names the file and the
@@ -190,7 +190,7 @@ pub(crate) fn input(path: &Path) -> Result<Input, TraceError> {
     let raw: Box<dyn Read + Send> = if is_stdin(path) {
         Box::new(io::stdin())
     } else {
-        Box::new(File::open(path).map_err(|source| TraceError::Io { path: name.clone(), source })?)
+        Box::new(Files::open(path).map_err(|source| TraceError::Io { path: name.clone(), source })?)
     };
     Input::new(&name, raw)
 }

@@ -44,7 +44,7 @@ pub(crate) const SMALLEST: Bytes = Bytes::mib(1);
 pub struct Record {
     /// The file. An earlier recording there is kept beside it, with `.old` after its name.
     pub path: PathBuf,
-    /// The most bytes of the file. When it is full, the recording ends, and the volume is served on.
+    /// The most bytes of the recording. When it is full, the oldest requests go: it is several files, see [`peryton_recording::Files`].
     pub limit: Bytes,
     /// The text of the design.
     pub design: String,
@@ -102,6 +102,7 @@ struct Status {
     state: &'static str,
     requests: u64,
     bytes: u64,
+    files: u64,
     dropped: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -146,7 +147,8 @@ impl Recorder {
         let progress = Arc::new(Progress::default());
         let (to, jobs) = sync_channel(MOST_WAITING);
         let (end, ended) = sync_channel(1);
-        let writer = Writer::new(file, record.limit, Arc::clone(&progress));
+        let path = std::path::absolute(&record.path).unwrap_or_else(|_| record.path.clone());
+        let writer = Writer::new(path.clone(), file, record.limit, Arc::clone(&progress));
         std::thread::Builder::new()
             .name("recorder".to_owned())
             .spawn(move || {
@@ -154,7 +156,6 @@ impl Recorder {
                 drop(end);
             })
             .map_err(failed)?;
-        let path = std::path::absolute(&record.path).unwrap_or_else(|_| record.path.clone());
         let mut recorder = Recorder::new(path, (to, ended), progress);
         let (state, no_state) = match start.state {
             Ok(state) => (state, None),
@@ -165,6 +166,7 @@ impl Recorder {
             peryton_version: env!("CARGO_PKG_VERSION").to_owned(),
             name: start.name,
             began_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or_default(),
+            file: 0,
             design: record.design.clone(),
             set: record.set.clone(),
             sizes: record.sizes.clone(),
@@ -205,9 +207,6 @@ impl Recorder {
 
     /// Hands over what has waited long enough. Returns whether the drive's counts are due.
     pub(crate) fn tick(&mut self, now: Nanos) -> bool {
-        if self.progress.is_full.load(Ordering::Relaxed) && self.to.take().is_some() {
-            tracing::info!(path = %self.path.display(), "the recording is full and has ended");
-        }
         if self.since.is_some_and(|since| since.saturating_add(OLDEST) <= now) {
             self.hand_over_rows();
         }
@@ -266,20 +265,14 @@ impl Recorder {
     pub(crate) fn status(&self) -> Value {
         let progress = &self.progress;
         let error = progress.error();
-        let is_full = progress.is_full.load(Ordering::Relaxed);
-        let state = if is_full {
-            "full"
-        } else if error.is_some() {
-            "failing"
-        } else {
-            "recording"
-        };
+        let state = if error.is_some() { "failing" } else { "recording" };
         let load = |of: &AtomicU64| of.load(Ordering::Relaxed);
         json!(Status {
             path: self.path.clone(),
             state,
             requests: self.requests,
             bytes: load(&progress.bytes),
+            files: load(&progress.files),
             dropped: load(&progress.dropped),
             error,
         })
@@ -295,7 +288,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use std::{fs, path::Path, time::Instant};
 
-    use peryton_recording::{Content, DeviceFigures, Flags, Scan};
+    use peryton_recording::{Content, DeviceFigures, Files, Flags, Scan, full_file};
     use peryton_units::Op;
 
     use super::*;
@@ -343,7 +336,7 @@ mod tests {
 
     /// The rows, the figures, the end, and the most dropped.
     fn read(path: &Path) -> (Vec<Row>, Vec<Figures>, Option<End>, u64) {
-        let mut scan = Scan::new(fs::File::open(path).unwrap());
+        let mut scan = Scan::new(Files::open(path).unwrap());
         let (mut rows, mut figures, mut end, mut dropped) = (Vec::new(), Vec::new(), None, 0);
         while let Some(chunk) = scan.next_chunk().unwrap() {
             dropped = dropped.max(chunk.dropped);
@@ -377,24 +370,58 @@ mod tests {
         assert_eq!(end, Some(End { at: Nanos::from_s(10), is_full: false }));
     }
 
-    #[test]
-    fn a_full_recording_ends_within_its_bound_and_says_so() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("v.recording");
-        let mut recorder = begin(&path, SMALLEST).unwrap();
-        for number in 0..400_000 {
+    /// The requests of a recording, and how many bytes its files have.
+    fn record_many(path: &Path, requests: u64) -> u64 {
+        let mut recorder = begin(path, SMALLEST).unwrap();
+        recorder.settings(Nanos::ZERO, &["x=1".to_owned()]);
+        for number in 0..requests {
             recorder.request(Nanos::from_us(number), &row(number));
             if number % 10_000 == 0 {
-                std::thread::sleep(Duration::from_millis(2));
+                std::thread::sleep(Duration::from_millis(3));
                 recorder.tick(Nanos::from_us(number));
+                recorder.figures(&figures(Nanos::from_us(number)));
             }
         }
-        assert_eq!(recorder.status()["state"], "full");
-        recorder.finish(Nanos::from_s(1), Duration::from_secs(10));
-        assert!(fs::metadata(&path).unwrap().len() <= SMALLEST.0);
-        let (rows, _, end, _) = read(&path);
+        assert_eq!(recorder.status()["state"], "recording");
+        recorder.finish(Nanos::from_us(requests), Duration::from_secs(10));
+        let names = fs::read_dir(path.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
+        let is_of = |name: &PathBuf| !name.to_string_lossy().contains(".old");
+        names.filter(is_of).map(|name| fs::metadata(name).unwrap().len()).sum()
+    }
+
+    #[test]
+    fn a_long_recording_keeps_its_bound_and_what_came_last() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.recording");
+        let bytes = record_many(&path, 400_000);
+        assert!(bytes <= SMALLEST.0 && bytes > SMALLEST.0 * 6 / 10, "{bytes}");
+        let (rows, all, end, dropped) = read(&path);
+        assert_eq!((dropped, end.map(|end| end.at)), (0, Some(Nanos::from_us(400_000))));
         assert!(rows.len() > 30_000 && rows.len() < 100_000, "{}", rows.len());
-        assert_eq!(end.map(|end| end.is_full), Some(true));
+        let first = 400_000 - rows.len() as u64;
+        assert_eq!(rows, (first..400_000).map(row).collect::<Vec<_>>(), "without a gap, up to the last one");
+        assert!(all.len() > 2);
+        // Each file says what the drive is, and which settings are in force.
+        let mut scan = Scan::new(fs::File::open(&path).unwrap());
+        let mut first = || scan.next_chunk().unwrap().map(|chunk| chunk.content());
+        let Some(Content::Head(head)) = first() else { panic!("no head") };
+        assert!(head.file > 3 && head.no_state.is_some(), "{head:?}");
+        assert!(matches!(first(), Some(Content::Settings(change)) if change.settings == ["x=1"]));
+    }
+
+    #[test]
+    fn an_earlier_recording_of_several_files_is_kept_and_other_files_are_not_touched() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("v.recording");
+        record_many(&path, 200_000);
+        let before = read(&path).0;
+        fs::write(full_file(&path, 99_999), "a letter").unwrap();
+        assert!(record_many(&path, 300_000) <= SMALLEST.0 + 8);
+        assert_eq!(read(&folder.path().join("v.recording.old")).0, before);
+        assert_eq!(read(&path).0.last(), Some(&row(299_999)));
+        record_many(&path, 3);
+        assert_eq!(read(&folder.path().join("v.recording.old")).0.last(), Some(&row(299_999)));
+        assert_eq!(fs::read(full_file(&path, 99_999)).unwrap(), b"a letter");
     }
 
     /// The fear: a file on a full or a stuck disk holds the drive up.
@@ -404,7 +431,7 @@ mod tests {
         let progress = Arc::new(Progress::default());
         let file = fs::OpenOptions::new().write(true).open(path).unwrap();
         let (to, jobs) = sync_channel(MOST_WAITING);
-        let writer = Writer::new(file, Bytes::mib(64), Arc::clone(&progress));
+        let writer = Writer::new(path.to_owned(), file, Bytes::mib(64), Arc::clone(&progress));
         let (end, ended) = sync_channel(1);
         std::thread::spawn(move || {
             writer.write(&jobs);

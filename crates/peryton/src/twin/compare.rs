@@ -293,7 +293,7 @@ fn devices(recording: &Recording, setup: &Setup, prediction: &Prediction) -> Vec
 /// Wear, and what no drive in service measures.
 fn wear_and_power(recording: &Recording, setup: &Setup, prediction: &Prediction) -> Vec<Figure> {
     let report = &prediction.report;
-    let days = recording.figures.at.as_s_f64() / 86_400.0;
+    let days = recording.counted_for().as_s_f64() / 86_400.0;
     let mut all = Vec::new();
     for (index, device) in setup.design.devices.iter().enumerate() {
         if device.written_limit.is_some() && days > 0.0 {

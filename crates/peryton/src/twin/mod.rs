@@ -55,15 +55,19 @@ pub struct About {
     pub name: String,
     /// The version of Peryton that recorded it.
     pub peryton_version: String,
+    /// Its files: when it is full, the oldest one goes.
+    pub files: usize,
     /// Requests that are replayed: those before the drive's last counts.
     pub requests: usize,
+    /// Replies at the start that only warm the twin up, because the state of the start is not known.
+    pub warm_up: u64,
     /// Requests after the last counts, which are left out.
     pub uncounted: usize,
     /// Requests that are missing because they could not be written.
     pub dropped: u64,
     /// Bytes of the file that belong to no whole chunk.
     pub damaged_bytes: u64,
-    /// The time from the start of the server to its last counts.
+    /// The time from the start of the server, or from the first request that is still there, to the last counts.
     pub span_s: f64,
     /// Whether the state of the volume at the start is part of it.
     pub has_state: bool,
@@ -89,7 +93,9 @@ impl Twin {
                 path: recording.path.clone(),
                 name: recording.head.name.clone(),
                 peryton_version: recording.head.peryton_version.clone(),
+                files: recording.files,
                 requests: recording.rows.len(),
+                warm_up: recording.warm_up,
                 uncounted: recording.uncounted,
                 dropped: recording.dropped,
                 damaged_bytes: recording.damaged_bytes,

@@ -137,6 +137,8 @@ struct Seen {
     commands: HashMap<IoId, (Nanos, usize, usize)>,
     latencies: Vec<Option<Nanos>>,
     devices: Vec<[Distribution; 3]>,
+    /// Commands that complete before that are of the warm-up.
+    since: Nanos,
 }
 
 impl Seen {
@@ -151,6 +153,7 @@ impl Seen {
             Moment::Completed(io) => {
                 if let Some((since, device, kind)) = self.commands.remove(&io)
                     && let Some(devices) = self.devices.get_mut(device)
+                    && now >= self.since
                 {
                     devices[kind].record(now.saturating_sub(since));
                 }
@@ -237,13 +240,15 @@ impl Prediction {
             order,
             latencies: vec![None; recording.rows.len()],
             devices: vec![Default::default(); design.devices.len()],
+            since: recording.since,
             ..Seen::default()
         }));
         // In a closed loop a request arrives when it is submitted.
         let arrivals = matches!(replay, Replay::Timed { .. }).then(|| requests.arrivals());
         let sink = Rc::clone(&seen);
         let observer = Box::new(move |now, _, moment| sink.borrow_mut().see(now, moment, arrivals.as_deref()));
-        let options = Options { replay, recorded: Some(Arc::new(recorded)), ..Options::default() };
+        let (recorded, warm_up_requests) = (Some(Arc::new(recorded)), recording.warm_up);
+        let options = Options { replay, recorded, warm_up_requests, ..Options::default() };
         let (report, stats) = run_as_recorded(design, &recording.head.name, Box::new(requests), &options, observer)?;
         let stats = serde_json::to_value(stats).map_err(Failure::failed)?;
         let Seen { latencies, devices, .. } = seen.take();

@@ -32,8 +32,12 @@ pub fn of(
     if let Some(why) = &recording.head.no_state
         && !setup.is_empty
     {
+        let warmed = match recording.warm_up {
+            0 => String::new(),
+            replies => format!("; its first {replies} requests only filled it, and the counts are of those after them"),
+        };
         reasons.push(format!(
-            "the twin began with an empty drive, because the recording has no state of the start: {why}"
+            "the twin began with an empty drive, because the recording has no state of the start: {why}{warmed}"
         ));
     }
     if setup.is_empty {

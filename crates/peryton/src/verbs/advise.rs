@@ -190,7 +190,8 @@ fn advise(args: &Args, recording: &Recording, setup: &Setup, twin: Twin) -> Resu
     let latest = recording.changes.last().map(|change| change.settings.clone()).unwrap_or_default();
     let AsRecorded { state, until, .. } = setup.as_recorded(recording, false)?;
     let recorded = Arc::new(AsRecorded { state, until, changes: Vec::new() });
-    let options = Options { replay: args.recorded.replay, recorded: Some(recorded), ..Options::default() };
+    let (recorded, warm_up_requests) = (Some(recorded), recording.warm_up);
+    let options = Options { replay: args.recorded.replay, recorded, warm_up_requests, ..Options::default() };
     let trial = Trial { setup, requests: Requests::of(&recording.rows), options, latest };
     let now = trial.of(&[])?;
     let candidates = candidates(args, setup)?;

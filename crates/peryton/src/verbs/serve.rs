@@ -99,12 +99,12 @@ pub struct Args {
     /// Serve without this lost device: data that only it had are lost, the rest is served, and the device is refused later
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Record what clients do and how long it takes in a file, for peryton twin and advise; an earlier recording there is renamed
-    /// to FILE.old. With a name that ends in .parquet, the recording ends in .recording, and Parquet is made of its requests when the
+    /// Record what clients do and how long it takes in a file, for peryton twin and advise; full files before it are FILE.0, FILE.1
+    /// and so on; an earlier recording there is renamed to FILE.old. With a name that ends in .parquet, the recording ends in .recording, and Parquet is made of its requests when the
     /// server stops
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
-    /// The most bytes of that file; then the recording ends, and the volume is served on
+    /// The most bytes of these files; then the oldest requests go, a file at a time
     #[arg(long, value_name = "SIZE", requires = "record", default_value = "256MiB")]
     record_limit: Bytes,
     /// Print the volume at the start and a summary at the end as JSON

@@ -27,10 +27,19 @@ impl Serving {
         }
         (serving, Client::connect(&folder.join("v.nbd")))
     }
+
+    /// Waits until it has ended because it was asked to.
+    #[allow(dead_code)]
+    pub fn ended(mut self) {
+        let status = self.0.wait().expect("it is ours");
+        assert!(status.success(), "{status}");
+    }
 }
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.0.kill().and_then(|()| self.0.wait()).expect("it is ours");
+        if self.0.try_wait().expect("it is ours").is_none() {
+            self.0.kill().and_then(|()| self.0.wait()).expect("it is ours");
+        }
     }
 }
