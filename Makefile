@@ -29,9 +29,12 @@ test: setup
 	@scripts/setup.sh test
 	$(CARGO) fmt --all --check -- $(MACRO_MODULES)
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	$(CARGO) test --workspace --locked --no-fail-fast
+	$(CARGO) test --workspace --locked --no-run
+	@# Tests wait much of their time, in which the documentation is built at the lowest priority, once they have begun.
+	@(sleep 20; RUSTDOCFLAGS="-D warnings" nice -n 19 $(CARGO) doc --workspace --no-deps --locked) >target/doc.log 2>&1 & doc=$$!; \
+		$(CARGO) test --workspace --locked --no-fail-fast; tested=$$?; \
+		wait $$doc || { cat target/doc.log; exit 1; }; exit $$tested
 	@python3 scripts/python.py test --built
-	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
 
 # Tests the package for Python alone, or builds its wheel and tries it (target/wheels).
 test-python: setup
