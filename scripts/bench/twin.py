@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Compares a drive in service with its twin: three workloads, each run several times, on files with delays and on files as they are.
 
-usage: scripts/bench/twin.py [--peryton BINARY] [--rounds N] [--requests N] [--memory DIRECTORY] [--disk DIRECTORY]
+usage: scripts/bench/twin.py [--peryton BINARY] [--rounds N] [--requests N] [--memory DIRECTORY] [--disk DIRECTORY] [--profile FILE]
 
 For each workload it prints the mean of what the runs measured, how far the runs are apart, and how far the twin is from each run. The models
-have constant times: the medians of what each device's commands took in a run of another seed.
+have constant times: the medians of what each device's commands took in a run of another seed. With --profile, which `peryton calibrate DIRECTORY`
+makes, only the files on the disk are compared, and both are modelled by it.
 """
 
 import argparse
@@ -130,21 +131,30 @@ def run(peryton, folder, kind, clients, requests, seed, name, lags):
     assert server.wait() == 0
 
 
-def twin(peryton, recording, overrides):
-    command = [peryton, "twin", recording, "--json", *(word for text in overrides for word in ("--set", text))]
+def twin(peryton, recording, models):
+    """`models`: arguments of peryton twin."""
+    command = [peryton, "twin", recording, "--json", *models]
     figures = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)["figures"]
     return {figure["figure"]: figure for figure in figures}
 
 
-def compare(peryton, folder, lags, rounds, requests):
-    open(os.path.join(folder, "v.toml"), "w").write(DESIGN)
+def constant_times(peryton, folder, lags, requests):
     other = os.path.join(folder, "other.recording")
     run(peryton, folder, "hot", 1, requests, 99, other, lags)
     found, models = twin(peryton, other, []), []
     for device in ["ssd", "hdd"]:
         for kind in ["read", "write"]:
             us = found[f"{device}: a command, {kind}s, median"]["measured"]
-            models.append(f"devices.{device}.model.{kind}={us * 1000:.0f}ns")
+            models += ["--set", f"devices.{device}.model.{kind}={us * 1000:.0f}ns"]
+    return models
+
+
+def compare(peryton, folder, lags, rounds, requests, profile):
+    open(os.path.join(folder, "v.toml"), "w").write(DESIGN)
+    if profile:
+        models = [word for device in ["ssd", "hdd"] for word in ("--profile", f"{device}={os.path.abspath(profile)}")]
+    else:
+        models = constant_times(peryton, folder, lags, requests)
     for kind, clients in WORKLOADS:
         rows = {}
         for number in range(rounds):
@@ -167,12 +177,14 @@ def main():
     parser.add_argument("--requests", type=int, default=2000)
     parser.add_argument("--memory", default="/dev/shm/peryton-twin")
     parser.add_argument("--disk", default="/var/tmp/peryton-twin")
+    parser.add_argument("--profile")
     arguments = parser.parse_args()
     peryton = os.path.abspath(arguments.peryton)
-    for folder, lags in [(arguments.memory, LAGS_US), (arguments.disk, [])]:
+    on_disk = (arguments.disk, [])
+    for folder, lags in [on_disk] if arguments.profile else [(arguments.memory, LAGS_US), on_disk]:
         os.makedirs(folder, exist_ok=True)
         print(f"\n{'with delays' if lags else 'as they are'}\n\n| workload | figure | measured | runs apart | twin |\n|---|---|---|---|---|")
-        compare(peryton, folder, lags, arguments.rounds, arguments.requests)
+        compare(peryton, folder, lags, arguments.rounds, arguments.requests, arguments.profile)
 
 
 if __name__ == "__main__":

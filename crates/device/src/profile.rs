@@ -231,6 +231,21 @@ const MAX_FILE: u64 = 1 << 20;
 const SHIPPED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
 impl Profile {
+    /// How much of this device one of another capacity is: its price, its rated writes and its cycles are in proportion.
+    ///
+    /// ```
+    /// use peryton_device::Profile;
+    /// use peryton_units::Bytes;
+    ///
+    /// let ssd = Profile::named("intel-320-300gb")?;
+    /// assert_eq!(ssd.part(ssd.capacity), 1.0);
+    /// assert_eq!(ssd.part(Bytes(ssd.capacity.0 / 2)), 0.5);
+    /// # Ok::<(), peryton_device::ProfileError>(())
+    /// ```
+    pub fn part(&self, capacity: Bytes) -> f64 {
+        capacity.0 as f64 / self.capacity.0 as f64
+    }
+
     /// The names of the profiles that come with Peryton, sorted.
     pub fn shipped() -> impl ExactSizeIterator<Item = &'static str> {
         SHIPPED.iter().map(|&(name, _)| name)

@@ -179,7 +179,7 @@ fn admissions(traces: &Traces) {
         ("probability", adaptive),
     ] {
         let kind = if threshold == adaptive { "adaptive" } else { "fixed" };
-        let design = caching(SSD, HDD, &format!("{MANY}\n[admission]\nby = '{by}'\n{threshold}"));
+        let design = in_whole_extents(&caching(SSD, HDD, &format!("{MANY}\n[admission]\nby = '{by}'\n{threshold}")));
         measure(&format!("admission {by}, {kind}, 70/30, sync"), &design, || traces.mixed(), Replay::Sync);
     }
 }
@@ -213,6 +213,7 @@ fn main() {
     let disk = "profile = 'seagate-st32000641as'";
     let real = caching(flash, disk, "write = 'back'");
     measure("caching, page-mapped FTL + disk, 70/30, sync", &real, mixed, Replay::Sync);
+    measure("caching whole extents, page-mapped FTL + disk", &in_whole_extents(&real), mixed, Replay::Sync);
     for (name, ftl) in [("page-mapped", "page"), ("demand-cached", "dftl")] {
         let flash = format!("profile = 'intel-320-300gb'\nmodel = {{ precondition = 'random', ftl = '{ftl}' }}");
         let design = partitioned(&flash, disk);

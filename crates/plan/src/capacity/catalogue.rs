@@ -186,10 +186,7 @@ impl Kind {
 
     /// Of one, in proportion to its capacity.
     pub(super) fn price_of_each(&self, member: Member) -> f64 {
-        match member.capacity {
-            Some(capacity) => self.price_usd * (capacity.0 as f64 / self.profile.capacity.0 as f64),
-            None => self.price_usd,
-        }
+        self.price_usd * self.profile.part(self.capacity(member))
     }
 
     /// What it holds beside a drive's metadata.

@@ -8,7 +8,6 @@ use peryton_device::{
 };
 use peryton_units::Bytes;
 
-use super::devices::part;
 use crate::{
     DesignError, Redundancy,
     array::{Array, member_bytes},
@@ -84,7 +83,7 @@ impl DeviceDesign {
 
     /// How much of the profile's device each member is: its price and its endurance are in proportion to its capacity.
     pub fn part(&self) -> f64 {
-        part(self.capacity, self.profile.capacity)
+        self.profile.part(self.capacity)
     }
 
     /// The number of members whose capacity is left for data.

@@ -290,8 +290,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
             )));
         }
     }
-    let whole = profile.capacity;
-    let price_usd = keys.get(&PRICE_USD)?.map(|price| *price).or(profile.price_usd.map(|usd| usd * part(each, whole)));
+    let price_usd = keys.get(&PRICE_USD)?.map(|price| *price).or(profile.price_usd.map(|usd| usd * profile.part(each)));
     let owned = match keys.get(&OWNED)? {
         Some(owned) if *owned > count + spares => {
             let there = count + spares;
@@ -321,12 +320,6 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
         precondition_given,
         write_unit: write_unit.filter(|unit| count == 1 || stripe.is_multiple_of(*unit)),
     })
-}
-
-/// How much of the profile's device one of this capacity is.
-pub(super) fn part(capacity: Bytes, whole: Bytes) -> f64 {
-    // Exactly 1 for the whole device.
-    capacity.0 as f64 / whole.0 as f64
 }
 
 /// The capacity of a device in service whose size or profile the design does not give.
@@ -468,7 +461,7 @@ fn default_limits(profile: &Profile, capacity: Bytes) -> Limits {
     // Limits of the whole device stay exact.
     let part = |whole: Bytes| match capacity == profile.capacity {
         true => whole,
-        false => Bytes((whole.0 as f64 * part(capacity, profile.capacity)) as u64),
+        false => Bytes((whole.0 as f64 * profile.part(capacity)) as u64),
     };
     Limits {
         written: profile.writable().map(part),
