@@ -65,6 +65,8 @@ pub struct FixedParameters {
     pub flush: Nanos,
     /// Rate of what all commands share, such as a link or a limit on bandwidth, in MB (10⁶ bytes) per second; absent: there is none.
     pub shared_mb_per_s: Option<f64>,
+    /// The same rate for writes, if theirs differs.
+    pub shared_write_mb_per_s: Option<f64>,
     /// How much longer or shorter than `read` single reads take, as a distribution: (share of the reads, factor), rising in both.
     /// Each read draws its factor; between two points, factors are spread evenly. Empty: all take the same time.
     #[serde(default)]
@@ -144,6 +146,7 @@ impl Fixed {
             ("read_mb_per_s", p.read_mb_per_s),
             ("write_mb_per_s", p.write_mb_per_s),
             ("shared_mb_per_s", p.shared_mb_per_s),
+            ("shared_write_mb_per_s", p.shared_write_mb_per_s),
         ];
         for (key, spread) in [("read_spread", &p.read_spread), ("write_spread", &p.write_spread)] {
             let rising = spread.windows(2).all(|two| two[0].0 < two[1].0 && two[0].1 <= two[1].1);
@@ -209,13 +212,13 @@ impl Fixed {
     #[inline(never)]
     fn varied(&mut self, io: Io, base: u64) -> (u64, u64, u64) {
         let p = &self.parameters;
-        let (rate, spread) = match io.op {
-            Op::Write => (p.write_mb_per_s, &p.write_spread),
-            _ => (p.read_mb_per_s, &p.read_spread),
+        let (rate, shared, spread) = match io.op {
+            Op::Write => (p.write_mb_per_s, p.shared_write_mb_per_s.or(p.shared_mb_per_s), &p.write_spread),
+            _ => (p.read_mb_per_s, p.shared_mb_per_s, &p.read_spread),
         };
         let base = if spread.is_empty() { base } else { (base as f64 * drawn(spread, &mut self.random)) as u64 };
         let at_rate = |rate: Option<f64>| rate.map_or(0, |rate| (io.len.0 as f64 * 1e3 / rate).round() as u64);
-        (base, at_rate(rate), at_rate(p.shared_mb_per_s))
+        (base, at_rate(rate), at_rate(shared))
     }
 
     /// Asks for a power state; standby begins when the commands in service have ended.

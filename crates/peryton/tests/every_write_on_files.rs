@@ -1,7 +1,7 @@
 //! Every N on real files: for each management operation the built program fails at its first write, flush or discard, or is
 //! killed there; then at its second, and so on until it passes untouched (after the first dozen a third of them, or with `EVERY=1` all). Whatever happens, an operation that did not succeed
 //! says why in one line and can be run again, and what was flushed is there. (The crash simulation does the same on devices that
-//! lose and tear what was not flushed: `crates/crash/tests/every_write.rs`, `every_command.rs`.)
+//! lose and tear what was not flushed: `crates/crash/tests/all/every_write.rs`, `every_command.rs`.)
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 

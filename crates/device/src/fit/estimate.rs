@@ -150,8 +150,15 @@ fn fixed(steps: &[OfStep<'_>], one_after_the_other: bool) -> Start {
         // As many served at a time as explain the highest rate.
         set(&mut knobs, "parallelism", Some((rate * line.base / 1e9).clamp(1.0, 200.0)), 16.0);
     }
-    let fastest = throughput(steps, |step| step.size.0 >= 65_536);
-    set(&mut knobs, "shared_mb_per_s", fastest.map(|(bytes, _)| (bytes / 1e6 * 1.5).min(150_000.0)), 16.0);
+    let fastest = |writes: bool| {
+        let found = throughput(steps, move |step| step.size.0 >= 65_536 && (step.reads == 0) == writes);
+        found.map(|(bytes, _)| (bytes / 1e6 * 1.5).min(150_000.0))
+    };
+    set(&mut knobs, "shared_mb_per_s", fastest(false), 16.0);
+    match fastest(true) {
+        None => knobs.retain(|knob| knob.keys != ["shared_write_mb_per_s"]),
+        writes => set(&mut knobs, "shared_write_mb_per_s", writes, 16.0),
+    }
     Start { knobs, values }
 }
 

@@ -89,6 +89,7 @@ pub(super) const FIXED: &[Knob] = &[
     knob(&["read_interval"], (1.0, 1.0 * US, 2.0 * MS), Unit::Time),
     knob(&["write_interval"], (1.0, 1.0 * US, 2.0 * MS), Unit::Time),
     knob(&["shared_mb_per_s"], (10.0, 10_000.0, 200_000.0), Unit::Number),
+    knob(&["shared_write_mb_per_s"], (10.0, 10_000.0, 200_000.0), Unit::Number),
 ];
 
 impl Knob {

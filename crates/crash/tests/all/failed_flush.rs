@@ -1,0 +1,337 @@
+//! The fear: a flush of a device fails, has lost what it should have covered, and says so once. Later flushes succeed, and
+//! something that was durable is given up for what is not there, or the host is never notified.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::crashing;
+
+use std::ops::Range;
+
+use crashing::{LOG, Machine, PRIMARY, check_all, formatted, open};
+use peryton_crash::{Kind, Options, torture};
+use peryton_engine::{
+    Cleaning, Command, Config, DeviceId, Engine, Fill, Hybrid, Journal, Placement, RequestError, RequestId, Tuning,
+    Verdict, WritePolicy,
+};
+use peryton_units::{Bytes, Nanos, Op};
+
+const FAST: DeviceId = DeviceId(0);
+const SLOW: DeviceId = DeviceId(1);
+const EXTENT: Bytes = Bytes::kib(4);
+
+fn config(placement: Placement, write: WritePolicy) -> Config {
+    let tuning = Tuning {
+        promotion_threshold: 0,
+        demotion_low: 0,
+        demotion_high: 0,
+        write,
+        writeback_delay: Nanos::from_s(3600),
+        cleaning: Cleaning::UNBOUNDED,
+        commit_interval: Nanos::from_s(3600),
+        ..Tuning::default()
+    };
+    let devices = match placement {
+        Placement::Single { .. } => vec![EXTENT * 64],
+        _ => vec![EXTENT * 16, EXTENT * 64],
+    };
+    Config { devices, placement, tuning }
+}
+
+fn pair() -> Hybrid {
+    Hybrid { fast: FAST, slow: SLOW, extent: EXTENT }
+}
+
+fn is_flush_of(command: &Command, of: DeviceId) -> bool {
+    matches!(command, Command::Flush { device, .. } if *device == of)
+}
+
+/// Carries everything out; the first flush of `device` fails, and loses all that the device has not flushed. Says whether
+/// one did.
+fn fail_flush(machine: &mut Machine, device: DeviceId) -> bool {
+    let mut failed = false;
+    while let Some(pending) = machine.driver.pending.first() {
+        let fails = !failed && is_flush_of(&pending.command, device);
+        failed |= fails;
+        machine.carry_out_or_fail(fails);
+    }
+    failed
+}
+
+fn result_of(machine: &mut Machine, id: RequestId) -> Result<(), RequestError> {
+    for _ in 0..8 {
+        let at = machine.driver.answered.iter().position(|(other, ..)| *other == id);
+        if let Some(at) = at {
+            return machine.driver.answered.swap_remove(at).2;
+        }
+        machine.driver.tick(Nanos::from_ms(300));
+        machine.carry_out_all();
+    }
+    panic!("never answered");
+}
+
+fn flush(machine: &mut Machine) -> Result<(), RequestError> {
+    let id = machine.ask(Op::Flush, 0, Vec::new());
+    machine.carry_out_all();
+    result_of(machine, id)
+}
+
+/// Writes, flushes, writes again; the second flush fails and loses what was written second. The host is notified once.
+fn is_notified_once(config: &Config, device: DeviceId) {
+    let mut machine = open(config, formatted(config)).unwrap();
+    machine.request(Op::Write, 0, vec![1; 4096]);
+    machine.request(Op::Flush, 0, Vec::new());
+    machine.request(Op::Write, 0, vec![2; 4096]);
+    let id = machine.ask(Op::Flush, 0, Vec::new());
+    assert!(fail_flush(&mut machine, device), "{config:?}: nothing was flushed");
+    assert_eq!(result_of(&mut machine, id), Err(RequestError::Device), "{config:?}");
+    assert_eq!(flush(&mut machine), Ok(()), "{config:?}");
+    let found = machine.request(Op::Read, 0, vec![0; 4096]);
+    assert!(found == [1; 4096] || found == [2; 4096], "{config:?}: {:?}", &found[..4]);
+    // What is there now stays.
+    machine.driver.disks.lose_everything();
+    let mut again = open(config, machine.driver.disks).unwrap();
+    assert_eq!(again.request(Op::Read, 0, vec![0; 4096]), found, "{config:?}");
+}
+
+#[test]
+fn the_host_is_notified_once_and_finds_what_was_flushed_before() {
+    is_notified_once(&config(Placement::Single { device: FAST }, WritePolicy::Back), FAST);
+    is_notified_once(&config(Placement::Linear { devices: vec![FAST, SLOW] }, WritePolicy::Back), FAST);
+    for write in [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around] {
+        for placement in [Placement::Tiering(pair()), Placement::Caching(pair()), Placement::Partitioned(pair())] {
+            let through = write != WritePolicy::Back && matches!(placement, Placement::Caching(_));
+            is_notified_once(&config(placement, write), if through { SLOW } else { FAST });
+        }
+    }
+}
+
+/// A cache that writes through holds copies only, until its home is gone: from then on it has the only copy of what is written.
+#[test]
+fn a_cache_that_writes_through_notifies_the_host_once_its_home_is_gone() {
+    for write in [WritePolicy::Through, WritePolicy::Around] {
+        let config = config(Placement::Caching(pair()), write);
+        let mut machine = open(&config, formatted(&config)).unwrap();
+        machine.request(Op::Read, 0, vec![0; 4096]);
+        machine.carry_out_all();
+        machine.driver.disks.0[SLOW.index()] = None;
+        machine.driver.device_failed(SLOW);
+        machine.carry_out_all();
+        assert!(machine.engine.is_gone(SLOW));
+        machine.request(Op::Write, 0, vec![1; 4096]);
+        // The first flush may fail because of what the dead device had.
+        let _ = flush(&mut machine);
+        assert_eq!(flush(&mut machine), Ok(()));
+        machine.request(Op::Write, 0, vec![2; 4096]);
+        let id = machine.ask(Op::Flush, 0, Vec::new());
+        assert!(fail_flush(&mut machine, FAST), "{write:?}: nothing was flushed");
+        assert_eq!(result_of(&mut machine, id), Err(RequestError::Device), "{write:?}");
+        assert_eq!(flush(&mut machine), Ok(()), "{write:?}");
+    }
+}
+
+/// 80 of 320 extents that an earlier flush had made durable went this way: written home, the flush of the home failed, the next
+/// one succeeded, and the copy was given up.
+#[test]
+fn what_was_written_home_stays_in_the_cache_until_the_home_has_it() {
+    let mut config = config(Placement::Caching(pair()), WritePolicy::Back);
+    config.tuning.commit_interval = Nanos::from_ms(100);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let mut model = machine.request(Op::Read, 0, vec![0; 64 << 12]);
+    for extent in 0..8_u8 {
+        let at = usize::from(extent) << 12;
+        model[at..at + 4096].fill(extent + 1);
+        machine.request(Op::Write, at as u64, vec![extent + 1; 4096]);
+    }
+    machine.request(Op::Flush, 0, Vec::new());
+    assert_eq!(machine.engine.dirty_extents(), 8);
+    machine.driver.call(|engine, now, out| engine.write_all_back(now, out));
+    let mut failed = 0;
+    for _ in 0..20 {
+        machine.driver.tick(Nanos::from_s(1));
+        machine.driver.call(|engine, now, out| engine.write_all_back(now, out));
+        failed += u32::from(failed < 3 && fail_flush(&mut machine, SLOW));
+        machine.carry_out_all();
+        machine.engine.check_invariants();
+    }
+    assert!(failed > 0, "no flush of the home has failed: the test tests nothing");
+    // The host had written nothing since its flush: no loss has to be reported.
+    assert!(!machine.engine.is_in_doubt());
+    assert_eq!(flush(&mut machine), Ok(()));
+    check_all(&mut machine, &model);
+    machine.driver.disks.lose_everything();
+    let mut again = open(&config, machine.driver.disks).unwrap();
+    check_all(&mut again, &model);
+    again.settle();
+    assert_eq!(again.engine.dirty_extents(), 0, "all of it is home in the end");
+    check_all(&mut again, &model);
+}
+
+/// All of an extent was written home, and some of its blocks were written again before the home was flushed. The update that calls the
+/// other blocks clean was replaced by then and not committed, so nothing said that they were in doubt when the flush failed.
+#[test]
+fn blocks_that_were_written_home_stay_when_others_of_their_extent_were_written_since() {
+    const EXTENT: Bytes = Bytes::kib(16);
+    let mut config = config(Placement::Caching(Hybrid { extent: EXTENT, ..pair() }), WritePolicy::Back);
+    config.devices = vec![EXTENT * 24, EXTENT * 64];
+    config.tuning.fill = Fill::Part;
+    config.tuning.journal = Journal::Fast;
+    config.tuning.writeback_delay = Nanos::from_ms(10);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let mut model = machine.request(Op::Read, 0, vec![0; 16 << 12]);
+    model[..16 << 10].fill(1);
+    machine.request(Op::Write, 0, vec![1; 16 << 10]);
+    assert_eq!(flush(&mut machine), Ok(()));
+    let written_home = |machine: &Machine| machine.engine.stats().moves.writebacks;
+    while written_home(&machine) == 0 {
+        machine.driver.tick(Nanos::from_ms(10));
+        machine.carry_out_all();
+    }
+    model[8 << 10..12 << 10].fill(2);
+    machine.request(Op::Write, 8 << 10, vec![2; 4 << 10]);
+    assert_eq!(flush(&mut machine), Ok(()));
+    machine.driver.tick(Nanos::from_s(3700));
+    assert!(fail_flush(&mut machine, SLOW), "the home is not flushed: the test tests nothing");
+    for _ in 0..8 {
+        machine.driver.tick(Nanos::from_s(3700));
+        machine.carry_out_all();
+    }
+    assert_eq!(machine.engine.dirty_extents(), 0, "all of it is home in the end");
+    machine.driver.disks.lose_everything();
+    // Copies do not count after a crash where they are written through.
+    config.tuning.write = WritePolicy::Through;
+    check_all(&mut open(&config, machine.driver.disks).unwrap(), &model);
+}
+
+#[test]
+fn a_volume_whose_loss_was_not_reported_is_not_closed() {
+    let config = config(Placement::Caching(pair()), WritePolicy::Back);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    machine.request(Op::Write, 0, vec![1; 4096]);
+    // A commit that nobody waits for.
+    machine.driver.tick(Nanos::from_s(3601));
+    assert!(fail_flush(&mut machine, FAST));
+    assert!(machine.engine.is_in_doubt());
+    machine.driver.tick(Nanos::from_s(1));
+    machine.carry_out_all();
+    let Machine { driver, .. } = &mut machine;
+    assert!(driver.engine.close(&mut driver.disks).is_err());
+    let (_, opened) = Engine::open(config.clone(), &mut machine.driver.disks.clone()).unwrap();
+    assert!(!opened.clean);
+    // The next flush reports it, and then the volume can be closed.
+    assert_eq!(flush(&mut machine), Err(RequestError::Device));
+    assert!(!machine.engine.is_in_doubt());
+    machine.settle();
+    machine.close();
+    let inspected = Engine::inspect(config, &mut machine.driver.disks, true, &[]).unwrap();
+    assert_eq!(inspected.verdict, Verdict::Clean, "{:?}", inspected.findings);
+}
+
+#[test]
+fn a_flush_that_waits_for_the_next_one_fails_with_the_one_before() {
+    for placement in [Placement::Single { device: FAST }, Placement::Linear { devices: vec![FAST, SLOW] }] {
+        let config = config(placement, WritePolicy::Back);
+        let mut machine = open(&config, formatted(&config)).unwrap();
+        let mut asked = Vec::new();
+        for value in 1..3 {
+            machine.ask(Op::Write, 0, vec![value; 4096]);
+            // The first flush is still under way when the second write has completed.
+            let last = machine.pending.len() - 1;
+            machine.carry_out_at(last);
+            asked.push(machine.ask(Op::Flush, 0, Vec::new()));
+        }
+        assert!(fail_flush(&mut machine, FAST));
+        for id in asked {
+            assert_eq!(result_of(&mut machine, id), Err(RequestError::Device), "{config:?}");
+        }
+        assert_eq!(flush(&mut machine), Ok(()), "{config:?}");
+    }
+}
+
+/// A log, what was flushed to it, and the range of a write of 200s that was not. A migration is about to flush both devices.
+fn log_with_an_unflushed_write() -> (Config, Machine, Vec<u8>, Range<usize>) {
+    let config = crashing::config(1 << 20, 4 << 20, 4096);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let model = crashing::use_it(&mut machine, 200, 1);
+    machine.request(Op::Flush, 0, Vec::new());
+    // The log notes what that flush covered, so that the next flush of the log is the host's or the migration's.
+    machine.driver.tick(Nanos::from_ms(300));
+    machine.carry_out_all();
+    let range = 8192..12288;
+    machine.request(Op::Write, range.start as u64, vec![200; 4096]);
+    machine.driver.call(|engine, now, out| engine.write_all_back(now, out));
+    (config, machine, model, range)
+}
+
+#[test]
+fn a_log_stops_and_is_recovered_when_it_is_opened_again() {
+    for device in [LOG, PRIMARY] {
+        let (config, mut machine, mut model, range) = log_with_an_unflushed_write();
+        let id = machine.ask(Op::Flush, 0, Vec::new());
+        assert!(fail_flush(&mut machine, device), "{device:?} was not flushed");
+        // That of the primary may be one that the migration needs, and the host's flush not.
+        let result = result_of(&mut machine, id);
+        assert!(result == Err(RequestError::Device) || device == PRIMARY);
+        assert_eq!(flush(&mut machine), Err(RequestError::Device), "nothing goes on, {device:?}");
+        let read = machine.ask(Op::Read, 0, vec![0; 512]);
+        machine.carry_out_all();
+        assert_eq!(result_of(&mut machine, read), Err(RequestError::Device), "what is read may be anything");
+        assert!(machine.engine.is_idle() && machine.engine.is_in_doubt());
+        let Machine { driver, .. } = &mut machine;
+        assert!(driver.engine.close(&mut driver.disks).is_err());
+        let mut again = open(&config, machine.driver.disks).unwrap();
+        let found = again.request(Op::Read, range.start as u64, vec![0; 4096]);
+        assert!(found == [200; 4096] || found == model[range.clone()]);
+        model[range].copy_from_slice(&found);
+        check_all(&mut again, &model);
+    }
+}
+
+#[test]
+fn a_log_is_opened_again_in_place_and_the_host_is_notified_once() {
+    for (device, asks_meanwhile) in [(LOG, false), (LOG, true), (PRIMARY, false), (PRIMARY, true)] {
+        let (_, mut machine, mut model, range) = log_with_an_unflushed_write();
+        assert!(fail_flush(&mut machine, device), "{device:?} was not flushed");
+        machine.carry_out_all();
+        assert!(!machine.engine.waits_to_be_reopened(), "the device was not flushed again yet");
+        if asks_meanwhile {
+            assert_eq!(flush(&mut machine), Err(RequestError::Device));
+        }
+        for _ in 0..4 {
+            machine.driver.tick(Nanos::from_ms(300));
+            machine.carry_out_all();
+        }
+        assert!(machine.engine.waits_to_be_reopened());
+        let Machine { driver, .. } = &mut machine;
+        let stats = driver.engine.stats().clone();
+        let opened = driver.engine.reopen(&mut driver.disks).unwrap();
+        assert!(!opened.clean && !driver.engine.waits_to_be_reopened());
+        assert_eq!(driver.engine.stats(), &stats, "statistics go on");
+        let result = flush(&mut machine);
+        assert_eq!(result, if asks_meanwhile { Ok(()) } else { Err(RequestError::Device) }, "{device:?}");
+        assert_eq!(flush(&mut machine), Ok(()));
+        let found = machine.request(Op::Read, range.start as u64, vec![0; 4096]);
+        // It was not flushed, so each sector is old or new.
+        let mut sectors = found.chunks(512).zip(model[range.clone()].chunks(512));
+        assert!(sectors.all(|(found, old)| found == [200; 512] || found == old));
+        model[range].copy_from_slice(&found);
+        check_all(&mut machine, &model);
+        let Machine { driver, .. } = &mut machine;
+        driver.engine.close(&mut driver.disks).unwrap();
+    }
+}
+
+#[test]
+fn flushes_that_fail_under_load_lose_nothing_that_was_flushed() {
+    for kind in Kind::ALL {
+        let options = Options { kind: Some(kind), faults: Some(true), ..Options::default() };
+        let seeds = if kind == Kind::Logging { 20_000..20_080 } else { 20_000..20_180 };
+        let result = torture(seeds, &options, None, 1, |_| {});
+        assert_eq!(result.failures, Vec::new(), "{kind:?}");
+        let least = if kind == Kind::Logging { 5 } else { 15 };
+        assert!(
+            result.outcome.flushes_lost >= least,
+            "{kind:?}: only {} flushes lost anything",
+            result.outcome.flushes_lost
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! The fear: a device of a log that was given up comes back, and something is older than it was.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::crashing;
+
+use crashing::{LOG, Machine, PRIMARY, check_all, config, formatted, open};
+use peryton_engine::{Config, Engine, ReadmitError};
+use peryton_units::{Bytes, Op};
+
+const MIB: u64 = 1 << 20;
+const BLOCK: u64 = 4096;
+
+/// The primary has the first round, the log the second, all of it flushed.
+fn two_rounds(config: &Config) -> (Machine, Vec<u8>) {
+    let mut machine = open(config, formatted(config)).unwrap();
+    let mut model = vec![0; MIB as usize];
+    for round in 1..=2_u8 {
+        for block in 0..100_u64 {
+            let value = block as u8 ^ (round * 0x55);
+            machine.request(Op::Write, block * 2 * BLOCK, vec![value; BLOCK as usize]);
+            model[(block * 2 * BLOCK) as usize..][..BLOCK as usize].fill(value);
+        }
+        machine.request(Op::Flush, 0, Vec::new());
+        if round == 1 {
+            machine.migrate();
+        }
+    }
+    machine.driver.disks.lose_everything();
+    (machine, model)
+}
+
+/// The device fails for good, and the host flushes until a flush succeeds.
+fn dies(machine: &mut Machine, device: peryton_engine::DeviceId) {
+    let disk = machine.driver.disks.0[device.index()].take();
+    machine.device_failed(device);
+    for _ in 0..3 {
+        machine.carry_out_all();
+        machine.ask(Op::Flush, 0, Vec::new());
+    }
+    machine.carry_out_all();
+    machine.driver.answered.clear();
+    machine.driver.disks.0[device.index()] = disk;
+    assert!(machine.engine.is_durably_gone(device));
+}
+
+/// The primary may have lost writes for which the log has given up its copies.
+#[test]
+fn a_primary_is_refused_and_nothing_is_written() {
+    let config = config(MIB, 8 * MIB, BLOCK);
+    let (mut machine, _) = two_rounds(&config);
+    dies(&mut machine, PRIMARY);
+    machine.request(Op::Write, 0, vec![9; BLOCK as usize]);
+    machine.settle();
+    machine.close();
+    let mut disks = machine.driver.disks;
+    let before = disks.clone();
+    let done = Engine::readmit(config, &mut disks, PRIMARY);
+    assert_eq!(done.unwrap_err(), ReadmitError::PrimaryOfLog { device: PRIMARY.index() });
+    assert!(disks.0 == before.0, "a refusal has written something");
+}
+
+#[test]
+fn a_log_returns_only_if_it_has_nothing_that_the_primary_lacks() {
+    let config = config(MIB, 8 * MIB, BLOCK);
+    for (emptied, again) in [(false, false), (true, false), (true, true)] {
+        let (mut machine, mut model) = two_rounds(&config);
+        if emptied {
+            machine.settle();
+            machine.migrate();
+        }
+        dies(&mut machine, LOG);
+        for block in 0..50_u64 {
+            machine.request(Op::Write, block * 2 * BLOCK, vec![9; BLOCK as usize]);
+            model[(block * 2 * BLOCK) as usize..][..BLOCK as usize].fill(9);
+        }
+        machine.settle();
+        machine.driver.disks.lose_everything();
+        let mut disks = machine.driver.disks;
+        if again {
+            let (engine, _) = Engine::open_without(config.clone(), &mut disks, &[LOG]).unwrap();
+            let mut machine = Machine::with(engine, disks, 1);
+            machine.request(Op::Write, 0, vec![17; BLOCK as usize]);
+            model[..BLOCK as usize].fill(17);
+            machine.settle();
+            machine.close();
+            disks = machine.driver.disks;
+        }
+        let before = disks.clone();
+        let done = Engine::readmit(config.clone(), &mut disks, LOG);
+        if !emptied {
+            // A hundred blocks are in the log, and nothing says that some of them were written since.
+            let bytes = Bytes(100 * BLOCK);
+            assert_eq!(done.unwrap_err(), ReadmitError::LogIsNewer { device: 1, bytes });
+            assert!(disks.0 == before.0, "a refusal has written something");
+            continue;
+        }
+        assert_eq!(done.unwrap().opened.gone, 0);
+        let mut machine = open(&config, disks).unwrap();
+        check_all(&mut machine, &model);
+        machine.request(Op::Write, 7 * BLOCK, vec![3; BLOCK as usize]);
+        model[7 * BLOCK as usize..][..BLOCK as usize].fill(3);
+        machine.request(Op::Flush, 0, Vec::new());
+        machine.driver.disks.lose_everything();
+        check_all(&mut open(&config, machine.driver.disks).unwrap(), &model);
+    }
+}

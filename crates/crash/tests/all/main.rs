@@ -1,0 +1,31 @@
+//! All tests of the simulated power losses and device failures that use the crate from outside, as one program: it is linked once, and runs them side by side.
+
+mod admission;
+mod adopted;
+mod bypass;
+mod cleaning;
+mod common;
+mod crashing;
+mod damaged_log;
+mod device_death;
+mod durable;
+mod durable_logging;
+mod every;
+mod every_command;
+mod every_write;
+mod failed_flush;
+mod log_readmitted;
+mod logging;
+mod logging_wrong_data;
+mod mechanisms;
+mod no_room_for_masks;
+mod parts;
+mod power_loss;
+mod process_death;
+mod replaced;
+mod resized;
+mod returns;
+mod succession;
+mod units;
+mod warm;
+mod wrong_data;

@@ -1,0 +1,376 @@
+//! Extents of which the fast device has a part: what is read and written where.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common;
+
+use common::World;
+use peryton_crash::{Kind, placement_on};
+use peryton_engine::{Bypass, Cleaning, Config, DeviceId, Fill, Hybrid, Journal, Tuning, TuningError, WritePolicy};
+use peryton_units::{Bytes, Nanos, Op};
+
+const EXTENT: Bytes = Bytes::kib(64);
+const FAST: DeviceId = DeviceId(0);
+const SLOW: DeviceId = DeviceId(1);
+
+fn tuning(fill: Fill) -> Tuning {
+    Tuning {
+        fill,
+        promotion_threshold: 0,
+        demotion_low: 0,
+        demotion_high: 0,
+        bypass: Bypass { sequential: None, congested: false },
+        cleaning: Cleaning::UNBOUNDED,
+        ..Tuning::default()
+    }
+}
+
+fn config(kind: Kind, extent: Bytes, fill: Fill) -> Config {
+    let placement = placement_on(kind, Hybrid { fast: FAST, slow: SLOW, extent });
+    Config { devices: vec![extent * 4, extent * 32], placement, tuning: tuning(fill) }
+}
+
+fn sized(fast: u64, slow: u64, fill: Fill, tuning: Tuning) -> Config {
+    Config { devices: vec![EXTENT * fast, EXTENT * slow], tuning, ..config(Kind::Caching, EXTENT, fill) }
+}
+
+fn world(fill: Fill) -> World {
+    World::new(config(Kind::Caching, EXTENT, fill), EXTENT, 1)
+}
+
+/// Bytes read from and written to the slow device for everything but metadata.
+fn moved(world: &World) -> [u64; 2] {
+    let slow = &world.engine.stats().devices[SLOW.index()];
+    let metadata = peryton_engine::Cause::Metadata as usize;
+    [slow.bytes_read.iter().sum(), slow.bytes_written.iter().sum::<u64>() - slow.bytes_written[metadata]]
+}
+
+impl World {
+    /// Writes everything home.
+    fn clean(&mut self) {
+        self.driver_cleans();
+        self.settle();
+    }
+}
+
+#[test]
+fn a_write_that_misses_reads_nothing_and_only_it_goes_home() {
+    let mut world = world(Fill::Part);
+    world.access(Op::Write, EXTENT * 3 + Bytes::kib(8), Bytes::kib(4));
+    assert_eq!(moved(&world), [0, 0]);
+    assert_eq!(world.engine.dirty_bytes(), Bytes::kib(4));
+    world.clean();
+    assert_eq!(moved(&world), [0, 4096]);
+    assert_eq!(world.engine.dirty_bytes(), Bytes::ZERO);
+    world.read_all();
+}
+
+#[test]
+fn a_read_brings_in_what_it_asks_for() {
+    for (fill, bytes) in [(Fill::Part, 8192), (Fill::Auto, 8192), (Fill::Extent, 65536)] {
+        let mut world = world(fill);
+        world.access(Op::Read, EXTENT * 3 + Bytes::kib(16), Bytes::kib(8));
+        assert_eq!(moved(&world), [bytes, 0], "{fill:?}");
+        world.access(Op::Read, EXTENT * 3 + Bytes::kib(20), Bytes::kib(4));
+        assert_eq!(moved(&world), [bytes, 0], "{fill:?}: it is there");
+        assert_eq!(world.engine.stats().fast_hits, 1, "{fill:?}");
+    }
+}
+
+#[test]
+fn reads_bring_in_what_surrounds_them_where_that_saves_other_reads() {
+    let mut world = World::new(sized(256, 512, Fill::Auto, tuning(Fill::Auto)), EXTENT, 1);
+    let read = |world: &mut World, extent, block| {
+        let before = moved(world)[0];
+        world.access(Op::Read, EXTENT * extent + Bytes::kib(4) * block, Bytes::kib(4));
+        moved(world)[0] - before
+    };
+    // What is read once is brought in alone, however often that happens.
+    for extent in 0..10 {
+        assert_eq!(read(&mut world, extent, 5), 4096);
+    }
+    // Reads come to the same extents again, for other blocks.
+    for extent in 40..80 {
+        read(&mut world, extent, 5);
+        read(&mut world, extent, 9);
+    }
+    let whole = (80..144).filter(|extent| read(&mut world, *extent, 5) == EXTENT.0).count();
+    assert!((60..64).contains(&whole), "of 64 extents {whole} came in as a whole");
+    // What is there, and may be newer, is not read again.
+    world.access(Op::Write, EXTENT * 200 + Bytes::kib(8), Bytes::kib(4));
+    assert_eq!(read(&mut world, 200, 5), (16 - 3) * 4096);
+    world.read_all();
+}
+
+#[test]
+fn what_is_dirty_without_a_gap_goes_home_in_one_command() {
+    let mut world = World::new(sized(16, 64, Fill::Part, tuning(Fill::Part)), EXTENT, 1);
+    let cleaning = peryton_engine::Cause::WriteBack as usize;
+    let written = |world: &World| world.engine.stats().devices[SLOW.index()].writes[cleaning];
+    // The end of one extent, all of the next, and the beginning of the third; and a block behind that.
+    world.access(Op::Write, EXTENT + Bytes::kib(56), Bytes::kib(8));
+    world.access(Op::Write, EXTENT * 2, EXTENT);
+    world.access(Op::Write, EXTENT * 3, Bytes::kib(12));
+    world.access(Op::Write, EXTENT * 3 + Bytes::kib(40), Bytes::kib(4));
+    let before = (written(&world), moved(&world)[1]);
+    world.clean();
+    assert_eq!(moved(&world)[1] - before.1, (8 + 64 + 12 + 4) * 1024);
+    assert_eq!(written(&world) - before.0, 2);
+    // A clean block between two dirty ones goes with them.
+    world.access(Op::Write, EXTENT * 2, Bytes::kib(4));
+    world.access(Op::Write, EXTENT * 2 + Bytes::kib(8), Bytes::kib(4));
+    let before = moved(&world)[1];
+    world.tick(Nanos::from_s(1));
+    world.clean();
+    assert_eq!(moved(&world)[1] - before, 12 * 1024);
+    world.read_all();
+}
+
+#[test]
+fn while_there_is_room_extents_come_in_at_their_first_miss() {
+    let rare = Tuning { promotion_threshold: 2, room_threshold: Some(0), ..tuning(Fill::Part) };
+    let tuning = Tuning { demotion_low: 2, demotion_high: 4, ..rare.clone() };
+    let mut world = World::new(sized(16, 64, Fill::Part, tuning), EXTENT, 1);
+    for extent in 0..12 {
+        world.access(Op::Write, EXTENT * extent, Bytes::kib(4));
+    }
+    assert_eq!(moved(&world), [0, 0], "there was room for 12 and 4 more");
+    world.access(Op::Write, EXTENT * 12, Bytes::kib(4));
+    assert_eq!(moved(&world), [0, 4096], "from now on an extent has to miss more often");
+    // One of which a block would have to be read first goes home in any case.
+    let mut world = World::new(sized(16, 64, Fill::Part, rare), EXTENT, 1);
+    for miss in 1..6 {
+        world.access(Op::Write, EXTENT * 20 + Bytes(512), Bytes(512));
+        assert_eq!(moved(&world), [0, 512 * miss]);
+    }
+    // A read brings it in; then it is written there.
+    world.access(Op::Read, EXTENT * 20, Bytes::kib(4));
+    world.access(Op::Write, EXTENT * 20 + Bytes(512), Bytes(512));
+    assert_eq!(moved(&world), [4096, 512 * 5]);
+    world.read_all();
+}
+
+#[test]
+fn with_named_extents_the_slow_device_has_commits_of_further_dirty_ones_alone() {
+    for journal in [Journal::Mirrored, Journal::Named, Journal::Fast] {
+        let tuning = Tuning { journal, ..tuning(Fill::Part) };
+        // So many that no checkpoint is due meanwhile.
+        let mut world = World::new(sized(512, 512, Fill::Part, tuning), EXTENT, 1);
+        let metadata = peryton_engine::Cause::Metadata as usize;
+        let commits_of = |world: &mut World, extent: u64, block: u64| {
+            let before = world.engine.stats().devices[SLOW.index()].writes[metadata];
+            world.access(Op::Write, EXTENT * extent + Bytes::kib(4) * block, Bytes::kib(4));
+            world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+            world.engine.stats().devices[SLOW.index()].writes[metadata] > before
+        };
+        // The slow device learns which commits it will have.
+        commits_of(&mut world, 9, 0);
+        let writes = [(1, 0), (1, 3), (2, 0), (1, 7), (2, 8)];
+        let found = writes.map(|(extent, block)| commits_of(&mut world, extent, block));
+        let expected = match journal {
+            Journal::Mirrored => [true; 5],
+            Journal::Named => [true, false, true, false, false],
+            Journal::Fast => [false; 5],
+        };
+        assert_eq!(found, expected, "{journal:?}");
+        // At home again, and dirty once more: the slow device names it still.
+        world.clean();
+        world.tick(Nanos::from_s(10));
+        world.settle();
+        assert_eq!(commits_of(&mut world, 1, 0), journal == Journal::Mirrored, "{journal:?}");
+        world.read_all();
+    }
+}
+
+#[test]
+fn writes_that_the_host_waits_for_come_in_sooner() {
+    let rare = Tuning { promotion_threshold: 4, flushed_threshold: Some(1), ..tuning(Fill::Part) };
+    for (flushed, home) in [(true, 1), (false, 4)] {
+        let mut world = World::new(sized(16, 64, Fill::Part, rare.clone()), EXTENT, 1);
+        let flush = |world: &mut World| {
+            if flushed {
+                world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+            }
+        };
+        // The host is seen to flush after each write.
+        for extent in 0..100 {
+            world.access(Op::Write, EXTENT * (extent % 50), Bytes(512));
+            flush(&mut world);
+        }
+        let before = moved(&world)[1];
+        for _ in 0..6 {
+            world.access(Op::Write, EXTENT * 60, Bytes::kib(4));
+            flush(&mut world);
+        }
+        assert_eq!(moved(&world)[1] - before, home * 4096, "{flushed}");
+        world.read_all();
+    }
+}
+
+#[test]
+fn what_is_dirty_counts_against_the_target_and_not_its_extents() {
+    let cleaning = Cleaning { dirty_target_ppm: 400_000, ..Cleaning::UNBOUNDED };
+    let tuning = Tuning { cleaning, writeback_delay: Nanos::from_s(1_000), ..tuning(Fill::Part) };
+    let mut world = World::new(sized(100, 200, Fill::Part, tuning), EXTENT, 1);
+    // A block each of 70 extents: more extents than the target, and much less than it.
+    for extent in 0..70 {
+        world.access(Op::Write, EXTENT * extent, Bytes::kib(4));
+    }
+    assert_eq!(moved(&world), [0, 0]);
+    // Whatever is written then, no more is dirty than the target allows.
+    let mut most = Bytes::ZERO;
+    for extent in 0..100 {
+        world.access(Op::Write, EXTENT * extent, EXTENT);
+        most = most.max(world.engine.dirty_bytes());
+    }
+    assert!(most <= EXTENT * 40 && most >= EXTENT * 30, "{most} of {} were dirty", EXTENT * 100);
+    world.read_all();
+}
+
+#[test]
+fn a_read_is_served_from_both_devices() {
+    let mut world = world(Fill::Part);
+    world.access(Op::Write, EXTENT + Bytes::kib(8), Bytes::kib(8));
+    world.access(Op::Read, EXTENT, Bytes::kib(32));
+    // The first gap is brought in, and the second one read.
+    assert_eq!(moved(&world), [8192 + 16384, 0]);
+    world.access(Op::Read, EXTENT, Bytes::kib(16));
+    assert_eq!(moved(&world), [8192 + 16384, 0]);
+    world.read_all();
+}
+
+#[test]
+fn a_write_of_less_than_a_block_brings_in_the_rest_of_it() {
+    let mut world = world(Fill::Part);
+    world.access(Op::Write, Bytes(512), Bytes(512));
+    assert_eq!(moved(&world), [4096, 0]);
+    world.access(Op::Write, Bytes(1024), Bytes(512));
+    assert_eq!(moved(&world), [4096, 0]);
+    assert_eq!(world.engine.dirty_bytes(), Bytes::kib(4));
+    world.read_all();
+}
+
+#[test]
+fn an_eviction_takes_only_dirty_runs_home_and_loses_none() {
+    let mut world = world(Fill::Part);
+    for block in [0, 1, 5, 9, 10, 11] {
+        world.access(Op::Write, Bytes::kib(4) * block, Bytes::kib(4));
+    }
+    for extent in 1..32 {
+        world.access(Op::Write, EXTENT * extent, Bytes::kib(4));
+        world.tick(Nanos::from_s(1));
+        world.settle();
+    }
+    assert!(world.engine.stats().moves.demotions > 20);
+    let [read, written] = moved(&world);
+    assert_eq!(read, 0);
+    assert!(written <= (6 + 31) * 4096, "{written}");
+    world.read_all();
+}
+
+#[test]
+fn a_hit_on_a_part_and_on_a_whole_is_one_command() {
+    let mut world = world(Fill::Part);
+    world.access(Op::Write, Bytes::kib(4), Bytes::kib(4));
+    let before = world.engine.stats().devices[FAST.index()].reads.iter().sum::<u64>();
+    world.access(Op::Read, Bytes::kib(4), Bytes::kib(4));
+    assert_eq!(world.engine.stats().devices[FAST.index()].reads.iter().sum::<u64>(), before + 1);
+    assert_eq!(moved(&world), [0, 0]);
+}
+
+/// A cache of extents of one block, with the thresholds of a design that names none.
+fn single_blocks(fast: u64) -> World {
+    let extent = Bytes::kib(4);
+    let usual = Tuning { promotion_threshold: 4, room_threshold: Some(0), demotion_high: 2, ..tuning(Fill::Auto) };
+    let config = Config {
+        devices: vec![extent * fast, extent * 64],
+        tuning: usual,
+        ..config(Kind::Caching, extent, Fill::Auto)
+    };
+    World::new(config, extent, 1)
+}
+
+#[test]
+fn an_extent_of_one_block_comes_in_like_any_other_while_there_is_room() {
+    let mut world = single_blocks(16);
+    let block = Bytes::kib(4);
+    world.access(Op::Write, block * 3, block);
+    assert_eq!(moved(&world), [0, 0], "a write takes a place and reads nothing");
+    world.access(Op::Read, block * 5, block);
+    world.access(Op::Read, block * 5, block);
+    assert_eq!(moved(&world), [4096, 0], "a read brings its block in at its first miss");
+    world.access(Op::Write, block * 7, Bytes(512));
+    assert_eq!(
+        moved(&world),
+        [4096, 512],
+        "a write of less than the block goes home, because it would wait for a read"
+    );
+    world.access(Op::Write, block * 10, block * 3);
+    assert_eq!((moved(&world), world.engine.dirty_bytes()), ([4096, 512], block * 4));
+    world.clean();
+    assert_eq!(moved(&world), [4096, 512 + 4 * 4096]);
+    // When the room is used up, an extent has to miss more often.
+    for extent in 20..40 {
+        world.access(Op::Write, block * extent, block);
+    }
+    let before = moved(&world)[1];
+    world.access(Op::Write, block * 50, block);
+    assert_eq!(moved(&world)[1] - before, 4096);
+    world.read_all();
+}
+
+#[test]
+fn a_partitioned_drive_takes_blocks_as_extents_too() {
+    let extent = Bytes::kib(4);
+    let mut world = World::new(config(Kind::Partitioned, extent, Fill::Auto), extent, 1);
+    world.access(Op::Write, extent * 2, extent);
+    assert_eq!(moved(&world), [0, 0]);
+    world.read_all();
+}
+
+#[test]
+fn the_format_has_room_for_masks_where_extents_have_blocks() {
+    for extent in [Bytes::kib(4), EXTENT] {
+        let more = |fill| config(Kind::Caching, extent, fill).sizes().unwrap().devices[0];
+        assert!(more(Fill::Part) >= more(Fill::Extent), "{extent}");
+    }
+}
+
+#[test]
+fn what_the_format_does_not_provide_for_is_refused() {
+    for (is, asked, allowed) in [
+        (Fill::Extent, Fill::Part, false),
+        (Fill::Part, Fill::Extent, false),
+        (Fill::Part, Fill::Auto, true),
+        (Fill::Auto, Fill::Part, true),
+    ] {
+        let mut world = world(is);
+        let result = world.call(|engine, now, out| engine.retune(now, tuning(asked), out));
+        match result {
+            Ok(()) => assert!(allowed, "{is:?} to {asked:?}"),
+            Err(TuningError::Range { key, .. }) => {
+                assert!(!allowed && key == "placement.fill", "{is:?} to {asked:?}: {key}")
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+#[test]
+fn without_write_back_a_write_goes_home_and_brings_in_nothing() {
+    let mut world = world(Fill::Part);
+    world.retune(Tuning { write: WritePolicy::Through, ..tuning(Fill::Part) });
+    world.access(Op::Write, Bytes::ZERO, Bytes::kib(4));
+    world.access(Op::Read, Bytes::ZERO, Bytes::kib(4));
+    world.access(Op::Write, Bytes::ZERO, Bytes::kib(8));
+    assert_eq!((moved(&world), world.engine.dirty_bytes()), ([4096, 4096 + 8192], Bytes::ZERO));
+    world.read_all();
+}
+
+#[test]
+fn a_partitioned_drive_takes_parts_too() {
+    let mut world = World::new(config(Kind::Partitioned, EXTENT, Fill::Part), EXTENT, 1);
+    world.access(Op::Write, EXTENT * 2 + Bytes::kib(12), Bytes::kib(4));
+    assert_eq!(moved(&world), [0, 0], "with whole extents it would go to the slow device");
+    world.read_all();
+}
