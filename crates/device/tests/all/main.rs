@@ -1,4 +1,5 @@
 //! All tests of the models of devices that use the crate from outside, as one program: it is linked once, and runs them side by side.
+#![allow(clippy::unwrap_used)]
 
 mod accounts_add_up;
 mod disk_calibration;
