@@ -5,7 +5,7 @@ usage: scripts/bench/twin.py [--peryton BINARY] [--rounds N] [--requests N] [--m
 
 For each workload it prints the mean of what the runs measured, how far the runs are apart, and how far the twin is from each run. The models
 have constant times: the medians of what each device's commands took in a run of another seed. With --profile, which `peryton calibrate DIRECTORY`
-makes, only the files on the disk are compared, and both are modelled by it.
+makes, only the files on the disk are compared, and both are modelled by it, with the medians of what flushes took.
 """
 
 import argparse
@@ -107,10 +107,13 @@ def control(path, request):
 def run(peryton, folder, kind, clients, requests, seed, name, lags):
     """Serves a new volume, lets the clients ask, and leaves a recording."""
     at = lambda file: os.path.join(folder, file)  # noqa: E731
-    for file in ["ssd.img", "hdd.img"]:
-        if os.path.exists(at(file)):
-            os.remove(at(file))
-    subprocess.run([peryton, "format", at("v.toml")], check=True, capture_output=True)
+    for file, mib in [("ssd.img", 32), ("hdd.img", 64)]:
+        # Of a file that was never written nothing is read from the disk.
+        with open(at(file), "wb") as image:
+            for _ in range(mib):
+                image.write(os.urandom(1 << 20))
+            os.fsync(image.fileno())
+    subprocess.run([peryton, "format", at("v.toml"), "--force"], check=True, capture_output=True)
     server = subprocess.Popen(
         [peryton, "serve", at("v.toml"), "--record", at(name)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -138,23 +141,26 @@ def twin(peryton, recording, models):
     return {figure["figure"]: figure for figure in figures}
 
 
-def constant_times(peryton, folder, lags, requests):
+def measured_times(peryton, folder, lags, requests, kinds):
+    """Settings of the models: the medians of what commands of these kinds took in a run of another seed."""
     other = os.path.join(folder, "other.recording")
     run(peryton, folder, "hot", 1, requests, 99, other, lags)
     found, models = twin(peryton, other, []), []
     for device in ["ssd", "hdd"]:
-        for kind in ["read", "write"]:
-            us = found[f"{device}: a command, {kind}s, median"]["measured"]
-            models += ["--set", f"devices.{device}.model.{kind}={us * 1000:.0f}ns"]
+        for kind, key in kinds:
+            us = found[f"{device}: a command, {kind}, median"]["measured"]
+            models += ["--set", f"devices.{device}.model.{key}={us * 1000:.0f}ns"]
     return models
 
 
 def compare(peryton, folder, lags, rounds, requests, profile):
     open(os.path.join(folder, "v.toml"), "w").write(DESIGN)
     if profile:
-        models = [word for device in ["ssd", "hdd"] for word in ("--profile", f"{device}={os.path.abspath(profile)}")]
+        # Flushes are not part of what is calibrated.
+        models = measured_times(peryton, folder, lags, requests, [("flushes", "flush")])
+        models += [word for device in ["ssd", "hdd"] for word in ("--profile", f"{device}={os.path.abspath(profile)}")]
     else:
-        models = constant_times(peryton, folder, lags, requests)
+        models = measured_times(peryton, folder, lags, requests, [("reads", "read"), ("writes", "write")])
     for kind, clients in WORKLOADS:
         rows = {}
         for number in range(rounds):

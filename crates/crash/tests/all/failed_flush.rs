@@ -8,10 +8,10 @@ use crate::crashing;
 use std::ops::Range;
 
 use crashing::{LOG, Machine, PRIMARY, check_all, formatted, open};
-use peryton_crash::{Kind, Options, torture};
+use peryton_crash::{Kind, Options, run, torture};
 use peryton_engine::{
-    Cleaning, Command, Config, DeviceId, Engine, Fill, Hybrid, Journal, Placement, RequestError, RequestId, Tuning,
-    Verdict, WritePolicy,
+    AdmitBy, Cleaning, Command, Config, DeviceId, Engine, Fill, Hybrid, Journal, Placement, RequestError, RequestId,
+    Tuning, Verdict, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -200,6 +200,21 @@ fn blocks_that_were_written_home_stay_when_others_of_their_extent_were_written_s
     // Copies do not count after a crash where they are written through.
     config.tuning.write = WritePolicy::Through;
     check_all(&mut open(&config, machine.driver.disks).unwrap(), &model);
+}
+
+/// All of an extent was written home; then a write to both devices failed at the home, so that the copy gave up the blocks that it touched;
+/// and then the flush of the home failed. The blocks that were given up did not come back, and were read from a home that had lost them.
+#[test]
+fn blocks_that_the_copy_gave_up_before_the_home_was_flushed_come_back() {
+    let options = Options {
+        kind: Some(Kind::Caching),
+        fill: Some(Fill::Part),
+        faults: Some(true),
+        admission: Some(AdmitBy::Probability),
+        grouped: true,
+        ..Options::default()
+    };
+    run(6143, &options).unwrap();
 }
 
 #[test]

@@ -22,7 +22,8 @@
 //!
 //! ```text
 //! the slow device failed:    what the fast device has of an extent is as new as its home, so all of it is dirty from now on;
-//!                            without write-back only blocks stay that are dirty, or were in the durable map
+//!                            without write-back only blocks stay that are dirty, or were in the durable map; blocks that
+//!                            were given up in the same place and that the durable map calls dirty come back
 //! the fast device failed:    blocks stay that the durable map calls dirty, and that it has in the same place; what is given
 //!                            up is lost if the durable map calls it lost and it was not written home since
 //! both devices failed:       blocks stay that the durable map calls dirty
@@ -256,6 +257,10 @@ impl CacheDrive {
             (false, true) if now.place().is_some() && (same_place || !written.is_dirty()) => {
                 let again = if same_place { durable.dirty() & masks.valid() } else { 0 };
                 let stay = if writes_back { masks.valid() } else { masks.dirty() | again };
+                // Blocks that the copy has given up since then are at home alone, where what they were written home with may be
+                // lost; nothing has been written to their place in the slot.
+                let given_up = if same_place { durable.dirty() & !masks.valid() & !masks.lost() } else { 0 };
+                let stay = stay | given_up;
                 entry(now.place(), Masks::new(stay, stay | masks.lost()), now.is_lost())
             }
             (false, true) if written.is_dirty() => entry(written.place(), back, written.is_lost()),

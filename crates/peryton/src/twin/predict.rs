@@ -61,6 +61,8 @@ impl Setup {
                 let names = names.join(", ");
                 return Err(Failure::bad_input(format!("--profile {device}={profile}: the devices are {names}")));
             }
+            // What the design changes of its own profile's model says nothing of this one.
+            overrides.push(format!("devices.{device}.model={{}}"));
             overrides.push(format!("devices.{device}.profile={}", absolute(profile).display()));
         }
         overrides.extend(models.set.iter().cloned());
