@@ -31,7 +31,7 @@ test: setup
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked --no-run
 	@# Tests wait much of their time, in which the documentation is built at the lowest priority, once they have begun.
-	@(sleep 20; RUSTDOCFLAGS="-D warnings" nice -n 19 $(CARGO) doc --workspace --no-deps --locked) >target/doc.log 2>&1 & doc=$$!; \
+	@mkdir -p target; (sleep 20; RUSTDOCFLAGS="-D warnings" nice -n 19 $(CARGO) doc --workspace --no-deps --locked) >target/doc.log 2>&1 & doc=$$!; \
 		$(CARGO) test --workspace --locked --no-fail-fast; tested=$$?; \
 		wait $$doc || { cat target/doc.log; exit 1; }; exit $$tested
 	@python3 scripts/python.py test --built

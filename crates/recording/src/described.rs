@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What is recorded: the first chunk of each file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Head {
     /// The version of Peryton.
     pub peryton_version: String,

@@ -96,30 +96,13 @@ fn head_of(path: &Path) -> io::Result<Option<Head>> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::{collections::BTreeMap, fs};
-
-    use peryton_units::Bytes;
+    use std::fs;
 
     use super::*;
     use crate::chunk;
 
     fn write(path: &Path, file: u64, began_unix_ms: u64) {
-        let head = Head {
-            peryton_version: String::new(),
-            name: "v".to_owned(),
-            began_unix_ms,
-            file,
-            design: String::new(),
-            set: Vec::new(),
-            sizes: BTreeMap::new(),
-            formatted: None,
-            has_whole_extents: false,
-            volume: Bytes(0),
-            devices: Vec::new(),
-            settings: Vec::new(),
-            no_state: None,
-            limit: Bytes(0),
-        };
+        let head = Head { name: "v".to_owned(), began_unix_ms, file, ..Head::default() };
         fs::write(path, chunk(chunk::HEAD, file, 0, &serde_json::to_vec(&head).unwrap())).unwrap();
     }
 

@@ -256,7 +256,7 @@ fn subtract(from: &mut Value, before: &Value) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use std::{collections::BTreeMap, fs};
+    use std::fs;
 
     use peryton_recording::{Rows, chunk};
     use peryton_units::{Bytes, Op};
@@ -266,22 +266,7 @@ mod tests {
 
     /// A recording of so many chunks of a hundred requests, one request a millisecond; the drive counts after each.
     fn written(path: &Path, chunks: u64, no_state: Option<String>) {
-        let head = Head {
-            peryton_version: String::new(),
-            name: "v".to_owned(),
-            began_unix_ms: 0,
-            file: 0,
-            design: String::new(),
-            set: Vec::new(),
-            sizes: BTreeMap::new(),
-            formatted: None,
-            has_whole_extents: false,
-            volume: Bytes(0),
-            devices: Vec::new(),
-            settings: Vec::new(),
-            no_state,
-            limit: Bytes(0),
-        };
+        let head = Head { name: "v".to_owned(), no_state, ..Head::default() };
         let mut file = chunk(chunk::HEAD, 0, 0, &serde_json::to_vec(&head).unwrap());
         for number in 0..chunks {
             let (mut rows, mut device) = (Rows::default(), DeviceFigures::default());

@@ -100,8 +100,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
     /// Record what clients do and how long it takes in a file, for peryton twin and advise; full files before it are FILE.0, FILE.1
-    /// and so on; an earlier recording there is renamed to FILE.old. With a name that ends in .parquet, the recording ends in .recording, and Parquet is made of its requests when the
-    /// server stops
+    /// and so on; an earlier recording there is renamed to FILE.old. With a name that ends in .parquet, the recording ends in
+    /// .recording, and Parquet is made of its requests when the server stops
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// The most bytes of these files; then the oldest requests go, a file at a time
