@@ -156,6 +156,8 @@ mutations! {
     ForgetLostHome,
     /// Blocks that were written home and given up since the last commit may be lost at home without a flush that fails.
     ForgetBlocksGivenUp,
+    /// Blocks that a copy gave up after it was written home do not come back from it when the flush of the home fails.
+    LoseBlocksGivenUp,
     /// Snapshots of what the cache has learnt are written over the end of the data.
     SnapshotOverData,
     /// A volume whose last snapshot is torn is not opened.

@@ -260,6 +260,7 @@ impl CacheDrive {
                 // Blocks that the copy has given up since then are at home alone, where what they were written home with may be
                 // lost; nothing has been written to their place in the slot.
                 let given_up = if same_place { durable.dirty() & !masks.valid() & !masks.lost() } else { 0 };
+                let given_up = if mutation::is(Mutation::LoseBlocksGivenUp) { 0 } else { given_up };
                 let stay = stay | given_up;
                 entry(now.place(), Masks::new(stay, stay | masks.lost()), now.is_lost())
             }
