@@ -5,7 +5,10 @@ usage: scripts/bench/twin.py [--peryton BINARY] [--rounds N] [--requests N] [--m
 
 For each workload it prints the mean of what the runs measured, how far the runs are apart, and how far the twin is from each run. The models
 have constant times: the medians of what each device's commands took in a run of another seed. With --profile, which `peryton calibrate DIRECTORY`
-makes, only the files on the disk are compared, and both are modelled by it, with the medians of what flushes took.
+makes, one device is a file on the disk and modelled by it, and the other one is in memory: the fast one as it is or, with --fast-on-disk, the slow one
+with its delay. With both on one disk, each would end the rests of the other, which no model of one device knows.
+
+Before a run all of the volume is written, and then every place of the cache, because what was never written is not read from a disk.
 """
 
 import argparse
@@ -23,12 +26,12 @@ DESIGN = """
 [devices.ssd]
 profile = 'fixed'
 size = '32MiB'
-path = 'ssd.img'
+path = 'FAST/ssd.img'
 model = { read = '1ms', write = '1ms', parallelism = 64 }
 [devices.hdd]
 profile = 'fixed'
 size = '64MiB'
-path = 'hdd.img'
+path = 'SLOW/hdd.img'
 model = { read = '6ms', write = '6ms', parallelism = 64 }
 [placement]
 mode = 'caching'
@@ -38,11 +41,14 @@ extent = '64KiB'
 promotion = { threshold = 1 }
 demotion = { low = 4, high = 8 }
 """
-LAGS_US = [1000, 6000]
+# Of the devices, in microseconds.
+LAGS_US = [(0, 1000), (1, 6000)]
 # The workload, and its number of clients.
 WORKLOADS = [("hot", 1), ("zipf", 4), ("seq", 2)]
 READ, WRITE, FLUSH = 0, 1, 3
 BLOCK = 4096
+EXTENT = 64 << 10
+FAST_MIB, SLOW_MIB = 32, 64
 SHOWN = [
     "fast hit ratio",
     "promotions",
@@ -104,21 +110,40 @@ def control(path, request):
         assert json.loads(client.recv(1 << 16))["ok"]
 
 
-def run(peryton, folder, kind, clients, requests, seed, name, lags):
-    """Serves a new volume, lets the clients ask, and leaves a recording."""
-    at = lambda file: os.path.join(folder, file)  # noqa: E731
-    for file, mib in [("ssd.img", 32), ("hdd.img", 64)]:
-        # Of a file that was never written nothing is read from the disk.
-        with open(at(file), "wb") as image:
-            for _ in range(mib):
-                image.write(os.urandom(1 << 20))
-            os.fsync(image.fileno())
-    subprocess.run([peryton, "format", at("v.toml"), "--force"], check=True, capture_output=True)
-    server = subprocess.Popen(
-        [peryton, "serve", at("v.toml"), "--record", at(name)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+def serve(peryton, design, *more):
+    server = subprocess.Popen([peryton, "serve", design, *more], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     server.stdout.readline()
-    for device, lag_us in enumerate(lags):
+    return server
+
+
+def stop(server):
+    server.send_signal(signal.SIGTERM)
+    assert server.wait() == 0
+
+
+def fill(path):
+    """Writes all of the volume, one extent after the other and then in another order, so that all places of the cache are written as well."""
+    client, extents = Client(path), list(range(SLOW_MIB * 16 - 1))
+    for _ in range(3):
+        for extent in extents:
+            client.ask(WRITE, extent * EXTENT, EXTENT, os.urandom(EXTENT))
+        random.Random(1).shuffle(extents)
+    client.ask(FLUSH, 0, 0)
+
+
+def run(peryton, folders, kind, clients, requests, seed, name, lags):
+    """Serves a new volume that was filled, lets the clients ask, and leaves a recording. `folders`: those of the fast and of the slow device."""
+    at = lambda file: os.path.join(folders[1], file)  # noqa: E731
+    for folder, file, mib in zip(folders, ["ssd.img", "hdd.img"], [FAST_MIB, SLOW_MIB]):
+        with open(os.path.join(folder, file), "wb") as image:
+            image.truncate(mib << 20)
+    subprocess.run([peryton, "format", at("v.toml"), "--force"], check=True, capture_output=True)
+    filling = serve(peryton, at("v.toml"))
+    fill(at("v.nbd"))
+    subprocess.run([peryton, "clean", at("v.control"), "--wait"], check=True, capture_output=True)
+    stop(filling)
+    server = serve(peryton, at("v.toml"), "--record", at(name))
+    for device, lag_us in lags:
         for only in ["reads", "writes"]:
             fault = {"device": device, "only": only, "effect": "lag", "lag_us": lag_us}
             control(at("v.control"), {"verb": "fault", "fault": fault})
@@ -130,8 +155,7 @@ def run(peryton, folder, kind, clients, requests, seed, name, lags):
         thread.start()
     for thread in asked:
         thread.join()
-    server.send_signal(signal.SIGTERM)
-    assert server.wait() == 0
+    stop(server)
 
 
 def twin(peryton, recording, models):
@@ -141,31 +165,34 @@ def twin(peryton, recording, models):
     return {figure["figure"]: figure for figure in figures}
 
 
-def measured_times(peryton, folder, lags, requests, kinds):
-    """Settings of the models: the medians of what commands of these kinds took in a run of another seed."""
-    other = os.path.join(folder, "other.recording")
-    run(peryton, folder, "hot", 1, requests, 99, other, lags)
+def measured_times(peryton, folders, kind, clients, requests, lags, devices):
+    """Settings of the models: the medians of what commands took in a run of another seed."""
+    other = os.path.join(folders[1], "other.recording")
+    run(peryton, folders, kind, clients, requests, 99, other, lags)
     found, models = twin(peryton, other, []), []
-    for device in ["ssd", "hdd"]:
-        for kind, key in kinds:
+    for device in devices:
+        for kind, key in [("reads", "read"), ("writes", "write")]:
             us = found[f"{device}: a command, {kind}, median"]["measured"]
             models += ["--set", f"devices.{device}.model.{key}={us * 1000:.0f}ns"]
     return models
 
 
-def compare(peryton, folder, lags, rounds, requests, profile):
-    open(os.path.join(folder, "v.toml"), "w").write(DESIGN)
-    if profile:
-        # Flushes are not part of what is calibrated.
-        models = measured_times(peryton, folder, lags, requests, [("flushes", "flush")])
-        models += [word for device in ["ssd", "hdd"] for word in ("--profile", f"{device}={os.path.abspath(profile)}")]
-    else:
-        models = measured_times(peryton, folder, lags, requests, [("reads", "read"), ("writes", "write")])
+def compare(peryton, folders, lags, rounds, requests, profile):
+    """`profile`: the device that it is of, and the file."""
+    with open(os.path.join(folders[1], "v.toml"), "w") as design:
+        design.write(DESIGN.replace("FAST", folders[0]).replace("SLOW", folders[1]))
+    if not profile:
+        models = measured_times(peryton, folders, *WORKLOADS[0], requests, lags, ["ssd", "hdd"])
     for kind, clients in WORKLOADS:
+        if profile:
+            # What memory takes depends on how busy the processors are.
+            others = [device for device in ["ssd", "hdd"] if device != profile[0]]
+            models = measured_times(peryton, folders, kind, clients, requests, lags, others)
+            models += ["--profile", f"{profile[0]}={os.path.abspath(profile[1])}"]
         rows = {}
         for number in range(rounds):
-            recording = os.path.join(folder, f"{kind}-{number}.recording")
-            run(peryton, folder, kind, clients, requests, 7, recording, lags)
+            recording = os.path.join(folders[1], f"{kind}-{number}.recording")
+            run(peryton, folders, kind, clients, requests, 7, recording, lags)
             for name, figure in twin(peryton, recording, models).items():
                 rows.setdefault(name, []).append(figure)
         for name in SHOWN:
@@ -184,13 +211,20 @@ def main():
     parser.add_argument("--memory", default="/dev/shm/peryton-twin")
     parser.add_argument("--disk", default="/var/tmp/peryton-twin")
     parser.add_argument("--profile")
+    parser.add_argument("--fast-on-disk", action="store_true")
     arguments = parser.parse_args()
     peryton = os.path.abspath(arguments.peryton)
-    on_disk = (arguments.disk, [])
-    for folder, lags in [on_disk] if arguments.profile else [(arguments.memory, LAGS_US), on_disk]:
-        os.makedirs(folder, exist_ok=True)
-        print(f"\n{'with delays' if lags else 'as they are'}\n\n| workload | figure | measured | runs apart | twin |\n|---|---|---|---|---|")
-        compare(peryton, folder, lags, arguments.rounds, arguments.requests, arguments.profile)
+    memory, disk = map(os.path.abspath, [arguments.memory, arguments.disk])
+    kinds = [("with delays", [memory, memory], LAGS_US, None), ("on the disk", [disk, disk], [], None)]
+    if arguments.profile and arguments.fast_on_disk:
+        kinds = [("the fast device on the disk", [disk, memory], LAGS_US[1:], ("ssd", arguments.profile))]
+    elif arguments.profile:
+        kinds = [("the slow device on the disk", [memory, disk], [], ("hdd", arguments.profile))]
+    for title, folders, lags, profile in kinds:
+        for folder in folders:
+            os.makedirs(folder, exist_ok=True)
+        print(f"\n{title}\n\n| workload | figure | measured | runs apart | twin |\n|---|---|---|---|---|")
+        compare(peryton, folders, lags, arguments.rounds, arguments.requests, profile)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ const ERASE_BLOCK: Bytes = Bytes::kib(256);
 /// A bound on `parallelism`, so that a typing error does not become a scan over millions of servers per command.
 const MAX_PARALLELISM: u32 = 1024;
 
-/// Bounds on a spread.
+/// Bounds on a spread, and on the points of `rests`.
 const MOST_POINTS: usize = 256;
 const MOST_FACTOR: f64 = 1e6;
 
@@ -29,6 +29,25 @@ fn drawn(spread: &[(f64, f64)], random: &mut Xoshiro256PlusPlus) -> f64 {
     let after = spread.partition_point(|point| point.0 <= share).clamp(1, spread.len() - 1);
     let ((from, low), (to, high)) = (spread[after - 1], spread[after]);
     low + (high - low) * (share - from) / (to - from)
+}
+
+/// What a rest of this length adds to the command that ends it.
+fn after(rest: u64, rests: &[(Nanos, Nanos)]) -> u64 {
+    let place = rests.partition_point(|(point, _)| point.0 <= rest);
+    let (from, low) = if place == 0 { (0, 0) } else { (rests[place - 1].0.0, rests[place - 1].1.0) };
+    let Some(&(Nanos(to), Nanos(high))) = rests.get(place) else { return low };
+    (low as f64 + (high as f64 - low as f64) * ((rest - from) as f64 / (to - from) as f64)) as u64
+}
+
+/// Commands that a device which gathers them does together.
+#[derive(Clone, Copy, Debug, Default)]
+struct Together {
+    /// When it begins with them.
+    begins: u64,
+    /// How far those that are known have moved it on.
+    work: u64,
+    /// When all of them are done.
+    ends: u64,
 }
 
 /// The parameters of a device with constant latencies.
@@ -74,6 +93,16 @@ pub struct FixedParameters {
     /// The same for writes.
     #[serde(default)]
     pub write_spread: Vec<(f64, f64)>,
+    /// What the first command after a rest takes longer: (time since the device ended what it had to do, what it adds), rising in the first.
+    /// It rises in a straight line from nothing without a rest to the first point, and from point to point; the last holds for all longer
+    /// rests. Empty: a rest makes no difference.
+    #[serde(default)]
+    pub rests: Vec<(Nanos, Nanos)>,
+    /// Whether commands that come while the device is at work wait until it has done that, and are then done together, one after the other: as
+    /// the host of a virtual disk does it. Each takes `read` or `write` after those before it have moved on by `read_interval` and
+    /// `write_interval`. `parallelism` does not count then.
+    #[serde(default)]
+    pub gathers: bool,
     /// Watts while a command is in service.
     #[serde(default)]
     pub active_w: f64,
@@ -107,7 +136,7 @@ fn one_server() -> u32 {
 #[derive(Clone, Debug)]
 pub struct Fixed {
     parameters: FixedParameters,
-    /// Whether each read takes the same time, and each write.
+    /// Whether each read takes the same time, and each write, whatever was before.
     is_plain: bool,
     meter: Meter,
     /// Bytes programmed into a block before this account began.
@@ -116,6 +145,9 @@ pub struct Fixed {
     free: Vec<u64>,
     /// When the device can begin another command.
     next: u64,
+    together: Together,
+    /// When it has done all that it was given, flushes too.
+    done: u64,
     random: Xoshiro256PlusPlus,
 }
 
@@ -159,6 +191,11 @@ impl Fixed {
                 return range(key, "something else".into(), expected);
             }
         }
+        let rests_rise = p.rests.windows(2).all(|two| two[0].0 < two[1].0);
+        if !rests_rise || p.rests.len() > MOST_POINTS || p.rests.first().is_some_and(|first| first.0 == Nanos::ZERO) {
+            let expected = "at most 256 pairs (rest, what it adds) whose rests rise, from more than 0 on";
+            return range("rests", "something else".into(), expected);
+        }
         for (key, value) in rates {
             if value.is_some_and(|rate| !(rate > 0.0 && rate.is_finite())) {
                 return range(key, value.unwrap_or_default().to_string(), "a number above 0");
@@ -170,8 +207,8 @@ impl Fixed {
             }
         }
         let draw = Draw { idle_w: p.idle_w, busy_w: p.active_w - p.idle_w, standby_w: p.standby_w, linger: 0 };
-        let is_plain =
-            rates.iter().all(|(_, rate)| rate.is_none()) && p.read_spread.is_empty() && p.write_spread.is_empty();
+        let varies = !(p.read_spread.is_empty() && p.write_spread.is_empty() && p.rests.is_empty());
+        let is_plain = rates.iter().all(|(_, rate)| rate.is_none()) && !varies && !p.gathers;
         Ok(Fixed {
             is_plain,
             parameters: p.clone(),
@@ -179,6 +216,8 @@ impl Fixed {
             begun: 0,
             free: vec![0; p.parallelism as usize],
             next: 0,
+            together: Together::default(),
+            done: 0,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
         })
     }
@@ -188,6 +227,9 @@ impl Fixed {
     pub fn submit(&mut self, now: Nanos, _tag: Tag, io: Io) -> Accepted {
         self.meter.wake(now.0);
         self.meter.command(io);
+        if !self.is_plain {
+            return self.submit_varied(now.0, io);
+        }
         let p = &self.parameters;
         let (base, interval) = match io.op {
             Op::Read => (p.read.0, p.read_interval.0),
@@ -195,16 +237,60 @@ impl Fixed {
             Op::Discard => return Accepted::At(now),
             Op::Flush => return Accepted::At(Nanos(self.meter.busy_until().max(now.0)).saturating_add(p.flush)),
         };
-        let (base, transfer, shared) = if self.is_plain { (base, 0, 0) } else { self.varied(io, base) };
+        let end = self.serve(now.0, (base, 0), (interval, 0));
+        self.meter.busy(now.0, end);
+        Accepted::At(Nanos(end))
+    }
+
+    /// Gives a command to the server that is free first. Returns when it ends.
+    fn serve(&mut self, now: u64, (base, transfer): (u64, u64), (interval, shared): (u64, u64)) -> u64 {
         let server = match &mut self.free[..] {
             [only] => only,
             several => several.iter_mut().min().expect("there is at least one server"),
         };
-        let begin = (*server).max(now.0).max(self.next);
+        let begin = (*server).max(now).max(self.next);
         self.next = begin + interval + shared;
         let end = begin + shared + base + transfer;
         *server = end;
-        self.meter.busy(now.0, end);
+        end
+    }
+
+    /// Has a command done together with those that wait. Returns when it ends.
+    fn gather(&mut self, now: u64, own: u64, moves_on: u64) -> u64 {
+        let together = &mut self.together;
+        if now > together.begins {
+            *together = Together { begins: together.ends.max(now), ..Together::default() };
+        }
+        together.work += moves_on;
+        let end = together.begins + together.work + own;
+        together.ends = together.ends.max(end);
+        end
+    }
+
+    /// As [`Fixed::submit`], for times that differ.
+    #[inline(never)]
+    fn submit_varied(&mut self, now: u64, io: Io) -> Accepted {
+        let p = &self.parameters;
+        let (base, interval) = match io.op {
+            Op::Read => (p.read.0, p.read_interval.0),
+            Op::Write => (p.write.0, p.write_interval.0),
+            Op::Flush => (0, 0),
+            Op::Discard => return Accepted::At(Nanos(now)),
+        };
+        let ready = now + now.checked_sub(self.done).map_or(0, |rest| after(rest, &p.rests));
+        let end = match (io.op, p.gathers) {
+            (Op::Flush, _) => self.meter.busy_until().max(ready).saturating_add(p.flush.0),
+            (_, gathers) => {
+                let (base, transfer, shared) = self.varied(io, base);
+                let end = match gathers {
+                    true => self.gather(ready, base + transfer, interval + shared),
+                    false => self.serve(ready, (base, transfer), (interval, shared)),
+                };
+                self.meter.busy(now, end);
+                end
+            }
+        };
+        self.done = self.done.max(end);
         Accepted::At(Nanos(end))
     }
 
@@ -277,4 +363,71 @@ impl Fixed {
 
     /// Does nothing; see [`Fixed::next_event`].
     pub fn advance(&mut self, _now: Nanos, _completed: &mut Vec<(Tag, Nanos)>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(more: &str) -> Fixed {
+        let parameters = format!("read = '100us'\nwrite = '200us'\ncapacity = '1GiB'\n{more}");
+        Fixed::new(&toml::from_str(&parameters).expect("a model")).expect("in range")
+    }
+
+    fn ends(device: &mut Fixed, at_us: u64, op: Op) -> u64 {
+        let len = if op == Op::Flush { Bytes::ZERO } else { Bytes::kib(4) };
+        match device.submit(Nanos::from_us(at_us), Tag(0), Io { op, at: Bytes::ZERO, len }) {
+            Accepted::At(end) => end.0 / 1000,
+            Accepted::Queued => unreachable!("ends are known"),
+        }
+    }
+
+    #[test]
+    fn a_rest_adds_what_lies_between_its_points_to_the_command_that_ends_it() {
+        let mut device = device("flush = '1ms'\nparallelism = 4\nrests = [['1ms', '10us'], ['11ms', '30us']]");
+        let last = ends(&mut device, 50_000, Op::Read);
+        assert_eq!(last, 50_000 + 100 + 30, "longer than the last point");
+        assert_eq!(ends(&mut device, last, Op::Read), last + 100, "no rest");
+        assert_eq!(ends(&mut device, last + 40, Op::Write), last + 240, "beside another");
+        let last = last + 240;
+        assert_eq!(ends(&mut device, last + 500, Op::Read), last + 500 + 100 + 5, "half way to the first point");
+        let last = last + 605;
+        assert_eq!(ends(&mut device, last + 6_000, Op::Flush), last + 6_000 + 1_000 + 20, "a flush ends a rest");
+        assert_eq!(ends(&mut device, last + 7_020, Op::Read), last + 7_120, "and is work");
+    }
+
+    #[test]
+    fn commands_that_wait_are_done_together_after_those_before_them() {
+        let mut device = device("gathers = true\nread_interval = '10us'\nwrite_interval = '20us'");
+        assert_eq!(ends(&mut device, 0, Op::Read), 110);
+        assert_eq!(ends(&mut device, 0, Op::Write), 10 + 20 + 200, "it came at the same time");
+        assert_eq!(ends(&mut device, 50, Op::Read), 230 + 110, "it waits for both");
+        assert_eq!(ends(&mut device, 229, Op::Read), 230 + 120, "as does this one, and comes after the one before");
+        assert_eq!(ends(&mut device, 231, Op::Read), 350 + 110);
+        assert_eq!(ends(&mut device, 600, Op::Read), 710, "nothing is before it");
+    }
+
+    #[test]
+    fn with_so_many_in_flight_all_the_time_each_takes_its_own_time_and_all_the_intervals() {
+        let mut device = device("gathers = true\nread_interval = '10us'");
+        for depth in [1usize, 4, 16] {
+            let mut due = vec![1_000_000 * depth as u64; depth];
+            let mut took = 0;
+            for _ in 0..100 * depth {
+                let (slot, at) = due.iter().copied().enumerate().min_by_key(|&(_, at)| at).expect("one");
+                due[slot] = ends(&mut device, at, Op::Read);
+                took = due[slot] - at;
+            }
+            assert_eq!(took, 100 + 10 * depth as u64);
+        }
+    }
+
+    #[test]
+    fn rests_that_do_not_rise_are_refused() {
+        for rests in ["[['2ms', '1us'], ['1ms', '2us']]", "[['0us', '1us']]"] {
+            let text = format!("read = '1us'\nwrite = '1us'\ncapacity = '1MiB'\nrests = {rests}");
+            let refused = Fixed::new(&toml::from_str(&text).expect("a model"));
+            assert!(matches!(refused, Err(BuildError::Range { key: "rests", .. })), "{rests}");
+        }
+    }
 }

@@ -128,7 +128,7 @@ pub struct Endurance {
 #[derive(Clone, Debug)]
 pub enum Model {
     /// Constant latency.
-    Fixed(fixed::FixedParameters),
+    Fixed(Box<fixed::FixedParameters>),
     /// Magnetic disk.
     Disk(Box<DiskParameters>),
     /// Flash.
@@ -221,7 +221,7 @@ struct File {
     endurance: Endurance,
     disk: Option<Box<DiskParameters>>,
     flash: Option<Box<flash::FlashParameters>>,
-    fixed: Option<fixed::FixedParameters>,
+    fixed: Option<Box<fixed::FixedParameters>>,
 }
 
 /// A profile is a page of text; what is larger is something else.
@@ -353,7 +353,7 @@ impl Profile {
             Model::Disk(_) => Model::Disk(table.try_into().map_err(fail)?),
             Model::Flash(_) => Model::Flash(table.try_into().map_err(fail)?),
             Model::Fixed(_) => {
-                let fixed: fixed::FixedParameters = table.try_into().map_err(fail)?;
+                let fixed: Box<fixed::FixedParameters> = table.try_into().map_err(fail)?;
                 self.capacity = fixed.capacity;
                 Model::Fixed(fixed)
             }
@@ -426,7 +426,7 @@ impl Profile {
                 None => Device::Disk(Box::new(Disk::new(disk).map_err(fail)?)),
             },
             Model::Fixed(fixed) => {
-                let parameters = fixed::FixedParameters { capacity: used, ..fixed.clone() };
+                let parameters = fixed::FixedParameters { capacity: used, ..(**fixed).clone() };
                 Device::Fixed(Box::new(Fixed::with_seed(&parameters, seed).map_err(fail)?))
             }
         })

@@ -4,7 +4,7 @@
 
 use std::{
     fs, io,
-    mem::{ManuallyDrop, take},
+    mem::ManuallyDrop,
     os::{
         fd::OwnedFd,
         unix::fs::{FileTypeExt, MetadataExt},
@@ -74,8 +74,8 @@ pub struct DirectDevice {
     arena: ManuallyDrop<Arena>,
     /// Bytes of memory of each slot.
     room: usize,
-    /// Commands in flight: their slots' lengths.
-    lengths: Vec<u64>,
+    /// Commands in flight: what those of each slot move, which is nothing for a flush.
+    lengths: Vec<Option<u64>>,
     events: Vec<Event>,
     began: Instant,
     path: PathBuf,
@@ -142,7 +142,7 @@ impl DirectDevice {
             kernel,
             arena: ManuallyDrop::new(arena),
             room,
-            lengths: vec![0; slots as usize],
+            lengths: vec![None; slots as usize],
             events: Vec::new(),
             began: Instant::now(),
             path: path.to_owned(),
@@ -168,10 +168,14 @@ impl DirectDevice {
     /// For a slot or a length that it was not opened for, and a slot that has a command.
     pub fn begin(&mut self, slot: u32, op: Op, at: Bytes, len: Bytes) {
         let index = slot as usize;
-        assert!(len.0 as usize <= self.room && self.lengths[index] == 0, "slot {slot} with {len}");
-        self.lengths[index] = len.0;
+        assert!(len.0 as usize <= self.room && self.lengths[index].is_none(), "slot {slot} with {len}");
+        self.lengths[index] = Some(len.0);
         let memory = self.arena.at(index * self.room).first(self.room);
-        let ask = if op == Op::Write { Ask::Write } else { Ask::Read };
+        let ask = match op {
+            Op::Write => Ask::Write,
+            Op::Flush => Ask::Sync,
+            Op::Read | Op::Discard => Ask::Read,
+        };
         self.kernel.device(&Raw { slot, device: DeviceId(0), ask, at: at.0, len: len.0, memory, pages: None });
     }
 
@@ -187,7 +191,7 @@ impl DirectDevice {
         let now = Nanos(self.began.elapsed().as_nanos() as u64);
         for event in self.events.drain(..) {
             let Event::Device { slot, result } = event else { continue };
-            let len = take(&mut self.lengths[slot as usize]);
+            let len = self.lengths[slot as usize].take().unwrap_or_default();
             if result < 0 {
                 let source = io::Error::from_raw_os_error(-result);
                 return Err(MeasureError::System {
@@ -214,13 +218,13 @@ impl DirectDevice {
 impl Drop for DirectDevice {
     fn drop(&mut self) {
         // The kernel writes into the memory of reads that are in flight.
-        while self.lengths.iter().any(|&len| len > 0) {
+        while self.lengths.iter().any(Option::is_some) {
             if self.kernel.turn(Wait::Forever, &mut self.events).is_err() {
                 return;
             }
             for event in self.events.drain(..) {
                 if let Event::Device { slot, .. } = event {
-                    self.lengths[slot as usize] = 0;
+                    self.lengths[slot as usize] = None;
                 }
             }
         }

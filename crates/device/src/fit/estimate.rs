@@ -19,6 +19,20 @@ pub(super) struct Start {
     pub values: toml::Table,
 }
 
+/// What bounds the rate of small requests of the model `fixed`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Bounded {
+    /// So many are served at a time.
+    AtATime,
+    /// They begin so far apart.
+    Apart,
+    /// Those that wait are done together, one after the other.
+    Together,
+}
+
+/// What rests add counts from this share of a small read on.
+const LEAST_REST: f64 = 0.1;
+
 /// The points of a spread: shares of the requests, closer where few of them decide the mean.
 const SHARES: [f64; 21] = [
     0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995,
@@ -30,8 +44,11 @@ const LEAST: usize = 20;
 /// What these steps say of a device of this kind. Where they can be explained in two ways, the search begins from both.
 pub(super) fn starts(kind: Kind, steps: &[OfStep<'_>]) -> Vec<Start> {
     match kind {
-        // What bounds the rate of small requests is how many are served at a time, or how long each keeps the others from beginning.
-        Kind::Fixed => vec![fixed(steps, false), fixed(steps, true)],
+        // What bounds the rate of small requests is how many are served at a time, or how long each keeps the others from beginning, which
+        // wait until those before them are done or not.
+        Kind::Fixed => {
+            [Bounded::Together, Bounded::AtATime, Bounded::Apart].map(|bounded| fixed(steps, bounded)).into()
+        }
         Kind::Flash => vec![flash(steps)],
         Kind::Disk => vec![disk(steps)],
     }
@@ -127,7 +144,26 @@ fn spread(steps: &[OfStep<'_>], op: Op, line: &Line) -> Option<toml::Value> {
     Some(toml::Value::Array(points.collect()))
 }
 
-fn fixed(steps: &[OfStep<'_>], one_after_the_other: bool) -> Start {
+/// What a rest adds to a small read that ends it: (rest, what it adds) in ns, as the steps with a rest say it.
+fn rests(steps: &[OfStep<'_>], line: &Line) -> Vec<(u64, u64)> {
+    let small = |step: &Step| {
+        step.depth == 1 && step.reads == 100 && step.size.0 == line.smallest && step.order == Order::Random
+    };
+    let median = |rest: u64| {
+        let all = latencies(steps, |step| small(step) && step.rest == rest, Op::Read);
+        if all.len() < LEAST { None } else { quantile(&all, 0.5) }
+    };
+    let mut rests: Vec<u64> = steps.iter().filter(|(step, _)| small(step)).map(|(step, _)| step.rest).collect();
+    rests.sort_unstable();
+    rests.dedup();
+    let Some(without) = median(0) else { return Vec::new() };
+    let adds = |rest: u64| Some((rest, (median(rest)? - without).max(0.0).round() as u64));
+    let found: Vec<(u64, u64)> = rests.into_iter().filter(|&rest| rest > 0).filter_map(adds).collect();
+    // Medians of a few requests differ by chance.
+    if found.iter().any(|&(_, adds)| adds as f64 > LEAST_REST * without) { found } else { Vec::new() }
+}
+
+fn fixed(steps: &[OfStep<'_>], bounded: Bounded) -> Start {
     let mut knobs = knobs::FIXED.to_vec();
     let mut values = toml::Table::new();
     let (read, write) = (line(steps, Op::Read), line(steps, Op::Write));
@@ -139,16 +175,26 @@ fn fixed(steps: &[OfStep<'_>], one_after_the_other: bool) -> Start {
             values.insert(format!("{name}_spread"), spread);
         }
     }
+    let rests = read.as_ref().map(|line| rests(steps, line)).unwrap_or_default();
+    if !rests.is_empty() {
+        let time = |ns: u64| toml::Value::String(format!("{ns}ns"));
+        let points = rests.iter().map(|&(rest, adds)| toml::Value::Array(vec![time(rest), time(adds)]));
+        values.insert("rests".to_owned(), toml::Value::Array(points.collect()));
+    }
     let small = |reads: u32| {
         throughput(steps, move |step| step.size.0 <= 8192 && step.reads == reads && step.order == Order::Random)
     };
-    if one_after_the_other {
+    if bounded != Bounded::AtATime {
         set(&mut knobs, "parallelism", Some(64.0), 4.0);
         set(&mut knobs, "read_interval", small(100).map(|(_, rate)| 0.9e9 / rate), 3.0);
         set(&mut knobs, "write_interval", small(0).or_else(|| small(100)).map(|(_, rate)| 0.9e9 / rate), 3.0);
     } else if let (Some((_, rate)), Some(line)) = (small(100), &read) {
         // As many served at a time as explain the highest rate.
         set(&mut knobs, "parallelism", Some((rate * line.base / 1e9).clamp(1.0, 200.0)), 16.0);
+    }
+    if bounded == Bounded::Together {
+        knobs.retain(|knob| knob.keys != ["parallelism"]);
+        values.insert("gathers".to_owned(), toml::Value::Boolean(true));
     }
     let fastest = |writes: bool| {
         let found = throughput(steps, move |step| step.size.0 >= 65_536 && (step.reads == 0) == writes);

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     DataSheet, Device, Profile, ProfileError,
-    measure::{Measurement, Order, Step},
+    measure::{Measurement, Order, SLOWEST, Step},
     validate::{Measured, Validation, replay_closed, score},
 };
 
@@ -22,8 +22,6 @@ const MOST_FLASH: u64 = 1 << 28;
 const FEW: u32 = 3;
 /// A step that the model misses by more does not count more.
 const WORST: f64 = 3.0;
-/// The search leaves out the slowest request of so many.
-const SLOWEST: usize = 200;
 const SEED: u64 = 1;
 
 /// How to fit a measurement.
@@ -104,7 +102,8 @@ pub fn fit_measurement(
         }
     }
     let Some((_, kind, mut keys, mut values)) = best else { return Err(bad("no kind of model".to_owned())) };
-    if let Some(flush) = options.flush.filter(|_| kind == Kind::Fixed) {
+    let flush = options.flush.or(measurement.flush(true).map(|(mean, _)| mean));
+    if let Some(flush) = flush.filter(|_| kind == Kind::Fixed) {
         values.insert("flush".to_owned(), toml::Value::String(format!("{}ns", flush.0)));
         keys.push("flush".to_owned());
     }
@@ -312,7 +311,9 @@ impl<'a> Bench<'a> {
         let mut device = profile.build(self.used, SEED).ok()?;
         let played = self.halves.replay(&mut device, self.kind, false);
         let whole = without_slowest(&gather(&played, true, None))?;
-        let steps = (0..self.halves.measurement.steps.len() as u32).map(|number| gather(&played, true, Some(number)));
+        // Steps with a rest have few requests, so that one slow one decides how far they are away, and what a rest adds is not searched for.
+        let steps = self.halves.measurement.steps.iter().enumerate().filter(|(_, step)| step.rest == 0);
+        let steps = steps.map(|(number, _)| gather(&played, true, Some(number as u32)));
         let shares: Vec<f64> = steps.filter_map(|step| without_slowest(&step)).map(|share| share.min(WORST)).collect();
         Some(0.5 * whole + 0.5 * shares.iter().sum::<f64>() / shares.len().max(1) as f64)
     }

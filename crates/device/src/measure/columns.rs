@@ -23,7 +23,7 @@ struct Columns {
 }
 
 /// The longest latency and the latest time, a day, so that sums of them fit.
-const LONGEST: u64 = 86_400_000_000_000;
+pub(super) const LONGEST: u64 = 86_400_000_000_000;
 
 impl From<Requests> for Columns {
     fn from(requests: Requests) -> Columns {

@@ -32,6 +32,12 @@ pub const MOST_STEPS: usize = 256;
 pub const MOST_ROUNDS: u32 = 64;
 /// See [`MOST_STEPS`].
 pub const MOST_DEPTH: u32 = 256;
+/// Flushes in a round at most.
+pub const FLUSHES: usize = 16;
+/// Flushes of which fewer say nothing.
+const LEAST_FLUSHES: usize = 8;
+/// Means leave out the slowest of so many, as the fit does.
+pub(crate) const SLOWEST: usize = 200;
 /// The largest transfer of a step.
 pub const MOST_SIZE: Bytes = Bytes::mib(1);
 
@@ -134,6 +140,17 @@ pub struct Course {
     pub intervals: Vec<Interval>,
 }
 
+/// What flushes took in a round, each after a small write.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Flushes {
+    /// The round, counted from 0.
+    pub round: u32,
+    /// How long each took, after the write had ended.
+    #[serde(rename = "latencies_ns")]
+    pub latencies: Vec<u64>,
+}
+
 /// What was measured on a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -152,6 +169,9 @@ pub struct Measurement {
     pub blocks: Vec<Block>,
     /// Sustained writes, which came before the rounds.
     pub courses: Vec<Course>,
+    /// Flushes, which came after the steps of a round, where the device was written.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub flushes: Vec<Flushes>,
 }
 
 /// Why a measurement cannot be used: one line.
@@ -164,8 +184,8 @@ impl Measurement {
     pub fn new(device: About, seed: u64, rounds: u32) -> Measurement {
         let steps = program(&device);
         let rounds = rounds.clamp(2, MOST_ROUNDS);
-        let (blocks, courses) = (Vec::new(), Vec::new());
-        Measurement { format: FORMAT.to_owned(), device, seed, rounds, steps, blocks, courses }
+        let (blocks, courses, flushes) = (Vec::new(), Vec::new(), Vec::new());
+        Measurement { format: FORMAT.to_owned(), device, seed, rounds, steps, blocks, courses, flushes }
     }
 
     /// Checks what comes from a file.
@@ -188,6 +208,17 @@ impl Measurement {
         }
         for step in self.steps.iter().chain(self.courses.iter().map(|course| &course.what)) {
             step.check().map_err(|what| BadMeasurement(format!("step '{}': {what}", step.name())))?;
+        }
+        let rounds = self.flushes.windows(2).all(|two| two[0].round < two[1].round);
+        let alike = self.flushes.iter().all(|flushes| {
+            flushes.round < self.rounds
+                && flushes.latencies.len() <= FLUSHES
+                && flushes.latencies.iter().all(|&took| took <= columns::LONGEST)
+        });
+        if !rounds || !alike {
+            return bad(format!(
+                "flushes: expected at most {FLUSHES} in a round, each less than a day, round by round"
+            ));
         }
         let mut requests = 0;
         for block in &self.blocks {
@@ -225,6 +256,19 @@ impl Measurement {
     pub fn keep_complete_rounds(&mut self) {
         let complete = self.complete_rounds();
         self.blocks.retain(|block| block.round < complete);
+        self.flushes.retain(|flushes| flushes.round < complete);
+    }
+
+    /// The mean time of a flush after a small write and the number of flushes, of the rounds that are fitted (even numbers) or of the others, without the slowest of
+    /// every 200; none if there are too few.
+    pub fn flush(&self, fitted: bool) -> Option<(Nanos, usize)> {
+        let of = self.flushes.iter().filter(|flushes| (flushes.round % 2 == 0) == fitted);
+        let mut all: Vec<u64> = of.flat_map(|flushes| flushes.latencies.iter().copied()).collect();
+        all.sort_unstable();
+        let count = all.len();
+        all.truncate(count - count.div_ceil(SLOWEST));
+        let mean = all.iter().sum::<u64>() / (all.len() as u64).max(1);
+        (count >= LEAST_FLUSHES).then_some((Nanos(mean), count))
     }
 
     /// The number of requests in all blocks.

@@ -1,9 +1,9 @@
 //! Carries out the program on a device.
 
-use peryton_units::{Bytes, Nanos};
+use peryton_units::{Bytes, Nanos, Op};
 
 use super::{
-    About, Block, Course, Interval, MOST_REQUESTS, Measurement, Requests, Step, Subject,
+    About, Block, Course, FLUSHES, Flushes, Interval, MOST_REQUESTS, Measurement, Requests, Step, Subject,
     step::{Addresses, Order},
 };
 use crate::{Io, validate::Measured};
@@ -85,9 +85,40 @@ pub fn measure(
             }
             measurement.blocks.push(Block { step: number as u32, round, requests: Requests(requests) });
         }
+        if measurement.device.written {
+            let seed = measurement.seed ^ (u64::from(round) << 32);
+            let latencies = flushes(subject, &measurement.device, (seed, slice), stop)?;
+            measurement.flushes.push(Flushes { round, latencies });
+        }
         after_round(measurement);
     }
     Ok(())
+}
+
+/// Small writes, one at a time, with a flush after each: what the flushes took.
+fn flushes(
+    subject: &mut dyn Subject,
+    device: &About,
+    (seed, limit): (u64, Nanos),
+    stop: &dyn Fn() -> bool,
+) -> Result<Vec<u64>, String> {
+    let size = Bytes(4096).max(device.block);
+    let write = Step { order: Order::Random, reads: 0, size, depth: 1, rest: 0, most: FLUSHES as u32 };
+    let mut addresses = Addresses::new(&write, device, seed);
+    let (mut took, mut done) = (Vec::with_capacity(FLUSHES), Vec::new());
+    let end = Nanos(subject.now().0.saturating_add(limit.0));
+    while took.len() < FLUSHES && subject.now() < end && !stop() {
+        let flush = Io { op: Op::Flush, at: Bytes::ZERO, len: Bytes::ZERO };
+        let mut began = Nanos::ZERO;
+        for io in [addresses.next(), flush] {
+            began = subject.now();
+            subject.begin(0, io)?;
+            done.clear();
+            subject.wait(&mut done)?;
+        }
+        took.extend(done.first().map(|&(_, now)| now.0.saturating_sub(began.0)));
+    }
+    Ok(took)
 }
 
 /// Writes on and on, one block after the other and then at random, for a quarter of the time, and says how fast that went. A scratch file is
@@ -196,7 +227,7 @@ impl Sustained<'_> {
         let mut from_start = || -> Io {
             let at = if next + step.size.0 > device.size.0 { 0 } else { next };
             next = at + step.size.0;
-            Io { op: peryton_units::Op::Write, at: Bytes(at), len: step.size }
+            Io { op: Op::Write, at: Bytes(at), len: step.size }
         };
         let began = subject.now();
         let mut begun_bytes = 0u64;

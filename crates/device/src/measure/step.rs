@@ -130,7 +130,7 @@ fn disk() -> Vec<Step> {
 
 fn quick() -> Vec<Step> {
     use Order::{Random, Sequential};
-    let rested = Step { rest: 20_000_000, ..Step::of(Random, 100, 4, 1, 12) };
+    let after = |rest_us: u64, most| Step { rest: rest_us * 1000, ..Step::of(Random, 100, 4, 1, most) };
     vec![
         Step::of(Random, 100, 4, 1, 400),
         Step::of(Random, 100, 16, 1, 300),
@@ -143,7 +143,10 @@ fn quick() -> Vec<Step> {
         Step::of(Sequential, 100, 4, 1, 300),
         Step::of(Sequential, 100, 128, 1, 200),
         Step::of(Sequential, 100, 128, 8, 400),
-        rested,
+        after(500, 80),
+        after(2_000, 40),
+        after(6_000, 20),
+        after(20_000, 12),
         Step::of(Random, 0, 4, 1, 400),
         Step::of(Random, 0, 64, 1, 200),
         Step::of(Random, 0, 4, 16, 800),

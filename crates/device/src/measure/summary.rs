@@ -95,6 +95,7 @@ impl Measurement {
             steps: Vec::with_capacity(kinds.len()),
             blocks: Vec::with_capacity(runs.len()),
             courses: Vec::new(),
+            flushes: Vec::new(),
         };
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut clock = Nanos::ZERO;

@@ -278,6 +278,21 @@ fn remark(progress: &Progress<'_>) {
     }
 }
 
+/// What flushes took in the rounds that were fitted and in the others, in a sentence.
+pub fn flushed(measurement: &Measurement, kind: Kind) -> Option<String> {
+    let [(fitted, some), (others, more)] = [measurement.flush(true)?, measurement.flush(false)?];
+    let [fitted, others] = [fitted, others].map(|mean| table::number(mean.0 as f64 / 1e3));
+    let size = Bytes(4096).max(measurement.device.block);
+    let said = match kind {
+        Kind::Fixed => "the first is the model's 'flush'",
+        _ => "in this kind of model a flush takes what its buffer or cache has to write",
+    };
+    let count = some + more;
+    Some(format!(
+        "flushes, each after a write of {size}: {count}, {fitted} us on average in the rounds that were fitted and {others} in the others; {said}"
+    ))
+}
+
 /// What sustained writes showed, in sentences.
 pub fn sustained(courses: &[Course]) -> Vec<String> {
     courses.iter().filter_map(sentence).collect()

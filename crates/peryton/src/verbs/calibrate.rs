@@ -188,6 +188,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut remarks = calibrating::sustained(courses);
     remarks.extend(flushes.told(fit.kind));
+    remarks.extend(measurement.as_ref().and_then(|measurement| calibrating::flushed(measurement, fit.kind)));
     report(args, &source, &fit, remarks)
 }
 
