@@ -49,9 +49,12 @@ fn a_scratch_file_is_measured_and_removed_and_what_was_kept_gives_the_same_profi
     let report: Value = serde_json::from_str(&peryton(folder, &again).ok().out).unwrap();
     assert_eq!(fs::read_to_string(folder.join("mine.toml")).unwrap(), first);
     assert!(
-        report["steps"].as_array().unwrap().len() > 10 && report["sustained"].as_array().unwrap().len() == 2,
+        report["steps"].as_array().unwrap().len() > 10 && report["sustained"].as_array().unwrap().len() == 3,
         "{report}"
     );
+    assert!(page.contains("lushes, each after a write of 4KiB: "), "what flushes took is on the page");
+    let raw: Value = serde_json::from_slice(&fs::read(folder.join("raw.json")).unwrap()).unwrap();
+    assert!(raw["flushes"].as_array().unwrap().iter().all(|round| round["latencies_ns"][0].as_u64() > Some(0)));
     // It is a profile as others are.
     let shown = peryton(folder, &["devices", "mine.toml", "--values"]).ok().out;
     assert!(shown.contains("measured") && shown.contains("fitted"), "{shown}");

@@ -18,7 +18,7 @@ use crate::table;
 pub const TRUSTED: f64 = 0.15;
 
 /// The two halves as a page.
-pub fn calibration(name: &str, fit: &Fit, courses: &[Course], repeat: &str) -> String {
+pub fn calibration(name: &str, fit: &Fit, courses: &[Course], remarks: &[String], repeat: &str) -> String {
     let (fitted, other) = (&fit.fitted, &fit.other);
     let mut figures = Figures::default();
     let halves = [("the half that was fitted", fitted), ("the half that was not", other)];
@@ -54,6 +54,7 @@ pub fn calibration(name: &str, fit: &Fit, courses: &[Course], repeat: &str) -> S
         div class="charts" { @for chart in &charts { (chart) } }
         h2 { "Figures" }
         (rows("half", &halves))
+        @for remark in remarks { p class="about" { (sentence(remark)) } }
         @if !fit.steps.is_empty() {
             h2 { "Steps" }
             p class="about" { "Means are those of the half that was not fitted." }

@@ -183,12 +183,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let fit = fit.map_err(Failure::bad_input)?;
     output::write(&args.out, fit.text.clone())?;
     let courses = measurement.as_ref().map_or(&[][..], |measurement| &measurement.courses);
-    if let Some(path) = &args.report {
-        output::write(path, page::calibration(&name, &fit, courses, &page::command_line()))?;
-    }
     let mut remarks = calibrating::sustained(courses);
     remarks.extend(flushes.told(fit.kind));
     remarks.extend(measurement.as_ref().and_then(|measurement| calibrating::flushed(measurement, fit.kind)));
+    if let Some(path) = &args.report {
+        output::write(path, page::calibration(&name, &fit, courses, &remarks, &page::command_line()))?;
+    }
     report(args, &source, &fit, remarks)
 }
 
