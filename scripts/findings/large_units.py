@@ -40,18 +40,28 @@ WAYS = {
 }
 
 
+# A disk with shingled tracks. Its cache of conventional tracks is small, so that the traces fill it.
+SMALL_CACHE = ["devices.smr.model.shingled.cache=512MiB"]
+SHINGLED = {
+    "disk alone": ("shingled-alone", SMALL_CACHE),
+    "cache": ("shingled-caching", SMALL_CACHE),
+    "log": ("shingled-logging", SMALL_CACHE),
+}
+
+
 class Units:
     def __init__(self, runner):
         self.runner, self.kept = runner, {}
 
     def run(self, trace, way, state="sequential", more=()):
-        design, settings = WAYS[way]
+        design, settings = (WAYS | SHINGLED)[way]
         key = (trace.name, way, state, tuple(more))
         if key not in self.kept:
             volume = -(-trace.volume_mib() * MIB // GIB)
             fast = max(trace.info["footprint"]["bytes"] // 20 // MIB * MIB, LEAST_FAST)
-            sizes = [f"volume.size={volume}GiB", f"devices.qlc.model.precondition={state}"]
-            sizes += [] if design == "alone" else [f"devices.ssd.size={fast}"]
+            sizes = [f"volume.size={volume}GiB"]
+            sizes += [f"devices.qlc.model.precondition={state}"] if way in WAYS else []
+            sizes += [] if design.endswith("alone") else [f"devices.ssd.size={fast}"]
             self.kept[key] = self.runner.sim(f"{DESIGNS}/{design}.toml", trace, [*sizes, *settings, *more], ["--replay", "sync"])
         return self.kept[key]
 
@@ -76,6 +86,14 @@ def to_fast(report, trace):
 def fast_nand(report, trace):
     ssd = report["devices"].get("ssd")
     return ssd and ssd["nand_bytes_written"] / written(trace)
+
+
+def to_disk(report, trace):
+    return report["devices"]["smr"]["bytes_written"] / written(trace)
+
+
+def rewritten(report, trace):
+    return report["devices"]["smr"]["bytes_rewritten"] / written(trace)
 
 
 def milliseconds(kind):
@@ -120,6 +138,9 @@ def main():
             ("random", of([amplification], ways, [""], "random")),
             ("random-nand", of([nand], ways, [""], "random")),
             ("spare", of([amplification], ways, [""], "random", FIFTH_SPARE)),
+            ("shingled", of([milliseconds("all"), milliseconds("write"), milliseconds("flush")], list(SHINGLED),
+                            ["all: ", "writes: ", "flushes: "])),
+            ("zones", of([to_disk, rewritten], list(SHINGLED), ["sent to it: ", "zones written again: "])),
         ]
         fill(DOCUMENT, tables, runner, only)
 

@@ -17,6 +17,9 @@ struct Arguments {
     /// The most seconds to spend on each mutation, so that a slow machine comes to an end
     #[arg(long, default_value_t = 3600)]
     seconds: u64,
+    /// Run only this stage, counted from 0, where it is known which one notices a mutation
+    #[arg(long)]
+    stage: Option<usize>,
     /// Run only mutations whose name contains this text
     #[arg(long, default_value = "")]
     only: String,
@@ -76,7 +79,12 @@ fn main() -> ExitCode {
     let returning = Options { returns: Some(true), ..failing };
     let on_parts = [&in_part, &past_parts, &past_failing, &past_flushes, &past_both];
     let stages = [&options, &failing].into_iter().chain(on_parts).chain([&replacing, &dying, &resizing, &returning]);
-    let stages: Vec<&Options> = stages.collect();
+    let stages = stages.enumerate().filter(|(number, _)| arguments.stage.is_none_or(|stage| stage == *number));
+    let stages: Vec<&Options> = stages.map(|(_, options)| options).collect();
+    if stages.is_empty() {
+        println!("--stage: there are fewer");
+        return ExitCode::FAILURE;
+    }
     make(None);
     let sound = torture(0..200, &options, None, 1, |_| {});
     if let Some((seed, error)) = sound.failures.first() {

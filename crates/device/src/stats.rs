@@ -56,6 +56,8 @@ pub struct DeviceStats {
     pub energy_j: f64,
     /// Spin-downs followed by spin-ups, counted at the spin-up (disks).
     pub start_stops: u64,
+    /// Bytes of zones that were written again, because data had gone to the cache instead (shingled tracks).
+    pub bytes_rewritten: Option<Bytes>,
     /// Blocks erased (flash).
     pub erases: Option<u64>,
     /// Bytes programmed into flash, garbage collection and wear-levelling included (flash).

@@ -283,6 +283,9 @@ pub struct DeviceReport {
     /// Spin-downs followed by spin-ups (disks).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_stops: Option<u64>,
+    /// Bytes of zones that were written again, because data had gone to the cache of conventional tracks (shingled disks).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_rewritten: Option<u64>,
     /// Blocks erased (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub erases: Option<u64>,
@@ -567,6 +570,7 @@ fn device_report(
         idle_s: stats.idle.as_s_f64(),
         standby_s: (is_disk || spins_down).then(|| stats.standby.as_s_f64()),
         start_stops: is_disk.then_some(stats.start_stops),
+        bytes_rewritten: stats.bytes_rewritten.map(|bytes| bytes.0),
         erases: stats.erases,
         erases_per_s,
         erase_count_min_max: stats.erase_count_min_max,

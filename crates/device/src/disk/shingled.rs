@@ -390,6 +390,7 @@ impl Shingled {
             idle: whole.saturating_sub(counted.busy).saturating_sub(disk.standby),
             energy_j: disk.energy_j,
             start_stops: disk.start_stops,
+            bytes_rewritten: Some(Bytes(self.rewritten)),
             ..counted
         }
     }
@@ -404,6 +405,7 @@ impl Shingled {
         self.stats(now);
         self.disk.reset_stats(now);
         self.meter.reset(now.0);
+        self.rewritten = 0;
     }
 
     /// Does the same as [`Disk::unwritten`].

@@ -152,6 +152,7 @@ fn an_idle_disk_cleans_its_zones_unless_it_sleeps_and_reads_find_what_was_writte
     let later = now + Nanos::from_s(20);
     let (left, rewritten) = cache(&mut shingled, later);
     assert_eq!((left, rewritten), (Bytes::ZERO, Bytes::mib(64)));
+    assert_eq!(shingled.stats(later).bytes_rewritten, Some(Bytes::mib(64)));
     asleep.set_power(now, PowerState::Standby);
     assert!(cache(&mut asleep, later).0 > Bytes::kib(1000), "what is in the cache is safe there");
     assert!(asleep.stats(later).standby > Nanos::from_s(15));

@@ -348,6 +348,7 @@ fn states(report: &Report) -> Vec<Parts> {
             device.mean_power_w.map(|watts| format!("{} W", table::number(watts))),
             device.start_stops.map(|count| format!("{count} start-stops")),
             device.write_amplification.map(|wa| format!("write amplification {}", table::number(wa))),
+            device.bytes_rewritten.map(|bytes| format!("{} of zones written again", Bytes(bytes))),
             device.lifetime_years.map(|years| format!("{} years", table::number(years))),
         ];
         facts.into_iter().flatten().collect::<Vec<_>>().join(", ")
