@@ -158,6 +158,8 @@ mutations! {
     ForgetBlocksGivenUp,
     /// Blocks that a copy gave up after it was written home do not come back from it when the flush of the home fails.
     LoseBlocksGivenUp,
+    /// A cache whose writes go to both devices by now drops copies that were written home when the flush of the home fails.
+    DropCopiesOfThrough,
     /// Snapshots of what the cache has learnt are written over the end of the data.
     SnapshotOverData,
     /// A volume whose last snapshot is torn is not opened.

@@ -10,7 +10,7 @@
 //! tiering, the extent is on that device:            its durable place (none, if it has none yet)
 //! caching, the slow device failed,
 //!   the durable map calls the extent dirty:         the durable copy, which is written home again
-//!   it does not:                                    the copy stays, now dirty; without write-back the copy is dropped
+//!   it does not:                                    the copy stays, now dirty; where no copy was ever dirty it is dropped
 //! caching, the fast device failed,
 //!   the durable map does not call the copy dirty:   the copy is dropped, because the home has the durable data
 //!   the copy is clean:                              the copy is dropped, because the home has the same data
@@ -22,8 +22,8 @@
 //!
 //! ```text
 //! the slow device failed:    what the fast device has of an extent is as new as its home, so all of it is dirty from now on;
-//!                            without write-back only blocks stay that are dirty, or were in the durable map; blocks that
-//!                            were given up in the same place and that the durable map calls dirty come back
+//!                            where no copy was ever dirty all of it is dropped; blocks that were given up in the same place
+//!                            and that the durable map calls dirty come back
 //! the fast device failed:    blocks stay that the durable map calls dirty, and that it has in the same place; what is given
 //!                            up is lost if the durable map calls it lost and it was not written home since
 //! both devices failed:       blocks stay that the durable map calls dirty
@@ -231,6 +231,14 @@ impl CacheDrive {
         }
     }
 
+    /// Whether the cache writes home, or has done so since it was opened: the home may have lost what has been flushed on the fast device, so
+    /// copies stay, also where the host's writes go to both devices by now. Where no copy was ever dirty, the host's own writes are all that
+    /// the home can lose, of which the host learns.
+    fn writes_home(&self, io: &CacheIo) -> bool {
+        let through = mutation::is(Mutation::DropCopiesOfThrough) || self.only_copies;
+        io.tuning.write == WritePolicy::Back || self.controller.is_some() || !through
+    }
+
     fn sure_part(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> (MapEntry, Masks) {
         let (now, masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
         let (written, durable) = self.journal.durable.as_ref().map_or((now, masks), |durable| durable.of(extent));
@@ -247,7 +255,6 @@ impl CacheDrive {
         let same_place = written.place().is_some() && written.place() == now.place();
         // What only the place records as lost is not at home.
         let lost = if same_place { masks.lost() } else { durable.lost() };
-        let writes_back = io.tuning.write == WritePolicy::Back || self.controller.is_some();
         let back = Masks::new(durable.dirty() & !lost, durable.dirty() | lost);
         match (doubt.fast, doubt.slow) {
             // A write has replaced what was in doubt.
@@ -255,8 +262,7 @@ impl CacheDrive {
             (true, true) => entry(written.place(), back, written.is_lost()),
             (false, true) if written.is_lost() => entry(written.place(), back, true),
             (false, true) if now.place().is_some() && (same_place || !written.is_dirty()) => {
-                let again = if same_place { durable.dirty() & masks.valid() } else { 0 };
-                let stay = if writes_back { masks.valid() } else { masks.dirty() | again };
+                let stay = if self.writes_home(io) { masks.valid() } else { 0 };
                 // Blocks that the copy has given up since then are at home alone, where what they were written home with may be
                 // lost; nothing has been written to their place in the slot.
                 let given_up = if same_place { durable.dirty() & !masks.valid() & !masks.lost() } else { 0 };
@@ -309,7 +315,6 @@ impl CacheDrive {
             return if here || doubt.moved { durable } else { now };
         }
         let home = |lost| self.without_gone(MapEntry::new(None, false, lost));
-        let writes_back = io.tuning.write == WritePolicy::Back || self.controller.is_some();
         // A copy that the durable map calls clean proves nothing: as long as a cache has only copies, those that it gives up are not
         // committed, and their homes may be newer. That the slow device is gone does not change this.
         match (doubt.fast, now.place()) {
@@ -319,7 +324,7 @@ impl CacheDrive {
             (false, _) if written.is_dirty() || durable.is_lost() => durable,
             (_, None) => now,
             // The copy is complete, and is written home again.
-            (false, place) if !now.is_dirty() && writes_back && !doubt.moved => {
+            (false, place) if !now.is_dirty() && self.writes_home(io) && !doubt.moved => {
                 MapEntry::new(place, true, now.is_lost())
             }
             (_, Some(_)) if !now.is_dirty() => home(now.is_lost()),
