@@ -152,8 +152,6 @@ mutations! {
     DropWrittenHome,
     /// What is clean beside a dirty block stays after a write past both has failed.
     KeepCleanPastFailure,
-    /// Blocks that neither device had before a write are read from home where the fast device loses that write.
-    ForgetLostHome,
     /// Blocks that were written home and given up since the last commit may be lost at home without a flush that fails.
     ForgetBlocksGivenUp,
     /// Blocks that a copy gave up after it was written home do not come back from it when the flush of the home fails.

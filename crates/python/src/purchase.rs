@@ -90,10 +90,8 @@ fn catalogue(arguments: &Bound<'_, PyDict>) -> PyResult<Catalogue> {
     let devices: Vec<String> = given(arguments, "devices")?.unwrap_or_default();
     let prices: Option<BTreeMap<String, f64>> = given(arguments, "prices")?;
     let era = word_given::<Era>(arguments, "era")?.unwrap_or_default();
-    let mut catalogue = Catalogue::named(&devices, &pairs(prices), &era).in_python()?;
-    for (name, count) in pairs(given(arguments, "own")?) {
-        catalogue.own(&name, count).in_python()?;
-    }
+    let owned = pairs(given(arguments, "own")?);
+    let mut catalogue = Catalogue::with_owned(&devices, &pairs(prices), &owned, &era).in_python()?;
     for (name, rate) in pairs(given(arguments, "afr")?) {
         catalogue.fails(&name, rate).in_python()?;
     }

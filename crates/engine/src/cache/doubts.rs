@@ -279,9 +279,9 @@ impl CacheDrive {
                 let has = if mutation::is(Mutation::DropWrittenHome) { masks.dirty() } else { masks.valid() };
                 let stay = if same_place { has & durable.dirty() } else { 0 };
                 let stay = if mutation::is(Mutation::RevertNewCopies) { masks.dirty() } else { stay };
-                // Blocks that were lost until this device had them have no home that could count instead.
+                // Blocks that were lost until this device had them have no home that could count instead. (What replaces a lost extent is
+                // written home as well before it is answered, so that this matters only where that failed.)
                 let were_lost = if written.is_lost() { u16::MAX } else { durable.lost() };
-                let were_lost = if mutation::is(Mutation::ForgetLostHome) { 0 } else { were_lost };
                 let lost_again = masks.dirty() & !stay & were_lost;
                 entry(now.place(), Masks::new(stay, stay | masks.lost() | lost_again), now.is_lost())
             }

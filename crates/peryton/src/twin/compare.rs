@@ -79,6 +79,8 @@ impl Figure {
         if (predicted - measured).abs() <= few {
             row.verdict = Verdict::Agrees;
         }
+        // What so few make is shown as it is, not as the one percent that larger counts may be off by.
+        row.allowed = row.allowed.map(|share| if measured > 0.0 { share.max(few / measured) } else { share });
         row
     }
 
@@ -137,6 +139,54 @@ impl Overhead {
             Op::Write => self.write_us,
             Op::Flush => self.flush_us,
             Op::Discard => 0.0,
+        }
+    }
+}
+
+/// How far the parts of a comparison are apart, weighted by their time, so that a part that is too slow does not make up for one that is
+/// too fast.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Apart {
+    /// Means of reads, writes and flushes, as a share of what was measured.
+    pub mean: f64,
+    /// Their medians.
+    pub median: f64,
+    /// Their 99th percentiles.
+    pub p99: f64,
+    /// The times of the devices' commands.
+    pub devices: f64,
+}
+
+/// Measured and predicted times with the number of each: the sum of their differences as a share of what was measured.
+fn weighted(parts: impl IntoIterator<Item = (f64, Option<f64>, Option<f64>)>) -> f64 {
+    let known = parts.into_iter().filter_map(|(count, measured, predicted)| Some((count, measured?, predicted?)));
+    let (apart, all) = known.fold((0.0, 0.0), |(apart, all), (count, measured, predicted)| {
+        (apart + count * (predicted - measured).abs(), all + count * measured)
+    });
+    if all > 0.0 { apart / all } else { 0.0 }
+}
+
+impl Apart {
+    pub fn of(recording: &Recording, prediction: &Prediction, overhead: &Overhead) -> Apart {
+        let kinds: Vec<(f64, Times, Times)> = second_half(recording, prediction, overhead)
+            .into_iter()
+            .filter(|(name, ..)| *name != ALL)
+            .map(|(_, measured, predicted)| (measured.0.len() as f64, measured, predicted))
+            .collect();
+        let of = |figure: &dyn Fn(&Times) -> Option<f64>| {
+            weighted(kinds.iter().map(|(count, measured, predicted)| (*count, figure(measured), figure(predicted))))
+        };
+        let devices = recording.figures.devices.iter().zip(&prediction.devices).flat_map(|(measured, predicted)| {
+            [&measured.reads, &measured.writes, &measured.flushes]
+                .into_iter()
+                .zip(predicted)
+                .map(|(measured, predicted)| (measured.count as f64, measured.mean_us(), predicted.mean_us()))
+        });
+        Apart {
+            mean: of(&Times::mean),
+            median: of(&|times| times.quantile(0.5, LEAST_FOR_MEAN)),
+            p99: of(&|times| times.quantile(0.99, LEAST_FOR_P99)),
+            devices: weighted(devices),
         }
     }
 }
@@ -236,8 +286,15 @@ impl Times {
     }
 }
 
-/// Response times of the second half.
-fn responses(recording: &Recording, prediction: &Prediction, overhead: &Overhead) -> Vec<Figure> {
+/// The name of the figures of all requests.
+const ALL: &str = "all requests";
+
+/// Response times of the second half, measured and predicted, of all requests and by kind; without kinds of which there are too few.
+fn second_half(
+    recording: &Recording,
+    prediction: &Prediction,
+    overhead: &Overhead,
+) -> Vec<(&'static str, Times, Times)> {
     let half = recording.rows.len() / 2;
     let pairs: Vec<(&Row, f64)> = recording
         .rows
@@ -246,16 +303,18 @@ fn responses(recording: &Recording, prediction: &Prediction, overhead: &Overhead
         .skip(half)
         .filter_map(|(row, predicted)| Some((row, predicted.as_ref()?.0 as f64 / 1e3 + overhead.of(row.op))))
         .collect();
+    let kinds = [(ALL, None), ("reads", Some(Op::Read)), ("writes", Some(Op::Write)), ("flushes", Some(Op::Flush))];
+    let of = |(name, op): (&'static str, Option<Op>)| {
+        let some = || pairs.iter().filter(|(row, _)| op.is_none_or(|op| row.op == op));
+        let measured = Times::new(some().map(|(row, _)| row.latency.0 as f64 / 1e3).collect());
+        (name, measured, Times::new(some().map(|(_, predicted)| *predicted).collect()))
+    };
+    kinds.into_iter().map(of).filter(|(_, measured, _)| measured.mean().is_some()).collect()
+}
+
+fn responses(recording: &Recording, prediction: &Prediction, overhead: &Overhead) -> Vec<Figure> {
     let mut all = Vec::new();
-    let kinds: [(&str, Option<Op>); 4] =
-        [("all requests", None), ("reads", Some(Op::Read)), ("writes", Some(Op::Write)), ("flushes", Some(Op::Flush))];
-    for (name, op) in kinds {
-        let of = || pairs.iter().filter(|(row, _)| op.is_none_or(|op| row.op == op));
-        let measured = Times::new(of().map(|(row, _)| row.latency.0 as f64 / 1e3).collect());
-        let predicted = Times::new(of().map(|(_, predicted)| *predicted).collect());
-        if measured.mean().is_none() {
-            continue;
-        }
+    for (name, measured, predicted) in second_half(recording, prediction, overhead) {
         let row = |what: &str, of: &dyn Fn(&Times) -> Option<f64>, allowed| {
             Figure::relative(format!("{name}: {what}"), "us", of(&measured), of(&predicted), allowed)
         };
@@ -313,4 +372,27 @@ fn wear_and_power(recording: &Recording, setup: &Setup, prediction: &Prediction)
     all.push(Figure::predicted("power", "W", report.mean_power_w));
     all.retain(|figure| figure.measured.is_some() || figure.predicted.is_some());
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_are_apart_in_opposite_directions_do_not_cancel() {
+        // As many reads that are twice as slow in the twin as writes that take no time there: the mean of all is the same.
+        let parts = [(100.0, Some(2.0), Some(4.0)), (100.0, Some(2.0), Some(0.0)), (3.0, Some(9.0), None)];
+        assert_eq!(weighted(parts), 1.0);
+        // A part with little of the time counts little.
+        assert_eq!(weighted([(99.0, Some(1.0), Some(1.0)), (1.0, Some(1.0), Some(3.0))]), 0.02);
+        assert_eq!(weighted([]), 0.0);
+    }
+
+    #[test]
+    fn what_a_few_may_make_is_what_is_said_to_be_allowed() {
+        let few = Figure::counted("reads".to_owned(), "commands", 50.0, 46.0, FEW);
+        assert_eq!((few.verdict, few.allowed), (Verdict::Agrees, Some(FEW / 50.0)));
+        let many = Figure::counted("reads".to_owned(), "commands", 10_000.0, 9_700.0, FEW);
+        assert_eq!((many.verdict, many.allowed), (Verdict::Disagrees, Some(TRAFFIC)));
+    }
 }

@@ -17,7 +17,7 @@ use serde::Serialize;
 #[cfg(feature = "plan")]
 pub use self::predict::Requests;
 pub use self::{
-    compare::{Figure, Overhead, Verdict},
+    compare::{Apart, Figure, Overhead, Verdict},
     predict::{Models, Prediction, Setup},
     recording::Recording,
 };
@@ -40,6 +40,8 @@ pub struct Twin {
     pub overhead: Overhead,
     /// The figures. Those of response times are of the second half, which nothing was fitted to.
     pub figures: Vec<Figure>,
+    /// How far reads, writes and flushes, and the devices' commands, are apart, each for itself.
+    pub apart: Apart,
     /// The likeliest reasons for what disagrees, and what limits the comparison.
     pub reasons: Vec<String>,
     /// The design in full, as it was simulated.
@@ -85,6 +87,7 @@ impl Twin {
     pub fn compared(recording: &Recording, setup: &Setup, prediction: &Prediction, replay: Replay) -> Twin {
         let overhead = Overhead::fitted(recording, prediction);
         let figures = compare::figures(recording, setup, prediction, &overhead);
+        let apart = Apart::of(recording, prediction, &overhead);
         let reasons = reasons::of(recording, setup, prediction, &figures, &overhead);
         Twin {
             peryton_version: env!("CARGO_PKG_VERSION"),
@@ -106,6 +109,7 @@ impl Twin {
             replay: replay.to_string(),
             overhead,
             figures,
+            apart,
             reasons,
             design_toml: prediction.report.design_toml.clone(),
         }

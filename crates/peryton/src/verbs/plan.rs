@@ -136,10 +136,7 @@ pub struct Args {
 pub fn run(mut args: Args) -> Result<(), Failure> {
     let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
     let mut ask = ask(&args)?;
-    let mut catalogue = Catalogue::named(&args.devices, &prices(&args.price)?, &args.era)?;
-    for (name, count) in owned(&args.own)? {
-        catalogue.own(&name, count)?;
-    }
+    let mut catalogue = Catalogue::with_owned(&args.devices, &prices(&args.price)?, &owned(&args.own)?, &args.era)?;
     for (name, afr) in protection::failure_rates(&args.protection.afr)? {
         catalogue.fails(&name, afr)?;
     }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use peryton_device::{Class, Model, flash::Precondition};
+use peryton_device::{Class, DiskParameters, Model, flash::Precondition};
 use peryton_sim::{Design, DesignError, Redundancy};
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
@@ -161,6 +161,7 @@ impl Candidate {
             }
         }
         let price = |candidate: &Candidate| candidate.dollars(catalogue);
+        found.retain(|candidate| price(candidate).is_finite());
         found.sort_by(|a, b| price(a).total_cmp(&price(b)).then_with(|| a.cmp(b)));
         found.dedup();
         found.truncate(MOST_CANDIDATES);
@@ -294,9 +295,9 @@ impl Candidate {
 
     /// The design file for a simulation in which the trace stands for more data than it touches.
     pub fn scaled(&self, catalogue: &Catalogue, scale: Scale, request_kib: f64) -> String {
-        let (Scale { space, volume, most }, fill) = (scale, self.fill());
+        let (Scale { space, volume, most, stands_for }, fill) = (scale, self.fill());
         let mut text = String::new();
-        let time = |seconds: f64| format!("{}us", (seconds * space * 1e6).round().max(1000.0) as u64);
+        let time = |seconds: f64| interval((seconds * space * 1e6).round().max(1000.0) as u64);
         if !matches!(self.mode, Mode::Tiering) {
             let _ = write!(text, "[volume]\nsize = \"{}\"\n\n", people(volume));
         }
@@ -351,6 +352,10 @@ impl Candidate {
                     let _ = writeln!(text, "model = {{ {} }}", model.join(", "));
                 }
             }
+            if let Model::Disk(disk) = &kind.profile.model {
+                let _ =
+                    write!(text, "{}", smaller(disk, volume.0 as f64 / stands_for.0 as f64, each).unwrap_or_default());
+            }
             text.push('\n');
         }
         let (coarse, fine) = extents(volume, request_kib);
@@ -402,6 +407,20 @@ impl Candidate {
     }
 }
 
+/// A model of a disk that is smaller by the share of the data that is simulated, so that these lie on as large a part of it: on the whole disk
+/// they would lie on a few of the outer tracks, where arms hardly move. The times of seeks and the rates of the tracks stay those of the
+/// disk; with one surface it has cylinders enough for the arm to move as far. None: all data are simulated, or the disk is given by its
+/// cylinders or its zones, which cannot be made smaller.
+fn smaller(disk: &DiskParameters, share: f64, each: Bytes) -> Option<String> {
+    let whole =
+        disk.tracks.as_ref().filter(|_| share < 1.0 && disk.seek.curve.is_empty() && disk.shingled.is_none())?;
+    let scaled = Bytes((whole.capacity.0 as f64 * share) as u64);
+    let capacity = scaled.max(each + Bytes(each.0 / 16) + LEAST_PART).min(whole.capacity);
+    let capacity = Bytes(capacity.0.next_multiple_of(1 << 20));
+    let heads = disk.actuators;
+    Some(format!("model = {{ heads = {heads}, tracks = {{ capacity = \"{}\" }} }}\n", people(capacity)))
+}
+
 /// The extents of designs that move data in large and in small ones. The engine's tables grow with the number of extents, so a
 /// larger volume needs larger extents.
 fn extents(volume: Bytes, request_kib: f64) -> (Bytes, Bytes) {
@@ -418,6 +437,13 @@ fn round(size: Bytes) -> Bytes {
         _ => Bytes::kib(128),
     };
     Bytes(size.0 - size.0 % grain.0)
+}
+
+/// A time in the largest unit that divides it: `5s`, `1500us`.
+fn interval(us: u64) -> String {
+    let units = [(1_000_000, "s"), (1_000, "ms"), (1, "us")];
+    let (unit, name) = units.into_iter().find(|(unit, _)| us.is_multiple_of(*unit)).expect("all are multiples of one");
+    format!("{}{name}", us / unit)
 }
 
 /// A size exact to the byte, in the largest unit that divides it: `8GiB`, `40TB`.

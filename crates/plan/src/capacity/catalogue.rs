@@ -23,7 +23,7 @@ pub struct Kind {
     pub profile: Profile,
     /// What a design's `profile` says to have it.
     pub reference: String,
-    /// Of one.
+    /// Of one; infinite if nobody knows it, so that those that are owned can be used and no more be bought.
     pub price_usd: f64,
     /// The user's own price, not the profile's.
     pub price_given: bool,
@@ -47,6 +47,20 @@ impl Catalogue {
     /// A name that is none, a file that is no profile, a device without a price, two of one name, a price of a device
     /// that is not there.
     pub fn named(names: &[String], prices: &[(String, f64)], era: &Era) -> Result<Catalogue, PlanError> {
+        Catalogue::with_owned(names, prices, &[], era)
+    }
+
+    /// The same, and these devices of which there are so many already: they cost nothing to buy, take part whatever their era, and need no
+    /// price as long as no more of them are bought.
+    ///
+    /// # Errors
+    /// As [`Catalogue::named`]; a device that is owned and known by no profile.
+    pub fn with_owned(
+        names: &[String],
+        prices: &[(String, f64)],
+        owned: &[(String, u32)],
+        era: &Era,
+    ) -> Result<Catalogue, PlanError> {
         let mut profiles = Vec::new();
         let shipped: Vec<String> = Profile::shipped().map(str::to_owned).collect();
         for name in if names.is_empty() { &shipped } else { names } {
@@ -61,9 +75,10 @@ impl Catalogue {
                 profiles.push((profile, reference));
             }
         }
+        let is_owned = |profile: &Profile| owned.iter().any(|(name, _)| *name == profile.name);
         let mut unpriced = Vec::new();
         if names.is_empty() {
-            let given = |profile: &Profile| prices.iter().any(|(name, _)| *name == profile.name);
+            let given = |profile: &Profile| is_owned(profile) || prices.iter().any(|(name, _)| *name == profile.name);
             let sold = |profile: &Profile| profile.class != Class::Fixed && era.has(profile) && !given(profile);
             let without = profiles.iter().filter(|(profile, _)| profile.price_usd.is_none() && sold(profile));
             unpriced.extend(without.map(|(profile, _)| profile.name.clone()));
@@ -71,10 +86,29 @@ impl Catalogue {
                 given(profile) || (profile.price_usd.is_some() && profile.class != Class::Fixed && era.has(profile))
             });
         }
-        Ok(Catalogue { unpriced, ..Catalogue::new(profiles, prices, era)? })
+        for (name, count) in owned {
+            if profiles.iter().all(|(profile, _)| profile.name != *name) {
+                let profile = Profile::named(name).map_err(|_| PlanError::Range {
+                    key: "--own",
+                    value: format!("{name}={count}"),
+                    remedy: "the name of a profile that is shipped (peryton devices), or of one that --devices names",
+                })?;
+                profiles.push((profile, name.clone()));
+            }
+        }
+        let mut catalogue = Catalogue { unpriced, ..Catalogue::new(profiles, prices, &is_owned, era)? };
+        for (name, count) in owned {
+            catalogue.own(name, *count)?;
+        }
+        Ok(catalogue)
     }
 
-    fn new(profiles: Vec<(Profile, String)>, prices: &[(String, f64)], era: &Era) -> Result<Catalogue, PlanError> {
+    fn new(
+        profiles: Vec<(Profile, String)>,
+        prices: &[(String, f64)],
+        is_owned: &dyn Fn(&Profile) -> bool,
+        era: &Era,
+    ) -> Result<Catalogue, PlanError> {
         let mut kinds: Vec<Kind> = Vec::new();
         for (mut profile, reference) in profiles {
             let given = prices.iter().find(|(name, _)| *name == profile.name);
@@ -90,7 +124,8 @@ impl Catalogue {
                 let first = other.profile.origin().to_owned();
                 return Err(PlanError::SameName { name, first, second: origin });
             }
-            let price_usd = profile.price_usd.filter(|usd| usd.is_finite() && *usd > 0.0);
+            let unknown = (profile.price_usd.is_none() && is_owned(&profile)).then_some(f64::INFINITY);
+            let price_usd = profile.price_usd.filter(|usd| usd.is_finite() && *usd > 0.0).or(unknown);
             let price_usd = price_usd.ok_or(PlanError::NoPrice { name, origin })?;
             if kinds.len() == MOST_KINDS {
                 let value = format!("more than {MOST_KINDS} devices");
@@ -181,11 +216,17 @@ fn reference(path: &str) -> Result<String, PlanError> {
 impl Kind {
     /// To have so many, beside those that are there already.
     pub(super) fn dollars(&self, member: Member) -> f64 {
-        self.price_of_each(member) * f64::from(member.bought().saturating_sub(self.owned))
+        match member.bought().saturating_sub(self.owned) {
+            0 => 0.0,
+            more => self.price_usd * self.profile.part(self.capacity(member)) * f64::from(more),
+        }
     }
 
-    /// Of one, in proportion to its capacity.
+    /// Of one, in proportion to its capacity; nothing if it is not known, and those that are owned are enough.
     pub(super) fn price_of_each(&self, member: Member) -> f64 {
+        if self.price_usd.is_infinite() {
+            return 0.0;
+        }
         self.price_usd * self.profile.part(self.capacity(member))
     }
 

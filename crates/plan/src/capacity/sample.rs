@@ -29,12 +29,14 @@ pub struct Scale {
     pub(super) volume: Bytes,
     /// The largest size that a cache, tier or log can use.
     pub(super) most: Bytes,
+    /// The data that the volume stands for: on disks they take as large a part as these would.
+    pub(super) stands_for: Bytes,
 }
 
 impl Scale {
     /// The scale of a simulation in full size.
     pub fn whole(volume: Bytes) -> Scale {
-        Scale { space: 1.0, volume, most: volume }
+        Scale { space: 1.0, volume, most: volume, stands_for: volume }
     }
 
     /// The scale for a trace that stands for more data than it touches. It is treated as a sample of this share of the
@@ -42,10 +44,10 @@ impl Scale {
     /// space.
     pub(super) fn of(space: f64, capacity: Bytes, reach: Bytes) -> Scale {
         if space >= 1.0 {
-            return Scale::whole(reach);
+            return Scale { stands_for: capacity.max(reach), ..Scale::whole(reach) };
         }
         let volume = Bytes(((capacity.0 as f64 * space) as u64).next_multiple_of(1 << 20)).max(reach);
-        Scale { space, volume, most: volume }
+        Scale { space, volume, most: volume, stands_for: capacity.max(volume) }
     }
 
     /// The share of the space: 1 if the design is simulated in full size.
@@ -146,11 +148,17 @@ impl Sample {
         let share = |volume: Bytes, of: f64| Bytes((volume.0 as f64 * of) as u64);
         let space = self.share * whole.space;
         if !flash {
-            return Scale { space, volume: whole.volume.max(self.spread_reach), most: share(whole.volume, self.share) };
+            let volume = whole.volume.max(self.spread_reach);
+            return Scale {
+                space,
+                volume,
+                most: share(whole.volume, self.share),
+                stands_for: whole.stands_for.max(volume),
+            };
         }
         // If the volume is larger than the trace's address space, the sample's volume is larger by the same factor.
         let larger = whole.volume.0 as f64 / self.spread_reach.0 as f64;
         let volume = Bytes(share(self.packed_reach, larger).0.next_multiple_of(REGION.0)).max(self.packed_reach);
-        Scale { space, volume, most: volume }
+        Scale { space, volume, most: volume, stands_for: whole.stands_for.max(volume) }
     }
 }

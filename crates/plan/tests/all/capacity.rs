@@ -290,3 +290,49 @@ fn small_fast_devices_before_a_large_volume_leave_room_for_its_map() {
         }
     }
 }
+
+/// The fear: a sample of the data lies on the outermost tracks of a simulated disk, where it is answered in half the time.
+#[test]
+fn disks_that_hold_a_sample_are_as_slow_as_those_that_hold_all_data() {
+    let catalogue = Catalogue::named(&["seagate-exos-x20-20tb".to_owned()], &[], &Era::default()).unwrap();
+    let reads = |footprint: &str| {
+        let text = format!(
+            "requests = 3000\nfootprint = '{footprint}'\nread_share = 1.0\nseed = 3\nsize = '4KiB'\n\
+             arrival = {{ kind = 'poisson', mean = '50ms' }}\naddress = {{ kind = 'uniform' }}\n"
+        );
+        SynthSpec::parse(&text, "reads").unwrap()
+    };
+    let mean = |footprint: &str| {
+        let ask = Ask { capacity: Some(Bytes::gib(12 << 10)), ..ask("") };
+        let plan = planned(&ask, &catalogue, &reads(footprint)).unwrap();
+        plan.best.as_ref().unwrap().metrics.mean_ms
+    };
+    let (sample, whole) = (mean("2GiB"), mean("12TiB"));
+    assert!((sample / whole - 1.0).abs() < 0.1, "{sample} ms of a sample, {whole} of all data");
+}
+
+/// The fear: what one has can be planned with only if a price is made up for it, or if it is of these years.
+#[test]
+fn what_is_owned_needs_no_price_and_no_era_and_no_more_of_it_is_bought() {
+    let folder = tempfile::tempdir().unwrap();
+    let _ = catalogue(folder.path());
+    let devices = [folder.path().display().to_string()];
+    let owned = [("seagate-exos-2x18-18tb".to_owned(), 2)];
+    let catalogue = Catalogue::with_owned(&devices, &[], &owned, &Era::default()).unwrap();
+    let all = Candidate::all(
+        &catalogue,
+        &Enumerate { capacity: Bytes::mib(100), most: 8, spin_down: false, protection: BRIM, flash: Flash::Whole },
+    );
+    let ours = catalogue.kinds.iter().position(|kind| kind.profile.name == owned[0].0).unwrap();
+    let counts: Vec<u32> = all
+        .iter()
+        .flat_map(|one| one.members())
+        .filter(|(_, member)| member.kind == ours)
+        .map(|(_, m)| m.count)
+        .collect();
+    assert!(counts.contains(&2) && counts.iter().all(|count| *count <= 2), "{counts:?}");
+    assert!(all.iter().any(|one| one.dollars(&catalogue) == 0.0));
+    let error =
+        Catalogue::with_owned(&devices, &[], &[("none".to_owned(), 1)], &Era::default()).unwrap_err().to_string();
+    assert!(error.contains("--own") && error.contains("none=1"), "{error}");
+}
