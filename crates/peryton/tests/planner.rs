@@ -175,7 +175,7 @@ fn what_is_owned_costs_nothing_to_buy() {
     assert!((spared - number(&bought["dollars"])).abs() < 1e-9, "{spared}");
     assert_eq!(had["power_w"], bought["power_w"]);
     assert_eq!(number(&owned["best"]["dollars"]), 0.0);
-    for (own, part) in [("nobody=1", "name of a device"), ("nobody", "such as"), ("ibm-ultrastar-36z15=0", "1 to 256")]
+    for (own, part) in [("nobody=1", "name of a profile"), ("nobody", "such as"), ("ibm-ultrastar-36z15=0", "1 to 256")]
     {
         peryton(folder.path(), &[PLAN, &["--latency", "1s", "--own", own]].concat()).fails(2, &["--own", part]);
     }
@@ -225,7 +225,7 @@ fn redundancy_and_spares_are_bought_simulated_and_reckoned_with() {
 fn devices_are_not_planned_full_to_the_brim() {
     let folder = folder();
     let count = |more: &[&str]| {
-        let args = ["--latency", "1s", "--capacity", "33GB", "--devices", "ibm-ultrastar-36z15"];
+        let args = ["--latency", "100s", "--capacity", "33GB", "--devices", "ibm-ultrastar-36z15"];
         let found = plan(folder.path(), &[&args[..], more].concat());
         (found["best"]["devices"][0]["count"].as_u64(), found["fill_limit"].as_f64(), found["assumptions"].to_string())
     };
@@ -312,7 +312,7 @@ fn budgets_that_nothing_meets_end_with_an_answer_and_exit_code_1() {
 #[test]
 fn a_plan_says_which_estimates_would_change_it() {
     let folder = folder();
-    let devices = "samsung-870-evo-1tb,intel-320-300gb";
+    let devices = "intel-d7-p5500-7.68tb,intel-320-300gb";
     let ask =
         ["plan", "--trace", "trace.csv", "--devices", devices, "--no-models", "--runners-up", "1", "--latency", "1s"];
     let plan = |more: &[&str]| -> Value {
@@ -355,14 +355,14 @@ fn devices_without_a_price_are_named_and_take_part_with_one() {
     };
     let found = plan(&["--most", "1"]);
     let assumed = found["assumptions"].to_string();
-    assert!(assumed.contains("seagate-exos-x24-24tb") && assumed.contains("--price"), "{assumed}");
+    assert!(assumed.contains("seagate-exos-2x18-18tb") && assumed.contains("--price"), "{assumed}");
     assert!(
         !names(&found).iter().any(|name| name.contains("intel-320")),
         "that is of another era: {:?}",
         names(&found)
     );
-    let with = names(&plan(&["--most", "1", "--price", "seagate-exos-x24-24tb=450"]));
-    assert!(with.iter().any(|name| name == "seagate-exos-x24-24tb"), "{with:?}");
+    let with = names(&plan(&["--most", "1", "--price", "seagate-exos-2x18-18tb=450"]));
+    assert!(with.iter().any(|name| name == "seagate-exos-2x18-18tb"), "{with:?}");
     let old = names(&plan(&["--most", "1", "--era", "2010-2012"]));
     assert!(old.iter().any(|name| name == "intel-320-300gb"), "{old:?}");
     peryton(folder.path(), &[&ask[..], &["--era", "1990"]].concat()).fails(2, &["1990-1990", "--era"]);

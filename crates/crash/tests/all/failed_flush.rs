@@ -8,7 +8,7 @@ use crate::crashing;
 use std::ops::Range;
 
 use crashing::{LOG, Machine, PRIMARY, check_all, formatted, open};
-use peryton_crash::{Kind, Options, run, torture};
+use peryton_crash::{Failing, Kind, Options, run, torture};
 use peryton_engine::{
     AdmitBy, Cleaning, Command, Config, DeviceId, Engine, Fill, Hybrid, Journal, Placement, RequestError, RequestId,
     Tuning, Verdict, WritePolicy,
@@ -358,6 +358,13 @@ fn flushes_that_fail_under_load_lose_nothing_that_was_flushed() {
             result.outcome.flushes_lost
         );
     }
+}
+
+/// A read of a clean copy failed and was sent to the home instead; meanwhile the extent was written again, and the home failed a flush and lost
+/// what had been written back there. The read was answered with what the home had before, because the extent was no longer in doubt.
+#[test]
+fn a_read_of_a_home_that_has_failed_a_flush_is_repeated() {
+    run(41_199, &Options { failing: Some(Failing::Commands), ..PARTS_PASSED }).unwrap();
 }
 
 /// An extent was lost with the fast device, which an empty one replaced. It is written again, and the new device loses that as well. What is read

@@ -189,10 +189,13 @@ impl CacheDrive {
         let entry = self.map.entry(extent);
         let Some(index) = entry.moving() else {
             let (sure, masks) = self.sure(io, extent, doubt);
-            if doubt.is_over() || sure == entry.entry() && masks == self.map.masks_of(extent) {
+            let is_sure = sure == entry.entry() && masks == self.map.masks_of(extent);
+            if doubt.is_over() || is_sure && entry.in_flight == 0 {
                 self.notify_of_copy_given_up(extent, doubt);
                 self.doubts.extents.remove(&extent);
             } else if entry.in_flight > 0 {
+                // Also where the entry stays as it is: a read of a home that has lost what was written there, because the copy could not be
+                // read, is repeated.
                 self.start(Kind::Drain(Drained::Revert), Phase::Draining, extent, None, None);
             } else {
                 self.settle_doubt(io, now, extent);
