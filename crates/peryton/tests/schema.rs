@@ -60,6 +60,10 @@ fn reports() -> Vec<Value> {
         format!("{caching}[page_cache]\nsize = '8MiB'\ndirty_expire = '100ms'\nwriteback_interval = '50ms'\n"),
     );
     write("array.toml", "[devices.hdd]\nprofile = 'seagate-st32000641as'\ncount = 3\nredundancy = 'raid5'\nsize = '64MiB'\n[placement]\nmode = 'single'\n".to_owned());
+    write(
+        "shingled.toml",
+        "[volume]\nsize = '64MiB'\n[devices.hdd]\nprofile = 'wd-ultrastar-dc-hc680-28tb'\n[placement]\nmode = 'single'\n".to_owned(),
+    );
     // Flushes, discards, and requests that do not fit.
     let mut trace = read("trace.csv");
     for n in 0u64..300 {
@@ -90,6 +94,7 @@ fn reports() -> Vec<Value> {
         "logging.toml",
         "volumes.toml",
         "array.toml",
+        "shingled.toml",
         "below.toml",
         "merging.toml",
         "mapping.toml",
