@@ -54,6 +54,7 @@ NOT_RUN = [
     ("docs/findings/against-kernel-caches.md", r"^scripts/vm\b", HOURS),
     ("docs/findings/greendm.md", r"^peryton sim .* --trace \.\./shared/", ELSEWHERE),
     ("docs/calibrating.md", r"^peryton calibrate /(dev|mnt)/", "needs a drive, and minutes: crates/peryton/tests/calibrate.rs measures a scratch file"),
+    ("docs/twin.md", r"^scripts/bench/twin\.py\b", "needs what calibrate has fitted, and minutes of a quiet machine"),
     ("docs/calibrating.md", r"^peryton calibrate --from fio\.json", "needs what fio has measured: crates/peryton/tests/calibrate_fio.rs"),
     ("docs/calibrating.md", r"^peryton calibrate --from raw\.json", "needs what another command has kept: crates/peryton/tests/calibrate.rs"),
     ("docs/health.md", r"^peryton health /dev/", "needs root and drives"),
