@@ -278,17 +278,17 @@ impl Fixed {
             Op::Discard => return Accepted::At(Nanos(now)),
         };
         let ready = now + now.checked_sub(self.done).map_or(0, |rest| after(rest, &p.rests));
-        let end = match (io.op, p.gathers) {
-            (Op::Flush, _) => self.meter.busy_until().max(ready).saturating_add(p.flush.0),
-            (_, gathers) => {
-                let (base, transfer, shared) = self.varied(io, base);
-                let end = match gathers {
-                    true => self.gather(ready, base + transfer, interval + shared),
-                    false => self.serve(ready, (base, transfer), (interval, shared)),
-                };
-                self.meter.busy(now, end);
-                end
-            }
+        let end = if io.op == Op::Flush {
+            self.meter.busy_until().max(ready).saturating_add(p.flush.0)
+        } else {
+            let gathers = p.gathers;
+            let (base, transfer, shared) = self.varied(io, base);
+            let end = match gathers {
+                true => self.gather(ready, base + transfer, interval + shared),
+                false => self.serve(ready, (base, transfer), (interval, shared)),
+            };
+            self.meter.busy(now, end);
+            end
         };
         self.done = self.done.max(end);
         Accepted::At(Nanos(end))

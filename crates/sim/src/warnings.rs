@@ -399,10 +399,12 @@ impl Run<'_> {
 
 /// Warnings from the comparison of several runs of one trace.
 pub(crate) fn compare(reports: &mut [Report]) {
+    let figures: Vec<Value> = reports.iter().map(figures).collect();
     for index in 1..reports.len() {
         let (before, rest) = reports.split_at_mut(index);
         let report = &mut rest[0];
-        let Some(equal) = before.iter().find(|other| same(other, report)) else { continue };
+        let equal = before.iter().zip(&figures).find(|(_, other)| alike(other, &figures[index]));
+        let Some((equal, _)) = equal else { continue };
         let has = |code: &str| report.warnings.iter().any(|warning| warning.code == code);
         let idle = report.moves.as_ref().is_some_and(|moves| moves.promotions + moves.demotions == 0);
         let remedy = if equal.design_toml == report.design_toml {
@@ -424,12 +426,10 @@ pub(crate) fn compare(reports: &mut [Report]) {
     }
 }
 
-fn same(a: &Report, b: &Report) -> bool {
-    let figures = |report: &Report| {
-        serde_json::to_value((&report.latency_us, &report.moves, &report.devices, report.fast_hit_ratio))
-            .unwrap_or_default()
-    };
-    alike(&figures(a), &figures(b))
+/// What is compared of a report.
+fn figures(report: &Report) -> Value {
+    serde_json::to_value((&report.latency_us, &report.moves, &report.devices, report.fast_hit_ratio))
+        .unwrap_or_default()
 }
 
 /// Figures that agree in this share of them print the same digits.

@@ -41,7 +41,7 @@ const SHARES: [f64; 21] = [
 /// Requests of which fewer say nothing about a distribution.
 const LEAST: usize = 20;
 
-/// What these steps say of a device of this kind. Where they can be explained in two ways, the search begins from both.
+/// What these steps say of a device of this kind. Where they can be explained in several ways, the search begins from each.
 pub(super) fn starts(kind: Kind, steps: &[OfStep<'_>]) -> Vec<Start> {
     match kind {
         // What bounds the rate of small requests is how many are served at a time, or how long each keeps the others from beginning, which

@@ -259,8 +259,8 @@ impl Measurement {
         self.flushes.retain(|flushes| flushes.round < complete);
     }
 
-    /// The mean time of a flush after a small write and the number of flushes, of the rounds that are fitted (even numbers) or of the others, without the slowest of
-    /// every 200; none if there are too few.
+    /// The mean time of a flush after a small write, without the slowest of every 200, and the number of flushes: of the rounds that are
+    /// fitted (even numbers), or of the others. None if there are too few.
     pub fn flush(&self, fitted: bool) -> Option<(Nanos, usize)> {
         let of = self.flushes.iter().filter(|flushes| (flushes.round % 2 == 0) == fitted);
         let mut all: Vec<u64> = of.flat_map(|flushes| flushes.latencies.iter().copied()).collect();

@@ -9,6 +9,7 @@ use peryton_device::{
 use peryton_units::{Bytes, Nanos};
 use serde::Deserialize;
 
+use super::NO_VALUE_FOR_FLUSHES;
 use crate::table;
 
 /// Engines that have one request in flight, whatever `iodepth` says.
@@ -105,7 +106,7 @@ impl Flushes {
         let said = match (self.own(), kind) {
             (_, _) if self.count == 0 => return None,
             (Some(_), Kind::Fixed) => "the model's 'flush' is that mean: it was fitted to all of them and none was left to score".to_owned(),
-            (Some(_), _) => "not fitted: in this kind of model a flush takes what its buffer or cache has to write".to_owned(),
+            (Some(_), _) => format!("not fitted: {NO_VALUE_FOR_FLUSHES}"),
             (None, _) if self.count < LEAST => format!("not fitted, because fewer than {LEAST} say little"),
             (None, _) => "not fitted, because others were in flight, which a flush waits for: give them a job with fsync=1 and iodepth=1".to_owned(),
         };

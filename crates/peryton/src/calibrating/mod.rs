@@ -278,6 +278,9 @@ fn remark(progress: &Progress<'_>) {
     }
 }
 
+/// Why flushes are not fitted where the model has mechanisms.
+const NO_VALUE_FOR_FLUSHES: &str = "in this kind of model a flush takes what its buffer or cache has to write";
+
 /// What flushes took in the rounds that were fitted and in the others, in a sentence.
 pub fn flushed(measurement: &Measurement, kind: Kind) -> Option<String> {
     let [(fitted, some), (others, more)] = [measurement.flush(true)?, measurement.flush(false)?];
@@ -285,7 +288,7 @@ pub fn flushed(measurement: &Measurement, kind: Kind) -> Option<String> {
     let size = Bytes(4096).max(measurement.device.block);
     let said = match kind {
         Kind::Fixed => "the first is the model's 'flush'",
-        _ => "in this kind of model a flush takes what its buffer or cache has to write",
+        _ => NO_VALUE_FOR_FLUSHES,
     };
     let count = some + more;
     Some(format!(

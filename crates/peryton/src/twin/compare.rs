@@ -167,14 +167,12 @@ fn weighted(parts: impl IntoIterator<Item = (f64, Option<f64>, Option<f64>)>) ->
 }
 
 impl Apart {
-    pub fn of(recording: &Recording, prediction: &Prediction, overhead: &Overhead) -> Apart {
-        let kinds: Vec<(f64, Times, Times)> = second_half(recording, prediction, overhead)
-            .into_iter()
-            .filter(|(name, ..)| *name != ALL)
-            .map(|(_, measured, predicted)| (measured.0.len() as f64, measured, predicted))
-            .collect();
+    fn of(recording: &Recording, prediction: &Prediction, half: &[Half]) -> Apart {
         let of = |figure: &dyn Fn(&Times) -> Option<f64>| {
-            weighted(kinds.iter().map(|(count, measured, predicted)| (*count, figure(measured), figure(predicted))))
+            let kinds = half.iter().filter(|(name, ..)| *name != ALL);
+            weighted(
+                kinds.map(|(_, measured, predicted)| (measured.0.len() as f64, figure(measured), figure(predicted))),
+            )
         };
         let devices = recording.figures.devices.iter().zip(&prediction.devices).flat_map(|(measured, predicted)| {
             [&measured.reads, &measured.writes, &measured.flushes]
@@ -191,13 +189,19 @@ impl Apart {
     }
 }
 
-/// All figures.
-pub fn figures(recording: &Recording, setup: &Setup, prediction: &Prediction, overhead: &Overhead) -> Vec<Figure> {
+/// All figures, and how far their parts are apart.
+pub fn figures(
+    recording: &Recording,
+    setup: &Setup,
+    prediction: &Prediction,
+    overhead: &Overhead,
+) -> (Vec<Figure>, Apart) {
+    let half = second_half(recording, prediction, overhead);
     let mut all = traffic(recording, setup, prediction);
-    all.extend(responses(recording, prediction, overhead));
+    all.extend(responses(&half));
     all.extend(devices(recording, setup, prediction));
     all.extend(wear_and_power(recording, setup, prediction));
-    all
+    (all, Apart::of(recording, prediction, &half))
 }
 
 /// A number at a path of JSON; sums arrays.
@@ -286,15 +290,14 @@ impl Times {
     }
 }
 
+/// Requests of a kind by its name: how long they took, measured and predicted.
+type Half = (&'static str, Times, Times);
+
 /// The name of the figures of all requests.
 const ALL: &str = "all requests";
 
 /// Response times of the second half, measured and predicted, of all requests and by kind; without kinds of which there are too few.
-fn second_half(
-    recording: &Recording,
-    prediction: &Prediction,
-    overhead: &Overhead,
-) -> Vec<(&'static str, Times, Times)> {
+fn second_half(recording: &Recording, prediction: &Prediction, overhead: &Overhead) -> Vec<Half> {
     let half = recording.rows.len() / 2;
     let pairs: Vec<(&Row, f64)> = recording
         .rows
@@ -312,11 +315,11 @@ fn second_half(
     kinds.into_iter().map(of).filter(|(_, measured, _)| measured.mean().is_some()).collect()
 }
 
-fn responses(recording: &Recording, prediction: &Prediction, overhead: &Overhead) -> Vec<Figure> {
+fn responses(half: &[Half]) -> Vec<Figure> {
     let mut all = Vec::new();
-    for (name, measured, predicted) in second_half(recording, prediction, overhead) {
+    for (name, measured, predicted) in half {
         let row = |what: &str, of: &dyn Fn(&Times) -> Option<f64>, allowed| {
-            Figure::relative(format!("{name}: {what}"), "us", of(&measured), of(&predicted), allowed)
+            Figure::relative(format!("{name}: {what}"), "us", of(measured), of(predicted), allowed)
         };
         all.push(row("mean", &Times::mean, MEAN));
         all.push(row("median", &|times| times.quantile(0.5, LEAST_FOR_MEAN), QUANTILE));

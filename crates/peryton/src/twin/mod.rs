@@ -86,8 +86,7 @@ impl Twin {
     /// The comparison of a recording with its replay.
     pub fn compared(recording: &Recording, setup: &Setup, prediction: &Prediction, replay: Replay) -> Twin {
         let overhead = Overhead::fitted(recording, prediction);
-        let figures = compare::figures(recording, setup, prediction, &overhead);
-        let apart = Apart::of(recording, prediction, &overhead);
+        let (figures, apart) = compare::figures(recording, setup, prediction, &overhead);
         let reasons = reasons::of(recording, setup, prediction, &figures, &overhead);
         Twin {
             peryton_version: env!("CARGO_PKG_VERSION"),

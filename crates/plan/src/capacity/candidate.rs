@@ -415,10 +415,10 @@ fn smaller(disk: &DiskParameters, share: f64, each: Bytes) -> Option<String> {
     let whole =
         disk.tracks.as_ref().filter(|_| share < 1.0 && disk.seek.curve.is_empty() && disk.shingled.is_none())?;
     let scaled = Bytes((whole.capacity.0 as f64 * share) as u64);
-    let capacity = scaled.max(each + Bytes(each.0 / 16) + LEAST_PART).min(whole.capacity);
-    let capacity = Bytes(capacity.0.next_multiple_of(1 << 20));
-    let heads = disk.actuators;
-    Some(format!("model = {{ heads = {heads}, tracks = {{ capacity = \"{}\" }} }}\n", people(capacity)))
+    let capacity = Bytes(scaled.max(each + Bytes(each.0 / 16) + LEAST_PART).0.next_multiple_of(1 << 20));
+    let model =
+        format!("model = {{ heads = {}, tracks = {{ capacity = \"{}\" }} }}\n", disk.actuators, people(capacity));
+    (capacity < whole.capacity).then_some(model)
 }
 
 /// The extents of designs that move data in large and in small ones. The engine's tables grow with the number of extents, so a
@@ -439,7 +439,7 @@ fn round(size: Bytes) -> Bytes {
     Bytes(size.0 - size.0 % grain.0)
 }
 
-/// A time in the largest unit that divides it: `5s`, `1500us`.
+/// A time in the largest unit that divides it: `5s`, `1500us`. ([`Nanos`] rounds what it prints.)
 fn interval(us: u64) -> String {
     let units = [(1_000_000, "s"), (1_000, "ms"), (1, "us")];
     let (unit, name) = units.into_iter().find(|(unit, _)| us.is_multiple_of(*unit)).expect("all are multiples of one");

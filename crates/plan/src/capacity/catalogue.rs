@@ -96,17 +96,13 @@ impl Catalogue {
                 profiles.push((profile, name.clone()));
             }
         }
-        let mut catalogue = Catalogue { unpriced, ..Catalogue::new(profiles, prices, &is_owned, era)? };
-        for (name, count) in owned {
-            catalogue.own(name, *count)?;
-        }
-        Ok(catalogue)
+        Ok(Catalogue { unpriced, ..Catalogue::new(profiles, prices, owned, era)? })
     }
 
     fn new(
         profiles: Vec<(Profile, String)>,
         prices: &[(String, f64)],
-        is_owned: &dyn Fn(&Profile) -> bool,
+        owned: &[(String, u32)],
         era: &Era,
     ) -> Result<Catalogue, PlanError> {
         let mut kinds: Vec<Kind> = Vec::new();
@@ -124,7 +120,8 @@ impl Catalogue {
                 let first = other.profile.origin().to_owned();
                 return Err(PlanError::SameName { name, first, second: origin });
             }
-            let unknown = (profile.price_usd.is_none() && is_owned(&profile)).then_some(f64::INFINITY);
+            let owned = owned.iter().rev().find(|(own, _)| *own == name).map_or(0, |(_, count)| *count);
+            let unknown = (profile.price_usd.is_none() && owned > 0).then_some(f64::INFINITY);
             let price_usd = profile.price_usd.filter(|usd| usd.is_finite() && *usd > 0.0).or(unknown);
             let price_usd = price_usd.ok_or(PlanError::NoPrice { name, origin })?;
             if kinds.len() == MOST_KINDS {
@@ -133,7 +130,7 @@ impl Catalogue {
             }
             // A model that cannot be built is reported now, not in the middle of the search.
             profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1)?;
-            kinds.push(Kind { profile, reference, price_usd, price_given, afr_given: false, owned: 0 });
+            kinds.push(Kind { profile, reference, price_usd, price_given, afr_given: false, owned });
         }
         for (name, usd) in prices {
             if !kinds.iter().any(|kind| kind.profile.name == *name) {
@@ -150,21 +147,6 @@ impl Catalogue {
         }
         kinds.sort_by(|a, b| a.profile.name.cmp(&b.profile.name));
         Ok(Catalogue { kinds, unpriced: Vec::new() })
-    }
-
-    /// So many of a device are there already: they cost nothing to buy.
-    ///
-    /// # Errors
-    /// A device that is not in the catalogue.
-    pub fn own(&mut self, name: &str, count: u32) -> Result<(), PlanError> {
-        let kind = self.kinds.iter_mut().find(|kind| kind.profile.name == name);
-        let missing = || PlanError::Range {
-            key: "--own",
-            value: format!("{name}={count}"),
-            remedy: "the name of a device of the catalogue",
-        };
-        kind.ok_or_else(missing)?.owned = count;
-        Ok(())
     }
 
     /// Another annual failure rate of a device, as a share.
