@@ -44,6 +44,9 @@
 //! because on many systems the second flush succeeds without the data. The engine then fails the host's flushes, or
 //! writes again the data that it still has, and fences a device that keeps failing. The flush may also have lost writes
 //! that the device had carried out and not completed yet: when such a write completes, the engine issues it again.
+//! Several flushes of a device may be in flight. The success of one is reported after the results of those that were
+//! issued before it, and if one fails, those of the device that are in flight are reported as failed too, in so far as
+//! the system may have told only one of them of the loss (`peryton-drive` does so in `disks/flushes.rs`).
 //!
 //! *Devices.* The driver reports a device that has been removed with [`Engine::device_failed`]; commands in flight on
 //! it must still be completed. Data does not move by itself from one [`DeviceId`] to another, and reads as zeros at

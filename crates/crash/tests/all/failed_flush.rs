@@ -226,6 +226,13 @@ fn copies_that_were_written_home_stay_when_the_cache_writes_through_by_now() {
     run(14193, &PARTS_PASSED).unwrap();
 }
 
+/// The fast device had died while the slow one was being replaced, and everything went to the old and the new one. A flush that the old one had
+/// failed waited for its twin, and later ones could have succeeded meanwhile.
+#[test]
+fn a_flush_that_the_old_device_has_failed_does_not_wait_for_the_new_one() {
+    run(2_960_000_236, &PARTS_PASSED).unwrap();
+}
+
 #[test]
 fn a_volume_whose_loss_was_not_reported_is_not_closed() {
     let config = config(Placement::Caching(pair()), WritePolicy::Back);

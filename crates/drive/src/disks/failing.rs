@@ -63,6 +63,7 @@ impl Disks {
         self.vanished |= u32::from(vanished) << self.asked(slot).index();
         if is_flush {
             self.doubts[device] = Doubt::Lasting;
+            self.flush_has_lost(slot);
         }
         self.give_up(slot, operation, error.to_string());
     }

@@ -10,6 +10,7 @@ mod chunk;
 mod divided;
 mod failing;
 pub(crate) mod fault;
+mod flushes;
 mod health;
 mod into_pages;
 mod locks;
@@ -29,6 +30,7 @@ use self::{
     chunk::{Chunk, Stage},
     divided::Divided,
     fault::{Effect, Faults},
+    flushes::Flushing,
     locks::{Locks, Range},
     outage::Outages,
 };
@@ -142,6 +144,8 @@ pub(crate) struct Disks {
     numbers: u64,
     /// Jobs whose next chunk waits for a bounce buffer.
     short: VecDeque<u32>,
+    /// Flushes that are not reported yet, in the order in which they began. The engine bounds their number.
+    flushes: Vec<Flushing>,
     faults: Faults,
     outages: Outages,
     /// The number behind the last device, for one that is to take the place of another; see [`Disks::succeed`].
@@ -200,6 +204,7 @@ impl Disks {
             locks: Locks::default(),
             numbers: 0,
             short: VecDeque::new(),
+            flushes: Vec::new(),
             now: Nanos::ZERO,
             measured: Vec::new(),
             raw: Vec::new(),
@@ -347,6 +352,12 @@ impl Disks {
 
     /// Reports a failed operation to the engine, and as an event.
     fn give_up(&mut self, slot: u32, operation: Operation, error: String) {
+        self.note_error(operation, error);
+        self.finish(slot, Err(DeviceError));
+    }
+
+    /// Counts a failed operation, and keeps it to be reported as an event.
+    fn note_error(&mut self, operation: Operation, error: String) {
         let health = &mut self.health[operation.device.index()];
         health.errors += 1;
         health.failed_flushes += u64::from(operation.action == Action::Flush);
@@ -354,7 +365,6 @@ impl Disks {
         if self.failures.len() < MOST_FAILURES {
             self.failures.push(Failure { operation, error });
         }
-        self.finish(slot, Err(DeviceError));
     }
 
     /// Ends a job and reports its result.
@@ -362,10 +372,13 @@ impl Disks {
         if self.outages.take_probe(slot) {
             return self.finish_quietly(slot);
         }
+        let is_flush = self.jobs[slot as usize].as_ref().is_some_and(|job| job.operation.action == Action::Flush);
+        let ended = if is_flush { self.flush_ends(slot, result) } else { Some(result) };
+        let Some(result) = ended else { return };
         self.end_chunk(slot);
         let job = self.jobs[slot as usize].take().expect("a job finishes once");
         self.outages.forget(slot, job.operation.device);
-        if job.operation.action == Action::Flush {
+        if is_flush {
             let doubt = &mut self.doubts[job.operation.device.index()];
             *doubt = match *doubt {
                 Doubt::Lasting => Doubt::Lasting,
@@ -377,7 +390,6 @@ impl Disks {
         self.free.push(slot);
         self.in_flight -= 1;
         if self.own == Some(slot) {
-            let is_flush = job.operation.action == Action::Flush;
             self.unreported |= u32::from(is_flush && result.is_err()) << job.operation.device.index();
             self.own = None;
             self.own_finished = Some(result);
@@ -386,6 +398,9 @@ impl Disks {
             }
         } else {
             self.finished.push((job.operation.io, result));
+        }
+        if is_flush && let Some(next) = self.flush_to_report() {
+            self.finish(next, Ok(()));
         }
     }
 
@@ -446,12 +461,15 @@ impl Disks {
         };
         self.in_flight += 1;
         self.rests.wake(self.now, operation.device);
-        if let Some(slot) = self.free.pop() {
-            self.jobs[slot as usize] = Some(job);
-            return slot;
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.jobs.push(None);
+            self.jobs.len() as u32 - 1
+        });
+        self.jobs[slot as usize] = Some(job);
+        if operation.action == Action::Flush {
+            self.flush_begins(slot, operation.device);
         }
-        self.jobs.push(Some(job));
-        self.jobs.len() as u32 - 1
+        slot
     }
 
     /// Whether an operation of the engine must wait for the server's own one, which writes the same blocks.

@@ -480,3 +480,48 @@ fn a_sector_that_cannot_be_read_is_reported_soon_and_a_vanished_device_at_once()
         assert_eq!(disks.vanished, u32::from(errno == libc::ENXIO));
     }
 }
+
+#[test]
+fn a_flush_succeeds_after_those_before_it_and_fails_with_those_beside_it() {
+    let flush = |device: u8, io: u32| {
+        let device = DeviceId(device);
+        Operation { device, ..operation(io, Action::Flush, 0, 0, Memory::NONE) }
+    };
+    let mut disks = Disks::new(vec![PLAIN; 2]).unwrap();
+    let begin = |disks: &mut Disks, device, io| {
+        disks.start(flush(device, io));
+        disks.raw.pop().expect("it is asked for").slot
+    };
+    let (first, second, other) = (begin(&mut disks, 0, 1), begin(&mut disks, 0, 2), begin(&mut disks, 1, 3));
+    // The second one's success is known first, and says nothing yet.
+    disks.answered(second, 0);
+    assert!(disks.finished.is_empty());
+    disks.answered(other, 0);
+    assert_eq!(disks.finished.drain(..).collect::<Vec<_>>(), [(IoId::new(3, 0), Ok(()))]);
+    // The first has lost what the second should have covered.
+    disks.answered(first, -libc::EIO);
+    assert_eq!(
+        disks.finished.drain(..).collect::<Vec<_>>(),
+        [(IoId::new(1, 0), Err(DeviceError)), (IoId::new(2, 0), Err(DeviceError))]
+    );
+    assert_eq!((disks.health()[0].failed_flushes, disks.health()[1].failed_flushes), (2, 0));
+    assert_eq!(disks.doubts(), [Doubt::Lasting, Doubt::None]);
+    // A later one relies on nothing that was in flight then, and what succeeds in the wrong order is reported in the right one.
+    let (first, second, third) = (begin(&mut disks, 0, 4), begin(&mut disks, 0, 5), begin(&mut disks, 0, 6));
+    for slot in [third, second, first] {
+        disks.answered(slot, 0);
+    }
+    assert_eq!(
+        disks.finished.drain(..).map(|(io, result)| (io.index(), result)).collect::<Vec<_>>(),
+        [(4, Ok(())), (5, Ok(())), (6, Ok(()))]
+    );
+    // The later one fails first: the earlier one may have been told that nothing is wrong in its place.
+    let (first, second) = (begin(&mut disks, 0, 7), begin(&mut disks, 0, 8));
+    disks.answered(second, -libc::EIO);
+    disks.answered(first, 0);
+    assert_eq!(
+        disks.finished.drain(..).collect::<Vec<_>>(),
+        [(IoId::new(8, 0), Err(DeviceError)), (IoId::new(7, 0), Err(DeviceError))]
+    );
+    assert_eq!(disks.in_flight(), 0);
+}

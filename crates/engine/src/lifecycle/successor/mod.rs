@@ -101,8 +101,9 @@ pub(crate) struct Successor {
     done: u64,
     /// Writes in flight to the old device, by the indices of their ids.
     writes: BTreeMap<usize, Write>,
-    /// The writes that the successor's are twins of, by the indices of the ids of both.
-    twins: BTreeMap<usize, usize>,
+    /// The writes that the successor's commands in flight are twins of, by the indices of the ids of both. A flush that the old device has
+    /// failed does not wait for its twin, which has no original from then on.
+    twins: BTreeMap<usize, Option<usize>>,
     copying: copying::Copying,
     /// Failures of the new device in a row.
     failures: u32,
@@ -383,7 +384,7 @@ impl<P: PlacementOps> Drive<P> {
                 _ => unreachable!("nothing else is sent twice"),
             });
             successor.writes.get_mut(&id.index()).expect("it has just begun").twin = Some(twin);
-            successor.twins.insert(twin.index(), id.index());
+            successor.twins.insert(twin.index(), Some(id.index()));
         }
     }
 
@@ -407,7 +408,9 @@ impl<P: PlacementOps> Drive<P> {
             Purpose::Twin => {
                 io.advance(now);
                 io.finish_aside(id);
-                let index = successor.twins.remove(&id.index()).expect("a twin has an original");
+                let Some(index) = successor.twins.remove(&id.index()).expect("a twin is in flight once") else {
+                    return true;
+                };
                 let write = successor.writes.get_mut(&index).expect("it waits for its twin");
                 write.twin_failed = Some(failed);
                 self.end_write(now, index, out);
@@ -421,6 +424,11 @@ impl<P: PlacementOps> Drive<P> {
                 }
                 let Some(write) = successor.writes.get_mut(&id.index()) else { return false };
                 write.failed = Some(failed);
+                // What the device has lost with a flush is in doubt at once: a later flush of it succeeds without that.
+                if doubts && let Some(twin) = write.twin.filter(|_| write.twin_failed.is_none()) {
+                    write.twin_failed = Some(false);
+                    successor.twins.insert(twin.index(), None);
+                }
                 self.end_write(now, id.index(), out);
                 true
             }
@@ -469,7 +477,8 @@ impl<P: PlacementOps> Drive<P> {
     /// The command whose data this one writes to the successor.
     pub(super) fn twin_of(&self, id: IoId) -> IoId {
         let successor = self.successor.as_ref().expect("a twin is in flight");
-        successor.writes[&successor.twins[&id.index()]].id
+        let original = successor.twins[&id.index()].expect("what is written has an original until it has ended");
+        successor.writes[&original].id
     }
 
     /// A device has died. Returns whether that is of no consequence, because its successor has everything and is being put in charge.

@@ -124,7 +124,7 @@ impl<P: PlacementOps> Drive<P> {
             }
             Stage::Ending(how) => {
                 out.append(&mut successor.held);
-                if successor.in_flight || !successor.writes.is_empty() {
+                if successor.in_flight || !successor.writes.is_empty() || !successor.twins.is_empty() {
                     return;
                 }
                 if std::mem::take(&mut successor.is_open) {
