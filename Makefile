@@ -73,12 +73,13 @@ test-kernel: setup
 test-kernel-build:
 	@python3 scripts/kernel/run.py --build
 
-# Simulates power losses for SECONDS; a single seed (SEEDS=5) is replayed step by step.
+# Simulates power losses for SECONDS, of every kind in turn; a single seed (SEEDS=5 SCENARIO=failing) is replayed step by step.
 SECONDS ?= 60
 SEEDS ?= 0..1000000000
+SCENARIO ?= $(if $(findstring ..,$(SEEDS)),each,drawn)
 torture: setup
 	$(CARGO) run --quiet --profile torture --package peryton-crash --example torture -- \
-		--seconds $(SECONDS) --seeds $(SEEDS) $(if $(findstring ..,$(SEEDS)),,--verbose)
+		--seconds $(SECONDS) --seeds $(SEEDS) --scenario $(SCENARIO) $(if $(findstring ..,$(SEEDS)),,--verbose)
 
 # Makes one mistake after the other in the engine; the simulated power losses must notice each.
 mutants: setup

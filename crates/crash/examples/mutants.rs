@@ -4,22 +4,21 @@
 use std::{iter::successors, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use peryton_crash::{Ends, Failing, Kind, Options, Torture, run, torture};
+use peryton_crash::{Options, Scenario, Torture, run, torture};
 use peryton_engine::mutation::{Mutation, make};
-use peryton_engine::{AdmitBy, Fill};
 
 /// Builds mistakes into the engine, one at a time, and runs the crash simulation against each.
 #[derive(Parser)]
 struct Arguments {
-    /// The most seeds of each stage to run for each mutation
+    /// The most seeds of each kind of run for each mutation
     #[arg(long, default_value_t = 100_000)]
     seeds: u64,
     /// The most seconds to spend on each mutation, so that a slow machine comes to an end
     #[arg(long, default_value_t = 3600)]
     seconds: u64,
-    /// Run only this stage, counted from 0, where it is known which one notices a mutation
+    /// Make only runs of this kind, where it is known which one notices a mutation
     #[arg(long)]
-    stage: Option<usize>,
+    scenario: Option<String>,
     /// Run only mutations whose name contains this text
     #[arg(long, default_value = "")]
     only: String,
@@ -49,10 +48,10 @@ fn check(error: &str) -> &str {
     kinds.iter().find(|(text, _)| error.contains(text)).map_or(error, |(_, kind)| kind)
 }
 
-/// Seeds of each stage in one turn, of which each is twice as long as the one before.
+/// Seeds of each kind of run in one turn, of which each is twice as long as the one before.
 const FIRST_TURN: u64 = 256;
 
-/// The seeds from 0 to `end` in turns: the stages take turns, so that a mistake that only the last of them notices does not wait until
+/// The seeds from 0 to `end` in turns: the kinds of runs take turns, so that a mistake that only the last of them notices does not wait until
 /// all others are through.
 fn turns(end: u64) -> impl Iterator<Item = Range<u64>> {
     let next = |turn: &Range<u64>| Some(turn.end..turn.end + 2 * (turn.end - turn.start));
@@ -64,25 +63,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     std::panic::set_hook(Box::new(|_| {}));
     let options = Options::default();
-    // Some mistakes matter only where devices fail, which they do in a third of the runs, some only where they fail beneath parts of
-    // extents, which few runs have, some only where writes go past those, some only where devices are replaced that fail, or
-    // while the other one dies, and some only where devices are resized or come back.
-    let failing = Options { faults: Some(true), ..options };
-    let in_part = Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), ..failing };
-    let past_parts = Options { admission: Some(AdmitBy::Probability), grouped: true, ..in_part };
-    let past_failing = Options { failing: Some(Failing::Commands), ..past_parts };
-    let past_flushes = Options { failing: Some(Failing::Flushes), ..past_parts };
-    let past_both = Options { failing: Some(Failing::Both), ..past_parts };
-    let replacing = Options { replaces: Some(true), ..failing };
-    let dying = Options { failing: Some(Failing::Deaths), ends: Some(Ends::Process), ..replacing };
-    let resizing = Options { resizes: Some(true), faults: Some(false), ..options };
-    let returning = Options { returns: Some(true), ..failing };
-    let on_parts = [&in_part, &past_parts, &past_failing, &past_flushes, &past_both];
-    let stages = [&options, &failing].into_iter().chain(on_parts).chain([&replacing, &dying, &resizing, &returning]);
-    let stages = stages.enumerate().filter(|(number, _)| arguments.stage.is_none_or(|stage| stage == *number));
-    let stages: Vec<&Options> = stages.map(|(_, options)| options).collect();
-    if stages.is_empty() {
-        println!("--stage: there are fewer");
+    let chosen = |scenario: &&Scenario| arguments.scenario.as_deref().is_none_or(|name| name == scenario.name);
+    let scenarios: Vec<&Scenario> = Scenario::ALL.iter().filter(chosen).collect();
+    if scenarios.is_empty() {
+        println!("--scenario: use one of {}", Scenario::ALL.map(|scenario| scenario.name).join(", "));
         return ExitCode::FAILURE;
     }
     make(None);
@@ -100,8 +84,8 @@ fn main() -> ExitCode {
         make(Some(mutation));
         let mut found = None;
         let mut tried = Torture::default();
-        for (seeds, options) in
-            turns(arguments.seeds).flat_map(|seeds| stages.iter().map(move |options| (seeds.clone(), *options)))
+        for (seeds, options) in turns(arguments.seeds)
+            .flat_map(|seeds| scenarios.iter().map(move |scenario| (seeds.clone(), &scenario.options)))
         {
             let Some(left) = Duration::from_secs(arguments.seconds).checked_sub(tried.elapsed) else { break };
             let turn = torture(seeds, options, Some(left), 1, |_| {});

@@ -3,7 +3,7 @@
 use std::{fmt::Debug, io::Write, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
-use peryton_crash::{Ends, Failing, Kind, Options, run, torture};
+use peryton_crash::{Ends, Failing, Kind, Options, Scenario, Torture, run, torture};
 use peryton_engine::{AdmitBy, Fill, Replacement};
 
 /// Simulates power losses, process deaths and device failures, and checks every read against a correct disk
@@ -15,6 +15,9 @@ struct Arguments {
     /// Run these seeds: one (5) or a range (0..1000)
     #[arg(long, default_value = "0..18446744073709551615", value_parser = seeds)]
     seeds: Range<u64>,
+    /// Make runs of this kind, or of each in turn (each); other options narrow it further
+    #[arg(long, default_value = "drawn", value_parser = scenarios)]
+    scenario: Scenarios,
     /// Run only this placement
     #[arg(long, value_parser = kind)]
     placement: Option<Kind>,
@@ -59,12 +62,28 @@ struct Arguments {
     failures: usize,
 }
 
+/// So many seeds of a scenario are run before the next one's turn, if there are several.
+const TURN: u64 = 256;
+
 fn seeds(text: &str) -> Result<Range<u64>, String> {
     let number = |text: &str| text.trim().parse::<u64>().map_err(|_| format!("'{text}' is not a seed"));
     match text.split_once("..") {
         None => number(text).map(|seed| seed..seed.saturating_add(1)),
         Some((from, to)) => Ok(number(from)?..number(to)?),
     }
+}
+
+/// The kinds of runs that were asked for.
+#[derive(Clone, Debug)]
+struct Scenarios(Vec<Scenario>);
+
+fn scenarios(text: &str) -> Result<Scenarios, String> {
+    if text == "each" {
+        return Ok(Scenarios(Scenario::ALL.to_vec()));
+    }
+    let names = || Scenario::ALL.map(|scenario| scenario.name).join(", ");
+    let known = Scenario::named(text).ok_or_else(|| format!("use each, or one of {}", names()));
+    known.map(|scenario| Scenarios(vec![scenario]))
 }
 
 fn kind(text: &str) -> Result<Kind, String> {
@@ -107,28 +126,33 @@ fn one_of<T: Debug, const COUNT: usize>(all: [T; COUNT], text: &str) -> Result<T
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let log: Option<fn(&str)> = if arguments.verbose { Some(|line| println!("{line}")) } else { None };
-    let options = Options {
-        kind: arguments.placement,
-        faults: arguments.faults,
-        failing: arguments.failing,
-        replacement: arguments.replacement,
-        admission: arguments.admission,
-        fill: arguments.fill,
-        room: arguments.room,
-        grouped: arguments.grouped,
-        replaces: arguments.replaces,
-        resizes: arguments.resizes,
-        returns: arguments.returns,
-        ends: arguments.ends,
-        log,
+    let narrowed = |scenario: &Scenario| {
+        let of = scenario.options;
+        Options {
+            kind: arguments.placement.or(of.kind),
+            faults: arguments.faults.or(of.faults),
+            failing: arguments.failing.or(of.failing),
+            replacement: arguments.replacement.or(of.replacement),
+            admission: arguments.admission.or(of.admission),
+            fill: arguments.fill.or(of.fill),
+            room: arguments.room.or(of.room),
+            grouped: arguments.grouped || of.grouped,
+            replaces: arguments.replaces.or(of.replaces),
+            resizes: arguments.resizes.or(of.resizes),
+            returns: arguments.returns.or(of.returns),
+            ends: arguments.ends.or(of.ends),
+            log,
+        }
     };
+    let scenarios = &arguments.scenario.0;
     // A panic of the engine is a result here: `run` reports it, so the default message is suppressed.
     if !arguments.verbose {
         std::panic::set_hook(Box::new(|_| {}));
     }
     if arguments.verbose {
-        for seed in arguments.seeds {
-            if let Err(error) = run(seed, &options) {
+        for (seed, scenario) in arguments.seeds.flat_map(|seed| scenarios.iter().map(move |scenario| (seed, scenario)))
+        {
+            if let Err(error) = run(seed, &narrowed(scenario)) {
                 println!("seed {seed} fails: {error}");
                 return ExitCode::FAILURE;
             }
@@ -136,18 +160,39 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let budget = Duration::from_secs(arguments.seconds);
-    let first = arguments.seeds.start;
-    let mut shown_at = Duration::ZERO;
-    let result = torture(arguments.seeds, &options, Some(budget), arguments.failures, |so_far| {
-        if so_far.elapsed >= shown_at + Duration::from_secs(10) {
-            shown_at = so_far.elapsed;
-            let (points, seconds) = (so_far.outcome.crash_points, so_far.elapsed.as_secs());
-            let _ = writeln!(std::io::stderr(), "{seconds} s: {points} crash points, {} seeds", so_far.seeds);
+    let Range { start: first, end } = arguments.seeds;
+    let turn = if scenarios.len() > 1 { TURN } else { end };
+    let (mut sum, mut from, mut shown_at, mut failed) = (Torture::default(), first, Duration::ZERO, Vec::new());
+    'all: while from < end {
+        let to = end.min(from.saturating_add(turn));
+        for scenario in scenarios {
+            let Some(left) = budget.checked_sub(sum.elapsed).filter(|left| !left.is_zero()) else { break 'all };
+            let most = arguments.failures - failed.len();
+            let result = torture(from..to, &narrowed(scenario), Some(left), most, |so_far| {
+                let elapsed = sum.elapsed + so_far.elapsed;
+                if elapsed >= shown_at + Duration::from_secs(10) {
+                    shown_at = elapsed;
+                    let (points, seconds) = (sum.outcome.crash_points + so_far.outcome.crash_points, elapsed.as_secs());
+                    let _ = writeln!(
+                        std::io::stderr(),
+                        "{seconds} s: {points} crash points, {} runs",
+                        sum.seeds + so_far.seeds
+                    );
+                }
+            });
+            sum.outcome += result.outcome;
+            sum.seeds += result.seeds;
+            sum.elapsed += result.elapsed;
+            failed.extend(result.failures.into_iter().map(|(seed, error)| (scenario.name, seed, error)));
+            if failed.len() >= arguments.failures {
+                break 'all;
+            }
         }
-    });
-    let done = &result.outcome;
-    let seconds = result.elapsed.as_secs_f64();
-    println!("seeds {first}..{} in {seconds:.1} s", first + result.seeds);
+        from = to;
+    }
+    let done = &sum.outcome;
+    let seconds = sum.elapsed.as_secs_f64();
+    println!("{} runs of {}, seeds from {first} on, in {seconds:.1} s", sum.seeds, names(scenarios));
     println!("  {:>12} crash points ({:.0} a minute)", done.crash_points, done.crash_points as f64 / seconds * 60.0);
     println!("  {:>12} of them deaths of the process", done.process_deaths);
     println!("  {:>12} of them during recovery or closing", done.recoveries_cut_short);
@@ -162,9 +207,16 @@ fn main() -> ExitCode {
     println!("  {:>12} devices resized in service", done.resizes);
     println!("  {:>12} devices back in service", done.returns);
     println!("  {:>12} devices evacuated", done.evacuations);
-    for (seed, error) in &result.failures {
-        println!("seed {seed} fails: {error}");
-        println!("  step by step: make torture SEEDS={seed}");
+    for (scenario, seed, error) in &failed {
+        println!("seed {seed} of scenario {scenario} fails: {error}");
+        println!("  step by step: make torture SEEDS={seed} SCENARIO={scenario}");
     }
-    if result.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if failed.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn names(scenarios: &[Scenario]) -> String {
+    match scenarios {
+        [one] => format!("scenario {}", one.name),
+        _ => format!("{} scenarios", scenarios.len()),
+    }
 }

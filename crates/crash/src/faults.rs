@@ -1,7 +1,7 @@
 //! The faults of a run besides power losses, and their rates: commands that fail, flushes that fail and lose the data that
 //! they should have covered, sectors that cannot be read, metadata that rots, devices that die.
 
-use peryton_engine::DeviceId;
+use peryton_engine::{Cause, Command, DeviceId};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
@@ -15,6 +15,8 @@ pub(crate) struct Faults {
     pub(crate) calm: bool,
     /// One command in this many fails, and at most some of its sectors take effect; 0 for none.
     pub(crate) fail_one_in: u32,
+    /// One write of the host in this many fails in addition; 0 for none.
+    pub(crate) host_write_fails_one_in: u32,
     /// One flush in this many fails in addition; 0 for none.
     pub(crate) flush_fails_one_in: u32,
     /// Whether failing flushes are the only fault of this run.
@@ -54,6 +56,11 @@ impl Faults {
             let none = Faults::new(kind, false, None, rng);
             return Faults { active: true, flush_fails_one_in, flushes_fail_together: true, dies_one_in, ..none };
         }
+        if only == Some(Failing::Writes) && active {
+            let host_write_fails_one_in = [2, 3, 6, 15][rng.random_range(0..4)];
+            let none = Faults::new(kind, false, None, rng);
+            return Faults { active: true, host_write_fails_one_in, ..none };
+        }
         if is(Failing::Flushes, 0.4, rng) {
             let flush_fails_one_in = [5, 10, 20, 60][rng.random_range(0..4)];
             let flushes_fail_together = rng.random_bool(0.5);
@@ -67,6 +74,7 @@ impl Faults {
             flushes_only: false,
             flushes_fail_together: false,
             last_failed: None,
+            host_write_fails_one_in: 0,
             flush_fails_one_in: pick([0, 0, 20, 60]),
             active,
             calm: false,
@@ -86,11 +94,12 @@ impl Faults {
 
     /// Whether the run has any fault other than the death of a device.
     pub(crate) fn fails_at_all(&self) -> bool {
-        self.fail_one_in > 0 || self.flush_fails_one_in > 0 || self.bad_one_in > 0 || self.rots || self.log_rots
+        let writes = self.fail_one_in > 0 || self.host_write_fails_one_in > 0;
+        writes || self.flush_fails_one_in > 0 || self.bad_one_in > 0 || self.rots || self.log_rots
     }
 
-    /// Whether the next command fails; `flush_of` is the device that it flushes, if it is a flush.
-    pub(crate) fn fails(&mut self, flush_of: Option<DeviceId>, rng: &mut Pcg64Mcg) -> bool {
+    /// Whether this command fails.
+    pub(crate) fn fails(&mut self, command: &Command, rng: &mut Pcg64Mcg) -> bool {
         let fails = |one_in: u32, rng: &mut Pcg64Mcg| one_in > 0 && rng.random_range(0..one_in) == 0;
         if self.calm {
             return false;
@@ -98,7 +107,10 @@ impl Faults {
         if fails(self.fail_one_in, rng) {
             return true;
         }
-        let Some(device) = flush_of else { return false };
+        if matches!(command, Command::Write { cause: Cause::Host, .. }) && fails(self.host_write_fails_one_in, rng) {
+            return true;
+        }
+        let Command::Flush { device, .. } = *command else { return false };
         let follows = self.last_failed.is_some_and(|last| last != device);
         if follows {
             self.last_failed = None;

@@ -110,9 +110,7 @@ impl World {
             }
             index = self.rng.random_range(0..self.drive.pending.len());
         }
-        let pending = &self.drive.pending[index];
-        let flush_of = matches!(pending.command, Command::Flush { .. }).then(|| pending.device());
-        let fails = self.faults.fails(flush_of, &mut self.rng);
+        let fails = self.faults.fails(&self.drive.pending[index].command, &mut self.rng);
         let (command, failed) = self.drive.complete(index, fails, &mut self.rng);
         self.outcome.commands += 1;
         say!(self, "    done{}: {}", if failed { ", FAILED" } else { "" }, brief(&command));

@@ -173,7 +173,9 @@ impl World {
         };
         // A lost log takes its map with it: the primary alone has an older image.
         let image = self.deaths.kind == Kind::Logging && device == DeviceId(0);
-        if disks.len() > 1 && (refused || !image && self.chance(2)) {
+        // Where the others are away, a volume is opened with the device that answers again.
+        let others = without.len() + 1 < disks.len();
+        if disks.len() > 1 && (refused || !image && self.chance(2) && others) {
             let mut copy = disks.to_vec();
             copy[died].dead = true;
             without.push(device);

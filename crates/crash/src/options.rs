@@ -15,11 +15,14 @@ pub enum Failing {
     Deaths,
     /// Flushes fail and devices die, and nothing else fails.
     Both,
+    /// Writes of the host fail on either device, and nothing else does.
+    Writes,
 }
 
 impl Failing {
     /// Every way.
-    pub const ALL: [Failing; 4] = [Failing::Commands, Failing::Flushes, Failing::Deaths, Failing::Both];
+    pub const ALL: [Failing; 5] =
+        [Failing::Commands, Failing::Flushes, Failing::Deaths, Failing::Both, Failing::Writes];
 }
 
 /// What a caller can choose about a run.
