@@ -67,6 +67,8 @@ pub struct CurveRow {
 
 /// The default number of sampled blocks.
 const SAMPLED: f64 = 131_072.0;
+/// With so many sizes or fewer, and every block in the sample, LRU is simulated like other policies: its curve of all sizes would take longer.
+const FEW_SIZES: usize = 4;
 /// The most sizes of a curve.
 pub const MOST_POINTS: u32 = 10_000;
 
@@ -123,6 +125,11 @@ impl Curves {
         self.check()?;
         let mut policies = self.policies.clone();
         policies.dedup();
+        if let (CurveSizes::Given(sizes), Some(1.0)) = (&self.sizes, self.rate)
+            && sizes.len() <= FEW_SIZES
+        {
+            return self.simulate_all(trace, in_order(sizes.clone()), &policies, progress);
+        }
         let others: Vec<CurvePolicy> = policies.iter().copied().filter(|policy| *policy != CurvePolicy::LRU).collect();
         let mut source = trace()?;
         let curve = MissRatioCurve::of(&mut *source, self.block, DEFAULT_MAX_BLOCKS)?;
@@ -150,7 +157,7 @@ impl Curves {
 
     fn sizes(&self, curve: &MissRatioCurve) -> Vec<Bytes> {
         let largest = Bytes(curve.blocks().saturating_mul(self.block.0)).max(self.block);
-        let mut sizes = match &self.sizes {
+        let sizes = match &self.sizes {
             CurveSizes::Points(points) => {
                 let (first, last) = (self.block.0 as f64, largest.0 as f64);
                 let size = |n: u32| first * (last / first).powf(f64::from(n) / f64::from((*points).max(2) - 1));
@@ -162,9 +169,27 @@ impl Curves {
             }
             CurveSizes::Given(sizes) => sizes.clone(),
         };
-        sizes.sort_unstable();
-        sizes.dedup();
-        sizes
+        in_order(sizes)
+    }
+
+    /// Simulates every policy with every block, which is exact for each.
+    fn simulate_all(
+        &self,
+        trace: &TraceFactory<'_>,
+        sizes: Vec<Bytes>,
+        policies: &[CurvePolicy],
+        progress: &dyn Fn(u64),
+    ) -> Result<Vec<CurveRow>, MiniatureError> {
+        let caches: Vec<_> = policies.iter().flat_map(|policy| sizes.iter().map(|size| (*policy, *size))).collect();
+        let miniature = Miniature { block: self.block, rate: 1.0, window: self.window, caches };
+        let ratios = miniature.run(trace, progress)?;
+        let row = |(&(replacement, _), ratios): (&(CurvePolicy, Bytes), &MissRatios)| CurveRow {
+            replacement,
+            ratios: *ratios,
+            rate: 1.0,
+            sampling_error: None,
+        };
+        Ok(miniature.caches.iter().zip(&ratios).map(row).collect())
     }
 
     /// Simulates the policies that have no exact curve, and LRU too, because its exact curve shows the sample's error.
@@ -196,4 +221,10 @@ impl Curves {
         };
         Ok(ratios.iter().enumerate().map(row).collect())
     }
+}
+
+fn in_order(mut sizes: Vec<Bytes>) -> Vec<Bytes> {
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes
 }

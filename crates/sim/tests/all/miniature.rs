@@ -12,7 +12,7 @@ use std::{
 
 use common::{listed, random_requests, request, simulate};
 use peryton_engine::Replacement;
-use peryton_sim::{CurvePolicy, Miniature, MiniatureError, Options, Replay};
+use peryton_sim::{CurvePolicy, CurveSizes, Curves, Miniature, MiniatureError, Options, Replay};
 use peryton_trace::{
     MissRatioCurve, MissRatios, OpenOptions, Request, Source, SynthSource, SynthSpec, block_accesses, open,
 };
@@ -220,4 +220,20 @@ fn the_optimum_of_a_trace_is_that_of_its_accesses() {
         }
         assert_eq!(row.blocks.all, f64::from(misses) / accesses.len() as f64, "{size} blocks");
     }
+}
+
+#[test]
+fn few_sizes_of_all_blocks_are_simulated_and_agree_with_the_curve_of_all_sizes() {
+    let listed_pages = || Ok(Box::new(listed(&pages(40_000, 3_000, 9))) as Box<dyn Source>);
+    let sizes = |count: u64| CurveSizes::Given((1..=count).map(|n| Bytes::kib(400 * n)).collect());
+    let policies = vec![Replacement::Lru.into(), Replacement::Arc.into()];
+    let curves =
+        |count| Curves { sizes: sizes(count), rate: Some(1.0), policies: policies.clone(), ..Curves::default() };
+    let (few, many) = (curves(2).of(&listed_pages, &|_| {}).unwrap(), curves(9).of(&listed_pages, &|_| {}).unwrap());
+    for (policy, few) in few.chunks(2).enumerate() {
+        for (few, many) in few.iter().zip(&many[policy * 9..]) {
+            assert_eq!((few.replacement, few.ratios, few.sampling_error), (many.replacement, many.ratios, None));
+        }
+    }
+    assert!(few[0].ratios.blocks.all > few[1].ratios.blocks.all);
 }
