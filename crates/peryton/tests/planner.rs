@@ -93,6 +93,14 @@ fn repeated(folder: &std::path::Path, more: &[&str]) -> Value {
             };
             assert!(same, "{command}: {key} is {simulated}, planned {}", one[key]);
         }
+        // Whatever part of the data is simulated, the price is that of all.
+        let (cost, gb) = (&report["cost"], found["capacity_bytes"].as_f64().map(|bytes| bytes / 1e9));
+        let whole = cost["devices_usd"].as_f64().zip(gb).map(|(dollars, gb)| dollars / gb);
+        let per_gb = cost["usd_per_gb"].as_f64();
+        assert!(
+            whole.zip(per_gb).is_none_or(|(whole, per_gb)| (per_gb - whole).abs() <= whole * 1e-3),
+            "{command}: {per_gb:?} and not {whole:?}"
+        );
         // The file contains the command, and the version that made it.
         let file = std::fs::read_to_string(folder.join("out").join(words[1])).expect("it was written");
         let command = command.trim_end_matches(" --json -");

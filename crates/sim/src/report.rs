@@ -345,7 +345,7 @@ pub struct Cost {
     /// Cost of a year's electricity at the mean power of the measured span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_usd_per_year: Option<f64>,
-    /// Purchase price per 10⁹ bytes of volume.
+    /// Purchase price per 10⁹ bytes of the volume, or of the data that the devices are bought for (`cost.data`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_per_gb: Option<f64>,
     /// The price of electricity used for that cost.
@@ -591,11 +591,11 @@ fn device_report(
 fn cost(design: &Design, mean_power_w: Option<f64>) -> Cost {
     let price = |device: &DeviceDesign| device.price_usd.map(|price| price * f64::from(device.bought()));
     let devices_usd = design.devices.iter().map(price).sum::<Option<f64>>();
-    let gb = |volume: Bytes| volume.0 as f64 / 1e9;
+    let gb = design.bought_for.unwrap_or(design.volume_bytes()).0 as f64 / 1e9;
     Cost {
         devices_usd,
         energy_usd_per_year: mean_power_w.map(|watts| watts / 1e3 * HOURS_PER_YEAR * design.electricity_usd_per_kwh),
-        usd_per_gb: devices_usd.map(|price| price / gb(design.volume_bytes())),
+        usd_per_gb: devices_usd.map(|price| price / gb),
         electricity_usd_per_kwh: design.electricity_usd_per_kwh,
     }
 }

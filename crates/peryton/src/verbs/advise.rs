@@ -344,7 +344,7 @@ fn shown(args: &Args, advice: &Advice) -> String {
             (Gain::Better, false) => "better",
             _ => "worse",
         };
-        add(&other.setting, &other.metrics, format!("{:+.1} %", other.gain * 100.0), verdict);
+        add(&other.setting, &other.metrics, shown_gain(other.gain), verdict);
     }
     let mut text = rows.shown();
     let same = advice.others.iter().filter(|other| other.verdict == Gain::NoDifference).count();
@@ -383,4 +383,9 @@ fn shown(args: &Args, advice: &Advice) -> String {
     text +=
         &format!("{} requests; trace {}, Peryton {}.\n", advice.requests, advice.trace_hash, advice.peryton_version);
     text
+}
+
+/// A gain in percent; a figure that is ten times as large, or more, as that many times.
+fn shown_gain(gain: f64) -> String {
+    if gain > -9.0 { format!("{:+.1} %", gain * 100.0) } else { format!("{:.0} times", 1.0 - gain) }
 }

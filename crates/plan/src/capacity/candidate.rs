@@ -396,6 +396,9 @@ impl Candidate {
                 time(900.0)
             ),
         };
+        if stands_for > volume {
+            let _ = write!(text, "\n[cost]\ndata = \"{}\"\n", people(stands_for));
+        }
         if self.spin_down {
             for (role, member) in self.members() {
                 if catalogue.kinds[member.kind].profile.class == Class::Hdd {

@@ -434,6 +434,9 @@ class CostKeys(TypedDict, total=False):
 
     electricity_usd_per_kwh: float
     """The price of electricity. Unit: US dollars per kWh. Default: 0.12."""
+    data: int | str
+    """The data that the devices are bought for, if the volume is a sample of them: the price per GB refers to
+    these. Default: the volume."""
 
 
 class DesignKeys(TypedDict, total=False):
@@ -550,5 +553,6 @@ Key = Literal[
     "page_cache.latency",
     "seed.value",
     "cost.electricity_usd_per_kwh",
+    "cost.data",
 ]
 """The dotted keys that do not name a device."""

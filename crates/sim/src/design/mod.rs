@@ -60,6 +60,8 @@ key::keys! {
     ELECTRICITY: f64 = "cost.electricity_usd_per_kwh" {
         default: KeyDefault::Value("0.12"), unit: "US dollars per kWh", example: "0.4",
     }
+    /// The data that the devices are bought for, if the volume is a sample of them: the price per GB refers to these.
+    DATA: Bytes = "cost.data" { default: KeyDefault::Else("the volume"), example: "'40TB'" }
 }
 
 /// Every key that a design file may have, table by table; those of device models are [`model_keys`].
@@ -137,6 +139,8 @@ pub struct Design {
     pub seed: u64,
     /// Price of electricity.
     pub electricity_usd_per_kwh: f64,
+    /// The data that the devices are bought for, if that is more than the volume.
+    pub bought_for: Option<Bytes>,
     /// The overrides that applied.
     pub overrides: Vec<String>,
     /// The indices of the overrides for features that this design does not have.
@@ -219,12 +223,15 @@ impl Design {
             }
         };
         let shared_memory = durability::read(&mut root)?;
-        let electricity = match root.table("cost")? {
-            None => ELECTRICITY_USD_PER_KWH,
+        let (electricity, bought_for) = match root.table("cost")? {
+            None => (ELECTRICITY_USD_PER_KWH, None),
             Some(mut keys) => {
-                let price = keys.get(&ELECTRICITY)?;
+                let (price, data) = (keys.get(&ELECTRICITY)?, keys.get(&DATA)?);
+                if let Some(data) = data.as_ref().filter(|data| ***data == Bytes::ZERO) {
+                    return Err(keys.wrong_at("data", format!("is {}: name the size of the data", **data)));
+                }
                 keys.finish()?;
-                price.map_or(ELECTRICITY_USD_PER_KWH, |price| *price)
+                (price.map_or(ELECTRICITY_USD_PER_KWH, |price| *price), data.map(|data| *data))
             }
         };
         let fast = placement.hybrid().map(|pair| pair.fast.index());
@@ -275,6 +282,7 @@ impl Design {
             shared_memory,
             seed,
             electricity_usd_per_kwh: electricity,
+            bought_for,
             overrides: applied.map(|(_, text)| text.clone()).collect(),
             toml: document.to_toml(&ignored),
             ignored_overrides: ignored,

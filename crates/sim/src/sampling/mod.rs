@@ -123,7 +123,8 @@ pub(crate) fn run(
     report.volume_bytes = design.volume_bytes().0;
     report.design_toml.clone_from(&design.toml);
     report.overrides.clone_from(&design.overrides);
-    report.cost.usd_per_gb = report.cost.devices_usd.map(|price| price / (design.volume_bytes().0 as f64 / 1e9));
+    let bought_for = design.bought_for.unwrap_or(design.volume_bytes());
+    report.cost.usd_per_gb = report.cost.devices_usd.map(|price| price / (bought_for.0 as f64 / 1e9));
     warn(&mut report, design, &drawn, sampling);
     Ok(report)
 }
