@@ -294,9 +294,15 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         }
         if whole.space() < 1.0 {
             all.push(format!(
-                "the trace touches {touched}, so designs are simulated at {:.3e} of their size, with their caches, logs and \
+                "the trace touches {touched}, so designs are simulated at {:.3} % of their size, with their caches, logs and \
                  times; requests come as fast as recorded, spread over more data (--speed for another load)",
-                whole.space()
+                whole.space() * 100.0
+            ));
+        }
+        if whole.space() < 1.0 && whole.volume() > workload.reach {
+            all.push(format!(
+                "the data in use lie together at the beginning of the volume, on the outer tracks of disks; where they are scattered over all of it, disks \
+                 answer as late as with --active {capacity}"
             ));
         }
     }
