@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use peryton_device::{Class, DeviceStats, Profile, flash::FtlStats};
 use peryton_engine::{AdaptiveView, AdmitBy, LoggingStats, PartitionStats, Placement, Stats, endurance};
 use peryton_trace::RequestHash;
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Nanos;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
