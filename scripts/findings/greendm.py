@@ -210,7 +210,8 @@ def write_back(run, table):
     ]:
         for delay in (None, "0s", "100ms", "5s", "60s"):
             design = "caching-back" if delay else "tiering"
-            more = [f"placement.writeback.delay={delay}"] if delay else []
+            # What has been dirty for so long goes home, whether the disk is idle or not.
+            more = [f"placement.writeback.{key}={delay}" for key in ("delay", "max_age")] if delay else []
             [row] = run(table, f"{title}, {design}{', delay ' + delay if delay else ''}", [design], trace,
                         settings(drive, 4, "64KiB", 1, 16, more), options)
             cells = [title, design, delay or "–", number(row.iops), number(row.mean_ms), f"{100 * row.hit:.1f}",
