@@ -31,9 +31,11 @@ SECONDS_PER_YEAR = 31_557_600
 
 
 def sized(trace, design):
-    """The volume holds the trace, and a quarter of it is flash, as in the paper (section 3.3)."""
+    """The volume holds the trace, and a quarter of it is flash, as in the paper (section 3.3). A cache may write back later than at once,
+    as the delay is one of the settings."""
     volume = max(256, trace.volume_mib())
-    return [f"volume.size={volume}MiB", f"devices.ssd.size={volume // 4}MiB", "placement.extent=128KiB"]
+    later = ["placement.writeback.max_age=10min"] if design == "caching-back" else []
+    return [f"volume.size={volume}MiB", f"devices.ssd.size={volume // 4}MiB", "placement.extent=128KiB", *later]
 
 
 def mean_ms(report):

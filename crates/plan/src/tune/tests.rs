@@ -97,3 +97,16 @@ fn what_cannot_be_turned_is_one_clear_line() {
     let watts = said(run(&fixed, None, |search| search.objective = Metric::Power));
     assert!(watts.contains("power"), "{watts}");
 }
+
+/// The fear: a design that writes back at once offers delays that no design may have with it.
+#[test]
+fn no_delay_is_longer_than_the_age_at_which_all_goes_home() {
+    let design = format!("{DESIGN}writeback = {{ delay = '0s', max_age = '5s' }}\n");
+    let load = |overrides: &[String]| Design::parse(&design, "design", overrides);
+    let knobs = Knob::list(&load(&[]).unwrap(), false);
+    let delays = knobs.iter().find(|knob| knob.name == "placement.writeback.delay").unwrap();
+    assert_eq!(delays.choices.len(), 3, "0 s, 1 s and 5 s");
+    for choice in &delays.choices {
+        load(&choice.overrides).unwrap();
+    }
+}
