@@ -164,7 +164,7 @@ impl Flash {
         }
         let make = || {
             let mut layer = Layer::new(p, geometry);
-            precondition::run(&mut layer, p.precondition, &geometry, seed);
+            precondition::run(&mut layer, p.precondition, &geometry, seed, p.background_after.is_some());
             layer
         };
         let layer = match images.filter(|_| p.precondition != Precondition::Fresh) {

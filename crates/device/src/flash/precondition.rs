@@ -8,13 +8,19 @@ use super::{
     parameters::{Geometry, Precondition},
 };
 
-/// Brings the map into the state of a used device, in no time.
-pub(super) fn run(layer: &mut Layer, state: Precondition, g: &Geometry, seed: u64) {
+/// Brings the map into the state of a used device, in no time. `rests`: whether it works in idle time; it has done so before the first command,
+/// because that work would be taken for the wear of what comes then.
+pub(super) fn run(layer: &mut Layer, state: Precondition, g: &Geometry, seed: u64, rests: bool) {
     if state == Precondition::Fresh {
         return;
     }
     layer.precondition(state, g, &mut Pcg64Mcg::seed_from_u64(seed));
     layer.flush(&mut Untimed);
+    if rests {
+        for die in 0..g.dies {
+            while layer.wants_background(die) && layer.collect_in_background(die, &mut Untimed) {}
+        }
+    }
     layer.forget_wear();
     layer.reset_counts();
 }

@@ -259,3 +259,33 @@ fn idle_time_takes_cleaning_out_of_the_way_of_writes() {
     println!("mean write with {with} ns, without {without} ns");
     assert!(with < without, "{with} {without}");
 }
+
+/// The fear: what a used drive does in idle time to be ready for writes is taken for the wear of what comes next, so that a drive that only reads
+/// wears out, and two drives sooner than one.
+#[test]
+fn a_used_drive_that_rests_and_reads_is_not_worn() {
+    for (state, collects) in [("random", true), ("sequential", true), ("random", false)] {
+        let background = if collects { "background_after = \"5ms\"" } else { "" };
+        let used = format!("precondition = \"{state}\"\ngc_low = 2\ngc_high = 12\n{background}");
+        let mut flash = device(0.12, &used);
+        let mut now = Nanos::ZERO;
+        for second in 0..20 {
+            let io = Io { op: Op::Read, at: Bytes(second * 4096), len: Bytes(4096) };
+            flash.submit(now, Tag(0), io);
+            now += Nanos::from_s(1);
+        }
+        let stats = flash.stats(now);
+        assert_eq!((stats.erases, stats.nand_bytes_written), (Some(0), Some(Bytes(0))), "{state}, {background}");
+        flash.check();
+        // What is written wears it, at rest as well: the blocks that are used up are made free again.
+        if state == "random" {
+            let mut random = Pcg64Mcg::seed_from_u64(3);
+            for _ in 0..4000 {
+                write(&mut flash, &mut now, random.random_range(0..UNITS));
+            }
+            now += Nanos::from_s(60);
+            let amplification = write_amplification(&mut flash, now);
+            assert!((2.0..8.0).contains(&amplification) || !collects, "{amplification}");
+        }
+    }
+}
