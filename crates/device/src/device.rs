@@ -93,6 +93,13 @@ impl Device {
         }
     }
 
+    /// Counts what flash has yet to do in idle time for the commands of the account: [`Flash::settle`](crate::Flash::settle).
+    pub fn settle(&mut self, now: Nanos) {
+        if let Device::Flash(flash) = self {
+            flash.settle(now);
+        }
+    }
+
     /// What has worn it so far in the account.
     pub fn wear(&self) -> WearCounts {
         each!(self, model => model.wear())

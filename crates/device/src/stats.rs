@@ -62,6 +62,11 @@ pub struct DeviceStats {
     pub erases: Option<u64>,
     /// Bytes programmed into flash, garbage collection and wear-levelling included (flash).
     pub nand_bytes_written: Option<Bytes>,
+    /// Bytes that idle work has yet to program for the free blocks which the account has used up, once that was found out
+    /// ([`Device::settle`](crate::Device::settle)); they wear the flash like those that were programmed (flash).
+    pub nand_bytes_owed: Option<Bytes>,
+    /// Bytes of the blocks that it has yet to erase.
+    pub bytes_erased_owed: Option<Bytes>,
     /// Erase counts of the least and the most worn block (flash).
     pub erase_count_min_max: Option<(u32, u32)>,
     /// Erase cycles that the modelled flash can stand: blocks × cycles per block (flash).

@@ -305,6 +305,11 @@ impl Array {
         self.members.iter_mut().map(move |member| member.counts(now))
     }
 
+    /// Counts what the members have yet to do in idle time: [`Device::settle`].
+    pub(crate) fn settle(&mut self, now: Nanos) {
+        self.members.iter_mut().for_each(|member| member.settle(now));
+    }
+
     /// What has worn each member.
     pub(crate) fn wear(&self) -> impl Iterator<Item = WearCounts> {
         self.members.iter().map(Device::wear)

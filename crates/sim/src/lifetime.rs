@@ -3,7 +3,8 @@
 //! There are two figures, and the smaller of them. The *rated* lifetime is the manufacturer's guarantee: bytes that the
 //! host may write to flash, starts and stops of a disk. The *physical* lifetime is that of the flash: program-erase
 //! cycles of its blocks, which the translation layer uses up. A drive that writes much more than its host does may be
-//! worn out long before its rating; one with a cautious rating lasts longer.
+//! worn out long before its rating; one with a cautious rating lasts longer. What the flash has yet to do in idle time, because
+//! the span has used up free blocks, wears it as well: a short trace may end before that begins.
 
 use peryton_device::{DeviceStats, WearCounts};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
@@ -17,6 +18,11 @@ pub(crate) struct Lifetime {
     pub(crate) rated: Option<f64>,
     /// The lifetime by the cycles of its blocks.
     pub(crate) physical: Option<f64>,
+}
+
+/// What was done, and what is owed for it.
+fn sum(done: Option<Bytes>, owed: Option<Bytes>) -> Option<Bytes> {
+    done.map(|done| done + owed.unwrap_or_default())
 }
 
 fn least(a: Option<f64>, b: Option<f64>) -> Option<f64> {
@@ -47,8 +53,8 @@ impl Lifetime {
             bytes_read: stats.bytes_read,
             bytes_written: stats.bytes_written,
             start_stops: stats.start_stops,
-            nand_bytes_written: stats.nand_bytes_written,
-            bytes_erased: stats.bytes_erased,
+            nand_bytes_written: sum(stats.nand_bytes_written, stats.nand_bytes_owed),
+            bytes_erased: sum(stats.bytes_erased, stats.bytes_erased_owed),
         };
         Lifetime::of_wear(device, &counts, stats.programmable.zip(stats.modelled), read_effect, is_disk, span_s)
     }

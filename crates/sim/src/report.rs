@@ -298,7 +298,11 @@ pub struct DeviceReport {
     /// Bytes programmed into flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nand_bytes_written: Option<u64>,
-    /// Bytes programmed per byte written (flash).
+    /// Bytes that idle work has yet to program because the span has used up free blocks; the physical lifetime counts them (flash
+    /// that works in idle time).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nand_bytes_owed: Option<u64>,
+    /// Bytes programmed per byte written, without those owed (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
     /// The work of the translation layer, and the fragmentation of the data at the end (flash).
@@ -575,6 +579,7 @@ fn device_report(
         erases_per_s,
         erase_count_min_max: stats.erase_count_min_max,
         nand_bytes_written: stats.nand_bytes_written.map(|bytes| bytes.0),
+        nand_bytes_owed: stats.nand_bytes_owed.map(|bytes| bytes.0).filter(|bytes| *bytes > 0),
         write_amplification: stats.nand_bytes_written.and_then(|bytes| share(bytes.0 as f64)),
         mapping_hit_ratio: stats.ftl.as_ref().and_then(|ftl| ftl.mapping?.hit_ratio()),
         ftl: stats.ftl.clone(),

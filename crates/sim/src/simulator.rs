@@ -553,6 +553,9 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
         let uses = self.uses.take().map(|uses| uses.counts.report(self.last_reply));
         let picture = picture.zip(uses);
         let ledgers: Vec<Stats> = self.machine.volumes.iter().map(|volume| volume.engine.stats().clone()).collect();
+        let (worn, now) = (self.machine.wear(), self.now);
+        self.machine.devices.iter_mut().for_each(|device| device.model.settle(now));
+        self.wear.settled(&worn, &self.machine.wear());
         let devices = self.stats();
         let arrays = self.machine.array_writes();
         // Moves in flight continue to their end without being measured; an engine that cannot finish them has a defect.

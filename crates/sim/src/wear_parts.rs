@@ -4,7 +4,7 @@
 //! whenever there are too many of them.
 
 use peryton_device::WearCounts;
-use peryton_units::Nanos;
+use peryton_units::{Bytes, Nanos};
 
 /// The most parts; when there are so many, two become one.
 const MOST_PARTS: usize = 32;
@@ -50,6 +50,26 @@ impl WearParts {
         }
     }
 
+    /// After the last part, flash has counted idle work that it owes: each part has the share of it that it has of the programmed bytes.
+    pub(crate) fn settled(&mut self, before: &Worn, after: &Worn) {
+        for ends in &mut self.ends {
+            for (device, members) in ends.iter_mut().enumerate() {
+                for (member, worn) in members.iter_mut().enumerate() {
+                    let (before, after) = (&before[device][member], &after[device][member]);
+                    let programmed = before.nand_bytes_written.unwrap_or_default().0.max(1) as f64;
+                    let share = worn.nand_bytes_written.unwrap_or_default().0 as f64 / programmed;
+                    let grown = |worn: Option<Bytes>, before: Option<Bytes>, after: Option<Bytes>| {
+                        let more = after.unwrap_or_default().saturating_sub(before.unwrap_or_default());
+                        worn.map(|bytes| Bytes(bytes.0 + (more.0 as f64 * share).round() as u64))
+                    };
+                    worn.nand_bytes_written =
+                        grown(worn.nand_bytes_written, before.nand_bytes_written, after.nand_bytes_written);
+                    worn.bytes_erased = grown(worn.bytes_erased, before.bytes_erased, after.bytes_erased);
+                }
+            }
+        }
+    }
+
     /// The length of each part.
     pub(crate) fn length(&self) -> Nanos {
         self.length
@@ -87,7 +107,6 @@ fn less(a: &WearCounts, b: &WearCounts) -> WearCounts {
 
 #[cfg(test)]
 mod tests {
-    use peryton_units::Bytes;
 
     use super::*;
 

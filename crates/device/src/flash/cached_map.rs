@@ -287,6 +287,13 @@ impl CachedMap {
         more
     }
 
+    /// As [`PageMap::collect_ahead`].
+    pub fn collect_ahead(&mut self, at: u32, flash: &mut impl Operations) -> bool {
+        let more = self.map.collect_ahead(at, &mut Noting { flash, cleaned: &mut self.cleaned });
+        self.after_cleaning(flash);
+        more
+    }
+
     fn after_cleaning(&mut self, flash: &mut impl Operations) {
         if self.cleaned.moved.is_empty() && self.cleaned.erased.is_empty() {
             return;
@@ -443,6 +450,22 @@ impl TranslationLayer for CachedMap {
 
     fn collect_in_background(&mut self, die: u32, flash: &mut impl Operations) -> bool {
         CachedMap::collect_in_background(self, die, flash)
+    }
+
+    fn want_background(&mut self) {
+        self.map_mut().want_background()
+    }
+
+    fn collect_ahead(&mut self, die: u32, flash: &mut impl Operations) -> bool {
+        CachedMap::collect_ahead(self, die, flash)
+    }
+
+    fn free_units(&self) -> u64 {
+        self.map().free_units()
+    }
+
+    fn idle_units(&self) -> u64 {
+        self.map().idle_units()
     }
 
     fn extra_blocks(&self) -> u32 {

@@ -26,7 +26,7 @@ mod translation_pages;
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use array::{Array, Operations};
+use array::{Array, Operations, Owed};
 use buffer::{Buffer, Held};
 pub use counts::{Fragmentation, FtlStats, Levelling, MappingStats, Merges};
 pub use images::Images;
@@ -97,6 +97,10 @@ pub struct Flash {
     /// The ends of the commands that the drive has taken, where it takes a bounded number.
     queue: Option<Queue>,
     background_after: u64,
+    /// How many units were free when the account began, of those that idle work makes free.
+    free_before: u64,
+    /// Erases and programmed units of work that the account's commands have left to do.
+    owed: (u64, u64),
     /// The dies that work in the present idle time, with the start times of their next steps; kept to reuse its memory.
     turns: BinaryHeap<Reverse<(u64, u32)>>,
     wake: u64,
@@ -198,6 +202,8 @@ impl Flash {
             reads_free: p.reads_apart.then_some(0),
             queue: p.queue_depth.map(Queue::new),
             background_after: p.background_after.map_or(u64::MAX, |after| after.0),
+            free_before: layer.free_units().min(layer.idle_units()),
+            owed: (0, 0),
             turns: BinaryHeap::new(),
             wake: p.wake.0,
             nap_after: p.nap_after.map_or(u64::MAX, |after| after.0),
@@ -476,6 +482,8 @@ impl Flash {
         stats.rated_erases = Some(self.rated_erases);
         let block = u64::from(self.geometry.block_units) * self.geometry.unit;
         stats.bytes_erased = Some(Bytes(self.array.erases * block));
+        stats.nand_bytes_owed = Some(Bytes(self.owed.1 * self.geometry.unit));
+        stats.bytes_erased_owed = Some(Bytes(self.owed.0 * block));
         stats.programmable = Some(Bytes(self.programmable));
         stats.modelled = Some(self.modelled);
         stats
@@ -509,8 +517,8 @@ impl Flash {
     pub fn wear(&self) -> WearCounts {
         let block = u64::from(self.geometry.block_units) * self.geometry.unit;
         WearCounts {
-            nand_bytes_written: Some(Bytes(self.array.programmed_units * self.geometry.unit)),
-            bytes_erased: Some(Bytes(self.array.erases * block)),
+            nand_bytes_written: Some(Bytes((self.array.programmed_units + self.owed.1) * self.geometry.unit)),
+            bytes_erased: Some(Bytes((self.array.erases + self.owed.0) * block)),
             ..self.meter.wear()
         }
     }
@@ -523,6 +531,31 @@ impl Flash {
         self.array.programmed_units = 0;
         self.array.erases = 0;
         self.layer.reset_counts();
+        self.free_before = self.layer.free_units().min(self.layer.idle_units());
+        self.owed = (0, 0);
+    }
+
+    /// Finds out how much idle work the commands of the account have left to do, for [`DeviceStats::nand_bytes_owed`]: they have used up free units, and to make
+    /// as many free again wears the flash, if only after the end of the account. What that costs is tried with a block of each die. A drive that
+    /// does no work in idle time owes none.
+    pub fn settle(&mut self, now: Nanos) {
+        self.background(now.0);
+        let free = self.layer.free_units();
+        let used = self.free_before.saturating_sub(free);
+        if self.background_after == u64::MAX || used == 0 {
+            return;
+        }
+        let (erases, programmed) = (self.array.erases, self.array.programmed_units);
+        self.layer.want_background();
+        for die in 0..self.geometry.dies {
+            while self.layer.wants_background(die) && self.layer.collect_ahead(die, &mut Owed(&mut self.array)) {}
+        }
+        let gained = self.layer.free_units().saturating_sub(free);
+        let share = if gained == 0 { 0.0 } else { used as f64 / gained as f64 };
+        let owed = |before: u64, now: u64| ((now - before) as f64 * share).round() as u64;
+        self.owed = (owed(erases, self.array.erases), owed(programmed, self.array.programmed_units));
+        (self.array.erases, self.array.programmed_units) = (erases, programmed);
+        self.free_before = self.layer.free_units();
     }
 
     /// Addressable bytes.

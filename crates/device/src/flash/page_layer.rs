@@ -73,6 +73,22 @@ impl TranslationLayer for PageMap {
         PageMap::collect_in_background(self, die, flash)
     }
 
+    fn want_background(&mut self) {
+        PageMap::want_background(self)
+    }
+
+    fn collect_ahead(&mut self, die: u32, flash: &mut impl Operations) -> bool {
+        PageMap::collect_ahead(self, die, flash)
+    }
+
+    fn free_units(&self) -> u64 {
+        PageMap::free_units(self)
+    }
+
+    fn idle_units(&self) -> u64 {
+        PageMap::idle_units(self)
+    }
+
     fn stats(&self) -> FtlStats {
         let fragmentation = Some(self.fragmentation());
         FtlStats { fragmentation, levelling: self.levelling(), ..FtlStats::default() }

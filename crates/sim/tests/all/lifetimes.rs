@@ -8,7 +8,7 @@ use common::{request, simulate};
 use peryton_device::Profile;
 use peryton_sim::{DeviceReport, Options, Report};
 use peryton_trace::Request;
-use peryton_units::{Op, SECONDS_PER_YEAR};
+use peryton_units::{Bytes, Op, SECONDS_PER_YEAR};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 const MIB: u64 = 1 << 20;
@@ -42,8 +42,9 @@ fn the_rated_life_does_not_depend_on_whether_anything_was_erased() {
     let (rated, physical) =
         (|of: &DeviceReport| of.lifetime_rated_years.unwrap(), |of: &DeviceReport| of.lifetime_physical_years.unwrap());
     assert!((rated(fresh) / rated(used) - 1.0).abs() < 0.02, "{} and {}", rated(fresh), rated(used));
-    // The bytes that the flash programs determine the physical life.
-    let amplified = used.write_amplification.unwrap() / fresh.write_amplification.unwrap();
+    // The bytes that the flash programs, now or later, determine the physical life.
+    let programs = |of: &DeviceReport| of.nand_bytes_written.unwrap() + of.nand_bytes_owed.unwrap_or_default();
+    let amplified = programs(used) as f64 / programs(fresh) as f64;
     let ratio = physical(fresh) / physical(used) / amplified;
     assert!((0.85..1.2).contains(&ratio), "{ratio}: {} and {} years", physical(fresh), physical(used));
     for one in [fresh, used] {
@@ -167,4 +168,39 @@ fn full_flash_does_not_make_a_partitioned_drive_slower_than_its_disk() {
             assert!(both <= alone * 1.03, "{disk}{gap_us} µs apart: {both:.3} ms with full flash, {alone:.3} without");
         }
     }
+}
+
+/// The fear: a short recording shows a used drive's work of before as its own, or ends before its own work begins.
+#[test]
+fn the_physical_life_does_not_depend_on_how_much_was_recorded() {
+    let requests = writes(64_000, 64 * MIB, 2_000);
+    let text = single("intel-320-300gb", "model = { precondition = 'random' }", "");
+    let life = |count: usize| {
+        let report = simulate(&text, &requests[..count], &Options::default()).unwrap();
+        ssd(&report).lifetime_physical_years.unwrap()
+    };
+    let all = life(requests.len());
+    // Writes to an eighth of the drive meet blocks that writes to all of it have left, until they have overwritten them.
+    for count in [1_000, 4_000, 16_000] {
+        let part = life(count);
+        assert!((0.6..1.6).contains(&(part / all)), "{count} requests: {part} years, and all {all}");
+    }
+}
+
+/// The fear: drives that hardly write wear out, and more of them sooner, because each has idle work to do.
+#[test]
+fn more_drives_live_longer() {
+    let mut requests: Vec<_> = (0..20_000).map(|n| request(n * 1_000, Op::Read, n % 16_384 * 4096, 4096)).collect();
+    for (n, at) in (0..requests.len()).step_by(20).enumerate() {
+        requests[at].op = Op::Write;
+        requests[at].offset = Bytes(n as u64 * 7919 % 16_384 * 4096);
+    }
+    let life = |count: u32| {
+        let text =
+            single("wd-black-sn850x-2tb", &format!("count = {count}\nmodel = {{ precondition = 'random' }}"), "");
+        simulate(&text, &requests, &Options::default()).unwrap().devices[0].1.lifetime_physical_years.unwrap()
+    };
+    let lives = [1, 2, 4].map(life);
+    assert!(lives[0] < lives[1] && lives[1] < lives[2], "{lives:?}");
+    assert!(lives[2] < 6.0 * lives[0], "{lives:?}");
 }

@@ -8,7 +8,7 @@ impl PageMap {
         self.want_background();
     }
 
-    pub(super) fn want_background(&mut self) {
+    pub fn want_background(&mut self) {
         self.dies.iter_mut().for_each(|die| die.wants_background = true);
         self.wanting = self.dies.len() as u32;
     }
@@ -26,7 +26,30 @@ impl PageMap {
     /// Does one step of work in idle time on a die that wants it; returns whether another is wanted. Steps are small,
     /// so that they hardly delay a command that arrives meanwhile.
     pub fn collect_in_background(&mut self, at: u32, flash: &mut impl Operations) -> bool {
-        let worked = if self.is_short(at) {
+        self.collect_up_to(self.gc_high, at, flash)
+    }
+
+    /// Does the same until the die has one free block more than it needs.
+    pub fn collect_ahead(&mut self, at: u32, flash: &mut impl Operations) -> bool {
+        self.collect_up_to(self.gc_high + 1, at, flash)
+    }
+
+    /// How many units can be written before anything has to be cleaned.
+    pub fn free_units(&self) -> u64 {
+        let of = |die: &super::Die| {
+            let open = [&die.host, &die.moved].map(|stream| u64::from(self.g.block_units.saturating_sub(stream.next)));
+            die.free.len() as u64 * u64::from(self.g.block_units) + open.iter().sum::<u64>()
+        };
+        self.dies.iter().map(of).sum()
+    }
+
+    /// How many are free on a drive that has done its idle work, half of the open blocks included.
+    pub fn idle_units(&self) -> u64 {
+        u64::from(self.g.dies) * u64::from(self.gc_high + 1) * u64::from(self.g.block_units)
+    }
+
+    fn collect_up_to(&mut self, free: u32, at: u32, flash: &mut impl Operations) -> bool {
+        let worked = if self.has_fewer(free, at) {
             self.take_victim(at, |map| map.choose_victim(at, true, flash.now()))
         } else if self.leveller.owes(at) {
             // A wear-levelling move that a burst delayed.
@@ -41,7 +64,7 @@ impl PageMap {
         if worked {
             self.empty(at, u64::from(self.g.stripe_units), flash);
         }
-        let more = worked && (self.is_short(at) || self.leveller.owes(at));
+        let more = worked && (self.has_fewer(free, at) || self.leveller.owes(at));
         if !more {
             self.dies[at as usize].wants_background = false;
             self.wanting -= 1;
@@ -49,9 +72,9 @@ impl PageMap {
         more
     }
 
-    /// Whether a die has fewer free blocks than background collection should provide.
-    fn is_short(&self, at: u32) -> bool {
-        self.dies[at as usize].free.len() < self.gc_high as usize
+    /// Whether a die has fewer free blocks than this.
+    fn has_fewer(&self, free: u32, at: u32) -> bool {
+        self.dies[at as usize].free.len() < free as usize
     }
 
     /// Makes sure that the die has a victim, with `choose` if it has none; returns whether it has one.
