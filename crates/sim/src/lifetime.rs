@@ -20,6 +20,11 @@ pub(crate) struct Lifetime {
     pub(crate) physical: Option<f64>,
 }
 
+/// The bytes that the flash programs for what it was asked, now or later.
+pub(crate) fn programmed(stats: &DeviceStats) -> Option<Bytes> {
+    sum(stats.nand_bytes_written, stats.nand_bytes_owed)
+}
+
 /// What was done, and what is owed for it.
 fn sum(done: Option<Bytes>, owed: Option<Bytes>) -> Option<Bytes> {
     done.map(|done| done + owed.unwrap_or_default())
@@ -53,7 +58,7 @@ impl Lifetime {
             bytes_read: stats.bytes_read,
             bytes_written: stats.bytes_written,
             start_stops: stats.start_stops,
-            nand_bytes_written: sum(stats.nand_bytes_written, stats.nand_bytes_owed),
+            nand_bytes_written: programmed(stats),
             bytes_erased: sum(stats.bytes_erased, stats.bytes_erased_owed),
         };
         Lifetime::of_wear(device, &counts, stats.programmable.zip(stats.modelled), read_effect, is_disk, span_s)

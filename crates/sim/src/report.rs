@@ -16,7 +16,7 @@ use crate::{
     ftl_bounds::{FtlBounds, FtlReport},
     interval_report::IntervalReport,
     latency_report::{Latency, LatencyHistograms, histograms_of, latency_of},
-    lifetime::Lifetime,
+    lifetime::{Lifetime, programmed},
     lifetime_interval::{self, LifetimeInterval},
     off_estimate::OffEstimate,
     outcome::Outcome,
@@ -302,7 +302,7 @@ pub struct DeviceReport {
     /// that works in idle time).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nand_bytes_owed: Option<u64>,
-    /// Bytes programmed per byte written, without those owed (flash).
+    /// Bytes programmed per byte written, those owed included (flash).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_amplification: Option<f64>,
     /// The work of the translation layer, and the fragmentation of the data at the end (flash).
@@ -580,7 +580,7 @@ fn device_report(
         erase_count_min_max: stats.erase_count_min_max,
         nand_bytes_written: stats.nand_bytes_written.map(|bytes| bytes.0),
         nand_bytes_owed: stats.nand_bytes_owed.map(|bytes| bytes.0).filter(|bytes| *bytes > 0),
-        write_amplification: stats.nand_bytes_written.and_then(|bytes| share(bytes.0 as f64)),
+        write_amplification: programmed(stats).and_then(|bytes| share(bytes.0 as f64)),
         mapping_hit_ratio: stats.ftl.as_ref().and_then(|ftl| ftl.mapping?.hit_ratio()),
         ftl: stats.ftl.clone(),
         sequential_write_share: share(stats.sequential_bytes_written.0 as f64),

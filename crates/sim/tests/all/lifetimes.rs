@@ -43,8 +43,7 @@ fn the_rated_life_does_not_depend_on_whether_anything_was_erased() {
         (|of: &DeviceReport| of.lifetime_rated_years.unwrap(), |of: &DeviceReport| of.lifetime_physical_years.unwrap());
     assert!((rated(fresh) / rated(used) - 1.0).abs() < 0.02, "{} and {}", rated(fresh), rated(used));
     // The bytes that the flash programs, now or later, determine the physical life.
-    let programs = |of: &DeviceReport| of.nand_bytes_written.unwrap() + of.nand_bytes_owed.unwrap_or_default();
-    let amplified = programs(used) as f64 / programs(fresh) as f64;
+    let amplified = used.write_amplification.unwrap() / fresh.write_amplification.unwrap();
     let ratio = physical(fresh) / physical(used) / amplified;
     assert!((0.85..1.2).contains(&ratio), "{ratio}: {} and {} years", physical(fresh), physical(used));
     for one in [fresh, used] {
