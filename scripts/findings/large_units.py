@@ -70,12 +70,17 @@ def written(trace):
     return sum(volume["bytes_written"] for volume in trace.info["volumes"])
 
 
+def programmed(device):
+    """What the flash programs for what was asked of it, now or later."""
+    return device["nand_bytes_written"] + device.get("nand_bytes_owed", 0)
+
+
 def amplification(report, _):
     return report["devices"]["qlc"]["write_amplification"]
 
 
 def nand(report, trace):
-    return report["devices"]["qlc"]["nand_bytes_written"] / written(trace)
+    return programmed(report["devices"]["qlc"]) / written(trace)
 
 
 def to_fast(report, trace):
@@ -85,7 +90,7 @@ def to_fast(report, trace):
 
 def fast_nand(report, trace):
     ssd = report["devices"].get("ssd")
-    return ssd and ssd["nand_bytes_written"] / written(trace)
+    return ssd and programmed(ssd) / written(trace)
 
 
 def to_disk(report, trace):
