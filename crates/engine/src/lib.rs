@@ -46,7 +46,7 @@
 //! that the device had carried out and not completed yet: when such a write completes, the engine issues it again.
 //! Several flushes of a device may be in flight. The success of one is reported after the results of those that were
 //! issued before it, and if one fails, those of the device that are in flight are reported as failed too, in so far as
-//! the system may have told only one of them of the loss (`peryton-drive` does so in `disks/flushes.rs`).
+//! the system may have reported the loss to only one of them (`peryton-drive` does so in `disks/flushes.rs`).
 //!
 //! *Devices.* The driver reports a device that has been removed with [`Engine::device_failed`]; commands in flight on
 //! it must still be completed. Data does not move by itself from one [`DeviceId`] to another, and reads as zeros at

@@ -515,7 +515,7 @@ fn a_flush_succeeds_after_those_before_it_and_fails_with_those_beside_it() {
         disks.finished.drain(..).map(|(io, result)| (io.index(), result)).collect::<Vec<_>>(),
         [(4, Ok(())), (5, Ok(())), (6, Ok(()))]
     );
-    // The later one fails first: the earlier one may have been told that nothing is wrong in its place.
+    // The later one fails first: the earlier one may have got the success that was the other one's.
     let (first, second) = (begin(&mut disks, 0, 7), begin(&mut disks, 0, 8));
     disks.answered(second, -libc::EIO);
     disks.answered(first, 0);
