@@ -49,8 +49,7 @@ fn check(error: &str) -> &str {
 }
 
 /// Mistakes that need a rare course of events, and the kind of run in which one was found: it goes first, with all of its seeds.
-const KNOWN: [(Mutation, &str); 4] = [
-    (Mutation::DropWrittenHome, "past-commands"),
+const KNOWN: [(Mutation, &str); 3] = [
     (Mutation::KeepCleanPastFailure, "past-writes"),
     (Mutation::ForgetBlocksGivenUp, "past-flushes"),
     (Mutation::LoseBlocksGivenUp, "past"),

@@ -23,7 +23,8 @@ pub(crate) struct Deaths {
     pub(crate) quiet: bool,
     /// True once only the primary of a log is left: it holds an older image that the model cannot check.
     pub(crate) over: bool,
-    /// True once an empty device has replaced one: what only that one had is lost.
+    /// True once an empty device has replaced one: what only that one had is lost. Also once a device has come back that was given up because
+    /// its flushes failed: its own map lacks what it could not flush, and that stays lost.
     pub(crate) replaced: bool,
     /// True once data in a log has rotted.
     pub(crate) rotten: bool,

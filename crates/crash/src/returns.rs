@@ -218,7 +218,7 @@ impl World {
     fn is_back(&mut self, device: DeviceId, is_empty: bool) {
         self.deaths.without.clear();
         self.deaths.flushed_since = false;
-        self.deaths.replaced |= is_empty;
+        self.deaths.replaced |= is_empty || self.faults.flushes_only;
         // While the slow device was away, the fast one alone took the writes, and it has the only copy until they are written home.
         self.deaths.never_back &= device == FAST;
     }

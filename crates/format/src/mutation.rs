@@ -148,8 +148,6 @@ mutations! {
     TakeOverEntriesOnly,
     /// A block that was on a slow device which is gone reads as what was in its place on the fast one.
     ForgetLostBlocks,
-    /// Blocks that were written home since the last commit are given up where the fast device fails a flush.
-    DropWrittenHome,
     /// What is clean beside a dirty block stays after a write past both has failed.
     KeepCleanPastFailure,
     /// Blocks that were written home and given up since the last commit may be lost at home without a flush that fails.

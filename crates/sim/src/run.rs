@@ -226,7 +226,7 @@ mod tests {
         let options = Options::default();
         let new = run_one(&design, "spec", trace(), &options, &|_| {}).unwrap();
         assert!(
-            new.devices[0].1.erases.is_some_and(|erases| erases > 0),
+            new.devices[0].1.nand_bytes_owed.is_some_and(|bytes| bytes > 0),
             "nothing that a second run could find changed"
         );
         design.images = Some(Arc::new(Images::new(Bytes::gib(1))));

@@ -279,8 +279,7 @@ impl CacheDrive {
             (true, false) => {
                 // Only what the durable map calls dirty was flushed here: a write to both devices may have overwritten what it calls
                 // clean, and its home has the flushed data. What was written home since the last commit may be lost there next.
-                let has = if mutation::is(Mutation::DropWrittenHome) { masks.dirty() } else { masks.valid() };
-                let stay = if same_place { has & durable.dirty() } else { 0 };
+                let stay = if same_place { masks.valid() & durable.dirty() } else { 0 };
                 let stay = if mutation::is(Mutation::RevertNewCopies) { masks.dirty() } else { stay };
                 // Blocks that were lost until this device had them have no home that could count instead. (What replaces a lost extent is
                 // written home as well before it is answered, so that this matters only where that failed.)
