@@ -299,7 +299,7 @@ class AdmissionKeys(TypedDict, total=False):
     Placements: caching."""
     write_hits: Literal["cache", "bypass"]
     """Whether the rule judges misses only (`cache`), or also writes to cached extents, which then may bypass
-    their copies (`bypass`). Default: "bypass". Placements: caching."""
+    their copies (`bypass`). Default: bypass by probability, otherwise cache. Placements: caching."""
     adaptive: AdmissionAdaptiveKeys
 
 
