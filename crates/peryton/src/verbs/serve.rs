@@ -164,6 +164,8 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     });
     let mut service = Service::open(&spec, &endpoint, Settings { record, ..settings(args, notifier.clone())? })?;
     service.set_log(log.clone());
+    // Before others find the control socket or hear that the server is there, and may end it.
+    stop_on_signals(&service, log)?;
     let opened = service.opened().clone();
     let control = service.control(&control)?;
     let mut page = page::live(&spec.name, spec.config.placement.kind());
@@ -183,8 +185,6 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         lost: service.lost(),
         json: args.json,
     };
-    // Before clients and supervisors hear that the server is there, and may end it.
-    stop_on_signals(&service, log)?;
     if args.ublk {
         // Scripts that wait for the line are to find the device.
         service.when_live(move |path| {
