@@ -17,8 +17,8 @@ struct Arguments {
     #[arg(long, default_value_t = 3600)]
     seconds: u64,
     /// Make only runs of this kind, where it is known which one notices a mutation
-    #[arg(long)]
-    scenario: Option<String>,
+    #[arg(long, value_parser = Scenario::named)]
+    scenario: Option<Scenario>,
     /// Run only mutations whose name contains this text
     #[arg(long, default_value = "")]
     only: String,
@@ -70,12 +70,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     std::panic::set_hook(Box::new(|_| {}));
     let options = Options::default();
-    let chosen = |scenario: &&Scenario| arguments.scenario.as_deref().is_none_or(|name| name == scenario.name);
-    let scenarios: Vec<&Scenario> = Scenario::ALL.iter().filter(chosen).collect();
-    if scenarios.is_empty() {
-        println!("--scenario: use one of {}", Scenario::ALL.map(|scenario| scenario.name).join(", "));
-        return ExitCode::FAILURE;
-    }
+    let scenarios = arguments.scenario.map_or_else(|| Scenario::ALL.to_vec(), |scenario| vec![scenario]);
     make(None);
     let sound = torture(0..200, &options, None, 1, |_| {});
     if let Some((seed, error)) = sound.failures.first() {
@@ -91,16 +86,14 @@ fn main() -> ExitCode {
         make(Some(mutation));
         let mut found = None;
         let mut tried = Torture::default();
-        let known = |scenario: &&&Scenario| KNOWN.contains(&(mutation, scenario.name));
+        let known = |scenario: &&Scenario| KNOWN.contains(&(mutation, scenario.name));
         let first = scenarios.iter().filter(known).map(|scenario| (0..arguments.seeds, &scenario.options));
         let all = turns(arguments.seeds)
             .flat_map(|seeds| scenarios.iter().map(move |scenario| (seeds.clone(), &scenario.options)));
         for (seeds, options) in first.chain(all) {
             let Some(left) = Duration::from_secs(arguments.seconds).checked_sub(tried.elapsed) else { break };
             let turn = torture(seeds, options, Some(left), 1, |_| {});
-            tried.outcome += turn.outcome;
-            tried.seeds += turn.seeds;
-            tried.elapsed += turn.elapsed;
+            tried.count(&turn);
             found = turn.failures.into_iter().next().map(|(seed, error)| (seed, error, options));
             if found.is_some() {
                 break;

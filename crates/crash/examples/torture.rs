@@ -81,8 +81,7 @@ fn scenarios(text: &str) -> Result<Scenarios, String> {
     if text == "each" {
         return Ok(Scenarios(Scenario::ALL.to_vec()));
     }
-    let names = || Scenario::ALL.map(|scenario| scenario.name).join(", ");
-    let known = Scenario::named(text).ok_or_else(|| format!("use each, or one of {}", names()));
+    let known = Scenario::named(text).map_err(|error| format!("{error}, or each"));
     known.map(|scenario| Scenarios(vec![scenario]))
 }
 
@@ -180,9 +179,7 @@ fn main() -> ExitCode {
                     );
                 }
             });
-            sum.outcome += result.outcome;
-            sum.seeds += result.seeds;
-            sum.elapsed += result.elapsed;
+            sum.count(&result);
             failed.extend(result.failures.into_iter().map(|(seed, error)| (scenario.name, seed, error)));
             if failed.len() >= arguments.failures {
                 break 'all;

@@ -261,10 +261,7 @@ impl World {
             }
             Err(error) => return Err(format!("device {index} cannot come back: {error}")),
         }
-        self.deaths.replaced |= !returns || self.faults.flushes_only;
-        // A replaced slow device of a cache is empty. While one was away, the fast device alone took the writes, and it has the
-        // only copy of them until they are written home.
-        self.deaths.never_back &= device != DeviceId(1);
+        self.may_have_lost(device, !returns);
         without.clear();
         Ok(true)
     }

@@ -218,6 +218,11 @@ impl World {
     fn is_back(&mut self, device: DeviceId, is_empty: bool) {
         self.deaths.without.clear();
         self.deaths.flushed_since = false;
+        self.may_have_lost(device, is_empty);
+    }
+
+    /// Notes what may be lost now that a device is part of the volume again.
+    pub(crate) fn may_have_lost(&mut self, device: DeviceId, is_empty: bool) {
         self.deaths.replaced |= is_empty || self.faults.flushes_only;
         // While the slow device was away, the fast one alone took the writes, and it has the only copy until they are written home.
         self.deaths.never_back &= device == FAST;

@@ -50,7 +50,11 @@ impl Scenario {
     ];
 
     /// The kind with this name.
-    pub fn named(name: &str) -> Option<Scenario> {
-        Scenario::ALL.into_iter().find(|scenario| scenario.name == name)
+    ///
+    /// # Errors
+    /// There is none; the text names them all.
+    pub fn named(name: &str) -> Result<Scenario, String> {
+        let known = Scenario::ALL.into_iter().find(|scenario| scenario.name == name);
+        known.ok_or_else(|| format!("use one of {}", Scenario::ALL.map(|scenario| scenario.name).join(", ")))
     }
 }

@@ -26,6 +26,15 @@ pub struct Torture {
     pub elapsed: Duration,
 }
 
+impl Torture {
+    /// Adds the counts and the time of other runs, and not their failures.
+    pub fn count(&mut self, other: &Torture) {
+        self.outcome += other.outcome;
+        self.seeds += other.seeds;
+        self.elapsed += other.elapsed;
+    }
+}
+
 /// Each thread takes this many seeds at a time.
 const PIECE: u64 = 64;
 

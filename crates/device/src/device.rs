@@ -93,7 +93,7 @@ impl Device {
         }
     }
 
-    /// Counts what flash has yet to do in idle time for the commands of the account: [`Flash::settle`](crate::Flash::settle).
+    /// Finds out what flash has yet to do in idle time for the commands of the account: [`Flash::settle`](crate::Flash::settle).
     pub fn settle(&mut self, now: Nanos) {
         if let Device::Flash(flash) = self {
             flash.settle(now);

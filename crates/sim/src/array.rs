@@ -305,7 +305,7 @@ impl Array {
         self.members.iter_mut().map(move |member| member.counts(now))
     }
 
-    /// Counts what the members have yet to do in idle time: [`Device::settle`].
+    /// Finds out what the members have yet to do in idle time: [`Device::settle`].
     pub(crate) fn settle(&mut self, now: Nanos) {
         self.members.iter_mut().for_each(|member| member.settle(now));
     }

@@ -128,7 +128,7 @@ impl Curves {
         if let (CurveSizes::Given(sizes), Some(1.0)) = (&self.sizes, self.rate)
             && sizes.len() <= FEW_SIZES
         {
-            return self.simulate_all(trace, in_order(sizes.clone()), &policies, progress);
+            return self.simulate(trace, 1.0, &in_order(sizes.clone()), &[], &policies, progress);
         }
         let others: Vec<CurvePolicy> = policies.iter().copied().filter(|policy| *policy != CurvePolicy::LRU).collect();
         let mut source = trace()?;
@@ -138,7 +138,10 @@ impl Curves {
         let exact = curve.at(&sizes);
         let simulated = match others.is_empty() {
             true => Vec::new(),
-            false => self.simulate(trace, &curve, &sizes, &exact, &others, progress)?,
+            false => {
+                let rate = self.rate.unwrap_or_else(|| (SAMPLED / curve.blocks().max(1) as f64).min(1.0));
+                self.simulate(trace, rate, &sizes, &exact, &others, progress)?
+            }
         };
         let mut rows = Vec::new();
         for policy in policies {
@@ -172,37 +175,16 @@ impl Curves {
         in_order(sizes)
     }
 
-    /// Simulates every policy with every block, which is exact for each.
-    fn simulate_all(
-        &self,
-        trace: &TraceFactory<'_>,
-        sizes: Vec<Bytes>,
-        policies: &[CurvePolicy],
-        progress: &dyn Fn(u64),
-    ) -> Result<Vec<CurveRow>, MiniatureError> {
-        let caches: Vec<_> = policies.iter().flat_map(|policy| sizes.iter().map(|size| (*policy, *size))).collect();
-        let miniature = Miniature { block: self.block, rate: 1.0, window: self.window, caches };
-        let ratios = miniature.run(trace, progress)?;
-        let row = |(&(replacement, _), ratios): (&(CurvePolicy, Bytes), &MissRatios)| CurveRow {
-            replacement,
-            ratios: *ratios,
-            rate: 1.0,
-            sampling_error: None,
-        };
-        Ok(miniature.caches.iter().zip(&ratios).map(row).collect())
-    }
-
-    /// Simulates the policies that have no exact curve, and LRU too, because its exact curve shows the sample's error.
+    /// Simulates policies. With a sample of the blocks, it simulates LRU too, because its exact curve shows the sample's error.
     fn simulate(
         &self,
         trace: &TraceFactory<'_>,
-        curve: &MissRatioCurve,
+        rate: f64,
         sizes: &[Bytes],
         exact: &[MissRatios],
         policies: &[CurvePolicy],
         progress: &dyn Fn(u64),
     ) -> Result<Vec<CurveRow>, MiniatureError> {
-        let rate = self.rate.unwrap_or_else(|| (SAMPLED / curve.blocks().max(1) as f64).min(1.0));
         let sampled = rate < 1.0;
         let yardstick = sampled.then_some(CurvePolicy::LRU);
         let policies: Vec<CurvePolicy> = policies.iter().copied().chain(yardstick).collect();

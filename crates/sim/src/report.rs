@@ -593,14 +593,19 @@ fn device_report(
     }
 }
 
+/// The price by the data that the devices are bought for.
+pub(crate) fn usd_per_gb(design: &Design, devices_usd: Option<f64>) -> Option<f64> {
+    let gb = design.bought_for.unwrap_or(design.volume_bytes()).0 as f64 / 1e9;
+    devices_usd.map(|price| price / gb)
+}
+
 fn cost(design: &Design, mean_power_w: Option<f64>) -> Cost {
     let price = |device: &DeviceDesign| device.price_usd.map(|price| price * f64::from(device.bought()));
     let devices_usd = design.devices.iter().map(price).sum::<Option<f64>>();
-    let gb = design.bought_for.unwrap_or(design.volume_bytes()).0 as f64 / 1e9;
     Cost {
         devices_usd,
         energy_usd_per_year: mean_power_w.map(|watts| watts / 1e3 * HOURS_PER_YEAR * design.electricity_usd_per_kwh),
-        usd_per_gb: devices_usd.map(|price| price / gb),
+        usd_per_gb: usd_per_gb(design, devices_usd),
         electricity_usd_per_kwh: design.electricity_usd_per_kwh,
     }
 }

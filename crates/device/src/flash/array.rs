@@ -46,32 +46,36 @@ impl Operations for Untimed {
     }
 }
 
-/// Work that is owed: it is counted, and takes no time and no energy.
-pub(super) struct Owed<'a>(pub &'a mut Array);
+/// Work that is tried: it is counted, and takes no time and no energy.
+pub(super) struct Tried<'a> {
+    pub array: &'a mut Array,
+    pub erases: u64,
+    pub programmed_units: u64,
+}
 
-impl Operations for Owed<'_> {
+impl Operations for Tried<'_> {
     fn program(&mut self, _die: u32, units: u32) -> u64 {
-        self.0.programmed_units += u64::from(units);
-        self.0.now
+        self.programmed_units += u64::from(units);
+        self.array.now
     }
     fn fetch(&mut self, _die: u32, _units: u32) {}
     fn program_moved(&mut self, _die: u32, units: u32) {
-        self.0.programmed_units += u64::from(units);
+        self.programmed_units += u64::from(units);
     }
     fn erase(&mut self, _die: u32) {
-        self.0.erases += 1;
+        self.erases += 1;
     }
     fn moved(&mut self, unit: u32, slot: u32) {
-        self.0.moved(unit, slot);
+        self.array.moved(unit, slot);
     }
     fn look_up(&mut self, _die: u32, _units: u32, at: u64) -> u64 {
         at
     }
     fn now(&self) -> u64 {
-        self.0.now
+        self.array.now
     }
     fn free_at(&self, die: u32) -> u64 {
-        self.0.free_at(die)
+        self.array.free_at(die)
     }
 }
 

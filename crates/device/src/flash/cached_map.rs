@@ -281,15 +281,8 @@ impl CachedMap {
     }
 
     /// As [`PageMap::collect_in_background`].
-    pub fn collect_in_background(&mut self, at: u32, flash: &mut impl Operations) -> bool {
-        let more = self.map.collect_in_background(at, &mut Noting { flash, cleaned: &mut self.cleaned });
-        self.after_cleaning(flash);
-        more
-    }
-
-    /// As [`PageMap::collect_ahead`].
-    pub fn collect_ahead(&mut self, at: u32, flash: &mut impl Operations) -> bool {
-        let more = self.map.collect_ahead(at, &mut Noting { flash, cleaned: &mut self.cleaned });
+    pub fn collect_in_background(&mut self, at: u32, ahead: u32, flash: &mut impl Operations) -> bool {
+        let more = self.map.collect_in_background(at, ahead, &mut Noting { flash, cleaned: &mut self.cleaned });
         self.after_cleaning(flash);
         more
     }
@@ -448,16 +441,8 @@ impl TranslationLayer for CachedMap {
         self.map().wants_background(die)
     }
 
-    fn collect_in_background(&mut self, die: u32, flash: &mut impl Operations) -> bool {
-        CachedMap::collect_in_background(self, die, flash)
-    }
-
-    fn want_background(&mut self) {
-        self.map_mut().want_background()
-    }
-
-    fn collect_ahead(&mut self, die: u32, flash: &mut impl Operations) -> bool {
-        CachedMap::collect_ahead(self, die, flash)
+    fn collect_in_background(&mut self, die: u32, ahead: u32, flash: &mut impl Operations) -> bool {
+        CachedMap::collect_in_background(self, die, ahead, flash)
     }
 
     fn free_units(&self) -> u64 {

@@ -73,14 +73,6 @@ pub(super) trait TranslationLayer: Sized {
         false
     }
 
-    /// Looks for work of all dies again.
-    fn want_background(&mut self) {}
-
-    /// As [`TranslationLayer::collect_in_background`], until the die has a free block more than that provides.
-    fn collect_ahead(&mut self, _die: u32, _flash: &mut impl Operations) -> bool {
-        false
-    }
-
     /// How many units can be written before anything has to be cleaned; 0 for a layer without work for idle time.
     fn free_units(&self) -> u64 {
         0
@@ -91,8 +83,9 @@ pub(super) trait TranslationLayer: Sized {
         0
     }
 
-    /// Does a step of work in the idle time of a die; returns whether another is wanted.
-    fn collect_in_background(&mut self, _die: u32, _flash: &mut impl Operations) -> bool {
+    /// Does a step of work in the idle time of a die; returns whether another is wanted. `ahead`: free blocks to provide beside those that the
+    /// die needs.
+    fn collect_in_background(&mut self, _die: u32, _ahead: u32, _flash: &mut impl Operations) -> bool {
         false
     }
 
@@ -226,21 +219,9 @@ macro_rules! layers {
                 }
             }
 
-            pub fn collect_in_background(&mut self, die: u32, flash: &mut impl Operations) -> bool {
+            pub fn collect_in_background(&mut self, die: u32, ahead: u32, flash: &mut impl Operations) -> bool {
                 match self {
-                    $(Layer::$layer(map) => TranslationLayer::collect_in_background(&mut **map, die, flash),)*
-                }
-            }
-
-            pub fn want_background(&mut self) {
-                match self {
-                    $(Layer::$layer(map) => TranslationLayer::want_background(&mut **map),)*
-                }
-            }
-
-            pub fn collect_ahead(&mut self, die: u32, flash: &mut impl Operations) -> bool {
-                match self {
-                    $(Layer::$layer(map) => TranslationLayer::collect_ahead(&mut **map, die, flash),)*
+                    $(Layer::$layer(map) => TranslationLayer::collect_in_background(&mut **map, die, ahead, flash),)*
                 }
             }
 

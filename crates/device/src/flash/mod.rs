@@ -26,7 +26,7 @@ mod translation_pages;
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use array::{Array, Operations, Owed};
+use array::{Array, Operations, Tried};
 use buffer::{Buffer, Held};
 pub use counts::{Fragmentation, FtlStats, Levelling, MappingStats, Merges};
 pub use images::Images;
@@ -450,7 +450,7 @@ impl Flash {
             let free = self.array.free_at(die);
             // Cleaning on another die may have kept this one busy.
             let more = free > at
-                || (self.layer.wants_background(die) && self.layer.collect_in_background(die, &mut self.array))
+                || (self.layer.wants_background(die) && self.layer.collect_in_background(die, 0, &mut self.array))
                 || self.array.fold(die);
             if more {
                 self.turns.push(Reverse((self.array.free_at(die), die)));
@@ -545,16 +545,14 @@ impl Flash {
         if self.background_after == u64::MAX || used == 0 {
             return;
         }
-        let (erases, programmed) = (self.array.erases, self.array.programmed_units);
-        self.layer.want_background();
+        let mut tried = Tried { array: &mut self.array, erases: 0, programmed_units: 0 };
         for die in 0..self.geometry.dies {
-            while self.layer.wants_background(die) && self.layer.collect_ahead(die, &mut Owed(&mut self.array)) {}
+            while self.layer.collect_in_background(die, 1, &mut tried) {}
         }
         let gained = self.layer.free_units().saturating_sub(free);
         let share = if gained == 0 { 0.0 } else { used as f64 / gained as f64 };
-        let owed = |before: u64, now: u64| ((now - before) as f64 * share).round() as u64;
-        self.owed = (owed(erases, self.array.erases), owed(programmed, self.array.programmed_units));
-        (self.array.erases, self.array.programmed_units) = (erases, programmed);
+        let owed = |tried: u64| (tried as f64 * share).round() as u64;
+        self.owed = (owed(tried.erases), owed(tried.programmed_units));
         self.free_before = self.layer.free_units();
     }
 

@@ -69,16 +69,8 @@ impl TranslationLayer for PageMap {
         PageMap::wants_background(self, die)
     }
 
-    fn collect_in_background(&mut self, die: u32, flash: &mut impl Operations) -> bool {
-        PageMap::collect_in_background(self, die, flash)
-    }
-
-    fn want_background(&mut self) {
-        PageMap::want_background(self)
-    }
-
-    fn collect_ahead(&mut self, die: u32, flash: &mut impl Operations) -> bool {
-        PageMap::collect_ahead(self, die, flash)
+    fn collect_in_background(&mut self, die: u32, ahead: u32, flash: &mut impl Operations) -> bool {
+        PageMap::collect_in_background(self, die, ahead, flash)
     }
 
     fn free_units(&self) -> u64 {

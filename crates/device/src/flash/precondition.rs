@@ -18,7 +18,7 @@ pub(super) fn run(layer: &mut Layer, state: Precondition, g: &Geometry, seed: u6
     layer.flush(&mut Untimed);
     if rests {
         for die in 0..g.dies {
-            while layer.wants_background(die) && layer.collect_in_background(die, &mut Untimed) {}
+            while layer.wants_background(die) && layer.collect_in_background(die, 0, &mut Untimed) {}
         }
     }
     layer.forget_wear();

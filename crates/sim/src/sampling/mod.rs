@@ -35,6 +35,7 @@ pub use self::{
 };
 use crate::{
     Design, Fit, Options, Report, SimError, Warning,
+    report::usd_per_gb,
     run::run_whole,
     warnings::{SAMPLED, percent, warning},
 };
@@ -123,8 +124,7 @@ pub(crate) fn run(
     report.volume_bytes = design.volume_bytes().0;
     report.design_toml.clone_from(&design.toml);
     report.overrides.clone_from(&design.overrides);
-    let bought_for = design.bought_for.unwrap_or(design.volume_bytes());
-    report.cost.usd_per_gb = report.cost.devices_usd.map(|price| price / (bought_for.0 as f64 / 1e9));
+    report.cost.usd_per_gb = usd_per_gb(design, report.cost.devices_usd);
     warn(&mut report, design, &drawn, sampling);
     Ok(report)
 }

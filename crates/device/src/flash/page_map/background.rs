@@ -8,7 +8,7 @@ impl PageMap {
         self.want_background();
     }
 
-    pub fn want_background(&mut self) {
+    pub(super) fn want_background(&mut self) {
         self.dies.iter_mut().for_each(|die| die.wants_background = true);
         self.wanting = self.dies.len() as u32;
     }
@@ -21,17 +21,6 @@ impl PageMap {
     /// Whether background work may find something to do on this die.
     pub fn wants_background(&self, at: u32) -> bool {
         self.dies[at as usize].wants_background
-    }
-
-    /// Does one step of work in idle time on a die that wants it; returns whether another is wanted. Steps are small,
-    /// so that they hardly delay a command that arrives meanwhile.
-    pub fn collect_in_background(&mut self, at: u32, flash: &mut impl Operations) -> bool {
-        self.collect_up_to(self.gc_high, at, flash)
-    }
-
-    /// Does the same until the die has one free block more than it needs.
-    pub fn collect_ahead(&mut self, at: u32, flash: &mut impl Operations) -> bool {
-        self.collect_up_to(self.gc_high + 1, at, flash)
     }
 
     /// How many units can be written before anything has to be cleaned.
@@ -48,7 +37,11 @@ impl PageMap {
         u64::from(self.g.dies) * u64::from(self.gc_high + 1) * u64::from(self.g.block_units)
     }
 
-    fn collect_up_to(&mut self, free: u32, at: u32, flash: &mut impl Operations) -> bool {
+    /// Does one step of work in idle time on a die that wants it; returns whether another is wanted. Steps are small,
+    /// so that they hardly delay a command that arrives meanwhile.
+    /// `ahead`: free blocks to provide beside those that the die needs.
+    pub fn collect_in_background(&mut self, at: u32, ahead: u32, flash: &mut impl Operations) -> bool {
+        let free = self.gc_high + ahead;
         let worked = if self.has_fewer(free, at) {
             self.take_victim(at, |map| map.choose_victim(at, true, flash.now()))
         } else if self.leveller.owes(at) {
@@ -65,8 +58,7 @@ impl PageMap {
             self.empty(at, u64::from(self.g.stripe_units), flash);
         }
         let more = worked && (self.has_fewer(free, at) || self.leveller.owes(at));
-        if !more {
-            self.dies[at as usize].wants_background = false;
+        if !more && std::mem::take(&mut self.dies[at as usize].wants_background) {
             self.wanting -= 1;
         }
         more
