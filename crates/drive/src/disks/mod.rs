@@ -13,6 +13,7 @@ pub(crate) mod fault;
 mod flushes;
 mod health;
 mod into_pages;
+mod job;
 mod locks;
 mod measured;
 mod outage;
@@ -31,6 +32,7 @@ use self::{
     divided::Divided,
     fault::{Effect, Faults},
     flushes::Flushing,
+    job::Job,
     locks::{Locks, Range},
     outage::Outages,
 };
@@ -98,31 +100,6 @@ pub(crate) const ABSENT: Ability = Ability { block: 1, memory: 1, punch: false, 
 
 /// The most failures that are kept until they are reported as events.
 const MOST_FAILURES: usize = 64;
-
-#[derive(Debug)]
-struct Job {
-    operation: Operation,
-    /// When it was given to this.
-    began: Nanos,
-    /// Bytes of the operation that are finished.
-    done: u64,
-    chunk: Chunk,
-    /// Bytes of the kernel command in flight that have been transferred.
-    moved: u64,
-    /// Whether the chunk is read into the pages of a request.
-    into_pages: bool,
-    attempts: u8,
-    interruptions: u8,
-    /// The number of outages in which it waited because it had failed itself.
-    rounds: u8,
-    /// When it failed first and began to wait for its device. Its patience lasts from then on, however many outages there are.
-    waits_since: Option<Nanos>,
-    bounce: Option<u32>,
-    /// The range that the chunk changes.
-    range: Option<Range>,
-    /// Jobs whose chunk waits for the end of this chunk.
-    waiters: Vec<u32>,
-}
 
 /// The devices of a volume above the kernel.
 #[derive(Debug)]
@@ -444,21 +421,7 @@ impl Disks {
     }
 
     fn add(&mut self, operation: Operation) -> u32 {
-        let job = Job {
-            operation,
-            began: self.now,
-            done: 0,
-            chunk: Chunk::None,
-            moved: 0,
-            into_pages: false,
-            attempts: 0,
-            interruptions: 0,
-            rounds: 0,
-            waits_since: None,
-            bounce: None,
-            range: None,
-            waiters: Vec::new(),
-        };
+        let job = Job::new(operation, self.now);
         self.in_flight += 1;
         self.rests.wake(self.now, operation.device);
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -642,37 +605,6 @@ impl Disks {
         let pages = self.place_in_pages(slot, ask, memory);
         let Some((device, at)) = self.target(slot, at) else { return self.failed(slot, libc::ENODATA) };
         self.raw.push(Raw { slot, device, ask, at, len, memory, pages });
-    }
-}
-
-impl Job {
-    /// The memory of the operation's data from byte `done` on; zeros share one place.
-    fn memory_at(&self, done: u64, zeros: &Arena) -> Memory {
-        match self.operation.action {
-            Action::Zero => zeros.at(0),
-            _ => self.operation.memory.add(done as usize),
-        }
-    }
-
-    /// The kernel command of the chunk's stage, or the rest of it.
-    #[inline]
-    fn raw(&self, bounces: &Arena, zeros: &Arena) -> (Ask, u64, u64, Memory) {
-        let (at, len, memory) = match self.chunk {
-            Chunk::None | Chunk::Flush | Chunk::FlushHome => (0, 0, Memory::NONE),
-            Chunk::Direct { at, len, .. } => (at, len, self.memory_at(self.done, zeros)),
-            Chunk::Bounced { from, to, block, stage, .. } => {
-                let start = u64::from(self.bounce.expect("a bounced chunk in flight has a buffer")) * BOUNCE;
-                let (at, len) = match stage {
-                    Stage::Head => (from, block),
-                    Stage::Tail => (to - block, block),
-                    Stage::Read | Stage::Write => (from, to - from),
-                };
-                (at, len, bounces.at((start + at - from) as usize))
-            }
-        };
-        let ask = self.chunk.ask();
-        let memory = if matches!(ask, Ask::Read | Ask::Write) { memory.add(self.moved as usize) } else { memory };
-        (ask, at + self.moved, len - self.moved, memory)
     }
 }
 
