@@ -1,9 +1,19 @@
-//! The trace as input of the simulated drive: one request after the other, each within the volume.
+//! The trace as input of the simulated drive: one request after the other, each within the volume. What has to be done for each
+//! before that (to read, decompress, parse, fit and hash it) can be left to a thread of its own.
+
+mod ahead;
+mod fitted;
+#[cfg(test)]
+mod tests;
 
 use peryton_trace::{BATCH, Request, RequestHash, Source};
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::Bytes;
 
-use crate::{Fit, SimError};
+use self::{
+    ahead::{Ahead, Sent},
+    fitted::{Fitted, Hashes},
+};
+use crate::{Fit, SimError, touched::Touched};
 
 /// How the volumes of a trace are ranges of one: each is so many bytes behind the one before.
 #[derive(Clone, Copy, Debug)]
@@ -13,34 +23,27 @@ pub(crate) struct Spread {
     pub(crate) apart: Bytes,
 }
 
+/// Who reads the trace.
+enum Reader {
+    /// The thread that simulates, when it has no request left.
+    Here(Box<Fitted>),
+    /// Another one, which gives the trace back at its end.
+    Ahead(Ahead),
+}
+
 /// Reads a trace in batches and hands out its requests.
 pub(crate) struct RequestSource<'a> {
-    source: Box<dyn Source>,
+    reader: Reader,
     /// Requests that were already made to fit.
     batch: Vec<Request>,
     /// The index of the next request.
     at: usize,
-    /// Number of requests read from the trace.
-    read: u64,
-    left: u64,
-    volume: Bytes,
-    spread: Option<Spread>,
-    fit: Fit,
-    /// Number of requests that did not fit the volume and were wrapped or left out.
-    pub(crate) wrapped: u64,
-    pub(crate) skipped: u64,
-    /// The volume of all requests so far.
-    of: Option<u32>,
-    /// Volumes in the order of their first requests, if the drive has several; requests have the index of their volume
-    /// here.
-    volumes: Vec<u32>,
-    most_volumes: usize,
-    index: u32,
-    latest: Nanos,
-    /// The hash of the requests read so far, except for those of the batch that is handed out if they are hashed one by one as
-    /// they are taken: each has to wait for the hash of the one before, and has other work to do meanwhile then.
-    hash: RequestHash,
+    ended: bool,
+    /// Whether the requests of the batch are hashed one by one as they are taken: each has to wait for the hash of the one before,
+    /// and has other work to do meanwhile then. Otherwise they are part of the hash already.
     hashes_taken: bool,
+    /// The hash of all requests before the batch, or with it.
+    hash: RequestHash,
     progress: &'a (dyn Fn(u64) + Sync),
 }
 
@@ -55,55 +58,56 @@ impl<'a> RequestSource<'a> {
         progress: &'a (dyn Fn(u64) + Sync),
     ) -> Result<RequestSource<'a>, SimError> {
         let mut requests = RequestSource {
-            source,
+            reader: Reader::Here(Box::new(Fitted::new(source, volume, count, fit, limit))),
             batch: Vec::with_capacity(BATCH),
             at: 0,
-            read: 0,
-            left: limit.unwrap_or(u64::MAX),
-            volume,
-            spread: None,
-            fit,
-            wrapped: 0,
-            skipped: 0,
-            of: None,
-            volumes: Vec::new(),
-            most_volumes: count,
-            index: 0,
-            latest: Nanos::ZERO,
-            hash: RequestHash::default(),
+            ended: false,
             hashes_taken: false,
+            hash: RequestHash::default(),
             progress,
         };
         requests.refill()?;
         Ok(requests)
     }
-
     /// From now on volumes are ranges of one; nothing may have been taken yet.
     pub(crate) fn spread(&mut self, spread: Spread) {
-        debug_assert!(self.at == 0 && self.spread.is_none(), "all requests are spread");
-        self.spread = Some(spread);
-        if self.hashes_taken {
-            self.batch.iter().for_each(|request| self.hash.add(request));
-            self.hashes_taken = false;
+        let Reader::Here(fitted) = &mut self.reader else { unreachable!("a trace is spread before it is read ahead") };
+        debug_assert!(self.at == 0 && fitted.spread.is_none(), "all requests are spread");
+        fitted.spread = Some(spread);
+        self.hash_rest();
+        if let Reader::Here(fitted) = &self.reader {
+            fitted.spread_out(&mut self.batch);
         }
-        self.spread_batch();
     }
 
-    fn spread_batch(&mut self) {
-        let Some(Spread { copies, apart }) = self.spread else { return };
-        let requests = std::mem::take(&mut self.batch);
-        let placed = |request: Request, number: u32| Request {
-            offset: if request.op == Op::Flush { request.offset } else { request.offset + apart * u64::from(number) },
-            volume: 0,
-            ..request
+    /// From now on another thread reads the trace, ahead of this one. Nothing may have been taken yet. It also notes in `touched`
+    /// what the requests access.
+    pub(crate) fn read_ahead(mut self, touched: Option<Touched>) -> RequestSource<'a> {
+        debug_assert!(self.at == 0 && matches!(self.reader, Reader::Here(_)), "it reads all");
+        self.hash_rest();
+        if let Reader::Here(fitted) = &mut self.reader {
+            fitted.touched = touched;
+            fitted.note(&self.batch);
+        }
+        if self.ended {
+            return self;
+        }
+        let RequestSource { reader, batch, at, ended, hashes_taken, hash, progress } = self;
+        let reader = match reader {
+            Reader::Here(mut fitted) => {
+                fitted.hash = hash;
+                Ahead::new(fitted).map_or_else(Reader::Here, Reader::Ahead)
+            }
+            ahead => ahead,
         };
-        self.batch = match copies {
-            1 => requests.into_iter().map(|request| placed(request, request.volume)).collect(),
-            _ => requests
-                .into_iter()
-                .flat_map(|request| (0..copies).map(move |number| placed(request, number)))
-                .collect(),
-        };
+        RequestSource { reader, batch, at, ended, hashes_taken, hash, progress }
+    }
+
+    /// Adds the requests to the hash that were to be added as they are taken.
+    fn hash_rest(&mut self) {
+        if std::mem::take(&mut self.hashes_taken) {
+            self.batch[self.at..].iter().for_each(|request| self.hash.add(request));
+        }
     }
 
     #[inline]
@@ -125,7 +129,7 @@ impl<'a> RequestSource<'a> {
             self.hash.add(request);
         }
         self.at += 1;
-        if self.at == self.batch.len() && self.left > 0 {
+        if self.at == self.batch.len() && !self.ended {
             return self.refill();
         }
         Ok(())
@@ -138,116 +142,72 @@ impl<'a> RequestSource<'a> {
         Ok(next)
     }
 
-    /// Reads the next batch that has a request, and makes its requests fit.
+    /// Gets the next batch.
     #[cold]
     fn refill(&mut self) -> Result<(), SimError> {
         self.at = 0;
-        self.batch.clear();
-        while self.batch.is_empty() && self.left > 0 {
-            self.source.next_batch(&mut self.batch)?;
-            (self.progress)(self.read);
-            if self.batch.is_empty() {
-                self.left = 0;
+        let before = match &mut self.reader {
+            Reader::Here(fitted) => {
+                let before = fitted.read;
+                fitted.hash = self.hash;
+                self.hashes_taken = fitted.fill(&mut self.batch, Hashes::Later)? == Hashes::Later;
+                self.hash = fitted.hash;
+                before
             }
-            self.batch.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
-            self.left -= self.batch.len() as u64;
-            self.hashes_taken = self.needs_no_change();
-            if self.hashes_taken {
-                self.read += self.batch.len() as u64;
-                self.latest = self.batch.last().map_or(self.latest, |last| last.at);
-                continue;
-            }
-            let mut kept = 0;
-            for index in 0..self.batch.len() {
-                let Request { at, offset, len, volume, op } = self.batch[index];
-                self.hash.add(&self.batch[index]);
-                self.read += 1;
-                // The times of a trace ascend, except where its recorder did not keep the order.
-                self.latest = self.latest.max(at);
-                if self.of != Some(volume) {
-                    self.another_volume(volume)?;
+            Reader::Ahead(ahead) => match ahead.next(std::mem::take(&mut self.batch)) {
+                Sent::Batch { requests, before } => {
+                    self.batch = requests;
+                    before
                 }
-                // Changed in place: a trace that fits is not copied.
-                (self.batch[index].at, self.batch[index].volume) = (self.latest, self.index);
-                let fits = offset.0.checked_add(len.0).is_some_and(|end| end <= self.volume.0) || op == Op::Flush;
-                if !fits {
-                    let Some(fitting) = self.made_to_fit(self.batch[index])? else { continue };
-                    self.batch[index] = fitting;
+                Sent::End { fitted, error } => {
+                    let read = fitted.read;
+                    self.hash = fitted.hash;
+                    self.reader = Reader::Here(fitted);
+                    self.ended = true;
+                    error.map_or(Ok(()), Err)?;
+                    read
                 }
-                if kept < index {
-                    self.batch[kept] = self.batch[index];
-                }
-                kept += 1;
-            }
-            self.batch.truncate(kept);
-        }
-        self.spread_batch();
+            },
+        };
+        (self.progress)(before);
+        self.ended = self.batch.is_empty();
         Ok(())
     }
 
-    /// Whether the batch, as it was read, can be handed out as it is.
-    fn needs_no_change(&self) -> bool {
-        let Some(first) = self.batch.first() else { return false };
-        let (of, mut latest, mut fits) = (first.volume, self.latest, true);
-        for Request { at, offset, len, volume, op } in &self.batch {
-            let ends_within = offset.0.checked_add(len.0).is_some_and(|end| end <= self.volume.0) || *op == Op::Flush;
-            fits &= ends_within & (*volume == of) & (*at >= latest);
-            latest = *at;
+    /// The trace, which has been read to its end.
+    fn whole(&self) -> &Fitted {
+        match &self.reader {
+            Reader::Here(fitted) => fitted,
+            Reader::Ahead(_) => unreachable!("the trace comes back with its end"),
         }
-        fits && self.spread.is_none() && self.of == Some(of) && self.index == of
     }
 
     /// The hash of the requests that were read, all of which have been taken.
     pub(crate) fn hash(&self) -> RequestHash {
-        debug_assert!(self.peek().is_none() || !self.hashes_taken, "what was not taken is not in the hash");
+        debug_assert!(self.peek().is_none(), "what was not taken is not in the hash");
         self.hash
     }
 
-    /// Number of volumes with a request so far.
+    /// Number of volumes with a request.
     pub(crate) fn volumes_seen(&self) -> usize {
-        self.volumes.len()
+        self.whole().volumes.len()
     }
 
-    /// An error, because requests of more volumes than the drive has would overlap.
-    #[cold]
-    fn another_volume(&mut self, volume: u32) -> Result<(), SimError> {
-        let before = self.of.replace(volume);
-        let known = self.volumes.iter().position(|known| *known == volume);
-        if known.is_none() {
-            if self.volumes.len() == self.most_volumes {
-                let before = before.expect("a drive has a volume at least");
-                return Err(match self.most_volumes {
-                    1 => SimError::SeveralVolumes { request: self.read, before, volume },
-                    most => SimError::TooManyVolumes { request: self.read, volume, most },
-                });
-            }
-            self.volumes.push(volume);
+    /// What was noted of the extents that were accessed.
+    pub(crate) fn take_touched(&mut self) -> Option<Touched> {
+        match &mut self.reader {
+            Reader::Here(fitted) => fitted.touched.take(),
+            Reader::Ahead(_) => unreachable!("the trace comes back with its end"),
         }
-        self.index = known.unwrap_or(self.volumes.len() - 1) as u32;
-        Ok(())
     }
 
-    #[cold]
-    fn made_to_fit(&mut self, mut request: Request) -> Result<Option<Request>, SimError> {
-        match self.fit {
-            Fit::Strict => Err(SimError::PastTheEnd {
-                request: self.read,
-                op: request.op,
-                offset: request.offset,
-                len: request.len,
-                volume: self.volume,
-            }),
-            Fit::Wrap => {
-                self.wrapped += 1;
-                request.len = request.len.min(self.volume);
-                let offset = request.offset.0 % self.volume.0;
-                request.offset = Bytes(offset.min(self.volume.0 - request.len.0));
-                Ok(Some(request))
-            }
-            Fit::Skip => {
-                self.skipped += 1;
-                Ok(None)
-            }
-        }
+    /// Number of requests that did not fit the volume and were wrapped.
+    pub(crate) fn wrapped(&self) -> u64 {
+        self.whole().wrapped
+    }
+
+    /// Number of requests that did not fit the volume and were left out.
+    pub(crate) fn skipped(&self) -> u64 {
+        self.whole().skipped
     }
 }

@@ -55,7 +55,11 @@ pub fn run(
     options: &Options,
     progress: &Progress<'_>,
 ) -> Result<Vec<Report>, SimError> {
-    let one = |(index, design)| run_one(design, trace_name, trace()?, options, &|requests| progress(index, requests));
+    // Other designs have the other processors.
+    let ahead = designs.len() < rayon::current_num_threads();
+    let one = |(index, design)| {
+        run_reading(design, trace_name, trace()?, options, ahead, &|requests| progress(index, requests))
+    };
     let results: Vec<Result<Report, SimError>> = designs.par_iter().enumerate().map(one).collect();
     let mut reports = results.into_iter().collect::<Result<Vec<_>, _>>()?;
     warnings::compare(&mut reports);
@@ -87,9 +91,21 @@ pub fn run_one(
     options: &Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Report, SimError> {
+    run_reading(design, trace_name, trace, options, false, progress)
+}
+
+/// The same; `ahead`: on two threads, of which one reads the trace.
+pub(crate) fn run_reading(
+    design: &Design,
+    trace_name: &str,
+    trace: Box<dyn Source>,
+    options: &Options,
+    ahead: bool,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Report, SimError> {
     match options.sample.filter(|sample| !sample.is_whole()) {
         Some(sample) => sampling::run(design, trace_name, trace, options, sample, progress),
-        None => run_whole(design, trace_name, trace, options, progress),
+        None => run_whole(design, trace_name, trace, options, ahead, progress),
     }
 }
 
@@ -99,9 +115,10 @@ pub(crate) fn run_whole(
     trace_name: &str,
     trace: Box<dyn Source>,
     options: &Options,
+    ahead: bool,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Report, SimError> {
-    let mut outcome = replay(design, trace, options, Watch::default(), progress)?;
+    let mut outcome = replay(design, trace, options, Watch::default(), ahead, progress)?;
     let intervals = std::mem::take(&mut outcome.intervals);
     let picture = outcome.picture.take();
     let picture = picture.map(|(course, map)| Picture { course: interval_report::of(design, course), map });
@@ -115,6 +132,7 @@ pub(crate) fn replay(
     trace: Box<dyn Source>,
     options: &Options,
     watch: Watch,
+    ahead: bool,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Outcome, SimError> {
     let mut machine = Machine { watch, ..design.build(options.warm_up)? };
@@ -130,7 +148,7 @@ pub(crate) fn replay(
     if let Some(stream) = design.stream {
         source.spread(Spread { copies: if machine.same_requests { stream.count } else { 1 }, apart: stream.apart });
     }
-    simulate(design, machine, source, options)
+    simulate(design, machine, source, options, ahead)
 }
 
 /// Replays the trace on one design, as [`run_one`](crate::run_one) does, and calls `observer` with each event. It replays the whole,
@@ -168,7 +186,7 @@ pub fn run_observed(
     options: &Options,
     observer: Observer,
 ) -> Result<(), SimError> {
-    replay(design, trace, options, Watch(Some(observer)), &|_| {}).map(drop)
+    replay(design, trace, options, Watch(Some(observer)), false, &|_| {}).map(drop)
 }
 
 /// Replays the trace on one design as [`run_one`](crate::run_one) does, without a sample, and calls `observer` with each event. Also
@@ -200,7 +218,7 @@ pub fn run_as_recorded(
     options: &Options,
     observer: Observer,
 ) -> Result<(Report, Stats), SimError> {
-    let outcome = replay(design, trace, options, Watch(Some(observer)), &|_| {})?;
+    let outcome = replay(design, trace, options, Watch(Some(observer)), false, &|_| {})?;
     Ok((report::make(design, trace_name, options, &outcome), outcome.stats))
 }
 

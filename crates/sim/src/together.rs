@@ -16,7 +16,7 @@ use peryton_units::Bytes;
 
 use crate::{
     Design, Options, Report, SimError,
-    run::{Progress, TraceFactory, run_one},
+    run::{Progress, TraceFactory, run, run_one},
     warnings,
 };
 
@@ -60,6 +60,9 @@ pub fn run_together(
     options: &Options,
     progress: &Progress<'_>,
 ) -> Result<Vec<Report>, SimError> {
+    if designs.len() == 1 {
+        return run(designs, trace_name, trace, options, progress);
+    }
     let jobs = rayon::current_num_threads().max(1);
     let mut reports = Vec::with_capacity(designs.len());
     while reports.len() < designs.len() {
@@ -361,6 +364,27 @@ mod tests {
             let together = in_a_pool(jobs, || run_together(&designs, "t", &trace, &options, &|_, _| {}).unwrap());
             assert!(together == alone, "{jobs} jobs");
             assert_eq!(opened.swap(0, Relaxed), 1);
+        }
+    }
+
+    /// The fear: what the thread that reads the trace notes is not what the simulation would have.
+    #[test]
+    fn a_design_alone_is_simulated_the_same_on_one_thread_and_on_two() {
+        let spec = SynthSpec::parse(SPEC, "spec").unwrap();
+        let trace =
+            || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(SynthSource::new(&spec, "spec").unwrap())) };
+        let ways = [
+            Options::default(),
+            Options { limit: Some(1), ..Options::default() },
+            Options { limit: Some(50_000), ..Options::default() },
+            Options { warm_up_requests: 20_000, interval: Some(peryton_units::Nanos::from_s(1)), ..Options::default() },
+        ];
+        for options in ways {
+            let run = |jobs| {
+                in_a_pool(jobs, || run_together(&designs(1), "t", &trace, &options, &|_, _| {}).unwrap().remove(0))
+            };
+            let (one, two) = (run(1), run(2));
+            assert!(one == two && one.first_touch_ratio.is_some(), "{:?}", options.limit);
         }
     }
 

@@ -121,8 +121,8 @@ impl Drawn {
             warming,
             read: source.hash().requests(),
             hash: source.hash(),
-            wrapped: source.wrapped,
-            skipped: source.skipped,
+            wrapped: source.wrapped(),
+            skipped: source.skipped(),
             streaming: streams.map_or(0, |streams| streams.long),
         })
     }

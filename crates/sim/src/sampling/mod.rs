@@ -156,7 +156,7 @@ fn simulated(
         picture: options.picture && slice.is_none(),
         ..options.clone()
     };
-    run_whole(&small, trace_name, Box::new(Held::new(Arc::new(requests))), &options, &|_| {})
+    run_whole(&small, trace_name, Box::new(Held::new(Arc::new(requests))), &options, false, &|_| {})
 }
 
 /// The figures of the whole trace that a part of it has an estimate of. Counts are multiplied.

@@ -26,7 +26,7 @@ fn replay(text: &str, requests: Vec<Request>, options: &Options) -> Outcome {
     let machine = design.build(options.warm_up).unwrap();
     let source = Box::new(Listed(requests, 0));
     let source = RequestSource::new(source, design.volume, 1, Fit::Wrap, None, &|_| {}).unwrap();
-    simulate(&design, machine, source, options).unwrap()
+    simulate(&design, machine, source, options, false).unwrap()
 }
 
 fn requests() -> impl Strategy<Value = Vec<Request>> {

@@ -15,17 +15,22 @@ use crate::{
     wear_parts::WearParts,
 };
 
-/// Replays the trace and returns the measurements.
+/// Replays the trace and returns the measurements. `ahead`: another thread reads the trace.
 pub(crate) fn simulate(
     design: &Design,
-    machine: Machine,
-    source: RequestSource<'_>,
+    mut machine: Machine,
+    mut source: RequestSource<'_>,
     options: &Options,
+    ahead: bool,
 ) -> Result<Outcome, SimError> {
+    let is_plain = machine.volumes.len() == 1 && !is_watched(design, &machine, options);
+    if ahead {
+        // All requests count from the start, so the other thread can note what they access.
+        let touched = machine.volumes[0].touched.take_if(|_| is_plain);
+        source = source.read_ahead(touched);
+    }
     match machine.volumes.len() {
-        1 if !is_watched(design, &machine, options) => {
-            simulate_volumes::<false, false>(design, machine, source, options)
-        }
+        1 if is_plain => simulate_volumes::<false, false>(design, machine, source, options),
         1 => simulate_volumes::<false, true>(design, machine, source, options),
         _ => simulate_volumes::<true, true>(design, machine, source, options),
     }
@@ -109,12 +114,15 @@ fn simulate_volumes<const SEVERAL: bool, const WATCHED: bool>(
         simulator.begin_intervals();
     }
     simulator.replay()?;
+    if let Some(touched) = simulator.source.take_touched() {
+        simulator.machine.volumes[0].touched = Some(touched);
+    }
     let answered = simulator.hosts.iter().map(|host| host.times.count()).sum();
     if simulator.warm_up_left > 0 {
         return Err(SimError::WarmUpTooLong { wanted: options.warm_up_requests, answered });
     }
     if answered == 0 {
-        return Err(SimError::NoRequests { skipped: simulator.source.skipped });
+        return Err(SimError::NoRequests { skipped: simulator.source.skipped() });
     }
     let seen = simulator.source.volumes_seen();
     let wanted = volumes * of_engine as usize;
