@@ -32,8 +32,13 @@ const MIRRORED: u32 = 1 << 31;
 const ALONE: u32 = 1 << 30;
 const HOME: u32 = 1 << 29;
 const FLAGS: u32 = MIRRORED | ALONE | HOME;
-/// The rest of it is in the number of the attempt, of which versions of Peryton that do not know it only look for the highest.
-const NAMED: u32 = 1 << 31;
+/// The rest of it is in the number of the attempt, of which versions of Peryton that do not know it only look for the highest. The
+/// last block of a commit with this bit has names behind its records ([`name_ahead`]).
+const NAMED: u32 = 1 << 30;
+/// What was written in its place before there were such names, of which those versions would not know.
+const NAMED_ALONE: u32 = 1 << 31;
+/// Bytes of a name, and of their number.
+const NAME: usize = 4;
 /// The ring is read in parts of this many bytes.
 const PIECE: u64 = 1 << 20;
 
@@ -114,6 +119,37 @@ fn encode_as(
     }
 }
 
+/// Writes names of extents into an encoded commit: the slow device's metadata say from then on that they may be newer on the fast
+/// device, although their entries do not change. There may be no more of them than [`MetadataLayout::names_behind`] says. They are at the end of the
+/// last block: their number in its last word, and the names before it.
+pub fn name_ahead(names: &[u32], volume: VolumeId, commit: &mut [u8]) {
+    let Some(from) = commit.len().checked_sub(BLOCK_LEN).filter(|_| !names.is_empty()) else { return };
+    let block = &mut commit[from..];
+    let words = std::iter::once(names.len() as u32).chain(names.iter().copied());
+    for (at, word) in (0..BLOCK_LEN).rev().skip(NAME - 1).step_by(NAME).zip(words) {
+        put_u32(block, at, word);
+    }
+    seal(block, Kind::Journal, volume);
+}
+
+/// The names at the end of the last block of a commit, which has so many bytes of records; `None` if there cannot be so many.
+fn names_in(block: &[u8], records: usize) -> Option<Vec<u32>> {
+    let free = (BLOCK_LEN - HEADER).checked_sub(records)?;
+    if free < NAME {
+        return Some(Vec::new());
+    }
+    let count = get_u32(block, BLOCK_LEN - NAME) as usize;
+    if count > free / NAME - 1 {
+        return None;
+    }
+    Some((2..count + 2).map(|back| get_u32(block, BLOCK_LEN - back * NAME)).collect())
+}
+
+/// The most names for which there is room behind so many bytes of records.
+pub(crate) fn room_for_names(records: usize) -> usize {
+    ((BLOCK_LEN - HEADER).saturating_sub(records) / NAME).saturating_sub(1)
+}
+
 /// The header of a valid block of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct BlockHeader {
@@ -123,6 +159,8 @@ struct BlockHeader {
     blocks: u32,
     /// Number of records in the block.
     count: u32,
+    /// Whether the last block has names behind its records.
+    names: bool,
 }
 
 fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader> {
@@ -130,17 +168,20 @@ fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader
         return None;
     }
     let has = |flag: u32| get_u32(block, 24) & flag != 0;
+    let attempt = get_u32(block, 28);
+    let named = attempt & (NAMED | NAMED_ALONE) != 0;
     let label = CommitLabel {
         number: get_u64(block, 8),
-        attempt: get_u32(block, 28) & !NAMED,
+        attempt: attempt & !(NAMED | NAMED_ALONE),
         mirrored: has(MIRRORED),
-        notice: Notice { alone: has(ALONE), home: has(HOME), named: get_u32(block, 28) & NAMED != 0 },
+        notice: Notice { alone: has(ALONE), home: has(HOME), named },
     };
     let header = BlockHeader {
         label,
         index: get_u32(block, 16),
         blocks: get_u32(block, 20),
         count: get_u32(block, 24) & !FLAGS,
+        names: attempt & NAMED != 0,
     };
     let possible =
         u64::from(header.count) <= most && header.index < header.blocks && header.label.number < MOST_NUMBERS;
@@ -192,6 +233,8 @@ pub struct FoundCommit {
     pub records: Vec<MapRecord>,
     /// The masks of each record; empty if the places of the volume have none.
     pub masks: Vec<Masks>,
+    /// Extents that may be newer on the fast device from then on, although their entries did not change.
+    pub ahead: Vec<u32>,
     attempt: u32,
     /// Place of the next commit, unless the ring wraps.
     pub next: u64,
@@ -260,7 +303,7 @@ impl JournalRing {
         let first = usize::try_from(at / BLOCK).ok()?;
         let head = (*self.headers.get(first)?)?;
         let headers = self.headers.get(first..first.checked_add(head.blocks as usize)?)?;
-        let (mut records, mut masks) = (Vec::new(), Vec::new());
+        let (mut records, mut masks, mut ahead) = (Vec::new(), Vec::new(), Vec::new());
         for (index, header) in headers.iter().enumerate() {
             let header = (*header)?;
             let same = BlockHeader { index: index as u32, count: header.count, ..head };
@@ -276,8 +319,17 @@ impl JournalRing {
                     masks.push(Masks::from_word(get_u32(block, at + RECORD)));
                 }
             }
+            if header.names && index + 1 == headers.len() {
+                ahead = names_in(block, header.count as usize * self.record)?;
+            }
         }
-        Some(FoundCommit { records, masks, attempt: head.label.attempt, next: at + headers.len() as u64 * BLOCK })
+        Some(FoundCommit {
+            records,
+            masks,
+            ahead,
+            attempt: head.label.attempt,
+            next: at + headers.len() as u64 * BLOCK,
+        })
     }
 
     /// The last complete attempts of the commits in this ring that are numbered `first` and above, in their order. There may be gaps.
@@ -446,6 +498,60 @@ mod tests {
         assert_eq!(torn.damaged_blocks(), 1);
         let rest = replay(&[Some(torn)], 7, 0);
         assert_eq!((rest.next_commit, rest.next, rest.broken, rest.records), (8, BLOCK, false, first));
+    }
+
+    #[test]
+    fn names_are_found_behind_the_records_of_the_last_block() {
+        for masks in [0, 1000] {
+            let layout = MetadataLayout { masks, ..layout() };
+            let per_block = layout.records_per_block() as u32;
+            let kinds = [1, 2, per_block - 1, per_block, per_block + 1, 3 * per_block - 2];
+            for count in kinds {
+                let most = layout.names_behind(u64::from(count));
+                assert_eq!(most > 900, count == 1 || count == per_block + 1 || count == 2, "{count} {most}");
+                for names in [0, most / 2, most] {
+                    let names: Vec<u32> = (0..names as u32).map(|name| name * 7 + 1).collect();
+                    let label = CommitLabel {
+                        number: 1,
+                        attempt: 3,
+                        mirrored: true,
+                        notice: Notice { alone: true, home: false, named: true },
+                    };
+                    let mut blocks = vec![0; layout.commit_bytes(u64::from(count)) as usize];
+                    let with_masks = records(count).into_iter().map(|record| (record, Masks::from_word(5)));
+                    match masks {
+                        0 => encode(records(count).into_iter(), &label, VOLUME, &mut blocks),
+                        _ => encode_with_masks(with_masks, &label, VOLUME, &mut blocks),
+                    }
+                    name_ahead(&names, VOLUME, &mut blocks);
+                    let mut memory = memory();
+                    memory.write(DeviceId(0), layout.journal_at(0), &blocks).unwrap();
+                    let read = JournalRing::read(&mut memory, DeviceId(0), &layout, VOLUME).unwrap();
+                    let found = read.find(1, 0).unwrap();
+                    assert_eq!((found.records, found.ahead, found.attempt), (records(count), names, 3));
+                    // As it was written before there were names, nothing is read behind the records.
+                    for block in blocks.chunks_exact_mut(BLOCK_LEN) {
+                        put_u32(block, 28, 3 | NAMED_ALONE);
+                        seal(block, Kind::Journal, VOLUME);
+                    }
+                    memory.write(DeviceId(0), layout.journal_at(0), &blocks).unwrap();
+                    let read = JournalRing::read(&mut memory, DeviceId(0), &layout, VOLUME).unwrap();
+                    assert!(read.notice_since(1).unwrap().named);
+                    let found = read.find(1, 0).unwrap();
+                    assert_eq!((found.records, found.ahead.len(), found.attempt), (records(count), 0, 3));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_commit_with_more_names_than_there_is_room_for_is_none() {
+        let mut memory = memory();
+        put(&mut memory, 0, 1, 0, &records(3));
+        let block = &mut memory.0[BLOCK_LEN..2 * BLOCK_LEN];
+        put_u32(block, BLOCK_LEN - NAME, layout().names_behind(3) as u32 + 1);
+        seal(block, Kind::Journal, VOLUME);
+        assert_eq!(ring(&mut memory).find(1, 0), None);
     }
 
     #[test]

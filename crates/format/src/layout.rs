@@ -5,7 +5,7 @@ use peryton_units::Bytes;
 use crate::{
     block::BLOCK,
     checkpoint::ENTRIES_PER_BLOCK,
-    journal::{RECORD, records_per_block},
+    journal::{RECORD, records_per_block, room_for_names},
     places::Places,
 };
 
@@ -158,6 +158,12 @@ impl MetadataLayout {
     /// Bytes of the ring that a commit with this many records takes.
     pub fn commit_bytes(&self, records: u64) -> u64 {
         records.div_ceil(self.records_per_block()) * BLOCK
+    }
+
+    /// For how many names there is room behind the records of such a commit ([`name_ahead`](crate::journal::name_ahead)).
+    pub fn names_behind(&self, records: u64) -> usize {
+        let last = records - records.saturating_sub(1) / self.records_per_block() * self.records_per_block();
+        if records == 0 { 0 } else { room_for_names(last as usize * self.record_bytes()) }
     }
 
     /// Number of blocks of a checkpoint that hold entries, of which there are `entries`; those with masks follow.

@@ -124,6 +124,10 @@ fn show_named<'a>(
             let masks = commit.masks.get(index).copied().unwrap_or_default();
             *entries.get_mut(*extent as usize).ok_or(named)? = without_fast(*entry, masks);
         }
+        for extent in commit.ahead {
+            let named = NoMap::Damaged("the journal names an extent that is not there");
+            *entries.get_mut(extent as usize).ok_or(named)? = MapEntry::new(None, false, true);
+        }
     }
     Ok(())
 }
@@ -213,4 +217,71 @@ pub fn read(
         return Ok(DurableMap { entries, masks, replayed, number, last_commit, next_commit, next, notice });
     }
     Err(NoMap::Damaged(problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use peryton_units::Bytes;
+
+    use super::*;
+    use crate::{
+        entry::Place,
+        journal::{CommitLabel, encode, name_ahead},
+    };
+
+    const VOLUME: VolumeId = VolumeId(3);
+    const BOTH: [DeviceId; 2] = [DeviceId(0), DeviceId(1)];
+
+    /// Two devices with an empty map of 100 extents, and commits with these records and names.
+    fn devices(commits: &[(&[(u32, bool)], &[u32])]) -> (Vec<Vec<u8>>, MetadataLayout) {
+        let layout = MetadataLayout::new(100, Bytes::mib(1));
+        let mut devices = vec![vec![0; layout.device_bytes(Bytes::mib(1)).0 as usize]; 2];
+        let notice = Notice { alone: true, home: false, named: true };
+        let header = CheckpointHeader {
+            number: 1,
+            journal_at: 0,
+            first_commit: 1,
+            last_commit: 0,
+            entries: 100,
+            notice,
+            layout: 0,
+        };
+        checkpoint::store(&mut devices, &BOTH, &layout, &header, &[MapEntry::default(); 100], VOLUME).expect("memory");
+        for (number, (records, names)) in (1..).zip(commits) {
+            let label = CommitLabel { number, attempt: 0, mirrored: true, notice };
+            let mut block = vec![0; layout.commit_bytes(records.len() as u64) as usize];
+            let records =
+                records.iter().map(|(extent, dirty)| (*extent, MapEntry::new(Some(Place(*extent)), *dirty, false)));
+            encode(records, &label, VOLUME, &mut block);
+            name_ahead(names, VOLUME, &mut block);
+            for device in BOTH {
+                let at = layout.journal_at((number - 1) * layout.commit_bytes(1));
+                Storage::write(&mut devices, device, at, &block).expect("memory");
+            }
+        }
+        (devices, layout)
+    }
+
+    #[test]
+    fn what_is_named_ahead_is_lost_without_the_fast_device_and_as_it_was_with_it() {
+        let commits: [(&[(u32, bool)], &[u32]); 3] =
+            [(&[(4, true), (5, true)], &[6, 7, 90]), (&[(7, false)], &[5]), (&[(90, false)], &[])];
+        let (mut devices, layout) = devices(&commits);
+        let with = read(&mut devices, (&BOTH, BOTH[0]), &layout, VOLUME, Older::Refused).expect("it is whole");
+        let in_place = |entry: &MapEntry| entry.place().is_some();
+        assert_eq!(with.entries.iter().filter(|entry| in_place(entry)).count(), 4);
+        assert!(with.entries[6].is_empty() && !with.entries[7].is_dirty() && !with.entries[90].is_dirty());
+        let without = read(&mut devices, (&BOTH[1..], BOTH[0]), &layout, VOLUME, Older::Refused).expect("it is named");
+        let lost: Vec<usize> = (0..100).filter(|extent| without.entries[*extent].is_lost()).collect();
+        assert_eq!(lost, [4, 5, 6], "later commits say of 7 and 90 that they are at home");
+    }
+
+    #[test]
+    fn a_name_of_an_extent_that_is_not_there_is_damage() {
+        let commits: [(&[(u32, bool)], &[u32]); 1] = [(&[(4, true)], &[100])];
+        let (mut devices, layout) = devices(&commits);
+        let found = read(&mut devices, (&BOTH[1..], BOTH[0]), &layout, VOLUME, Older::Refused);
+        assert_eq!(found, Err(NoMap::Damaged("the journal names an extent that is not there")));
+        assert!(read(&mut devices, (&BOTH, BOTH[0]), &layout, VOLUME, Older::Refused).is_ok());
+    }
 }

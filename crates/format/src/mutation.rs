@@ -48,6 +48,8 @@ mutations! {
     MirrorWrongCopy,
     /// Commits do not go to the slow device where they say of a further extent that it is newer on the fast one.
     NameNothing,
+    /// What is to be named ahead is not written into commits.
+    NameNothingAhead,
     /// Replay leaves out the newest commit.
     ReplayOneLess,
     /// Replay applies updates in the wrong order.

@@ -15,15 +15,15 @@ pub struct Notice {
 }
 
 impl Notice {
-    /// The bits of a checkpoint's header. Versions of Peryton that do not know `named` do not look at its bit, and take the slow device
-    /// for one that shows nothing.
+    /// The bits of a checkpoint's header. Versions of Peryton that do not know `named`, or not that commits have further names, do not
+    /// look at its bit, and take the slow device for one that shows nothing.
     pub(crate) fn word(self) -> u32 {
-        u32::from(self.alone) | u32::from(self.home) << 1 | u32::from(self.named) << 2
+        u32::from(self.alone) | u32::from(self.home) << 1 | u32::from(self.named) << 3
     }
 
     pub(crate) fn of_word(word: u32) -> Notice {
         let has = |bit: u32| word >> bit & 1 != 0;
-        Notice { alone: has(0), home: has(1), named: has(2) }
+        Notice { alone: has(0), home: has(1), named: has(2) || has(3) }
     }
 
     /// Whether the slow device shows which extents the fast one may have newer data of.

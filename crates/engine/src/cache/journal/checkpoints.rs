@@ -1,4 +1,4 @@
-//! Checkpoints of the map: one is written when half of the ring is used, or when a device is fenced.
+//! Checkpoints of the map: one is written when half of the ring is used, or three quarters of a short one with names, or when a device is fenced.
 
 use peryton_format::{
     mutation::{self, Mutation},
@@ -7,16 +7,17 @@ use peryton_format::{
 
 use crate::{
     api::command::{Commands, DeviceId},
+    api::config::{Journal, Tuning},
     cache::journal::map_journal::{Bar, MapJournal},
     cache::step::{CacheIo, CacheStep},
     journal::{Checkpoint, Progress},
 };
 
 impl MapJournal {
-    /// Starts writing the whole map out if half of the ring is used and no commit is under way.
+    /// Starts writing the whole map out if so much of the ring is used and no commit is under way.
     pub(crate) fn checkpoint_if_needed(&mut self, io: &mut CacheIo, out: &mut Commands) {
         let needed = match self.bar {
-            Bar::Open => self.ring.used() * 2 > self.ring.bytes() || self.ring_is_full(),
+            Bar::Open => self.ring.used() > self.most_used(&io.tuning) || self.ring_is_full(),
             Bar::Draining => true,
             Bar::Ready => false,
         };
@@ -41,6 +42,13 @@ impl MapJournal {
         }
         let to = self.target();
         self.checkpoint = Some(Checkpoint::begin(header, place, covers, io, to, CacheStep::Checkpoint, out));
+    }
+
+    /// How much of the ring may be used before a checkpoint. With a checkpoint the slow device ceases to name what is at home, so where names are kept and the
+    /// ring is shorter than a checkpoint, because the fast device is small for the volume or the volume very large, there are fewer of them.
+    fn most_used(&self, tuning: &Tuning) -> u64 {
+        let (ring, is_short) = (self.ring.bytes(), self.layout.checkpoint_bytes > self.ring.bytes());
+        if is_short && self.setting(tuning) == Journal::Named { ring / 4 * 3 } else { ring / 2 }
     }
 
     /// Handles a completed command of the checkpoint.

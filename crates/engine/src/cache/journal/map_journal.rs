@@ -11,7 +11,7 @@ use peryton_format::{
     blocks::Masks,
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
-    journal::{CommitLabel, encode, encode_with_masks},
+    journal::{CommitLabel, encode, encode_with_masks, name_ahead},
     layout::MetadataLayout,
     map,
     mutation::{self, Mutation},
@@ -188,6 +188,8 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) notified: Notice,
     /// Which extents the slow device says may be newer on the fast one.
     pub(in crate::cache) names: Names,
+    /// What the commit under way names besides.
+    ahead: Vec<u32>,
     pub(in crate::cache) bar: Bar,
     /// Whether a flush of a journal block made host data on the slow device durable. The updates in
     /// `awaiting_slow_flush` that point to this data must then be in the next commit.
@@ -238,6 +240,7 @@ impl MapJournal {
             notifying: Notice::default(),
             notified: Notice::default(),
             names: Names::new(),
+            ahead: Vec::new(),
             bar: Bar::Open,
             slow_was_flushed: false,
             wanted_all: false,
@@ -458,6 +461,12 @@ impl MapJournal {
             || self.notifying != self.notified
             || self.checkpoint.as_ref().is_some_and(unsaid)
             || journal == Journal::Named && !mutation::is(Mutation::NameNothing) && names();
+        self.ahead.clear();
+        if self.to[1] && journal == Journal::Named && self.notifying.named {
+            let updates = self.group.committing.updates.iter().map(Update::newer);
+            let room = self.layout.names_behind(updates.len() as u64);
+            self.ahead = self.names.choose_ahead(updates, self.entries, room);
+        }
     }
 
     pub(in crate::cache) fn copies(&self) -> u32 {
@@ -518,6 +527,9 @@ impl MapJournal {
                 match self.layout.masks {
                     0 => encode(records.into_iter().map(|(record, _)| record), &label, durable.volume, into),
                     _ => encode_with_masks(records.into_iter(), &label, durable.volume, into),
+                }
+                if !mutation::is(Mutation::NameNothingAhead) {
+                    name_ahead(&self.ahead, durable.volume, into);
                 }
             }
             CacheStep::Checkpoint => {
@@ -627,7 +639,7 @@ impl Commits for MapJournal {
         if !batch.updates.is_empty() {
             self.notified = self.notifying;
             let updates = batch.updates.iter().map(Update::newer);
-            self.names.are_durable(updates, self.to[1], self.setting(&io.tuning) == Journal::Named);
+            self.names.are_durable(updates, &self.ahead, self.to[1], self.setting(&io.tuning) == Journal::Named);
             self.ring.take(self.ring.span(self.layout.commit_bytes(batch.updates.len() as u64)));
             self.last_commit = self.next_commit;
             self.next_commit += 1;

@@ -7,6 +7,13 @@
 
 use rustc_hash::FxHashSet;
 
+/// The most extents that a commit names ahead.
+const MOST_AHEAD: usize = 64;
+/// As many extents are named behind a run as it has, but no more than this.
+const LONGEST_RUN: u32 = 16;
+/// Of so many extents that a checkpoint no longer names it is remembered.
+const MOST_LATELY: usize = 256;
+
 /// What the slow device's metadata say.
 #[derive(Debug)]
 pub(in crate::cache) struct Names {
@@ -17,6 +24,10 @@ pub(in crate::cache) struct Names {
     named: FxHashSet<u32>,
     /// Those of them that are at home by now, of which the next checkpoint says so.
     settled: FxHashSet<u32>,
+    /// Those of these that were named ahead and have not become newer since.
+    ahead: FxHashSet<u32>,
+    /// Extents that the last checkpoint no longer names, although they became newer since the one before it: they may become so again.
+    lately: Vec<u32>,
     /// Whether a commit went to the fast device alone since the checkpoint under way was begun.
     missed: bool,
     /// Whether a checkpoint is under way, or has failed and is to be tried again. The slow device may have it or the one before, and an
@@ -35,6 +46,8 @@ impl Names {
             complete: true,
             named: FxHashSet::default(),
             settled: FxHashSet::default(),
+            ahead: FxHashSet::default(),
+            lately: Vec::new(),
             missed: false,
             checkpointing: false,
             wavering: FxHashSet::default(),
@@ -61,9 +74,50 @@ impl Names {
         self.named.contains(&extent) && (with_next || !self.checkpointing)
     }
 
+    /// Chooses extents that a commit on the slow device names as well, because they may become newer soon: those that follow a run of
+    /// extents which have, and those that a checkpoint no longer names. At most `room`, of a volume of `extents`.
+    pub(super) fn choose_ahead(
+        &mut self,
+        updates: impl Iterator<Item = (u32, bool)>,
+        extents: u32,
+        room: usize,
+    ) -> Vec<u32> {
+        let room = room.min(MOST_AHEAD);
+        let mut updated: Vec<(u32, bool)> = updates.collect();
+        updated.sort_unstable();
+        let is_updated = |extent: u32| updated.binary_search_by_key(&extent, |(extent, _)| *extent).is_ok();
+        let mut chosen = Vec::new();
+        let fresh =
+            updated.iter().filter(|(extent, newer)| *newer && !self.is_named(*extent)).map(|(extent, _)| *extent);
+        for extent in fresh {
+            let is_part = |before: &u32| self.named.contains(before) || is_updated(*before);
+            let run = (1..=LONGEST_RUN).map_while(|back| extent.checked_sub(back)).take_while(is_part).count() as u32;
+            let behind = extent.saturating_add(1)..extent.saturating_add(1 + run).min(extents);
+            for next in behind {
+                if chosen.len() < room && !is_updated(next) && !self.is_named(next) && !chosen.contains(&next) {
+                    chosen.push(next);
+                }
+            }
+        }
+        while chosen.len() < room
+            && let Some(extent) = self.lately.pop()
+        {
+            if !is_updated(extent) && !self.is_named(extent) && !chosen.contains(&extent) {
+                chosen.push(extent);
+            }
+        }
+        chosen
+    }
+
     /// Notes that a commit is durable on the fast device, and on the slow one as well if `on_slow`. `keeps`: whether what is named
-    /// will be asked for.
-    pub(super) fn are_durable(&mut self, updates: impl Iterator<Item = (u32, bool)>, on_slow: bool, keeps: bool) {
+    /// will be asked for. `ahead`: what it names besides.
+    pub(super) fn are_durable(
+        &mut self,
+        updates: impl Iterator<Item = (u32, bool)>,
+        ahead: &[u32],
+        on_slow: bool,
+        keeps: bool,
+    ) {
         self.missed |= !on_slow;
         if !self.complete {
             return;
@@ -73,11 +127,15 @@ impl Names {
             self.forget();
             return;
         }
+        if on_slow {
+            self.are_named_ahead(ahead);
+        }
         for (extent, newer) in updates {
             match (on_slow, newer) {
                 (true, true) => {
                     self.named.insert(extent);
                     self.settled.remove(&extent);
+                    self.ahead.remove(&extent);
                     if self.checkpointing {
                         self.since.insert(extent);
                     }
@@ -85,11 +143,13 @@ impl Names {
                 (true, false) => {
                     self.named.remove(&extent);
                     self.settled.remove(&extent);
+                    self.ahead.remove(&extent);
                     self.since.remove(&extent);
                 }
                 (false, newer) if self.named.contains(&extent) => {
                     if newer {
                         self.settled.remove(&extent);
+                        self.ahead.remove(&extent);
                     } else {
                         self.settled.insert(extent);
                         if self.checkpointing {
@@ -103,6 +163,20 @@ impl Names {
                     self.forget();
                     return;
                 }
+            }
+        }
+    }
+
+    /// These are at home, and a commit on the slow device says that they may be newer.
+    fn are_named_ahead(&mut self, ahead: &[u32]) {
+        for &extent in ahead {
+            if self.named.insert(extent) {
+                self.settled.insert(extent);
+                self.ahead.insert(extent);
+            }
+            if self.checkpointing {
+                self.wavering.insert(extent);
+                self.since.insert(extent);
             }
         }
     }
@@ -121,8 +195,12 @@ impl Names {
         if self.missed && !self.complete {
             return;
         }
+        self.lately.clear();
         for extent in self.settled.drain() {
             self.named.remove(&extent);
+            if !self.ahead.remove(&extent) && self.lately.len() < MOST_LATELY {
+                self.lately.push(extent);
+            }
         }
         self.complete = true;
     }
@@ -130,6 +208,8 @@ impl Names {
     fn forget(&mut self) {
         self.named.clear();
         self.settled.clear();
+        self.ahead.clear();
+        self.lately.clear();
         self.wavering.clear();
         self.since.clear();
     }
@@ -143,10 +223,10 @@ mod tests {
     fn only_a_further_extent_that_is_newer_needs_the_slow_device() {
         let mut names = Names::new();
         assert!(names.cover([(1, false)].into_iter()) && !names.cover([(1, false), (2, true)].into_iter()));
-        names.are_durable([(2, true)].into_iter(), true, true);
+        names.are_durable([(2, true)].into_iter(), &[], true, true);
         assert!(names.cover([(2, true), (3, false)].into_iter()) && !names.cover([(3, true)].into_iter()));
         // It stays named while it is at home, until a checkpoint says so.
-        names.are_durable([(2, false)].into_iter(), false, true);
+        names.are_durable([(2, false)].into_iter(), &[], false, true);
         assert!(names.cover([(2, true)].into_iter()));
         names.checkpoint_begins();
         assert!(!names.cover([(2, true)].into_iter()), "the checkpoint may say that it is at home");
@@ -157,15 +237,15 @@ mod tests {
     #[test]
     fn during_a_checkpoint_an_extent_is_named_with_it_and_with_the_one_before() {
         let mut names = Names::new();
-        names.are_durable([(1, true), (2, true), (3, true)].into_iter(), true, true);
+        names.are_durable([(1, true), (2, true), (3, true)].into_iter(), &[], true, true);
         names.checkpoint_begins();
         assert!(names.cover([(1, true), (2, true)].into_iter()), "they are dirty, and the checkpoint says so");
         // At home for a while, in which the checkpoint may have been written.
-        names.are_durable([(1, false)].into_iter(), false, true);
+        names.are_durable([(1, false)].into_iter(), &[], false, true);
         assert!(!names.cover([(1, true)].into_iter()));
-        names.are_durable([(1, true)].into_iter(), true, true);
+        names.are_durable([(1, true)].into_iter(), &[], true, true);
         assert!(names.cover([(1, true)].into_iter()), "a commit after the checkpoint names it");
-        names.are_durable([(3, false)].into_iter(), false, true);
+        names.are_durable([(3, false)].into_iter(), &[], false, true);
         // The checkpoint fails, and is tried again: it begins after that commit, but has the extent.
         names.checkpoint_begins();
         assert!(!names.cover([(1, true)].into_iter()) && names.cover([(2, true)].into_iter()));
@@ -176,9 +256,9 @@ mod tests {
     #[test]
     fn what_is_complete_stays_so_when_commits_go_to_the_fast_device_during_a_checkpoint() {
         let mut names = Names::new();
-        names.are_durable([(1, true)].into_iter(), true, true);
+        names.are_durable([(1, true)].into_iter(), &[], true, true);
         names.checkpoint_begins();
-        names.are_durable([(1, true), (2, false)].into_iter(), false, true);
+        names.are_durable([(1, true), (2, false)].into_iter(), &[], false, true);
         names.checkpoint_is_durable();
         assert!(names.complete && names.cover([(1, true)].into_iter()));
     }
@@ -186,15 +266,72 @@ mod tests {
     #[test]
     fn what_was_not_named_is_named_by_a_checkpoint_that_misses_no_commit() {
         let mut names = Names::new();
-        names.are_durable([(1, true)].into_iter(), false, false);
+        names.are_durable([(1, true)].into_iter(), &[], false, false);
         assert!(!names.complete);
         names.checkpoint_begins();
-        names.are_durable([(2, true)].into_iter(), false, true);
+        names.are_durable([(2, true)].into_iter(), &[], false, true);
         names.checkpoint_is_durable();
         assert!(!names.complete, "a commit went past the slow device meanwhile");
         names.checkpoint_begins();
-        names.are_durable([(2, true)].into_iter(), true, true);
+        names.are_durable([(2, true)].into_iter(), &[], true, true);
         names.checkpoint_is_durable();
         assert!(names.complete && !names.cover([(2, true)].into_iter()), "nothing is remembered of before");
+    }
+
+    fn ahead(names: &mut Names, updates: &[(u32, bool)], room: usize) -> Vec<u32> {
+        let ahead = names.choose_ahead(updates.iter().copied(), 100, room);
+        names.are_durable(updates.iter().copied(), &ahead, true, true);
+        ahead
+    }
+
+    #[test]
+    fn as_many_extents_are_named_behind_a_run_as_it_has() {
+        let mut names = Names::new();
+        assert_eq!(ahead(&mut names, &[(10, true)], 50), [0; 0]);
+        assert_eq!(ahead(&mut names, &[(20, true), (11, true), (21, true), (12, false)], 50), [22]);
+        assert_eq!(ahead(&mut names, &[(13, true)], 50), [0; 0], "the one before it is at home");
+        assert!(names.cover([(22, true)].into_iter()) && !names.cover([(23, true)].into_iter()));
+        assert_eq!(ahead(&mut names, &[(23, true)], 2), [24, 25], "there is no room for more");
+        assert_eq!(ahead(&mut names, &[(97, true), (98, true), (99, true)], 50), [0; 0], "the volume ends");
+        for extent in 40..60 {
+            ahead(&mut names, &[(extent, true)], 50);
+        }
+        assert!(names.cover((60..71).map(|extent| (extent, true))) && !names.cover([(71, true)].into_iter()));
+        assert!(names.ahead.is_subset(&names.settled) && names.settled.is_subset(&names.named));
+    }
+
+    #[test]
+    fn what_a_checkpoint_no_longer_names_is_named_ahead_once() {
+        let checkpoint = |names: &mut Names| {
+            names.checkpoint_begins();
+            names.checkpoint_is_durable();
+        };
+        let mut names = Names::new();
+        ahead(&mut names, &[(5, true), (50, true), (51, true)], 50);
+        names.are_durable([(5, false), (51, false)].into_iter(), &[], false, true);
+        checkpoint(&mut names);
+        assert!(!names.cover([(5, true)].into_iter()) && names.cover([(50, true)].into_iter()));
+        let mut found = ahead(&mut names, &[(70, true)], 50);
+        found.sort_unstable();
+        assert_eq!(found, [5, 51], "but not 52, which never was newer");
+        assert!(names.cover([(5, true), (51, true)].into_iter()));
+        // One of them becomes newer, and goes home again; the other does not.
+        names.are_durable([(51, true)].into_iter(), &[], false, true);
+        names.are_durable([(51, false)].into_iter(), &[], false, true);
+        checkpoint(&mut names);
+        assert_eq!(ahead(&mut names, &[(80, true)], 50), [51]);
+    }
+
+    #[test]
+    fn during_a_checkpoint_names_ahead_hold_with_it_and_with_the_one_before() {
+        let mut names = Names::new();
+        ahead(&mut names, &[(1, true), (2, true)], 50);
+        assert!(names.cover([(3, true)].into_iter()));
+        names.checkpoint_begins();
+        assert!(!names.cover([(3, true)].into_iter()), "the checkpoint says that it is at home");
+        assert_eq!(ahead(&mut names, &[(3, true)], 50), [4, 5], "they are named behind the checkpoint");
+        assert!(names.cover([(3, true), (5, true)].into_iter()));
+        names.checkpoint_is_durable();
+        assert!(names.cover([(3, true)].into_iter()));
     }
 }
