@@ -1,9 +1,9 @@
 //! Random designs. The devices are small, so that every table is full most of the time.
 
 use peryton_engine::{
-    Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Fill, Hybrid, Journal, LogCaching,
-    Logging, LoggingTuning, Objective, Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers,
-    Tuning, Unit, WearBudget, WriteHits, WritePolicy,
+    Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Fill, FlushedThreshold, Hybrid, Journal,
+    LogCaching, Logging, LoggingTuning, Objective, Partition, Placement, Predict, Regulation, Replacement, Threshold,
+    Triggers, Tuning, Unit, WearBudget, WriteHits, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 use rand::{Rng, RngExt, SeedableRng};
@@ -151,7 +151,11 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         patience: Tuning::default().patience,
         promotion_threshold: rng.random_range(0..3),
         room_threshold: (high % 2 == 0).then_some(0),
-        flushed_threshold: (high % 3 == 0).then_some(0),
+        flushed_threshold: match high % 3 {
+            0 => FlushedThreshold::Fixed(0),
+            1 => FlushedThreshold::Adaptive,
+            _ => FlushedThreshold::Usual,
+        },
         promotion_window: Nanos::from_ms(rng.random_range(0..10_000)),
         demotion_low: rng.random_range(0..=high),
         demotion_high: high,

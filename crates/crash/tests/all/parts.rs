@@ -6,7 +6,9 @@ use crate::common;
 
 use common::World;
 use peryton_crash::{Kind, placement_on};
-use peryton_engine::{Bypass, Cleaning, Config, DeviceId, Fill, Hybrid, Journal, Tuning, TuningError, WritePolicy};
+use peryton_engine::{
+    Bypass, Cleaning, Config, DeviceId, Fill, FlushedThreshold, Hybrid, Journal, Tuning, TuningError, WritePolicy,
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 const EXTENT: Bytes = Bytes::kib(64);
@@ -151,6 +153,28 @@ fn while_there_is_room_extents_come_in_at_their_first_miss() {
 }
 
 #[test]
+fn what_follows_a_run_of_dirty_extents_is_named_before_it_is_dirty() {
+    let tuning = Tuning { journal: Journal::Named, ..tuning(Fill::Part) };
+    let mut world = World::new(sized(512, 512, Fill::Part, tuning), EXTENT, 1);
+    let metadata = peryton_engine::Cause::Metadata as usize;
+    let mut commits_of = |extents: &mut dyn Iterator<Item = u64>| {
+        let before = world.engine.stats().devices[SLOW.index()].writes[metadata];
+        for extent in extents {
+            world.access(Op::Write, EXTENT * extent, Bytes::kib(4));
+            world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+        }
+        world.engine.stats().devices[SLOW.index()].writes[metadata] - before
+    };
+    commits_of(&mut [0].into_iter());
+    // Commits for 8; 9, which names 10; 11, which names 12 to 14; 15, which names 16 to 22; 23 and 39.
+    assert_eq!(commits_of(&mut (8..40)), 6);
+    assert_eq!(commits_of(&mut (41..57)), 1, "up to sixteen behind the last one were named");
+    // Without a run there is a commit for each.
+    assert_eq!(commits_of(&mut (100..116).step_by(2)), 8);
+    world.read_all();
+}
+
+#[test]
 fn with_named_extents_the_slow_device_has_commits_of_further_dirty_ones_alone() {
     for journal in [Journal::Mirrored, Journal::Named, Journal::Fast] {
         let tuning = Tuning { journal, ..tuning(Fill::Part) };
@@ -184,7 +208,7 @@ fn with_named_extents_the_slow_device_has_commits_of_further_dirty_ones_alone() 
 
 #[test]
 fn writes_that_the_host_waits_for_come_in_sooner() {
-    let rare = Tuning { promotion_threshold: 4, flushed_threshold: Some(1), ..tuning(Fill::Part) };
+    let rare = Tuning { promotion_threshold: 4, flushed_threshold: FlushedThreshold::Fixed(1), ..tuning(Fill::Part) };
     for (flushed, home) in [(true, 1), (false, 4)] {
         let mut world = World::new(sized(16, 64, Fill::Part, rare.clone()), EXTENT, 1);
         let flush = |world: &mut World| {

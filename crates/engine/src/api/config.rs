@@ -247,6 +247,18 @@ impl Default for Bypass {
     }
 }
 
+/// At which miss a write for which the host waits brings its extent in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum FlushedThreshold {
+    /// At the same as any other access.
+    #[default]
+    Usual,
+    /// At the first one after so many.
+    Fixed(u32),
+    /// At the first one while that spares more misses than it costs because of what is displaced; else at the third.
+    Adaptive,
+}
+
 /// All settings that can be changed while the drive runs: GreenDM's Table I except the extent size, and more.
 ///
 /// ```
@@ -268,9 +280,9 @@ pub struct Tuning {
     /// The same while more than HT extents are free, where the fast device may have parts of extents; `None`: no other. What comes
     /// in then displaces nothing. (A write of less than a block that is not there goes to the slow device, unless PT is zero.)
     pub room_threshold: Option<u32>,
-    /// The same for a write of whole blocks while the host flushes after every few writes; `None`: as otherwise. (Caching, where the fast
-    /// device may have a part of an extent.)
-    pub flushed_threshold: Option<u32>,
+    /// The same for a write of whole blocks while the host flushes after every few writes. (Caching, where the fast device may have a
+    /// part of an extent.)
+    pub flushed_threshold: FlushedThreshold,
     /// TW: the count of misses starts again after a gap longer than this.
     pub promotion_window: Nanos,
     /// LT: demotion starts when at most this many fast extents are free. With 0, only when an extent is needed.
@@ -328,7 +340,7 @@ impl Default for Tuning {
         Tuning {
             promotion_threshold: 4,
             room_threshold: None,
-            flushed_threshold: None,
+            flushed_threshold: FlushedThreshold::Usual,
             promotion_window: Nanos::from_s(60),
             demotion_low: 64,
             demotion_high: 128,

@@ -24,6 +24,7 @@ use crate::{
     cache::map::extent_map::ExtentMap,
     cache::movers::table::{InRun, Move},
     cache::reshape::Reshape,
+    cache::routes::contention::Contention,
     cache::routes::read_on::ReadOn,
     cache::routes::waited_for::WaitedFor,
     cache::step::CacheIo,
@@ -110,6 +111,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) read_on: ReadOn,
     /// Whether the host flushes after every few writes.
     pub(in crate::cache) waited_for: WaitedFor,
+    /// Whether what leaves the fast device is missed.
+    pub(in crate::cache) contention: Contention,
     /// Extents to be copied to the fast device because they are read often (partitioned).
     /// With the blocks that were read, where slots have parts of extents.
     pub(in crate::cache) candidates: VecDeque<(u32, u16)>,
@@ -187,6 +190,7 @@ impl CacheDrive {
             controller: partitioned.then(|| Controller::new(&tuning.partition)),
             read_on: ReadOn::default(),
             waited_for: WaitedFor::new(),
+            contention: Contention::new(),
             candidates: VecDeque::new(),
             flushes: Vec::new(),
             sequence: 0,

@@ -201,7 +201,9 @@ impl CacheDrive {
     }
 
     pub(in crate::cache) fn evict(&mut self, io: &mut CacheIo, now: Nanos, victim: u32, out: &mut Commands) {
-        if self.map.entry(victim).is_dirty() {
+        let entry = self.map.entry(victim);
+        self.contention.leaves(now.saturating_sub(entry.last_access));
+        if entry.is_dirty() {
             self.start_dirty_eviction(io, now, victim, out);
         } else {
             io.stats.moves.demotions += 1;

@@ -178,9 +178,10 @@ class PlacementKeys(TypedDict, total=False):
     extents: what comes in then displaces nothing. Unit: misses. Default: 0 where neither promotion.threshold
     nor fill = 'extent' is named; otherwise promotion.threshold. Placements: caching."""
     flushed_threshold: int
-    """The same for writes of whole blocks while the host flushes after no more than 8 writes on average, and so
-    waits for what goes to the slow device. Unit: misses. Default: 2 where neither promotion.threshold nor
-    fill = 'extent' is named; otherwise promotion.threshold. Placements: caching."""
+    """The same for writes of whole blocks, with `write = "back"`, while the host flushes after no more than 8
+    writes on average, and so waits for what goes to the slow device. Unit: misses. Default: 0 while that
+    spares more misses than what it displaces costs, else 2, where neither promotion.threshold nor fill =
+    'extent' is named; otherwise promotion.threshold. Placements: caching."""
     demotion: PlacementDemotionKeys
     max_moves: int
     """MCML: the most moves between the devices at a time. Unit: moves. Default: 16, or as many as have 4MiB.

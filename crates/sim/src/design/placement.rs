@@ -1,8 +1,8 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
 use peryton_engine::{
-    DeviceId, Fill, Hybrid, Journal, LARGEST_MIGRATED_UNIT, Placement, PlacementKind, Replacement, Tuning, WRITE_UNITS,
-    WritePolicy,
+    DeviceId, Fill, FlushedThreshold, Hybrid, Journal, LARGEST_MIGRATED_UNIT, Placement, PlacementKind, Replacement,
+    Tuning, WRITE_UNITS, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -60,11 +60,11 @@ keys! {
         default: Else("0 where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"), unit: "misses",
         placements: CACHING, live: true, example: "2",
     }
-    /// The same for writes of whole blocks while the host flushes after no more than 8 writes on average, and so waits for what goes to the
-    /// slow device.
+    /// The same for writes of whole blocks, with `write = "back"`, while the host flushes after no more than 8 writes on average, and so waits
+    /// for what goes to the slow device.
     FLUSHED_THRESHOLD: u32 = "placement.flushed_threshold" {
-        default: Else("2 where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"), unit: "misses",
-        placements: CACHING, live: true, example: "1",
+        default: Else("0 while that spares more misses than what it displaces costs, else 2, where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"),
+        unit: "misses", placements: CACHING, live: true, example: "1",
     }
     /// TW: the misses of an extent are counted from the beginning after a gap longer than this.
     PROMOTION_WINDOW: Nanos = "placement.promotion.window" {
@@ -143,9 +143,6 @@ keys! {
 
 /// The shortest interval between two snapshots.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_s(1);
-
-/// Misses of an extent before a write that the host waits for brings it in.
-const USUAL_FLUSHED: u32 = 2;
 
 const JOURNALS: &[(&str, Journal)] =
     &[("mirrored", Journal::Mirrored), ("named", Journal::Named), ("fast", Journal::Fast)];
@@ -326,8 +323,9 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning, names_extent: bool) -> Result
         Some(named) if names_extent => {
             return Err(named.wrong("has no effect with fill = \"extent\": remove it, or use fill = \"auto\""));
         }
-        Some(named) => tuning.flushed_threshold = in_part.then_some(*named),
-        None => tuning.flushed_threshold = (in_part && !names_threshold).then_some(USUAL_FLUSHED),
+        Some(named) if in_part => tuning.flushed_threshold = FlushedThreshold::Fixed(*named),
+        None if in_part && !names_threshold => tuning.flushed_threshold = FlushedThreshold::Adaptive,
+        Some(_) | None => tuning.flushed_threshold = FlushedThreshold::Usual,
     }
     if let Some(mut demotion) = keys.table("demotion")? {
         let defaults = (tuning.demotion_low, tuning.demotion_high);

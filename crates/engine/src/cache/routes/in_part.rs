@@ -7,7 +7,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::command::{Buffer, Cause, Commands},
-    api::config::{Fill, WritePolicy},
+    api::config::{Fill, FlushedThreshold, WritePolicy},
     api::error::RequestError,
     cache::access::{Fragment, Route, Run},
     cache::blocks::{first_run, runs},
@@ -35,7 +35,13 @@ impl CacheDrive {
         let home = self.home(fragment.extent);
         if self.may_come_in(io, now, fragment) && fragment.first {
             io.stats.fast_misses += 1;
-            let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+            let entry = self.map.entry_mut(fragment.extent);
+            let unused = if entry.uses > 0 { now.saturating_sub(entry.last_access) } else { Nanos::MAX };
+            let misses = entry.miss(now, io.tuning.promotion_window);
+            self.contention.is_missed(unused);
+            if self.is_waited_for(io, fragment) {
+                self.contention.is_waited_for(fragment.extent, misses, now);
+            }
             if misses > self.threshold(io, fragment)
                 && let Some(slot) = self.take_slot_for(io, now, fragment.extent, out)
             {
@@ -62,11 +68,28 @@ impl CacheDrive {
             return u32::MAX;
         }
         let has_room = self.map.room() > io.tuning.demotion_high;
-        let waited =
-            fragment.op == Op::Write && io.tuning.flushed_threshold.is_some() && self.waited_for.are_waited_for(io);
         let in_room = io.tuning.room_threshold.filter(|_| has_room);
-        let flushed = io.tuning.flushed_threshold.filter(|_| waited);
-        in_room.unwrap_or(usual).min(flushed.unwrap_or(usual))
+        in_room.unwrap_or(usual).min(self.flushed_threshold(io, fragment).unwrap_or(usual))
+    }
+
+    /// The threshold of a write for which the host waits.
+    fn flushed_threshold(&self, io: &CacheIo, fragment: Fragment) -> Option<u32> {
+        let threshold = match io.tuning.flushed_threshold {
+            FlushedThreshold::Usual => return None,
+            FlushedThreshold::Fixed(threshold) => threshold,
+            // Nothing is displaced.
+            FlushedThreshold::Adaptive if self.map.room() > io.tuning.demotion_high => 0,
+            FlushedThreshold::Adaptive => self.contention.threshold(fragment.extent),
+        };
+        self.is_waited_for(io, fragment).then_some(threshold)
+    }
+
+    /// Whether the host waits for a write of whole blocks. Where every write goes to the slow device, it waits for that in any case.
+    fn is_waited_for(&self, io: &CacheIo, fragment: Fragment) -> bool {
+        fragment.op == Op::Write
+            && io.tuning.write == WritePolicy::Back
+            && self.waited_for.are_waited_for(io)
+            && self.covered(fragment) == self.touched(fragment)
     }
 
     /// Gives an extent a slot, which has nothing of it yet. Returns `None` if a condition forbids it; each refusal is counted.
