@@ -34,12 +34,13 @@ VOLUME = 160 << 30
 WARM_VOLUMES = {"pgbench": 4, "sqlite": 4, "mailstore": 16, "devbox": 16, "cloudphysics": 64, "tpcc": 4096}
 # What is set besides the defaults.
 WARM = {
-    "neither": "flushed_threshold = 4\n",
-    "named": "journal = 'named'\nflushed_threshold = 4\n",
-    "sooner": "",
-    "both": "journal = 'named'\n",
-    "both, room 4": "journal = 'named'\nroom_threshold = 4\n",
-    "both, fast": "journal = 'fast'\n",
+    "mirrored, fifth miss": "flushed_threshold = 4\n",
+    "mirrored": "",
+    "named, fifth miss": "journal = 'named'\nflushed_threshold = 4\n",
+    "named, third miss": "journal = 'named'\nflushed_threshold = 2\n",
+    "named": "journal = 'named'\n",
+    "named, room 4": "journal = 'named'\nroom_threshold = 4\n",
+    "fast": "journal = 'fast'\n",
 }
 
 
