@@ -232,8 +232,11 @@ mod tests {
     const VOLUME: VolumeId = VolumeId(3);
     const BOTH: [DeviceId; 2] = [DeviceId(0), DeviceId(1)];
 
-    /// Two devices with an empty map of 100 extents, and commits with these records and names.
-    fn devices(commits: &[(&[(u32, bool)], &[u32])]) -> (Vec<Vec<u8>>, MetadataLayout) {
+    /// Extents and whether they are dirty from then on, and names of others.
+    type Commit<'a> = (&'a [(u32, bool)], &'a [u32]);
+
+    /// Two devices with an empty map of 100 extents, and these commits.
+    fn devices(commits: &[Commit<'_>]) -> (Vec<Vec<u8>>, MetadataLayout) {
         let layout = MetadataLayout::new(100, Bytes::mib(1));
         let mut devices = vec![vec![0; layout.device_bytes(Bytes::mib(1)).0 as usize]; 2];
         let notice = Notice { alone: true, home: false, named: true };
@@ -264,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_is_named_ahead_is_lost_without_the_fast_device_and_as_it_was_with_it() {
-        let commits: [(&[(u32, bool)], &[u32]); 3] =
+        let commits: [Commit<'_>; 3] =
             [(&[(4, true), (5, true)], &[6, 7, 90]), (&[(7, false)], &[5]), (&[(90, false)], &[])];
         let (mut devices, layout) = devices(&commits);
         let with = read(&mut devices, (&BOTH, BOTH[0]), &layout, VOLUME, Older::Refused).expect("it is whole");
@@ -278,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_name_of_an_extent_that_is_not_there_is_damage() {
-        let commits: [(&[(u32, bool)], &[u32]); 1] = [(&[(4, true)], &[100])];
+        let commits: [Commit<'_>; 1] = [(&[(4, true)], &[100])];
         let (mut devices, layout) = devices(&commits);
         let found = read(&mut devices, (&BOTH[1..], BOTH[0]), &layout, VOLUME, Older::Refused);
         assert_eq!(found, Err(NoMap::Damaged("the journal names an extent that is not there")));
