@@ -134,12 +134,11 @@ pub fn name_ahead(names: &[u32], volume: VolumeId, commit: &mut [u8]) {
 
 /// The names at the end of the last block of a commit, which has so many bytes of records; `None` if there cannot be so many.
 fn names_in(block: &[u8], records: usize) -> Option<Vec<u32>> {
-    let free = (BLOCK_LEN - HEADER).checked_sub(records)?;
-    if free < NAME {
+    if (BLOCK_LEN - HEADER).checked_sub(records)? < NAME {
         return Some(Vec::new());
     }
     let count = get_u32(block, BLOCK_LEN - NAME) as usize;
-    if count > free / NAME - 1 {
+    if count > room_for_names(records) {
         return None;
     }
     Some((2..count + 2).map(|back| get_u32(block, BLOCK_LEN - back * NAME)).collect())

@@ -107,6 +107,11 @@ pub fn without_fast(entry: MapEntry, masks: Masks) -> MapEntry {
     MapEntry::new(None, false, is_newer(entry, masks))
 }
 
+/// The entry of an extent that the journal names.
+fn named(entries: &mut [MapEntry], extent: u32) -> Result<&mut MapEntry, NoMap> {
+    entries.get_mut(extent as usize).ok_or(NoMap::Damaged("the journal names an extent that is not there"))
+}
+
 /// Makes a map of what the slow device alone shows: which extents may be newer on the fast device, and so are lost without it. Where
 /// the fast device has something is not known.
 fn show_named<'a>(
@@ -120,13 +125,11 @@ fn show_named<'a>(
     }
     for commit in rings.flat_map(|ring| ring.complete_since(first_commit)) {
         for (index, (extent, entry)) in commit.records.iter().enumerate() {
-            let named = NoMap::Damaged("the journal names an extent that is not there");
             let masks = commit.masks.get(index).copied().unwrap_or_default();
-            *entries.get_mut(*extent as usize).ok_or(named)? = without_fast(*entry, masks);
+            *named(entries, *extent)? = without_fast(*entry, masks);
         }
         for extent in commit.ahead {
-            let named = NoMap::Damaged("the journal names an extent that is not there");
-            *entries.get_mut(extent as usize).ok_or(named)? = MapEntry::new(None, false, true);
+            *named(entries, extent)? = MapEntry::new(None, false, true);
         }
     }
     Ok(())
@@ -184,8 +187,7 @@ pub fn read(
             continue;
         }
         for (extent, entry) in &found.records {
-            let named = NoMap::Damaged("the journal names an extent that is not there");
-            *entries.get_mut(*extent as usize).ok_or(named)? = *entry;
+            *named(&mut entries, *extent)? = *entry;
         }
         for ((_, entry), ours) in found.records.iter().zip(&found.masks) {
             // What the entry says of a place that does not exist is refused when the map is used.

@@ -71,36 +71,27 @@ impl<'a> RequestSource<'a> {
     }
     /// From now on volumes are ranges of one; nothing may have been taken yet.
     pub(crate) fn spread(&mut self, spread: Spread) {
+        self.hash_rest();
         let Reader::Here(fitted) = &mut self.reader else { unreachable!("a trace is spread before it is read ahead") };
         debug_assert!(self.at == 0 && fitted.spread.is_none(), "all requests are spread");
         fitted.spread = Some(spread);
-        self.hash_rest();
-        if let Reader::Here(fitted) = &self.reader {
-            fitted.spread_out(&mut self.batch);
-        }
+        fitted.spread_out(&mut self.batch);
     }
 
     /// From now on another thread reads the trace, ahead of this one. Nothing may have been taken yet. It also notes in `touched`
     /// what the requests access.
     pub(crate) fn read_ahead(mut self, touched: Option<Touched>) -> RequestSource<'a> {
-        debug_assert!(self.at == 0 && matches!(self.reader, Reader::Here(_)), "it reads all");
         self.hash_rest();
-        if let Reader::Here(fitted) = &mut self.reader {
-            fitted.touched = touched;
-            fitted.note(&self.batch);
-        }
-        if self.ended {
-            return self;
-        }
-        let RequestSource { reader, batch, at, ended, hashes_taken, hash, progress } = self;
-        let reader = match reader {
-            Reader::Here(mut fitted) => {
-                fitted.hash = hash;
-                Ahead::new(fitted).map_or_else(Reader::Here, Reader::Ahead)
-            }
-            ahead => ahead,
+        let Reader::Here(mut fitted) = self.reader else { unreachable!("a trace is read ahead once") };
+        debug_assert!(self.at == 0, "all that is accessed is noted");
+        fitted.touched = touched;
+        fitted.note(&self.batch);
+        fitted.hash = self.hash;
+        let reader = match self.ended {
+            true => Reader::Here(fitted),
+            false => Ahead::new(fitted).map_or_else(Reader::Here, Reader::Ahead),
         };
-        RequestSource { reader, batch, at, ended, hashes_taken, hash, progress }
+        RequestSource { reader, ..self }
     }
 
     /// Adds the requests to the hash that were to be added as they are taken.

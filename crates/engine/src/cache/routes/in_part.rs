@@ -38,11 +38,14 @@ impl CacheDrive {
             let entry = self.map.entry_mut(fragment.extent);
             let unused = if entry.uses > 0 { now.saturating_sub(entry.last_access) } else { Nanos::MAX };
             let misses = entry.miss(now, io.tuning.promotion_window);
-            self.contention.is_missed(unused);
-            if self.is_waited_for(io, fragment) {
-                self.contention.is_waited_for(fragment.extent, misses, now);
+            let waited = self.is_waited_for(io, fragment);
+            if io.tuning.flushed_threshold == FlushedThreshold::Adaptive {
+                self.contention.is_missed(unused);
+                if waited {
+                    self.contention.is_waited_for(fragment.extent, misses, now);
+                }
             }
-            if misses > self.threshold(io, fragment)
+            if misses > self.threshold(io, fragment, waited)
                 && let Some(slot) = self.take_slot_for(io, now, fragment.extent, out)
             {
                 let route = match fragment.op {
@@ -57,8 +60,8 @@ impl CacheDrive {
         self.direct(now, fragment, home)
     }
 
-    /// How often an extent that has no slot must have missed to be given one.
-    fn threshold(&self, io: &CacheIo, fragment: Fragment) -> u32 {
+    /// How often an extent that has no slot must have missed to be given one. `waited`: the host waits for this write.
+    fn threshold(&self, io: &CacheIo, fragment: Fragment, waited: bool) -> u32 {
         if self.is_part_of_unit(fragment) {
             return 0;
         }
@@ -69,19 +72,14 @@ impl CacheDrive {
         }
         let has_room = self.map.room() > io.tuning.demotion_high;
         let in_room = io.tuning.room_threshold.filter(|_| has_room);
-        in_room.unwrap_or(usual).min(self.flushed_threshold(io, fragment).unwrap_or(usual))
-    }
-
-    /// The threshold of a write for which the host waits.
-    fn flushed_threshold(&self, io: &CacheIo, fragment: Fragment) -> Option<u32> {
-        let threshold = match io.tuning.flushed_threshold {
-            FlushedThreshold::Usual => return None,
-            FlushedThreshold::Fixed(threshold) => threshold,
+        let flushed = match io.tuning.flushed_threshold {
+            FlushedThreshold::Fixed(threshold) if waited => Some(threshold),
             // Nothing is displaced.
-            FlushedThreshold::Adaptive if self.map.room() > io.tuning.demotion_high => 0,
-            FlushedThreshold::Adaptive => self.contention.threshold(fragment.extent),
+            FlushedThreshold::Adaptive if waited && has_room => Some(0),
+            FlushedThreshold::Adaptive if waited => Some(self.contention.threshold(fragment.extent)),
+            _ => None,
         };
-        self.is_waited_for(io, fragment).then_some(threshold)
+        in_room.unwrap_or(usual).min(flushed.unwrap_or(usual))
     }
 
     /// Whether the host waits for a write of whole blocks. Where every write goes to the slow device, it waits for that in any case.
