@@ -36,6 +36,9 @@ struct Arguments {
     /// What of an extent is brought in (caching, partitioned); the seed decides if not given
     #[arg(long, value_parser = fill)]
     fill: Option<Fill>,
+    /// Whether extents in part share frames of the fast device (caching); the seed decides if not given
+    #[arg(long)]
+    share_frames: Option<bool>,
     /// Whether the fast device has room for snapshots of what the cache has learnt; the seed decides if not given
     #[arg(long)]
     room: Option<bool>,
@@ -134,6 +137,7 @@ fn main() -> ExitCode {
             replacement: arguments.replacement.or(of.replacement),
             admission: arguments.admission.or(of.admission),
             fill: arguments.fill.or(of.fill),
+            share_frames: arguments.share_frames.or(of.share_frames),
             room: arguments.room.or(of.room),
             grouped: arguments.grouped || of.grouped,
             replaces: arguments.replaces.or(of.replaces),

@@ -118,6 +118,11 @@ fn keeps_single_blocks(seed: u64) -> bool {
     Pcg64Mcg::seed_from_u64(seed ^ 0x626c_6f63).random_ratio(1, 4)
 }
 
+/// Whether extents of which a part is there share frames; drawn in the same way.
+pub(crate) fn random_sharing(seed: u64) -> bool {
+    Pcg64Mcg::seed_from_u64(seed ^ 0x7368_6172).random_bool(0.5)
+}
+
 /// Whether the fast device has room for snapshots; drawn in the same way.
 pub(crate) fn random_room(seed: u64) -> bool {
     Pcg64Mcg::seed_from_u64(seed ^ 0x7761_726d).random_bool(0.5)
@@ -162,6 +167,8 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         max_moves: rng.random_range(1..9),
         // It is drawn apart ([`random_fill`]): the format of the volume provides for it.
         fill: Fill::Extent,
+        // The same.
+        share_frames: false,
         write: [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][rng.random_range(0..3)],
         replacement: Replacement::ALL[rng.random_range(0..DRAWN_POLICIES)].1,
         admission: random_admission(rng),

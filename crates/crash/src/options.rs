@@ -40,6 +40,8 @@ pub struct Options {
     pub admission: Option<AdmitBy>,
     /// What of an extent is brought in; otherwise the seed decides.
     pub fill: Option<Fill>,
+    /// Whether extents in part share frames of the fast device (caching); otherwise the seed decides.
+    pub share_frames: Option<bool>,
     /// Whether the fast device has room for snapshots of what the cache has learnt; otherwise the seed decides.
     pub room: Option<bool>,
     /// Half of the requests come in groups for one extent: a part is written, others are read, then the whole is written and read, and
@@ -66,6 +68,7 @@ impl Options {
         replacement: None,
         admission: None,
         fill: None,
+        share_frames: None,
         room: None,
         grouped: false,
         ends: None,

@@ -20,6 +20,7 @@ pub struct Scenario {
 
 const FAILING: Options = Options { faults: Some(true), ..Options::DRAWN };
 const PARTS: Options = Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), ..FAILING };
+const SHARING: Options = Options { share_frames: Some(true), grouped: true, ..PARTS };
 const PAST: Options = Options { admission: Some(AdmitBy::Probability), grouped: true, ..PARTS };
 const REPLACING: Options = Options { replaces: Some(true), ..FAILING };
 
@@ -29,10 +30,15 @@ const fn past(failing: Failing) -> Options {
 
 impl Scenario {
     /// Every kind.
-    pub const ALL: [Scenario; 14] = [
+    pub const ALL: [Scenario; 16] = [
         Scenario { name: "drawn", options: Options::DRAWN },
         Scenario { name: "failing", options: FAILING },
         Scenario { name: "parts", options: PARTS },
+        Scenario { name: "sharing", options: SHARING },
+        Scenario {
+            name: "sharing-returning",
+            options: Options { replaces: Some(true), returns: Some(true), failing: Some(Failing::Deaths), ..SHARING },
+        },
         Scenario { name: "past", options: PAST },
         Scenario { name: "past-commands", options: past(Failing::Commands) },
         Scenario { name: "past-flushes", options: past(Failing::Flushes) },

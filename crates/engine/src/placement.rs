@@ -344,6 +344,11 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         0
     }
 
+    /// Whether two extents share each frame of the fast device, which the format fixes.
+    fn shares_frames(&self) -> bool {
+        false
+    }
+
     /// Fills the map as a scan of the whole volume would.
     fn fill(&mut self, _tuning: &Tuning) {}
 
@@ -394,8 +399,8 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         false
     }
 
-    /// The last commit that is durable, of a map.
-    fn last_commit(&self) -> u64 {
+    /// The last commit of a map that is durable on this device.
+    fn last_commit(&self, _device: DeviceId) -> u64 {
         0
     }
 

@@ -20,7 +20,15 @@ pub const MOST_DEVICES: usize = 16;
 /// let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
 /// let devices = vec![Bytes::gib(8), Bytes::gib(100)];
 /// let arrangement = Arrangement::Caching(pair);
-/// let on_device = Geometry { devices, arrangement, spare: 256, block: Bytes::ZERO, displaced: None, places: None };
+/// let on_device = Geometry {
+///     devices,
+///     arrangement,
+///     spare: 256,
+///     block: Bytes::ZERO,
+///     shares_frames: false,
+///     displaced: None,
+///     places: None,
+/// };
 /// let design = Geometry { arrangement: Arrangement::Tiering(pair), ..on_device.clone() };
 /// assert_eq!(design.differences(&on_device), ["placement.mode is tiering in the design and caching on the device"]);
 /// assert!(design.differences(&design).is_empty());
@@ -35,6 +43,9 @@ pub struct Geometry {
     pub spare: u32,
     /// The size of the blocks by which the fast device may have a part of an extent; 0 if it has whole extents.
     pub block: Bytes,
+    /// Whether two extents share each frame of the fast device, which has room for one: blocks of both may be there as long as none of
+    /// them have the same offset. Places 2n and 2n + 1 of the map are in frame n then. Only where the fast device has parts of extents.
+    pub shares_frames: bool,
     /// How a device is divided that had data before.
     pub displaced: Option<Displaced>,
     /// Where the metadata lie if a device was resized.

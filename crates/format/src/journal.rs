@@ -345,6 +345,13 @@ impl JournalRing {
         found.into_iter().map(|(_, commit)| commit).collect()
     }
 
+    /// The newest commit in this ring that was written to both devices, among those numbered up to `last`.
+    pub fn newest_mirrored(&self, last: u64) -> Option<u64> {
+        let mirrored =
+            self.headers.iter().flatten().filter(|header| header.label.mirrored && header.label.number <= last);
+        mirrored.map(|header| header.label.number).max()
+    }
+
     /// Whether the commit is in this ring and was written to both devices.
     pub fn was_mirrored(&self, number: u64) -> bool {
         self.headers.iter().flatten().any(|header| header.label.number == number && header.label.mirrored)

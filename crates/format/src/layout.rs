@@ -72,6 +72,17 @@ impl MetadataLayout {
         MetadataLayout { journal_bytes, checkpoint_bytes, data_at, masks, number: 0, journal_from, checkpoints_from }
     }
 
+    /// This layout with a journal that also has what alignment leaves before the data, as far as it would be as long on a larger device.
+    #[must_use]
+    pub fn with_longer_journal(self) -> MetadataLayout {
+        let left = self.data_at.0 - (BLOCK + self.journal_bytes + 2 * self.checkpoint_bytes);
+        let longest = self.checkpoint_bytes.clamp(SMALLEST_JOURNAL, LARGEST_JOURNAL);
+        let journal_bytes = (self.journal_bytes + left).min(longest);
+        let longer = Bytes(journal_bytes - self.journal_bytes);
+        let checkpoints_from = self.checkpoints_from.map(|from| from + longer);
+        MetadataLayout { journal_bytes, checkpoints_from, ..self }
+    }
+
     /// The layout of a volume that was resized, with masks of `masks` places.
     pub fn at(places: &Places, masks: u32) -> MetadataLayout {
         let Places { number, data_at, journal_at, journal_bytes, checkpoints_at, checkpoint_bytes } = *places;

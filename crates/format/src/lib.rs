@@ -64,6 +64,7 @@
 //!         spare: 256,
 //!         block: Bytes::ZERO,
 //!         displaced: None,
+//!         shares_frames: false,
 //!         places: None,
 //!     },
 //!     notes: String::new(),

@@ -54,7 +54,8 @@ pub struct DurableMap {
     /// The base of the next checkpoint's number: higher numbers are newer than everything on the devices. The next
     /// checkpoint is written to the place that does not hold the one that was read.
     pub number: u64,
-    /// The last commit that is known to be complete in every journal that it was written to.
+    /// The last commit that is known to be complete in every journal that it was written to; without the slow device, the last one that that
+    /// device has to have.
     pub last_commit: u64,
     /// The number after the last commit. A torn commit may have it.
     pub next_commit: u64,
@@ -169,8 +170,12 @@ pub fn read(
         let number = before_next(&header);
         let notice = rings.iter().flatten().filter_map(|ring| ring.notice_since(header.first_commit)).next_back();
         let notice = notice.unwrap_or(header.notice);
-        if without_fast && notice.alone {
-            // Some of the commits that follow are on the fast device alone, so the others do not make up the map.
+        let found = journal::replay(&rings, header.first_commit, header.journal_at);
+        // While nothing is newer on the fast device, commits may not have been flushed on the slow one, which may lack one and have the next.
+        // Nor is any of them needed then: of an extent that is not in doubt the home has all, and no copy counts after a crash.
+        let has_gaps = found.broken && notice.home;
+        if has_gaps || without_fast && notice.alone {
+            // The commits that are there do not make up the map, as if some of them were on the fast device alone.
             let newest_commit = rings.iter().flatten().map(JournalRing::newest).max().unwrap_or(0);
             let next_commit = (newest_commit.max(header.last_commit) + 1).max(header.first_commit);
             let (last_commit, next) = (header.last_commit, header.journal_at);
@@ -181,7 +186,6 @@ pub fn read(
             }
             return Ok(DurableMap { entries, masks, replayed: 0, number, last_commit, next_commit, next, notice });
         }
-        let found = journal::replay(&rings, header.first_commit, header.journal_at);
         if found.broken {
             problem = "part of the journal can be read from neither device";
             continue;
@@ -214,6 +218,15 @@ pub fn read(
             Some((device, ring)) => {
                 return Err(NoMap::Behind { device: *device, newest: ring.newest(), expected: last_commit });
             }
+        };
+        // What the slow device, which is not there, has to have: nothing of a commit that was not flushed there.
+        let last_commit = match devices == [fast] {
+            true => rings
+                .iter()
+                .flatten()
+                .filter_map(|ring| ring.newest_mirrored(last_commit))
+                .fold(header.last_commit, u64::max),
+            false => last_commit,
         };
         let (next_commit, next) = (found.next_commit, found.next);
         return Ok(DurableMap { entries, masks, replayed, number, last_commit, next_commit, next, notice });

@@ -50,6 +50,14 @@ mutations! {
     NameNothing,
     /// What is to be named ahead is not written into commits.
     NameNothingAhead,
+    /// An extent claims blocks that the other extent in its frame has claimed.
+    ClaimTaken,
+    /// A slot that is given up claims nothing any more, although the durable map may still point to it.
+    UnclaimEarly,
+    /// A write to both devices goes to blocks of the frame that are another extent's.
+    ThroughUnclaimed,
+    /// A place that is given up is discarded with all of its frame.
+    DiscardFrame,
     /// Replay leaves out the newest commit.
     ReplayOneLess,
     /// Replay applies updates in the wrong order.

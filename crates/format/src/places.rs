@@ -87,7 +87,7 @@ mod tests {
         geometry::{Arrangement, Geometry, MOST_DEVICES, MapPair},
         layout::MetadataLayout,
         storage::DeviceId,
-        superblock::{Superblock, Unreadable, VERSION, VolumeId, VolumeState},
+        superblock::{Superblock, Unreadable, VERSION_OF_RESIZED, VolumeId, VolumeState},
     };
 
     /// A superblock of a volume that was resized, as it is and with these words in place of its own.
@@ -115,12 +115,13 @@ mod tests {
                 spare: 128,
                 block: Bytes::ZERO,
                 displaced: None,
+                shares_frames: false,
                 places: Some(places),
             },
             notes: String::new(),
         };
         let mut block = written.encode();
-        assert_eq!(get_u32(&block, 16), VERSION, "older programs have to refuse it");
+        assert_eq!(get_u32(&block, 16), VERSION_OF_RESIZED, "older programs have to refuse it");
         for (index, word) in words.into_iter().flatten().enumerate() {
             put_u32(&mut block, 480 + index * 4, word);
         }

@@ -18,9 +18,12 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeId(pub u128);
 
-/// The newest version of the format: that of volumes with a map one of whose devices was resized ([`places`](crate::places)).
-/// Version 1, which has no seals, is read as well: a volume becomes one of version 2 when it is opened.
-pub const VERSION: u32 = 6;
+/// The newest version of the format: that of volumes on whose fast device two extents share a frame
+/// ([`Geometry::shares_frames`](crate::geometry::Geometry::shares_frames)). Version 1, which has no seals, is read as well: a volume becomes
+/// one of version 2 when it is opened.
+pub const VERSION: u32 = 7;
+/// The version of other volumes with a map one of whose devices was resized ([`places`](crate::places)).
+pub const VERSION_OF_RESIZED: u32 = 6;
 /// The version of other volumes one of whose devices was replaced while they were served, or is about to be.
 pub const VERSION_OF_REPLACED: u32 = 5;
 /// The version of other volumes one of whose devices had data before ([`displaced`](crate::displaced)).
@@ -33,6 +36,8 @@ const OLDEST_VERSION: u32 = 1;
 const MAGIC: &[u8; 8] = b"PERYTON\n";
 const STATE_AT: usize = 20;
 const BLOCK_AT: usize = 92;
+/// Only an arrangement without a map has something else here.
+const SHARED_AT: usize = 112;
 const SIZES_AT: usize = 160;
 const SEALS_AT: usize = SIZES_AT + 8 * MOST_DEVICES;
 const GIVEN_UP_AT: usize = SEALS_AT + 8 * MOST_DEVICES;
@@ -125,6 +130,7 @@ impl VolumeState {
 ///         arrangement: Arrangement::Single { device: DeviceId(0) },
 ///         spare: 0,
 ///         block: Bytes::ZERO,
+///         shares_frames: false,
 ///         displaced: None,
 ///         places: None,
 ///     },
@@ -301,6 +307,9 @@ impl Superblock {
         put_u32(&mut block, 88, self.notes.len() as u32);
         put_u32(&mut block, BLOCK_AT, self.geometry.block.0 as u32);
         put_arrangement(&mut block, &self.geometry.arrangement);
+        if self.geometry.shares_frames {
+            block[SHARED_AT] = 1;
+        }
         for (index, size) in self.geometry.devices.iter().enumerate() {
             put_u64(&mut block, SIZES_AT + index * 8, size.0);
         }
@@ -347,8 +356,11 @@ impl Superblock {
 
     /// The version of the format that the volume needs.
     fn version(&self) -> u32 {
-        if self.geometry.places.is_some() {
+        if self.geometry.shares_frames {
             return VERSION;
+        }
+        if self.geometry.places.is_some() {
+            return VERSION_OF_RESIZED;
         }
         if self.successions != [0; MOST_DEVICES] || self.state == VolumeState::Aside {
             return VERSION_OF_REPLACED;
@@ -374,17 +386,22 @@ impl Superblock {
         let device = u8::try_from(get_u32(block, 56)).ok()?;
         let notes = get_u32(block, 88) as usize;
         let generation = get_u64(block, 40);
-        let possible = count <= MOST_DEVICES && usize::from(device) < count && notes <= MOST_NOTES;
+        let has_flag = get_u32(block, 16) != VERSION || block[SHARED_AT] == 1;
+        let possible = count <= MOST_DEVICES && usize::from(device) < count && notes <= MOST_NOTES && has_flag;
         (possible && generation < MOST_NUMBERS).then_some(())?;
         let devices: Vec<Bytes> = (0..count).map(|index| Bytes(get_u64(block, SIZES_AT + index * 8))).collect();
+        let version = get_u32(block, 16);
+        let is_there = |from: usize, to: usize| block[from..to].iter().any(|byte| *byte != 0);
         // No device of a volume that was taken over with data is replaced or resized while it is served.
-        let displaced = match get_u32(block, 16) {
+        let displaced = match version {
             VERSION_OF_DISPLACED => Some(get_displaced(block, &devices)?),
+            VERSION if is_there(DISPLACED_AT, SUCCESSIONS_AT) => Some(get_displaced(block, &devices)?),
             _ => None,
         };
-        let places = match get_u32(block, 16) {
-            VERSION => Some(Places::of_words(std::array::from_fn(|index| get_u32(block, PLACES_AT + index * 4)))?),
-            _ => None,
+        let was_resized = version == VERSION_OF_RESIZED || version == VERSION && is_there(PLACES_AT, PLACES_AT + 4);
+        let places = match was_resized {
+            true => Some(Places::of_words(std::array::from_fn(|index| get_u32(block, PLACES_AT + index * 4)))?),
+            false => None,
         };
         let successions = &block[SUCCESSIONS_AT..SUCCESSIONS_AT + MOST_DEVICES];
         // Other versions have zeros there.
@@ -408,6 +425,7 @@ impl Superblock {
                 arrangement: get_arrangement(block)?,
                 spare: get_u32(block, 84),
                 block: Bytes(u64::from(get_u32(block, BLOCK_AT))),
+                shares_frames: version == VERSION,
                 displaced,
                 places,
             },
@@ -433,6 +451,9 @@ impl fmt::Display for Superblock {
         writeln!(f, "spare extents: {}", self.geometry.spare)?;
         if self.geometry.block > Bytes::ZERO {
             writeln!(f, "blocks of an extent: {}", self.geometry.block)?;
+        }
+        if self.geometry.shares_frames {
+            writeln!(f, "extents that share a frame of the fast device: 2")?;
         }
         if let Some(Displaced { device, home, bytes, at, volume, .. }) = self.geometry.displaced {
             writeln!(f, "taken over with data: {volume} of device {}", device.0)?;
@@ -469,6 +490,17 @@ mod tests {
 
     use super::*;
 
+    /// What a superblock of two devices, like the sample, may say of a device that had data.
+    const DISPLACED: Displaced = Displaced {
+        device: DeviceId(1),
+        home: DeviceId(0),
+        metadata: Bytes::mib(1),
+        bytes: Bytes::mib(3),
+        at: Bytes::mib(20),
+        volume: Bytes(Bytes::gib(3).0 - Bytes::kib(64).0),
+        used: Bytes(Bytes::gib(3).0 + Bytes::mib(1).0 + BLOCK),
+    };
+
     fn sample(arrangement: Arrangement, notes: &str) -> Superblock {
         Superblock {
             volume: VolumeId(0x1234_5678_9abc_def0_1122),
@@ -488,6 +520,7 @@ mod tests {
                 arrangement,
                 spare: 5,
                 block: Bytes::ZERO,
+                shares_frames: false,
                 displaced: None,
                 places: None,
             },
@@ -545,20 +578,37 @@ mod tests {
     }
 
     #[test]
+    fn extents_that_share_frames_are_of_a_version_of_their_own_with_whatever_else_there_is() {
+        let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
+        let plain = sample(Arrangement::Caching(pair), "");
+        let layout = crate::layout::MetadataLayout::new(100_000, Bytes::gib(8));
+        let larger = crate::layout::MetadataLayout::new(150_000, Bytes::gib(8));
+        let (places, _) = layout.divided(1, &larger).expect("there is room");
+        for (displaced, places) in [(None, None), (Some(DISPLACED), None), (None, Some(places))] {
+            let shared =
+                Geometry { block: Bytes::kib(4), shares_frames: true, displaced, places, ..plain.geometry.clone() };
+            let block = Superblock { geometry: shared, ..plain.clone() };
+            let encoded = block.encode();
+            assert_eq!(get_u32(&encoded, 16), 7);
+            assert_eq!(Superblock::decode(&encoded), Ok(block.clone()));
+            assert!(block.to_string().contains("extents that share a frame of the fast device: 2"));
+            // A program that knows no such frames must not take it for one of its own.
+            for version in 1..7 {
+                let mut forged = encoded.clone();
+                put_u32(&mut forged, 16, version);
+                seal(&mut forged, Kind::Superblock, block.volume);
+                let taken = Superblock::decode(&forged);
+                assert!(taken.as_ref().map_or(true, |found| !found.geometry.shares_frames), "version {version}");
+            }
+        }
+    }
+
+    #[test]
     fn a_device_that_had_data_is_of_a_version_of_its_own_with_extents_of_any_kind() {
         let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
         let plain = sample(Arrangement::Caching(pair), "");
-        let displaced = Displaced {
-            device: DeviceId(1),
-            home: DeviceId(0),
-            metadata: Bytes::mib(1),
-            bytes: Bytes::mib(3),
-            at: Bytes::mib(20),
-            volume: Bytes::gib(3) - Bytes::kib(64),
-            used: Bytes::gib(3) + Bytes::mib(1) + Bytes(BLOCK),
-        };
         for unit in [Bytes::ZERO, Bytes::kib(4)] {
-            let geometry = Geometry { displaced: Some(displaced), block: unit, ..plain.geometry.clone() };
+            let geometry = Geometry { displaced: Some(DISPLACED), block: unit, ..plain.geometry.clone() };
             let block = Superblock { geometry, ..plain.clone() };
             let encoded = block.encode();
             assert_eq!(get_u32(&encoded, 16), 4);

@@ -171,6 +171,7 @@ impl InPlace {
             sizes: self.known.sizes.clone(),
             formatted: self.known.formatted.as_ref().map(|fixed| (fixed.data.clone(), fixed.spare)),
             has_whole_extents: self.known.has_whole_extents || self.whole.is_some(),
+            shares_frames: self.known.shares_frames.unwrap_or(false),
         }
     }
 
@@ -252,19 +253,24 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
         devices.iter().filter(|at| !without.contains(&at.name)).filter_map(unit_of).collect();
     let has_whole_extents =
         |own: &OwnSizes| is_used && own.formatted.as_ref().is_some_and(|geometry| geometry.block == Bytes::ZERO);
+    let shares_frames =
+        |own: &OwnSizes| own.formatted.as_ref().filter(|_| is_used).map(|geometry| geometry.shares_frames);
     if places.iter().all(|place| place.has_size) {
         // What is wrong with a device is said when it is opened.
-        let has_whole_extents = own.is_ok_and(|own| has_whole_extents(&own));
-        return Ok(InService { has_whole_extents, write_units, ..InService::default() });
+        let own = own.ok();
+        let has_whole_extents = own.as_ref().is_some_and(has_whole_extents);
+        let shares_frames = own.as_ref().and_then(shares_frames);
+        return Ok(InService { has_whole_extents, shares_frames, write_units, ..InService::default() });
     }
     let own = own.map_err(Failure::bad_input)?;
-    let has_whole_extents = has_whole_extents(&own);
+    let (has_whole_extents, shares_frames) = (has_whole_extents(&own), shares_frames(&own));
     let formatted = own.formatted.filter(|_| is_used);
     let sizes = devices.into_iter().zip(own.devices).filter_map(|(at, size)| Some((at.name, size?)));
     Ok(InService {
         sizes: sizes.collect(),
         write_units,
         has_whole_extents,
+        shares_frames,
         formatted: formatted.map(|fixed| Formatted { data: fixed.devices, spare: fixed.spare }),
     })
 }
@@ -298,8 +304,10 @@ fn not_live(setting: &str) -> Option<String> {
     let known = design_keys().filter(|key| key.is_at(path) || key.path.starts_with(&format!("{path}.")));
     let mut fixed = known.filter(|key| !key.live).peekable();
     // What is no key, and settings with reasons of their own, get the errors of the parser and of `can_be_done`.
-    let has_reason =
-        |path: &str| path.starts_with("power.") || path.starts_with("placement.") || path == "climb.caps.power";
+    let has_reason = |path: &str| {
+        let is_fixed = path == "placement.share_frames";
+        path.starts_with("power.") || path.starts_with("placement.") && !is_fixed || path == "climb.caps.power"
+    };
     let key = fixed.find(|key| !has_reason(key.path))?;
     Some(format!("{setting}: {} changes nothing while the volume is served; keys that do: peryton keys", key.path))
 }

@@ -34,6 +34,9 @@ pub struct Head {
     pub formatted: Option<(Vec<Bytes>, u32)>,
     /// Whether the volume was made for whole extents.
     pub has_whole_extents: bool,
+    /// Whether two extents shared each frame of its fast device.
+    #[serde(default)]
+    pub shares_frames: bool,
     /// The size of the volume.
     pub volume: Bytes,
     /// The devices in the order of the design.

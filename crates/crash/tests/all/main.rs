@@ -26,6 +26,7 @@ mod process_death;
 mod replaced;
 mod resized;
 mod returns;
+mod sharing;
 mod succession;
 mod units;
 mod warm;

@@ -15,7 +15,7 @@ const EXTENT: Bytes = Bytes::kib(64);
 const FAST: DeviceId = DeviceId(0);
 const SLOW: DeviceId = DeviceId(1);
 
-fn tuning(fill: Fill) -> Tuning {
+pub fn tuning(fill: Fill) -> Tuning {
     Tuning {
         fill,
         promotion_threshold: 0,
@@ -389,6 +389,34 @@ fn without_write_back_a_write_goes_home_and_brings_in_nothing() {
     world.access(Op::Write, Bytes::ZERO, Bytes::kib(8));
     assert_eq!((moved(&world), world.engine.dirty_bytes()), ([4096, 4096 + 8192], Bytes::ZERO));
     world.read_all();
+}
+
+#[test]
+fn without_write_back_the_slow_device_is_flushed_for_the_host_alone() {
+    for write in [WritePolicy::Through, WritePolicy::Around] {
+        let tuning = Tuning { write, commit_interval: Nanos::from_ms(10), ..tuning(Fill::Part) };
+        // The journal has room for all commits.
+        let mut world = World::new(sized(512, 512, Fill::Part, tuning), EXTENT, 1);
+        let flushes = |world: &World, device: DeviceId| world.engine.stats().devices[device.index()].flushes;
+        // The first commit records on the slow device that it has all data.
+        world.access(Op::Read, Bytes::ZERO, Bytes::kib(4));
+        world.tick(Nanos::from_ms(100));
+        world.complete_all();
+        let before = [FAST, SLOW].map(|device| flushes(&world, device));
+        let commits = world.engine.stats().commits;
+        for extent in 0..40 {
+            world.access(Op::Read, EXTENT * extent, Bytes::kib(8));
+            world.access(Op::Write, EXTENT * extent + Bytes::kib(4), Bytes::kib(4));
+            world.tick(Nanos::from_ms(100));
+            world.complete_all();
+        }
+        assert!(world.engine.stats().commits - commits >= 20, "{write:?}");
+        assert!(flushes(&world, FAST) > before[0], "{write:?}");
+        assert_eq!(flushes(&world, SLOW), before[1], "{write:?}");
+        world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+        assert_eq!(flushes(&world, SLOW), before[1] + 1, "{write:?}");
+        world.read_all();
+    }
 }
 
 #[test]

@@ -56,6 +56,8 @@ pub struct Record {
     pub formatted: Option<(Vec<Bytes>, u32)>,
     /// Whether the volume was made for whole extents, when it was looked at before it was opened.
     pub has_whole_extents: bool,
+    /// Whether two extents share each frame of its fast device.
+    pub shares_frames: bool,
 }
 
 /// Why nothing can be recorded there.
@@ -172,6 +174,7 @@ impl Recorder {
             sizes: record.sizes.clone(),
             formatted: record.formatted.clone(),
             has_whole_extents: record.has_whole_extents,
+            shares_frames: record.shares_frames,
             volume: start.volume,
             devices: start.devices,
             settings: Vec::new(),
@@ -302,6 +305,7 @@ mod tests {
             sizes: BTreeMap::new(),
             formatted: None,
             has_whole_extents: false,
+            shares_frames: false,
         }
     }
 

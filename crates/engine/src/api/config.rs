@@ -293,6 +293,9 @@ pub struct Tuning {
     pub max_moves: u32,
     /// What of an extent is brought to the fast device (caching, partitioned).
     pub fill: Fill,
+    /// Whether two extents of which the fast device has different blocks share room for one there (caching, unless [`Fill::Extent`]). It
+    /// counts when a volume is formatted; a volume stays as it was formatted.
+    pub share_frames: bool,
     /// Write policy (caching).
     pub write: WritePolicy,
     /// Replacement policy.
@@ -346,6 +349,7 @@ impl Default for Tuning {
             demotion_high: 128,
             max_moves: 16,
             fill: Fill::Extent,
+            share_frames: false,
             write: WritePolicy::Back,
             replacement: Replacement::Wsclock,
             admission: Admission::default(),

@@ -13,6 +13,7 @@ use crate::{
     api::command::{Commands, DeviceId},
     api::error::RequestError,
     cache::access::{Mode, Release},
+    cache::blocks::first_run,
     cache::drive::CacheDrive,
     cache::journal::map_journal::{Freed, MapBatch, Waiter},
     cache::map::extent::Place,
@@ -88,14 +89,15 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         for Freed { place, discarded } in &batch.freed {
-            if *discarded && !io.is_fenced(self.layout.at(*place).0) {
-                // The device discards the place, and the place is not reused before the device has answered:
-                // a device may reorder a discard and a later write.
-                let len = Bytes(self.layout.extent_bytes);
-                self.discarding += 1;
-                io.discard(self.layout.at(*place), len, CacheStep::Discarded { place: *place }, out);
-            } else {
-                self.map.free(*place);
+            let (device, at) = self.layout.at(*place);
+            match self.discards(*place) {
+                Some((within, len)) if *discarded && !io.is_fenced(device) => {
+                    // The device discards the place, and the place is not reused before the device has answered:
+                    // a device may reorder a discard and a later write.
+                    self.discarding += 1;
+                    io.discard((device, at + within), len, CacheStep::Discarded { place: *place }, out);
+                }
+                _ => self.map.free(*place),
             }
         }
         let waiters = &mut batch.waiters;
@@ -110,6 +112,19 @@ impl CacheDrive {
             }
         }
         self.journal.recycle(batch);
+    }
+
+    /// What can be discarded of a place that is given up, if anything: where another extent may be in its frame, neighbouring blocks that it
+    /// is not in.
+    fn discards(&self, place: Place) -> Option<(Bytes, Bytes)> {
+        let shared = self.layout.fast_slot(place).filter(|_| self.layout.shares_frames());
+        let (Some(slot), Some(blocks)) = (shared, self.layout.blocks) else {
+            return Some((Bytes::ZERO, Bytes(self.layout.extent_bytes)));
+        };
+        let claimed = if mutation::is(Mutation::DiscardFrame) { blocks.all } else { self.map.claimed(slot) };
+        let run = first_run(claimed);
+        let (within, len) = (run != 0).then(|| blocks.span(run))?;
+        Some((Bytes(u64::from(within)), Bytes(u64::from(len))))
     }
 
     /// Handles the end of a commit. Returns the outcome of a further commit that was started, if it is already done.
@@ -233,15 +248,15 @@ impl CacheDrive {
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
-        extent: u32,
+        (extent, blocks): (u32, u16),
         out: &mut Commands,
     ) -> Option<SlotIndex> {
         if self.map.fast_is_full() || self.gone.fast {
             return None;
         }
-        let slot = self.map.take_slot();
+        let slot = self.map.take_slot(blocks);
         // A commit frees the slots that wait for it. It is worth its flushes when these outnumber the free slots.
-        if self.journal.waiting() > self.map.free_slots() as usize {
+        if self.journal.waiting() > self.map.available() as usize {
             self.commit(io, now, true, out);
         }
         let slot = slot?;
@@ -255,6 +270,9 @@ impl CacheDrive {
     /// hold more extents than it may use: a commit that did not flush the slow device recorded promotions, but not the
     /// evictions before them.
     pub(in crate::cache) fn free_soon(&self) -> u32 {
+        if self.layout.shares_frames() {
+            return self.map.room() + self.leaving;
+        }
         (self.map.usable() + self.leaving).saturating_sub(self.map.resident())
     }
 }

@@ -33,7 +33,8 @@
 //! a flush of its fails: one that waits now, or else its next one.
 //!
 //! To know which extents are in doubt, the engine uses the journal's updates, which it has anyway, and a list of the
-//! extents that were written through to both devices, at most [`MOST_REMEMBERED`] of them.
+//! extents that were written through to both devices, at most [`MOST_REMEMBERED`] of them. After commits that did not wait for the slow device's
+//! flush, as those without write-back, every copy is in doubt if that flush fails.
 
 use peryton_format::{
     blocks::Masks,
@@ -160,7 +161,8 @@ impl CacheDrive {
     fn copies_in_doubt(&self, io: &CacheIo, device: DeviceId, extents: &mut Vec<u32>) {
         let which = usize::from(device == self.layout.slow);
         let Doubts { written, more, .. } = &self.doubts;
-        let all = more.is_some_and(|stamps| !io.is_flushed(device, stamps[which]));
+        let all = more.is_some_and(|stamps| !io.is_flushed(device, stamps[which]))
+            || device == self.layout.slow && self.journal.went_before_homes;
         let unsure = written.iter().filter(|write| !io.is_flushed(device, write.stamps[which]));
         extents.extend(unsure.map(|write| write.extent));
         extents.extend(self.through_in_flight.iter().map(|write| self.through[*write].fragment.extent));

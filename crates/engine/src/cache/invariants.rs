@@ -37,6 +37,16 @@ impl CacheDrive {
                 let masks = self.map.masks_of(index);
                 assert_eq!(masks.dirty() != 0, extent.is_dirty(), "the masks of extent {index} say otherwise");
                 assert_eq!((masks.valid() | masks.not_at_home()) & !blocks.all, 0, "extent {index} has no such blocks");
+                if let Some(slot) = self.layout.fast_slot(place).filter(|_| self.layout.shares_frames()) {
+                    let claimed = self.map.claimed(slot);
+                    assert_eq!(masks.valid() & !claimed, 0, "extent {index} has blocks that it has not claimed");
+                    assert_eq!(
+                        claimed & self.map.claimed_beside(slot),
+                        0,
+                        "slot {} has claimed what is another's",
+                        slot.0
+                    );
+                }
             }
             assert_eq!(owner.insert(place.0, index), None, "place {} has two tenants", place.0);
             assert!(!self.map.is_free(place), "place {} is in use and free", place.0);

@@ -12,6 +12,7 @@ use crate::{
     cache::access::Mode,
     cache::blocks::Blocks,
     cache::map::extent::Place,
+    cache::map::frames::SHARING,
 };
 
 /// The smallest extent; every extent size is a multiple of it (GreenDM, section 2.3).
@@ -37,8 +38,11 @@ pub(crate) struct CacheLayout {
     pub(in crate::cache) extent_bytes: u64,
     /// log2 of the extent size if it is a power of two: a shift is cheaper than a division on the hit path.
     shift: Option<u32>,
-    /// Number of slots of the fast device, spare ones included, and how many of them the map may use at once.
+    /// Number of slots of the fast device, spare ones included.
     pub(in crate::cache) fast_slots: u32,
+    /// log2 of the number of slots that share a frame of the fast device, which has room for an extent.
+    pub(in crate::cache) sharing: u32,
+    /// How many extents the fast device may have at once; where slots share frames, of which all blocks are there.
     pub(in crate::cache) fast_usable: u32,
     pub(in crate::cache) slow_slots: u32,
     /// Number of extents of the volume.
@@ -105,12 +109,13 @@ impl CacheLayout {
         Ok(())
     }
 
-    /// Computes the layout. `settled`: what the format has fixed, if there is a volume.
+    /// Computes the layout. `shares`: whether extents of which the fast device has a part share its frames. `settled`: what the format has
+    /// fixed, if there is a volume.
     pub(crate) fn new(
         mode: Mode,
         pair: Hybrid,
         devices: &[Bytes],
-        tuning: &Tuning,
+        (tuning, shares): (&Tuning, bool),
         settled: Option<Settled>,
     ) -> Result<CacheLayout, ConfigError> {
         let Hybrid { fast, slow, extent } = pair;
@@ -134,8 +139,8 @@ impl CacheLayout {
             }
             Ok(slots as u32)
         };
-        let (fast_slots, slow_slots) = (slots(fast, 1)?, slots(slow, 2)?);
-        let mut spare = spare_extents(fast_slots.min(slow_slots));
+        let (fast_usable, slow_slots) = (slots(fast, 1)?, slots(slow, 2)?);
+        let mut spare = spare_extents(fast_usable.min(slow_slots));
         if mode == Mode::Tiering {
             // On a full drive, the number of free extents of the fast device is at most the number of spare ones.
             spare = spare.max(tuning.demotion_high).min(slow_slots - 1);
@@ -143,21 +148,26 @@ impl CacheLayout {
         if let Some(settled) = settled {
             spare = settled.spare.min(slow_slots - 1);
         }
-        let (fast_physical, extents) = match mode {
+        let (frames, extents) = match mode {
             Mode::Tiering => {
-                let extents = u64::from(fast_slots) + u64::from(slow_slots - spare);
+                let extents = u64::from(fast_usable) + u64::from(slow_slots - spare);
                 if extents > MOST_EXTENTS {
                     return Err(ConfigError::TooManyExtents { extents, most: MOST_EXTENTS });
                 }
-                (fast_slots, extents as u32)
+                (fast_usable, extents as u32)
             }
-            Mode::Caching => (fast_slots + spare, slow_slots),
+            Mode::Caching => (fast_usable + spare, slow_slots),
         };
         let in_part = mode == Mode::Caching && tuning.fill != Fill::Extent;
         let blocks = in_part.then(|| Blocks::new(extent, block_of(extent)));
-        let masks = if blocks.is_some() { fast_physical } else { 0 };
-        let as_formatted =
-            || MetadataLayout::with_masks(extents, masks, extent * u64::from(fast_slots.min(slow_slots)));
+        let sharing = if shares { SHARING } else { 0 };
+        let fast_slots = frames << sharing;
+        let masks = if blocks.is_some() { fast_slots } else { 0 };
+        let as_formatted = || {
+            let layout = MetadataLayout::with_masks(extents, masks, extent * u64::from(fast_usable.min(slow_slots)));
+            // The version of the format is the same.
+            if shares { layout.with_longer_journal() } else { layout }
+        };
         let metadata = settled.and_then(|settled| settled.places).map(|places| MetadataLayout::at(&places, masks));
         let metadata = metadata.unwrap_or_else(as_formatted);
         if !metadata.has_room(extents) {
@@ -169,8 +179,9 @@ impl CacheLayout {
             slow,
             extent_bytes: extent.0,
             shift: extent.0.is_power_of_two().then(|| extent.0.trailing_zeros()),
-            fast_slots: fast_physical,
-            fast_usable: fast_slots,
+            fast_slots,
+            sharing,
+            fast_usable,
             slow_slots,
             extents,
             spare,
@@ -179,18 +190,29 @@ impl CacheLayout {
         })
     }
 
+    /// Whether two slots share each frame of the fast device.
+    #[inline]
+    pub(crate) fn shares_frames(&self) -> bool {
+        self.sharing > 0
+    }
+
+    /// The number of frames of the fast device.
+    fn frames(&self) -> u32 {
+        self.fast_slots >> self.sharing
+    }
+
     pub(crate) fn volume_size(&self) -> Bytes {
         Bytes(u64::from(self.extents) * self.extent_bytes)
     }
 
     pub(crate) fn device_bytes(&self, device: DeviceId) -> Bytes {
-        let slots = if device == self.fast { self.fast_slots } else { self.slow_slots };
+        let slots = if device == self.fast { self.frames() } else { self.slow_slots };
         self.metadata.device_bytes(Bytes(u64::from(slots) * self.extent_bytes))
     }
 
     /// The room for snapshots behind what the volume uses of the fast device.
     pub(crate) fn room(&self) -> Room {
-        let data = Bytes(u64::from(self.fast_slots) * self.extent_bytes);
+        let data = Bytes(u64::from(self.frames()) * self.extent_bytes);
         Room::new(self.device_bytes(self.fast), self.fast_slots, data)
     }
 
@@ -219,14 +241,17 @@ impl CacheLayout {
     /// The offset on the fast device at which the slot begins.
     #[inline]
     pub(in crate::cache) fn fast_at(&self, slot: SlotIndex) -> Bytes {
-        self.metadata.data_at + Bytes(u64::from(slot.0) * self.extent_bytes)
+        self.metadata.data_at + Bytes(u64::from(slot.0 >> self.sharing) * self.extent_bytes)
     }
 
     /// The device of a place, and the offset at which the place begins.
     #[inline]
     pub(crate) fn at(&self, place: Place) -> (DeviceId, Bytes) {
-        let (device, slot) =
-            if place.0 < self.fast_slots { (self.fast, place.0) } else { (self.slow, place.0 - self.fast_slots) };
+        let (device, slot) = if place.0 < self.fast_slots {
+            (self.fast, place.0 >> self.sharing)
+        } else {
+            (self.slow, place.0 - self.fast_slots)
+        };
         (device, self.metadata.data_at + Bytes(u64::from(slot) * self.extent_bytes))
     }
 }

@@ -170,12 +170,30 @@ impl CacheDrive {
     /// Returns false if the slot was lost with its device.
     fn first_is_there(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) -> bool {
         let (Some(slot), Some(blocks)) = (self.map.entry(extent).slot(), self.layout.blocks) else { return false };
+        if command.device == self.layout.slow {
+            return self.lost_blocks_are_home(io, now, extent, command);
+        }
         let Some(within) = command.at.0.checked_sub(self.layout.fast_at(slot).0) else { return false };
         if command.device != self.layout.fast || within + command.len.0 > self.layout.extent_bytes {
             return false;
         }
         let (within, len) = (within as u32, command.len.0 as u32);
         self.is_there(io, now, extent, blocks.covered(within, len), blocks.touched(within, len));
+        true
+    }
+
+    /// Lost blocks were written to their home, because another extent has their room on the fast device. Returns false if the home is gone.
+    fn lost_blocks_are_home(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) -> bool {
+        let (_, at) = self.layout.at(self.home(extent));
+        let Some(blocks) = self.layout.blocks.filter(|_| !self.gone.slow) else { return false };
+        let masks = self.map.masks_of(extent);
+        let found = blocks.covered((command.at - at).0 as u32, command.len.0 as u32) & masks.lost();
+        if found != 0 {
+            self.map.set_masks(extent, Masks::new(masks.valid(), masks.not_at_home() & !found), now);
+            self.note(io, now, extent, true);
+            // The write may be flushed before the next flush of the host, and must not be lost again after that.
+            self.journal.takes_all_next();
+        }
         true
     }
 

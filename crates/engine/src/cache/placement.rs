@@ -334,7 +334,7 @@ impl PlacementOps for CacheDrive {
 
     fn begin_shrinking(&mut self, io: &mut CacheIo, size: Bytes, rate: Bytes) -> bool {
         let usable = (size.0 / self.layout.extent_bytes) as u32;
-        self.begin_emptying(io, usable + self.layout.spare, usable, rate)
+        self.begin_emptying(io, (usable + self.layout.spare) << self.layout.sharing, usable, rate)
     }
 
     fn stop_shrinking(&mut self, io: &mut CacheIo) {
@@ -372,6 +372,10 @@ impl PlacementOps for CacheDrive {
 
     fn spare(&self) -> u32 {
         self.layout.spare()
+    }
+
+    fn shares_frames(&self) -> bool {
+        self.layout.shares_frames()
     }
 
     fn fill(&mut self, tuning: &Tuning) {
@@ -428,8 +432,8 @@ impl PlacementOps for CacheDrive {
         self.has_newest_checkpoint(storage, device, volume)
     }
 
-    fn last_commit(&self) -> u64 {
-        self.journal.last_commit
+    fn last_commit(&self, device: DeviceId) -> u64 {
+        if device == self.layout.slow { self.journal.last_on_slow } else { self.journal.last_commit }
     }
 
     fn take_back(

@@ -14,6 +14,8 @@ use crate::{
 
 /// The most dirty evictions in flight for promotions that need a slot immediately.
 const MOST_LEAVING: u32 = 8;
+/// The most extents that leave for one that comes in: more than one where those that are there have claimed room since the last one.
+const MOST_LEAVING_FOR_ONE: u32 = 2;
 /// After a failure, no extent is moved off the fast device for this long.
 const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 
@@ -23,13 +25,13 @@ const VICTIMS_AHEAD: u32 = 8;
 const MOST_STEPS: u32 = 32;
 
 impl CacheDrive {
-    /// Reserves a slot for an extent that is to be promoted.
+    /// Reserves a slot for an extent that is to be promoted, if slots share frames one that has room for these blocks.
     #[inline(always)]
     pub(in crate::cache) fn slot_for_promotion(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
-        extent: u32,
+        (extent, blocks): (u32, u16),
         out: &mut Commands,
     ) -> Option<SlotIndex> {
         if self.gone.any() {
@@ -40,12 +42,15 @@ impl CacheDrive {
             // With HT 0, a clean victim is dropped when its slot is needed, which costs nothing. Otherwise victims
             // leave in the background.
             let on_demand = self.mode == Mode::Caching && io.tuning.demotion_high == 0;
-            if !on_demand || !self.drop_one(io, now, out) {
+            // What leaves a frame that is to be one extent's own takes its neighbour along.
+            let most = if self.map.shares_frames() { MOST_LEAVING_FOR_ONE } else { 1 };
+            let leaving = self.map.lacks().min(most);
+            if !on_demand || !(0..leaving).all(|_| self.drop_one(io, now, out)) {
                 self.making_room = true;
                 self.make_room(io, now, out);
             }
         }
-        self.reserve_slot(io, now, extent, out)
+        self.reserve_slot(io, now, (extent, blocks), out)
     }
 
     /// Drops the first clean extent that the policy chooses. The dirty extents that it chooses before that are evicted
@@ -147,7 +152,10 @@ impl CacheDrive {
         }
         // A promotion that found the device full needs one extent even if HT is zero.
         let target = high.max(1);
-        while self.free_soon() < target {
+        // Where slots share frames, an extent may leave one in which there is no room for another.
+        let mut most = target.saturating_mul(MOST_LEAVING_FOR_ONE);
+        while self.free_soon() < target && most > 0 {
+            most -= 1;
             if self.copying >= io.tuning.max_moves {
                 return;
             }
@@ -200,14 +208,37 @@ impl CacheDrive {
         }
     }
 
+    /// Evicts an extent that shares its frame, unless it has to stay.
+    pub(in crate::cache) fn make_leave(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, out: &mut Commands) {
+        let (entry, masks) = (self.map.entry(extent), self.map.masks_of(extent));
+        let is_busy = entry.in_flight > 0 || entry.moving().is_some() || entry.slot().is_none();
+        if is_busy || masks.lost() != 0 || self.rests || self.gone.any() {
+            return;
+        }
+        if !entry.is_dirty() {
+            io.stats.moves.demotions += 1;
+            self.drop_clean(io, now, extent, Release::Evicted);
+        } else if self.copying < io.tuning.max_moves {
+            self.start_dirty_eviction(io, now, extent, out);
+        }
+    }
+
     pub(in crate::cache) fn evict(&mut self, io: &mut CacheIo, now: Nanos, victim: u32, out: &mut Commands) {
         let entry = self.map.entry(victim);
         self.contention.leaves(now.saturating_sub(entry.last_access));
+        let slot = entry.slot();
         if entry.is_dirty() {
             self.start_dirty_eviction(io, now, victim, out);
         } else {
             io.stats.moves.demotions += 1;
             self.drop_clean(io, now, victim, Release::Evicted);
+        }
+        // Once frames are not shared any more, one has room only when both extents have left.
+        if self.layout.shares_frames()
+            && !self.map.shares_frames()
+            && let Some(neighbour) = slot.and_then(|slot| self.map.neighbour(slot))
+        {
+            self.make_leave(io, now, neighbour, out);
         }
     }
 }

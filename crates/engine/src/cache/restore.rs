@@ -93,6 +93,9 @@ impl CacheDrive {
                 return Err("two extents are in one place");
             }
             if self.map.has_parts() {
+                if self.layout.fast_slot(place).is_some_and(|slot| !self.map.claim(slot, parts.valid())) {
+                    return Err("two extents have a block in one place");
+                }
                 self.map.set_masks(index, parts, now);
             } else if dirty {
                 self.map.set_dirty(index, now);

@@ -9,6 +9,7 @@ use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId},
     api::error::RequestError,
     cache::access::{Fragment, ThroughWrite},
+    cache::blocks::runs,
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::table::Drained,
@@ -28,6 +29,12 @@ impl CacheDrive {
         slot: SlotIndex,
         out: &mut Commands,
     ) {
+        // What the slot does not have goes home alone where another extent has the room.
+        let touched = self.touched(fragment);
+        let missing = if self.layout.shares_frames() { touched & !self.map.masks(slot).valid() } else { 0 };
+        if missing != 0 && !self.claim(io, now, slot, missing, out) && !mutation::is(Mutation::ThroughUnclaimed) {
+            return self.write_through_in_part(io, now, fragment, (slot, touched & !missing), out);
+        }
         // The host's queue depth bounds the length of this list.
         if self.map.entry(fragment.extent).in_flight > 0
             && let Some(write) =
@@ -54,6 +61,33 @@ impl CacheDrive {
             let at = at + Bytes(u64::from(fragment.within));
             let len = Bytes(u64::from(fragment.len));
             io.write((device, at), len, buffer, CacheStep::Through { write }, Cause::Host, out);
+        }
+    }
+
+    /// Writes these blocks of a fragment to both devices, and the others home.
+    fn write_through_in_part(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        (slot, both): (SlotIndex, u16),
+        out: &mut Commands,
+    ) {
+        let mut pieces = 0;
+        for (blocks, is_there) in [(both, true), (self.touched(fragment) & !both, false)] {
+            for run in runs(blocks) {
+                let piece = self.piece(fragment, run);
+                pieces += 1;
+                if pieces > 1 {
+                    io.add_part(piece.request);
+                }
+                if is_there {
+                    self.write_through(io, now, piece, slot, out);
+                } else {
+                    let route = self.direct(now, piece, self.home(piece.extent));
+                    self.carry_out(io, piece, route, out);
+                }
+            }
         }
     }
 

@@ -33,6 +33,7 @@ use crate::{
     api::config::{Config, Hybrid, Placement},
     api::error::{ConfigError, DetachError, FormatError, OpenError},
     api::opened::Formatting,
+    api::resizing::Settled,
     lifecycle::offline::detach,
     lifecycle::volume::{format, used_by},
 };
@@ -570,7 +571,8 @@ fn clear_fast(config: &Config, storage: &mut dyn Storage, fast: DeviceId) -> Res
     let first = read(storage, fast, Bytes::ZERO, BLOCK)?;
     if let Ok(superblock) = Superblock::decode(&first) {
         let config = Config { devices: superblock.geometry.devices.clone(), ..config.clone() };
-        let used = config.sizes_with(Some(superblock.geometry.spare)).ok().map(|sizes| sizes.devices[fast.index()]);
+        let as_formatted = Settled { places: None, ..Settled::from(&superblock.geometry) };
+        let used = config.sizes_of(Some(as_formatted)).ok().map(|sizes| sizes.devices[fast.index()]);
         let last = used.map(|used| used - Bytes(BLOCK));
         for at in last.into_iter().chain([Bytes::ZERO]) {
             storage.write(fast, at, &[0; BLOCK_LEN]).map_err(failed(fast))?;

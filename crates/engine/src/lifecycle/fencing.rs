@@ -71,7 +71,7 @@ impl<P: PlacementOps> Drive<P> {
         self.io.fence(device);
         self.io.fencing = true;
         if let Some(identity) = &mut self.identity {
-            identity.set_gone(device, self.placed.last_commit());
+            identity.set_gone(device, self.placed.last_commit(device));
         }
         self.fencing.stage = Stage::Quiescing;
         self.fencing.left.clear();

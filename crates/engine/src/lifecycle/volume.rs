@@ -213,6 +213,8 @@ pub(super) fn agree(
         devices: config.devices.clone(),
         arrangement: Arrangement::from(&config.placement),
         spare: newest.geometry.spare,
+        // So does whether extents share frames, and formatting has decided it.
+        shares_frames: newest.geometry.shares_frames,
         block: config.placement.block(config.tuning.fill),
         displaced,
         places: newest.geometry.places,
@@ -566,6 +568,7 @@ impl<P: PlacementOps> Drive<P> {
             devices: self.data_bytes.clone(),
             arrangement: Arrangement::from(&self.placement),
             spare: self.placed.spare(),
+            shares_frames: self.placed.shares_frames(),
             block: self.placement.block(self.io.tuning.fill),
             displaced: None,
             places: None,

@@ -67,6 +67,12 @@ pub trait Candidates {
         true
     }
 
+    /// Whether there is no extent in a slot. An owner that does not say so has none in few of them.
+    #[inline]
+    fn is_empty(&self, _slot: SlotIndex) -> bool {
+        false
+    }
+
     /// Whether the slot has an extent that may leave now.
     #[inline]
     fn may_leave(&mut self, slot: SlotIndex) -> bool {
@@ -93,6 +99,11 @@ impl<C: Candidates + ?Sized> Candidates for &mut C {
     #[inline]
     fn is_awaited(&self) -> bool {
         (**self).is_awaited()
+    }
+
+    #[inline]
+    fn is_empty(&self, slot: SlotIndex) -> bool {
+        (**self).is_empty(slot)
     }
 }
 

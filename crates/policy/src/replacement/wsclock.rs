@@ -6,7 +6,7 @@ use crate::saving::Saving;
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 
 /// Number of slots that the hand passes before it takes the one among them that was idle longest. This bounds the cost
-/// of a victim when no extent has left the working set.
+/// of a victim when no extent has left the working set. As many empty slots are passed besides.
 const MOST_EXAMINED: u32 = 8;
 
 /// The state of the policy.
@@ -30,9 +30,15 @@ impl Wsclock {
         let most = MOST_EXAMINED.min(self.slots.saturating_mul(2));
         let (now, window) = (candidates.now(), candidates.window());
         let mut longest_idle: Option<(u64, SlotIndex)> = None;
-        for _ in 0..most {
+        let (mut left, mut empty) = (most, most);
+        while left > 0 {
             let slot = SlotIndex(self.hand);
             self.hand = if self.hand + 1 >= self.slots { 0 } else { self.hand + 1 };
+            if empty > 0 && candidates.is_empty(slot) {
+                empty -= 1;
+                continue;
+            }
+            left -= 1;
             let Some(candidate) = candidates.candidate(slot) else { continue };
             let idle = now.saturating_sub(candidate.last_access);
             if std::mem::take(candidate.referenced) {
@@ -99,7 +105,8 @@ mod tests {
     /// A slot: when its extent was last accessed, and whether since the hand passed it; `None` if it is empty.
     type Slot = Option<(Nanos, bool)>;
 
-    struct Ring(Vec<Slot>);
+    /// The slots, and whether the owner says which are empty.
+    struct Ring(Vec<Slot>, bool);
 
     impl Candidates for Ring {
         fn now(&self) -> Nanos {
@@ -110,6 +117,10 @@ mod tests {
             Nanos(WINDOW)
         }
 
+        fn is_empty(&self, slot: SlotIndex) -> bool {
+            self.1 && self.0[slot.index()].is_none()
+        }
+
         fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
             let (last_access, referenced) = self.0[slot.index()].as_mut()?;
             Some(Candidate { last_access: *last_access, referenced })
@@ -117,12 +128,15 @@ mod tests {
     }
 
     /// What the hand does on the paper's terms: the slots that it passes, and which of them it chooses.
-    fn by_definition(before: &[Slot], hand: usize) -> (usize, Option<usize>) {
+    fn by_definition(before: &[Slot], hand: usize, says_empty: bool) -> (usize, Option<usize>) {
         let most = 8.min(2 * before.len());
         let (mut ring, mut unreferenced) = (before.to_vec(), Vec::new());
         let at = |step: usize| (hand + step) % before.len();
-        for step in 0..most {
+        let (mut step, mut examined, mut empty) = (0, 0, 0);
+        while examined < most {
+            examined += 1;
             match &mut ring[at(step)] {
+                None if says_empty && empty < most => (examined, empty) = (examined - 1, empty + 1),
                 None => {}
                 // It was used since the last round, so it is in the working set.
                 Some((_, referenced @ true)) => *referenced = false,
@@ -130,10 +144,11 @@ mod tests {
                 Some((last, false)) if NOW - last.0 > WINDOW => return (step + 1, Some(at(step))),
                 Some((last, false)) => unreferenced.push((last.0, step)),
             }
+            step += 1;
         }
         // The one that was idle for the longest time, or else the next one that the hand will come to.
         let idle = unreferenced.into_iter().min().map(|(_, step)| at(step));
-        (most, idle.or_else(|| (most..2 * most).map(at).find(|slot| before[*slot].is_some())))
+        (step, idle.or_else(|| (step..step + most).map(at).find(|slot| before[*slot].is_some())))
     }
 
     #[test]
@@ -141,20 +156,20 @@ mod tests {
         let mut random = StdRng::seed_from_u64(3);
         let mut seen = [0; 4];
         for size in [1, 2, 3, 5, 8, 9, 40] {
-            for _ in 0..2_000 {
+            for turn in 0..2_000 {
                 let mut slot = || {
                     let last_access = Nanos(NOW - random.random_range(0..=WINDOW + WINDOW / 8));
                     random.random_bool(0.8).then(|| (last_access, random.random_bool(0.7)))
                 };
-                let mut ring = Ring((0..size).map(|_| slot()).collect());
+                let mut ring = Ring((0..size).map(|_| slot()).collect(), turn % 2 == 0);
                 let hand = random.random_range(0..size);
                 let mut policy = Wsclock { hand: hand as u32, slots: size as u32, named: SlotIndex(0) };
                 let before = ring.0.clone();
                 let victim = policy.victim(&mut ring).map(SlotIndex::index);
-                let (passed, chosen) = by_definition(&before, hand);
+                let (passed, chosen) = by_definition(&before, hand, turn % 2 == 0);
                 assert_eq!(victim, chosen, "hand {hand} of {before:?}");
                 assert_eq!(policy.hand as usize, (hand + passed) % size);
-                for step in passed..size {
+                for step in passed..size.max(passed) {
                     assert_eq!(ring.0[(hand + step) % size], before[(hand + step) % size], "the hand was not there");
                 }
                 let reason = match victim.and_then(|victim| before[victim]) {

@@ -201,6 +201,10 @@ class PlacementKeys(TypedDict, total=False):
     (`part`), or also what surrounds a read where that has lately saved others (`auto`). A volume that was
     made for `extent` stays so if the design names it; otherwise it becomes one for the others when it is
     served. There is no way back. Default: "auto". Placements: caching, partitioned."""
+    share_frames: bool
+    """Whether two extents of which the fast device has few blocks, and different ones, share the room of one
+    there. It counts when a volume is formatted; a volume that there is stays as it is. Default: true if fill
+    is not 'extent' and extents are 32KiB or larger. Placements: caching."""
     write: Literal["back", "through", "around"]
     """Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache
     (`around`). Default: "back". Placements: caching."""
@@ -487,6 +491,7 @@ Key = Literal[
     "placement.commit_interval",
     "placement.journal",
     "placement.fill",
+    "placement.share_frames",
     "placement.write",
     "placement.bypass.sequential",
     "placement.bypass.congested",

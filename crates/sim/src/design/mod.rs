@@ -206,6 +206,9 @@ impl Design {
         };
         let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], fill, ..Tuning::default() };
         let (placement, asks_for_room) = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
+        if let Some(shares) = in_service.and_then(|known| known.shares_frames) {
+            tuning.share_frames = shares;
+        }
         let logs = matches!(placement, Placement::Logging(_));
         logging::triggers(&mut root, logs, &mut tuning.logging)?;
         failure::read(&mut root, &mut tuning)?;

@@ -101,6 +101,11 @@ keys! {
     FILL: String = "placement.fill" {
         default: Value("'auto'"), words: || names(&Fill::ALL), placements: HOMES, live: true, example: "'part'",
     }
+    /// Whether two extents of which the fast device has few blocks, and different ones, share the room of one there. It counts when a volume
+    /// is formatted; a volume that there is stays as it is.
+    SHARE_FRAMES: bool = "placement.share_frames" {
+        default: Else("true if fill is not 'extent' and extents are 32KiB or larger"), placements: CACHING, example: "false",
+    }
     /// Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache (`around`).
     WRITE: String = "placement.write" {
         default: Value("'back'"), words: || names(WRITES), placements: CACHING, live: true, example: "'through'",
@@ -220,8 +225,8 @@ pub(super) fn read<'a>(
     if GATHERING.contains(&mode) {
         tuning.write_unit = write_unit(&mut keys, devices, &placement)?;
     }
-    if mode == PlacementKind::Caching {
-        writes(&mut keys, tuning)?;
+    if let Placement::Caching(pair) = placement {
+        writes(&mut keys, pair, tuning)?;
     }
     keys.finish()?;
     unused(&placement, devices)?;
@@ -292,6 +297,9 @@ pub(super) fn set<T: FromToml>(to: &mut T, keys: &mut Keys<'_>, key: &'static Ke
 const USUAL_MOVES: Bytes = Bytes::mib(4);
 
 /// The defaults of MCML, LT and HT for extents of this size.
+/// Smaller extents have few blocks, of which more are there on average, so that a frame rarely has room for another.
+const SHARED_FROM: Bytes = Bytes::kib(32);
+
 fn usual(extent: Bytes, tuning: &mut Tuning) {
     let most = u64::from(peryton_engine::MOST_MOVES);
     let count = (USUAL_MOVES.0 / extent.0).min(most) as u32;
@@ -429,7 +437,14 @@ impl FromToml for SizeOrNever {
     }
 }
 
-fn writes(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
+fn writes(keys: &mut Keys<'_>, pair: Hybrid, tuning: &mut Tuning) -> Result<(), DesignError> {
+    match keys.get(&SHARE_FRAMES)? {
+        Some(named) if *named && tuning.fill == Fill::Extent => {
+            return Err(named.wrong("has no effect with fill = \"extent\": remove it, or use fill = \"auto\""));
+        }
+        Some(named) => tuning.share_frames = *named,
+        None => tuning.share_frames = tuning.fill != Fill::Extent && pair.extent >= SHARED_FROM,
+    }
     if let Some(write) = keys.get(&WRITE)? {
         tuning.write = word(&write, WRITES)?;
     }

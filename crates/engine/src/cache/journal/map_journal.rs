@@ -82,6 +82,11 @@ impl MapBatch {
         self.waiters.iter().all(|waiter| matches!(waiter, Waiter::Flush(_)))
     }
 
+    /// Whether host flushes wait for it.
+    fn has_flushes(&self) -> bool {
+        self.waiters.iter().any(|waiter| matches!(waiter, Waiter::Flush(_)))
+    }
+
     /// Leaves the changes of the map to the next batch, which is empty, and keeps what waits.
     fn leave_map_to(&mut self, next: &mut MapBatch) {
         std::mem::swap(&mut self.updates, &mut next.updates);
@@ -182,8 +187,9 @@ pub(crate) struct MapJournal {
     /// while the flush of the slow device is under way that this update needed. Places have masks, so the map may still say
     /// that some blocks are at home.
     pub(in crate::cache) overtaken: Vec<u32>,
-    /// Whether the commit under way goes to the fast and to the slow device, and what it records on the slow one.
+    /// Whether the commit under way goes to the fast and to the slow device, whether it is flushed on the slow one, and what it records there.
     pub(in crate::cache) to: [bool; 2],
+    flushes_slow: bool,
     pub(in crate::cache) notifying: Notice,
     pub(in crate::cache) notified: Notice,
     /// Which extents the slow device says may be newer on the fast one.
@@ -194,8 +200,10 @@ pub(crate) struct MapJournal {
     /// Whether a flush of a journal block made host data on the slow device durable. The updates in
     /// `awaiting_slow_flush` that point to this data must then be in the next commit.
     pub(in crate::cache) slow_was_flushed: bool,
-    /// Whether the next commit must include the updates in `awaiting_slow_flush`.
+    /// Whether the next commit must include the updates in `awaiting_slow_flush`, because data would be at risk else; and whether it is to,
+    /// because what they give up is needed.
     pub(in crate::cache) wanted_all: bool,
+    asked_for_all: bool,
     /// After a crash the copies on the fast device do not count: see [`CacheDrive`](crate::cache::CacheDrive).
     pub(in crate::cache) only_copies: bool,
     /// Number of updates so far.
@@ -204,12 +212,18 @@ pub(crate) struct MapJournal {
     /// have succeeded.
     pub(in crate::cache) flushed: [u64; 2],
     pub(in crate::cache) flushing: [u64; 2],
+    /// A commit has called copies clean since the slow device was flushed last, so their homes may not be durable; and whether the flushes
+    /// under way are of the slow device too.
+    pub(in crate::cache) went_before_homes: bool,
+    flushes_homes: bool,
     /// A flush has failed: nothing is committed until what it put in doubt is settled.
     pub(in crate::cache) in_doubt: bool,
     /// The number of the next commit, and how often it has been tried.
     pub(in crate::cache) next_commit: u64,
     pub(in crate::cache) attempt: u32,
     pub(in crate::cache) last_commit: u64,
+    /// The last commit that is durable on the slow device as well.
+    pub(in crate::cache) last_on_slow: u64,
     pub(in crate::cache) checkpoint: Option<journal::Checkpoint<CheckpointHeader>>,
     /// The number of the last checkpoint.
     pub(in crate::cache) checkpoint_number: u64,
@@ -237,6 +251,7 @@ impl MapJournal {
             after: FxHashMap::default(),
             overtaken: Vec::new(),
             to: [true; 2],
+            flushes_slow: true,
             notifying: Notice::default(),
             notified: Notice::default(),
             names: Names::new(),
@@ -244,14 +259,18 @@ impl MapJournal {
             bar: Bar::Open,
             slow_was_flushed: false,
             wanted_all: false,
+            asked_for_all: false,
             only_copies: false,
             sequence: 0,
             flushed: [0; 2],
             flushing: [0; 2],
+            went_before_homes: false,
+            flushes_homes: false,
             in_doubt: false,
             next_commit: 1,
             attempt: 0,
             last_commit: 0,
+            last_on_slow: 0,
             checkpoint: None,
             checkpoint_number: 0,
         }
@@ -266,7 +285,7 @@ impl MapJournal {
         self.names.begin_with((0..durable.image.len() as u32).filter(is_newer));
         self.durable = Some(durable);
         self.next_commit = header.first_commit;
-        self.last_commit = header.last_commit;
+        (self.last_commit, self.last_on_slow) = (header.last_commit, header.last_commit);
         self.ring.resume(header.journal_at, 0);
         self.checkpoint_number = header.number;
         self.notified = header.notice;
@@ -408,7 +427,7 @@ impl MapJournal {
     /// Commits the gathered changes, now or right after the commit under way. `all`: also the updates in
     /// `awaiting_slow_flush`.
     pub(crate) fn commit(&mut self, io: &mut CacheIo, all: bool, out: &mut Commands) -> Option<Outcome<MapBatch>> {
-        self.wanted_all |= all;
+        self.asked_for_all |= all;
         if !self.group.is_idle() || self.ring_is_full() || self.is_held(io) {
             self.group.wanted |= !self.group.is_paused(io.now);
             // If a checkpoint failed, this is when it is tried again: its room is needed.
@@ -469,6 +488,12 @@ impl MapJournal {
         }
     }
 
+    /// Whether the commit under way has to be durable on the slow device too. As long as that has all data, nothing rests on what it says of
+    /// copies, so its own flush, for which writes of the host would wait, is left to the next flush of the host.
+    fn slow_has_to_record(&self) -> bool {
+        !self.only_copies || self.wanted_all || self.notifying != self.notified || self.group.alive != [true; 2]
+    }
+
     pub(in crate::cache) fn copies(&self) -> u32 {
         self.to.into_iter().map(u32::from).sum()
     }
@@ -521,7 +546,8 @@ impl MapJournal {
                 let label = CommitLabel {
                     number: self.next_commit,
                     attempt: self.attempt,
-                    mirrored: self.to == [true; 2],
+                    // Else nobody may expect that the slow device has it.
+                    mirrored: self.to == [true; 2] && self.flushes_slow,
                     notice: self.notifying,
                 };
                 match self.layout.masks {
@@ -566,17 +592,32 @@ impl Commits for MapJournal {
     /// Flushes data before the map: what the updates point to must be durable before the updates are.
     fn flush_before(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
         let alive = self.group.alive;
-        if self.only_copies && !self.wanted_all && self.group.committing.has_only_flushes() {
+        let asked_for_all = std::mem::take(&mut self.asked_for_all);
+        let host_waits = self.group.committing.has_flushes();
+        if self.only_copies
+            && !self.wanted_all
+            && !asked_for_all
+            && host_waits
+            && self.group.committing.has_only_flushes()
+        {
             // What the host has written is on the slow device. The map can wait for a commit that is asked for.
             self.group.committing.leave_map_to(&mut self.group.gathering);
             self.slow_was_flushed = true;
             self.flushing = [self.flushed[0], self.sequence];
+            self.flushes_homes = true;
             let flushes = !mutation::is(Mutation::SkipSlowDataFlush);
             return u32::from(flushes && io.flush_if_needed(self.slow, CacheStep::Commit, out));
         }
-        let flushes_slow =
-            self.wanted_all || self.slow_was_flushed || alive != [true; 2] || io.is_unflushed_by_host(self.slow);
-        if flushes_slow || mutation::is(Mutation::CommitWithoutSlowFlush) {
+        // No copy was ever newer than its home: what a copy had that is given up was flushed there with the host's data, or was never
+        // durable.
+        let needs_no_home = self.only_copies && !self.wanted_all && !host_waits && alive == [true; 2];
+        let flushes_slow = !needs_no_home
+            && (self.wanted_all
+                || asked_for_all
+                || self.slow_was_flushed
+                || alive != [true; 2]
+                || io.is_unflushed_by_host(self.slow));
+        if flushes_slow || needs_no_home || mutation::is(Mutation::CommitWithoutSlowFlush) {
             self.drop_overtaken();
             self.latest.clear();
             self.after.clear();
@@ -586,6 +627,8 @@ impl Commits for MapJournal {
         if self.layout.commit_bytes(self.group.committing.updates.len() as u64) * 4 > self.layout.journal_bytes {
             self.group.committing.keep_the_latest();
         }
+        self.flushes_homes = flushes_slow;
+        self.went_before_homes |= needs_no_home;
         self.flushing = [self.sequence, if flushes_slow { self.sequence } else { self.flushed[1] }];
         let flushes_slow = flushes_slow && alive[1] && !mutation::is(Mutation::SkipSlowDataFlush);
         let flushes_fast = alive[0] && !mutation::is(Mutation::SkipFastDataFlush);
@@ -595,6 +638,7 @@ impl Commits for MapJournal {
 
     fn is_flushed_before(&mut self) {
         self.flushed = self.flushing;
+        self.went_before_homes &= !self.flushes_homes;
         self.overtaken.clear();
     }
 
@@ -611,6 +655,7 @@ impl Commits for MapJournal {
         }
         self.attempt += 1;
         self.address(&io.tuning);
+        self.flushes_slow = self.to[1] && self.slow_has_to_record();
         for (device, to) in [self.fast, self.slow].into_iter().zip(self.to) {
             if to {
                 let place = (device, self.layout.journal_at(span.at));
@@ -627,21 +672,24 @@ impl Commits for MapJournal {
         if self.to[0] {
             io.flush(self.fast, CacheStep::Commit, out);
         }
-        if self.to[1] {
+        if self.flushes_slow {
             self.slow_was_flushed |=
                 io.is_unflushed_by_host(self.slow) && !mutation::is(Mutation::ForgetSlowWasFlushed);
             io.flush(self.slow, CacheStep::Commit, out);
         }
-        self.copies()
+        u32::from(self.to[0]) + u32::from(self.flushes_slow)
     }
 
     fn is_durable(&mut self, io: &mut CacheIo, batch: &MapBatch) {
         if !batch.updates.is_empty() {
-            self.notified = self.notifying;
             let updates = batch.updates.iter().map(Update::newer);
-            self.names.are_durable(updates, &self.ahead, self.to[1], self.setting(&io.tuning) == Journal::Named);
+            self.names.are_durable(updates, &self.ahead, self.flushes_slow, self.setting(&io.tuning) == Journal::Named);
+            self.notified = self.notifying;
             self.ring.take(self.ring.span(self.layout.commit_bytes(batch.updates.len() as u64)));
             self.last_commit = self.next_commit;
+            if self.flushes_slow {
+                self.last_on_slow = self.next_commit;
+            }
             self.next_commit += 1;
             self.attempt = 0;
             io.stats.commits += 1;

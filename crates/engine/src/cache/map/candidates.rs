@@ -15,6 +15,8 @@ pub(in crate::cache) struct MapCandidates<'a> {
     pub(super) extents: &'a mut [Extent],
     /// For each slot its masks, if slots have parts of extents.
     pub(super) masks: &'a [Masks],
+    /// Whether many slots may be empty: two are in a frame.
+    pub(super) has_empty: bool,
     /// How many dirty extents are passed over before one may be chosen.
     pub(super) pass_over: u32,
 }
@@ -38,6 +40,11 @@ impl Candidates for MapCandidates<'_> {
     #[inline]
     fn window(&self) -> Nanos {
         self.window
+    }
+
+    #[inline]
+    fn is_empty(&self, slot: SlotIndex) -> bool {
+        self.has_empty && self.slots[slot.index()] == 0
     }
 
     /// An extent may leave only while nothing is under way for it (GreenDM, section 2.6: a move waits for no access).

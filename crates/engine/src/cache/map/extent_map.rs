@@ -16,6 +16,7 @@ use crate::cache::{
         candidates::MapCandidates,
         dirty::{AgePosition, DirtyIndex},
         extent::{Extent, Place},
+        frames::{Frames, Use},
         index_set::IndexSet,
     },
 };
@@ -46,6 +47,8 @@ pub(in crate::cache) struct ExtentMap {
     lost: u32,
     /// For each slot, which blocks of its extent it has; empty if it has whole extents.
     masks: Vec<Masks>,
+    /// The frames of the fast device, if slots share them.
+    frames: Option<Frames>,
     /// Bytes that are newer than their homes, if slots have masks.
     dirty_bytes: u64,
     /// The units of the slow device, and how many dirty extents have units that are so full of dirty blocks
@@ -87,6 +90,10 @@ impl ExtentMap {
             sweep: 1,
             lost: 0,
             masks: vec![Masks::default(); layout.metadata.masks as usize],
+            frames: layout
+                .blocks
+                .filter(|_| layout.shares_frames())
+                .map(|blocks| Frames::new(layout.fast_slots, blocks.count())),
             dirty_bytes: 0,
             units: Units::default(),
             full: [0; FULL as usize + 1],
@@ -386,13 +393,71 @@ impl ExtentMap {
     /// Whether the fast device holds as many extents as it may.
     #[inline]
     pub(in crate::cache) fn fast_is_full(&self) -> bool {
-        self.resident >= self.usable
+        self.room() == 0
     }
 
     /// How many more extents the fast device may hold.
     #[inline]
     pub(in crate::cache) fn room(&self) -> u32 {
-        self.usable.saturating_sub(self.resident)
+        match &self.frames {
+            None => self.usable.saturating_sub(self.resident),
+            Some(frames) => frames.room().saturating_sub(self.layout.spare),
+        }
+    }
+
+    /// How many extents have to leave before another one comes in.
+    pub(in crate::cache) fn lacks(&self) -> u32 {
+        match &self.frames {
+            None => u32::from(self.fast_is_full()),
+            // What extents go on to claim takes room as well.
+            Some(frames) => (self.layout.spare + 1).saturating_sub(frames.room()),
+        }
+    }
+
+    /// Whether what room there is, is beside other extents.
+    pub(in crate::cache) fn has_only_shared_room(&self) -> bool {
+        self.frames.as_ref().is_some_and(|frames| frames.are_shared() && !frames.has_empty())
+    }
+
+    /// Whether frames are shared by two extents, and not only those that already are.
+    pub(in crate::cache) fn shares_frames(&self) -> bool {
+        self.frames.as_ref().is_some_and(Frames::are_shared)
+    }
+
+    /// Claims blocks of its frame for an extent in a slot. Returns false if one of them belongs to the extent that shares the frame.
+    #[inline]
+    pub(in crate::cache) fn claim(&mut self, slot: SlotIndex, blocks: u16) -> bool {
+        let ExtentMap { frames: Some(frames), slots, fast_free, withheld, .. } = self else { return true };
+        frames.claim(slot, blocks, |slot| use_of(slots, fast_free, withheld.as_ref(), slot))
+    }
+
+    /// The blocks that a slot has claimed, if slots share frames.
+    #[inline]
+    pub(in crate::cache) fn claimed(&self, slot: SlotIndex) -> u16 {
+        self.frames.as_ref().map_or(0, |frames| frames.claimed(slot))
+    }
+
+    /// The blocks of the frame of a slot that belong to the extent that shares it.
+    #[inline]
+    pub(in crate::cache) fn claimed_beside(&self, slot: SlotIndex) -> u16 {
+        self.frames.as_ref().map_or(0, |frames| frames.claimed(Frames::beside(slot)))
+    }
+
+    /// The extent that shares the frame with the one in this slot.
+    pub(in crate::cache) fn neighbour(&self, slot: SlotIndex) -> Option<u32> {
+        self.frames.as_ref().and_then(|_| self.tenant(Frames::beside(slot)))
+    }
+
+    /// Counts the frame of a slot again, which is in use, given up or free from now on.
+    #[inline]
+    fn recount(&mut self, slot: SlotIndex) {
+        let ExtentMap { frames: Some(frames), slots, fast_free, withheld, .. } = self else { return };
+        let used = |slot| use_of(slots, fast_free, withheld.as_ref(), slot);
+        match used(slot.0) {
+            Use::Free => frames.freed(slot, used),
+            Use::GivenUp => frames.given_up(slot, used),
+            Use::Taken => frames.recount(slot, used),
+        }
     }
 
     /// How many slots may be used.
@@ -412,6 +477,13 @@ impl ExtentMap {
         }
         self.withheld = Some(Withheld { from, free, residents });
         self.usable = usable;
+        self.end_frames(from);
+    }
+
+    /// Frames from the one of this slot on are not to be used.
+    fn end_frames(&mut self, from: u32) {
+        let ExtentMap { frames: Some(frames), slots, fast_free, withheld, .. } = self else { return };
+        frames.end_at(from, |slot| use_of(slots, fast_free, withheld.as_ref(), slot));
     }
 
     /// Ends that.
@@ -419,6 +491,7 @@ impl ExtentMap {
         let Some(Withheld { from, free, .. }) = self.withheld.take() else { return };
         (from..self.layout.fast_slots).filter(|slot| free.contains(*slot)).for_each(|slot| self.fast_free.put(slot));
         self.usable = self.layout.fast_usable;
+        self.end_frames(self.layout.fast_slots);
     }
 
     /// How many of the slots that are not to be used have, or are reserved for, an extent.
@@ -430,14 +503,26 @@ impl ExtentMap {
         self.fast_free.count()
     }
 
+    /// How many extents can be given a slot at once.
+    pub(in crate::cache) fn available(&self) -> u32 {
+        self.frames.as_ref().map_or(self.fast_free.count(), Frames::available)
+    }
+
     /// Number of empty slots that are not to be used any more.
     pub(in crate::cache) fn withheld_slots(&self) -> u32 {
         self.withheld.as_ref().map_or(0, |withheld| withheld.free.count())
     }
 
-    /// Reserves the lowest free slot; the caller must occupy it.
-    pub(in crate::cache) fn take_slot(&mut self) -> Option<SlotIndex> {
-        self.fast_free.take_lowest().map(SlotIndex)
+    /// Reserves the lowest free slot, or where slots share frames, one that has room for these blocks; the caller must occupy it.
+    pub(in crate::cache) fn take_slot(&mut self, blocks: u16) -> Option<SlotIndex> {
+        match &mut self.frames {
+            None => self.fast_free.take_lowest().map(SlotIndex),
+            Some(frames) => {
+                let slot = frames.choose(blocks)?;
+                self.fast_free.take(slot.0);
+                Some(slot)
+            }
+        }
     }
 
     pub(in crate::cache) fn occupy(&mut self, slot: SlotIndex, extent: u32) {
@@ -446,6 +531,7 @@ impl ExtentMap {
         if let Some(withheld) = self.withheld.as_mut().filter(|withheld| slot.0 >= withheld.from) {
             withheld.residents += 1;
         }
+        self.recount(slot);
     }
 
     /// Empties a slot. It is not free for reuse yet.
@@ -458,6 +544,7 @@ impl ExtentMap {
         if let Some(masks) = self.masks.get_mut(slot.index()) {
             *masks = Masks::default();
         }
+        self.recount(slot);
     }
 
     /// Prefetches into the processor's cache what [`ExtentMap::tenant`] reads.
@@ -468,7 +555,16 @@ impl ExtentMap {
 
     /// The view of the map for a replacement policy, which may choose a dirty extent once so many were passed over.
     pub(in crate::cache) fn candidates(&mut self, now: Nanos, window: Nanos, pass_over: u32) -> MapCandidates<'_> {
-        MapCandidates { now, window, slots: &self.slots, extents: &mut self.extents, masks: &self.masks, pass_over }
+        let has_empty = self.frames.is_some();
+        MapCandidates {
+            now,
+            window,
+            slots: &self.slots,
+            extents: &mut self.extents,
+            masks: &self.masks,
+            has_empty,
+            pass_over,
+        }
     }
 
     // Places.
@@ -481,10 +577,13 @@ impl ExtentMap {
     /// Frees a place for reuse.
     pub(in crate::cache) fn free(&mut self, place: Place) {
         match self.layout.fast_slot(place) {
-            Some(slot) => match &mut self.withheld {
-                Some(withheld) if slot.0 >= withheld.from => withheld.free.put(slot.0),
-                _ => self.fast_free.put(slot.0),
-            },
+            Some(slot) => {
+                match &mut self.withheld {
+                    Some(withheld) if slot.0 >= withheld.from => withheld.free.put(slot.0),
+                    _ => self.fast_free.put(slot.0),
+                }
+                self.recount(slot);
+            }
             None => self.slow_free.put(self.layout.slow_slot(place)),
         }
     }
@@ -522,5 +621,16 @@ impl ExtentMap {
         let bit = 1 << (place.0 % 64);
         let word = &mut self.stale[place.0 as usize / 64];
         *word = if stale { *word | bit } else { *word & !bit };
+    }
+}
+
+/// What a slot is to its frame.
+fn use_of(slots: &[u32], free: &IndexSet, withheld: Option<&Withheld>, slot: u32) -> Use {
+    if slots[slot as usize] > 0 {
+        Use::Taken
+    } else if free.contains(slot) || withheld.is_some_and(|withheld| withheld.free.contains(slot)) {
+        Use::Free
+    } else {
+        Use::GivenUp
     }
 }

@@ -5,4 +5,5 @@ mod candidates;
 pub(in crate::cache) mod dirty;
 pub(in crate::cache) mod extent;
 pub(in crate::cache) mod extent_map;
+pub(in crate::cache) mod frames;
 mod index_set;

@@ -13,7 +13,7 @@ use crate::{
 
 impl CacheDrive {
     /// Starts to bring in these blocks. If the extent is in use, that begins when it is not, and accesses wait. Returns false if
-    /// something else is under way for the extent, or too many moves are.
+    /// something else is under way for the extent, if too many moves are, or if another extent has the room.
     pub(in crate::cache) fn start_part_fill(
         &mut self,
         io: &mut CacheIo,
@@ -34,8 +34,12 @@ impl CacheDrive {
         if in_use && self.controller.is_some() {
             return false;
         }
+        let place = entry.place();
+        if !entry.slot().is_some_and(|slot| self.map.claim(slot, blocks)) {
+            return false;
+        }
         let phase = if in_use { Phase::Draining } else { Phase::Reading };
-        let index = self.start(Kind::PartFill, phase, extent, entry.place(), None);
+        let index = self.start(Kind::PartFill, phase, extent, place, None);
         self.moves[index].blocks = blocks;
         self.map.entry_mut(extent).misses = 0;
         if !in_use {

@@ -60,7 +60,7 @@ impl CacheDrive {
             cancelled.move_limit += 1;
             return false;
         }
-        let Some(slot) = self.slot_for_promotion(io, now, extent, out) else {
+        let Some(slot) = self.slot_for_promotion(io, now, (extent, 0), out) else {
             io.stats.moves.cancelled.fast_full += 1;
             return false;
         };

@@ -152,6 +152,11 @@ impl CacheDrive {
                 io.part_done(fragment.request, Ok(()), out);
                 return Route::Taken;
             }
+            // All of it would have to be zeros, but part of the room is another extent's.
+            Op::Discard if !self.map.claim(slot, self.layout.blocks.map_or(0, |blocks| blocks.all)) => {
+                io.part_done(fragment.request, Err(RequestError::Lost), out);
+                return Route::Taken;
+            }
             Op::Discard => {
                 self.became_dirty(io, now, fragment.extent);
                 self.zero_copy(io, now, fragment, Place(slot.0), out);

@@ -46,7 +46,7 @@ impl CacheDrive {
                 }
             }
             if misses > self.threshold(io, fragment, waited)
-                && let Some(slot) = self.take_slot_for(io, now, fragment.extent, out)
+                && let Some(slot) = self.take_slot_for(io, now, (fragment.extent, self.touched(fragment)), out)
             {
                 let route = match fragment.op {
                     Op::Write => self.write_to_part(io, now, fragment, slot, out),
@@ -90,12 +90,12 @@ impl CacheDrive {
             && self.covered(fragment) == self.touched(fragment)
     }
 
-    /// Gives an extent a slot, which has nothing of it yet. Returns `None` if a condition forbids it; each refusal is counted.
+    /// Gives an extent a slot, which has nothing of it yet, and room for these blocks. Returns `None` if a condition forbids it; each refusal is counted.
     pub(in crate::cache) fn take_slot_for(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
-        extent: u32,
+        (extent, blocks): (u32, u16),
         out: &mut Commands,
     ) -> Option<SlotIndex> {
         let cancelled = &mut io.stats.moves.cancelled;
@@ -107,7 +107,7 @@ impl CacheDrive {
             cancelled.device_error += 1;
             return None;
         }
-        let Some(slot) = self.slot_for_promotion(io, now, extent, out) else {
+        let Some(slot) = self.slot_for_promotion(io, now, (extent, blocks), out) else {
             io.stats.moves.cancelled.fast_full += 1;
             return None;
         };
@@ -209,7 +209,7 @@ impl CacheDrive {
         let Some(slot) = entry.slot() else {
             match fragment.op {
                 Op::Write if way == Way::Fast && fragment.first && self.covered(fragment) == touched => {
-                    if let Some(slot) = self.take_slot_for(io, now, fragment.extent, out) {
+                    if let Some(slot) = self.take_slot_for(io, now, (fragment.extent, self.touched(fragment)), out) {
                         io.stats.fast_hits += 1;
                         let route = self.write_to_part(io, now, fragment, slot, out);
                         self.make_room(io, now, out);
@@ -275,7 +275,9 @@ impl CacheDrive {
         if entry.in_flight > 0 || entry.moving().is_some() || entry.is_lost() {
             return;
         }
-        if entry.place().is_none() && (self.map.fast_is_full() || self.take_slot_for(io, now, extent, out).is_none()) {
+        if entry.place().is_none()
+            && (self.map.fast_is_full() || self.take_slot_for(io, now, (extent, blocks), out).is_none())
+        {
             return;
         }
         let masks = self.map.masks_of(extent);
@@ -319,6 +321,15 @@ impl CacheDrive {
             }
             return self.write_around_edges(io, now, fragment, (slot, edges), out);
         }
+        if missing != 0 && !self.claim(io, now, slot, missing, out) {
+            // What another extent has the room of goes home.
+            if self.gone.slow {
+                io.part_done(fragment.request, Err(RequestError::Lost), out);
+                return Route::Taken;
+            }
+            let beside = missing & self.map.claimed_beside(slot);
+            return self.write_around_edges(io, now, fragment, (slot, beside), out);
+        }
         self.became_dirty_in(io, now, fragment.extent, touched);
         if missing == 0 {
             return self.direct(now, fragment, Place(slot.0));
@@ -336,30 +347,30 @@ impl CacheDrive {
         Route::Taken
     }
 
-    /// Writes to the slow device what belongs to blocks that are there alone, and the rest to the slot.
+    /// Writes to the slow device what belongs to the blocks that are to stay there, and the rest to the slot.
     fn write_around_edges(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
         fragment: Fragment,
-        (slot, edges): (SlotIndex, u16),
+        (slot, at_home): (SlotIndex, u16),
         out: &mut Commands,
     ) -> Route {
         let touched = self.touched(fragment);
-        if touched == edges {
-            return self.direct(now, fragment, self.home(fragment.extent));
+        if touched == at_home {
+            return self.write_home(io, now, fragment, out);
         }
         let mut pieces = 0;
-        for at_home in [true, false] {
-            let blocks = if at_home { edges } else { touched & !edges };
+        for goes_home in [true, false] {
+            let blocks = if goes_home { at_home } else { touched & !at_home };
             for run in runs(blocks) {
                 let piece = self.piece(fragment, run);
                 pieces += 1;
                 if pieces > 1 {
                     io.add_part(piece.request);
                 }
-                let route = match at_home {
-                    true => self.direct(now, piece, self.home(piece.extent)),
+                let route = match goes_home {
+                    true => self.write_home(io, now, piece, out),
                     false => self.write_to_part(io, now, piece, slot, out),
                 };
                 self.carry_out(io, piece, route, out);
@@ -368,8 +379,26 @@ impl CacheDrive {
         Route::Taken
     }
 
+    /// Writes blocks home that the slot of their extent does not have.
+    fn write_home(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
+        let home = self.home(fragment.extent);
+        let lost = self.map.masks_of(fragment.extent).lost() & self.touched(fragment) != 0;
+        let route = self.direct(now, fragment, home);
+        let Route::Direct(device, at) = route else { return route };
+        if !lost {
+            return route;
+        }
+        // Once it is written, its blocks are not lost any more.
+        self.first_writes += 1;
+        self.cleaner.slow_used = now;
+        let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
+        let step = CacheStep::First { request: fragment.request, extent: fragment.extent };
+        io.write((device, at), Bytes(u64::from(fragment.len)), buffer, step, Cause::Host, out);
+        Route::Taken
+    }
+
     /// The part of a fragment in these blocks, which are neighbours.
-    fn piece(&self, fragment: Fragment, run: u16) -> Fragment {
+    pub(in crate::cache) fn piece(&self, fragment: Fragment, run: u16) -> Fragment {
         let (within, len) = self.layout.blocks.expect("only extents in part have pieces").span(run);
         let from = within.max(fragment.within);
         let end = (within + len).min(fragment.within + fragment.len);
@@ -377,7 +406,7 @@ impl CacheDrive {
         Fragment { within: from, len: end - from, offset, first: false, ..fragment }
     }
 
-    fn carry_out(&mut self, io: &mut CacheIo, piece: Fragment, route: Route, out: &mut Commands) {
+    pub(in crate::cache) fn carry_out(&mut self, io: &mut CacheIo, piece: Fragment, route: Route, out: &mut Commands) {
         if let Route::Direct(device, at) = route {
             let len = Bytes(u64::from(piece.len));
             self.issue(io, Run { fragment: piece, device, at, len, extents: 1, past: false }, out);
@@ -410,13 +439,16 @@ impl CacheDrive {
         }
         let mut filling = 0;
         if fills {
-            let run = self.blocks_to_bring(io, extent, touched, valid);
+            let beside = self.map.claimed_beside(slot);
+            let run = self.blocks_to_bring(io, extent, touched, (valid, beside));
             let opens = valid & !self.map.masks(slot).not_at_home() == 0;
             self.read_on.saw(extent, opens);
             let misses = self.map.entry_mut(extent).miss(now, io.tuning.promotion_window);
             // As for a promotion: then accesses wait until those in flight have ended.
             let waits = misses > PATIENCE;
-            if (self.map.entry(extent).in_flight == 0 || waits) && self.start_part_fill(io, extent, run, out) {
+            if run & beside != 0 {
+                self.claim(io, now, slot, run, out);
+            } else if (self.map.entry(extent).in_flight == 0 || waits) && self.start_part_fill(io, extent, run, out) {
                 filling = run;
             }
         }
@@ -446,17 +478,43 @@ impl CacheDrive {
         Route::Taken
     }
 
-    /// The neighbouring blocks to bring in for a read of `touched`, of which the fast device has the `valid` ones.
-    fn blocks_to_bring(&self, io: &CacheIo, extent: u32, touched: u16, valid: u16) -> u16 {
+    /// Claims blocks of the frame of an extent's slot. If one of them belongs to the other extent in the frame, that one leaves, and this
+    /// returns false.
+    pub(in crate::cache) fn claim(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        slot: SlotIndex,
+        blocks: u16,
+        out: &mut Commands,
+    ) -> bool {
+        let claimed = self.map.claim(slot, blocks);
+        if !claimed {
+            io.stats.moves.cancelled.fast_full += 1;
+            if let Some(neighbour) = self.map.neighbour(slot) {
+                self.make_leave(io, now, neighbour, out);
+            }
+        }
+        claimed
+    }
+
+    /// The neighbouring blocks to bring in for a read of `touched`, of which the fast device has the `valid` ones. The blocks `beside` belong
+    /// to another extent.
+    fn blocks_to_bring(&self, io: &CacheIo, extent: u32, touched: u16, (valid, beside): (u16, u16)) -> u16 {
         let asked = first_run(touched & !valid);
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         if mutation::is(Mutation::FillOverDirty) {
             return all;
         }
-        if io.tuning.fill != Fill::Auto || !self.read_on.reads_on(extent, io.is_busy_for_host(self.layout.slow)) {
+        // What surrounds it would take room that other extents can have.
+        let room_is_shared = self.map.has_only_shared_room();
+        if io.tuning.fill != Fill::Auto
+            || room_is_shared
+            || !self.read_on.reads_on(extent, io.is_busy_for_host(self.layout.slow))
+        {
             return asked;
         }
-        runs(all & !valid).find(|run| run & asked != 0).unwrap_or(asked)
+        runs(all & !(valid | beside)).find(|run| run & asked == asked).unwrap_or(asked)
     }
 
     /// Whether an access goes on while something else of its extent is brought in: it needs no other move.
@@ -479,6 +537,8 @@ impl CacheDrive {
         let is_plain =
             self.controller.is_some() || io.tuning.write == WritePolicy::Back && !self.gate.judges_write_hits();
         let may_dirty = touched & !masks.dirty() == 0 || !self.is_full_of_dirty();
-        is_plain && may_dirty && touched & !self.covered(fragment) & !masks.valid() == 0
+        let missing = touched & !masks.valid();
+        let beside = self.map.entry(fragment.extent).slot().map_or(0, |slot| self.map.claimed_beside(slot));
+        is_plain && may_dirty && missing & (!self.covered(fragment) | beside) == 0
     }
 }

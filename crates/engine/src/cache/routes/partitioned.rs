@@ -82,7 +82,7 @@ impl CacheDrive {
         let Some(slot) = entry.slot() else {
             match fragment.op {
                 Op::Write if way == Way::Fast && covers && fragment.first && entry.in_flight == 0 => {
-                    if let Some(slot) = self.slot_for_promotion(io, now, fragment.extent, out) {
+                    if let Some(slot) = self.slot_for_promotion(io, now, (fragment.extent, 0), out) {
                         io.stats.fast_hits += 1;
                         self.map.entry_mut(fragment.extent).access(now);
                         self.start_fill(io, fragment, Place(slot.0), out);
@@ -237,7 +237,7 @@ impl CacheDrive {
         if self.map.fast_is_full() {
             return;
         }
-        if let Some(slot) = self.slot_for_promotion(io, now, extent, out) {
+        if let Some(slot) = self.slot_for_promotion(io, now, (extent, 0), out) {
             self.start_idle_promotion(io, extent, Place(slot.0), out);
             io.stats.partition_mut().promoted_idle += 1;
         }

@@ -65,7 +65,7 @@ impl CacheDrive {
 
     /// Allocates the lowest free place on first access, on the fast device if it has one.
     fn allocate(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
-        let place = match self.reserve_slot(io, now, fragment.extent, out) {
+        let place = match self.reserve_slot(io, now, (fragment.extent, 0), out) {
             Some(slot) => Some(Place(slot.0)),
             None if self.gone.slow => None,
             None => self.map.take_slow(),
@@ -126,7 +126,7 @@ impl CacheDrive {
             if self.map.entry(index).place().is_some() {
                 continue;
             }
-            let slot = if self.map.resident() < on_fast { self.map.take_slot() } else { None };
+            let slot = if self.map.resident() < on_fast { self.map.take_slot(0) } else { None };
             let place = match slot {
                 Some(slot) => {
                     self.map.occupy(slot, index);

@@ -24,10 +24,12 @@ pub(crate) fn sizes_in_force(config: &Config, storage: &mut dyn Storage) -> Resu
         let before = with_whole_extents(config);
         return before.sizes_of(Some(Settled::from(&found.geometry))).or(Ok(planned));
     }
+    // That the design says so counts for a new volume alone.
+    let shares = config.shares_frames();
     let is_same = |found: &Superblock| {
         found.geometry.devices == config.devices
             && found.geometry.arrangement == Arrangement::from(&config.placement)
-            && found.geometry.places.is_some()
+            && (found.geometry.places.is_some() || found.geometry.shares_frames != shares)
     };
     match newest.filter(is_same) {
         Some(found) => config.sizes_of(Some(Settled::from(&found.geometry))).or(Ok(planned)),

@@ -60,7 +60,11 @@ pub(crate) fn largest<P: PlacementOps>(drive: &Drive<P>, device: DeviceId, room:
         let bytes = Bytes(places * extent);
         let behind = match device == pair.fast && drive.placed.warmth().is_some_and(|warmth| warmth.room > Bytes::ZERO)
         {
-            true => Room::new(Bytes::ZERO, u32::try_from(places).unwrap_or(u32::MAX), bytes).bytes(),
+            true => {
+                // Two extents may be in each.
+                let extents = places << u32::from(drive.placed.shares_frames());
+                Room::new(Bytes::ZERO, u32::try_from(extents).unwrap_or(u32::MAX), bytes).bytes()
+            }
             false => Bytes::ZERO,
         };
         bytes + behind
@@ -171,7 +175,7 @@ impl<P: PlacementOps> Drive<P> {
             return Err(ResizeError::MapTooLong { device, size: plan.size, most });
         }
         let config = with(plan.size);
-        let mut sizes = config.sizes_with(Some(settled.spare))?;
+        let mut sizes = config.sizes_of(Some(Settled { places: None, ..settled }))?;
         // The data begin where they did.
         for (index, used) in sizes.devices.iter_mut().enumerate() {
             let data_at = self.placed.data_at(DeviceId(index as u8));
