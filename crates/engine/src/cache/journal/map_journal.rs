@@ -77,9 +77,9 @@ impl Update {
 }
 
 impl MapBatch {
-    /// Whether nothing but host flushes waits for this batch.
+    /// Whether host flushes wait for this batch, and nothing else.
     fn has_only_flushes(&self) -> bool {
-        self.waiters.iter().all(|waiter| matches!(waiter, Waiter::Flush(_)))
+        self.has_flushes() && self.waiters.iter().all(|waiter| matches!(waiter, Waiter::Flush(_)))
     }
 
     /// Whether host flushes wait for it.
@@ -594,12 +594,7 @@ impl Commits for MapJournal {
         let alive = self.group.alive;
         let asked_for_all = std::mem::take(&mut self.asked_for_all);
         let host_waits = self.group.committing.has_flushes();
-        if self.only_copies
-            && !self.wanted_all
-            && !asked_for_all
-            && host_waits
-            && self.group.committing.has_only_flushes()
-        {
+        if self.only_copies && !self.wanted_all && !asked_for_all && self.group.committing.has_only_flushes() {
             // What the host has written is on the slow device. The map can wait for a commit that is asked for.
             self.group.committing.leave_map_to(&mut self.group.gathering);
             self.slow_was_flushed = true;
