@@ -296,10 +296,10 @@ pub(super) fn set<T: FromToml>(to: &mut T, keys: &mut Keys<'_>, key: &'static Ke
 /// and 64 free extents are so little with extents of 4 KiB that nearly every promotion would be cancelled.
 const USUAL_MOVES: Bytes = Bytes::mib(4);
 
-/// The defaults of MCML, LT and HT for extents of this size.
 /// Smaller extents have few blocks, of which more are there on average, so that a frame rarely has room for another.
 const SHARED_FROM: Bytes = Bytes::kib(32);
 
+/// The defaults of MCML, LT and HT for extents of this size.
 fn usual(extent: Bytes, tuning: &mut Tuning) {
     let most = u64::from(peryton_engine::MOST_MOVES);
     let count = (USUAL_MOVES.0 / extent.0).min(most) as u32;
