@@ -76,11 +76,7 @@ impl CacheDrive {
         let mut pieces = 0;
         for (blocks, is_there) in [(both, true), (self.touched(fragment) & !both, false)] {
             for run in runs(blocks) {
-                let piece = self.piece(fragment, run);
-                pieces += 1;
-                if pieces > 1 {
-                    io.add_part(piece.request);
-                }
+                let piece = self.split_off(io, fragment, run, &mut pieces);
                 if is_there {
                     self.write_through(io, now, piece, slot, out);
                 } else {

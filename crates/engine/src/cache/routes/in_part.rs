@@ -364,11 +364,7 @@ impl CacheDrive {
         for goes_home in [true, false] {
             let blocks = if goes_home { at_home } else { touched & !at_home };
             for run in runs(blocks) {
-                let piece = self.piece(fragment, run);
-                pieces += 1;
-                if pieces > 1 {
-                    io.add_part(piece.request);
-                }
+                let piece = self.split_off(io, fragment, run, &mut pieces);
                 let route = match goes_home {
                     true => self.write_home(io, now, piece, out),
                     false => self.write_to_part(io, now, piece, slot, out),
@@ -398,12 +394,27 @@ impl CacheDrive {
     }
 
     /// The part of a fragment in these blocks, which are neighbours.
-    pub(in crate::cache) fn piece(&self, fragment: Fragment, run: u16) -> Fragment {
+    fn piece(&self, fragment: Fragment, run: u16) -> Fragment {
         let (within, len) = self.layout.blocks.expect("only extents in part have pieces").span(run);
         let from = within.max(fragment.within);
         let end = (within + len).min(fragment.within + fragment.len);
         let offset = fragment.offset + Bytes(u64::from(from - fragment.within));
         Fragment { within: from, len: end - from, offset, first: false, ..fragment }
+    }
+
+    /// The same, as one more of so many pieces in which the fragment is answered.
+    pub(in crate::cache) fn split_off(
+        &self,
+        io: &mut CacheIo,
+        fragment: Fragment,
+        run: u16,
+        pieces: &mut u32,
+    ) -> Fragment {
+        *pieces += 1;
+        if *pieces > 1 {
+            io.add_part(fragment.request);
+        }
+        self.piece(fragment, run)
     }
 
     pub(in crate::cache) fn carry_out(&mut self, io: &mut CacheIo, piece: Fragment, route: Route, out: &mut Commands) {
@@ -457,11 +468,7 @@ impl CacheDrive {
             [(touched & filling, None), (touched & valid, Some(true)), (touched & !valid & !filling, Some(false))]
         {
             for run in runs(blocks) {
-                let piece = self.piece(fragment, run);
-                pieces += 1;
-                if pieces > 1 {
-                    io.add_part(piece.request);
-                }
+                let piece = self.split_off(io, fragment, run, &mut pieces);
                 let place = match device_has {
                     None => {
                         let index = self.map.entry(extent).moving().expect("it has just begun");
