@@ -3,14 +3,19 @@
 
 Caches on an Intel 320 before an Exos X20, extents of 64 KiB, a fast device of a tenth of the blocks that the trace touches; --replay sync.
 First caches without write-back beside the disk alone; then write-back beside another program (--before), with its designs. With --warm-up
-instead: write-back after a warm-up on flash in use, with what each mechanism of WARM is worth, beside the other program.
+instead: write-back after a warm-up on flash in use, with what each mechanism of WARM is worth, beside the other program. With --depths instead:
+caches beside the disk alone with several requests in flight, with both programs if there are two. With --fewer-reads instead: the disk alone, with as
+many of its reads left out as the cache that writes through serves.
 
-usage: kernel_caches.py [--peryton PROGRAM] [--before PROGRAM] [--only TRACE,TRACE...] [--traces FOLDER] [--warm-up]
+usage: kernel_caches.py [--peryton PROGRAM] [--before PROGRAM] [--only TRACE,TRACE...] [--traces FOLDER]
+                        [--warm-up | --depths N,N... | --fewer-reads]
 """
 
 import argparse
+import csv
 import json
 import math
+import random
 import subprocess
 import sys
 import tempfile
@@ -64,12 +69,59 @@ def caching(write, more=""):
     return f"[placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '64KiB'\nwrite = '{write}'\n{more}"
 
 
-def simulate(program, designs, trace, folder, *more):
+def simulate(program, designs, trace, folder, *more, replay="sync"):
     out = Path(folder) / "out.json"
-    run(program, "sim", *designs, "--trace", trace, "--replay", "sync", "--concatenate", *more, "--json", out)
+    run(program, "sim", *designs, "--trace", trace, "--replay", replay, "--concatenate", *more, "--json", out)
     reports = {report["design"]: report for report in json.loads(out.read_text())}
     assert not any(report.get("wrapped_requests") for report in reports.values()), f"{trace} is larger than {VOLUME}"
     return reports
+
+
+def caches_and_disk(program, trace, folder):
+    """The disk alone, and caches of each kind."""
+    fast = fast_bytes(program, trace)
+    caches = [design(folder, write, VOLUME, fast, caching(write)) for write in ("through", "around", "back")]
+    return [design(folder, "disk", VOLUME, 0, "[placement]\nmode = 'single'\n"), *caches]
+
+
+def depth_rows(args, traces):
+    """For each depth, how the mean response of each cache compares with the disk alone: of all requests, and of writes."""
+    programs = [program for program in (args.before, args.peryton) if program]
+    for name, trace in traces.items():
+        for depth in args.depths.split(","):
+            with tempfile.TemporaryDirectory() as folder:
+                designs = caches_and_disk(args.peryton, trace, folder)
+                runs = [simulate(program, designs, trace, folder, replay=f"qd={depth}") for program in programs]
+            cells = [cell(mean(runs[-1]["disk"], "all"))]
+            for write in ("through", "around", "back"):
+                for kind in ("all", "read", "write", "flush"):
+                    base = mean(runs[-1]["disk"], kind)
+                    cells.append(" → ".join(f"{mean(run[write], kind) / base:.2f}" if base else "–" for run in runs))
+            print("|", " | ".join([name, depth, *cells]), "|", flush=True)
+
+
+def fewer_reads_rows(args, traces):
+    """Flushes of the disk alone, with all reads and with as many of them, chosen at random, as do not hit the cache; and behind that cache."""
+    for name, trace in traces.items():
+        with tempfile.TemporaryDirectory() as folder:
+            designs = caches_and_disk(args.peryton, trace, folder)[:2]
+            runs = simulate(args.peryton, designs, trace, folder)
+            left = runs["through"]["devices"]["hdd"]["reads"] / runs["disk"]["devices"]["hdd"]["reads"]
+            whole, part = Path(folder) / "whole.csv", Path(folder) / "part.csv"
+            run(args.peryton, "trace", "convert", trace, "--concatenate", "-o", whole)
+            draw = random.Random(1)
+            with whole.open(newline="") as rows, part.open("w", newline="") as kept:
+                reader = csv.DictReader(rows)
+                writer = csv.DictWriter(kept, reader.fieldnames)
+                writer.writeheader()
+                writer.writerows(row for row in reader if row["op"] != "R" or draw.random() < left)
+            fewer = simulate(args.peryton, designs[:1], part, folder)["disk"]
+            base = runs["disk"]
+            cells = [f"{100 * left:.0f} %"]
+            for kind in ("write", "flush"):
+                means = [mean(report, kind) for report in (base, fewer, runs["through"])]
+                cells += ["–"] * 3 if None in means else [cell(means[0]), *(cell(value) + ratio(value, means[0]) for value in means[1:])]
+            print("|", " | ".join([name, *cells]), "|", flush=True)
 
 
 def warm_rows(args, traces):
@@ -124,6 +176,8 @@ def main():
     arguments.add_argument("--peryton", default=ROOT / "target/quick/peryton")
     arguments.add_argument("--before")
     arguments.add_argument("--warm-up", action="store_true")
+    arguments.add_argument("--depths")
+    arguments.add_argument("--fewer-reads", action="store_true")
     arguments.add_argument("--traces", default=ROOT / "../shared/traces", type=Path)
     arguments.add_argument("--only", default=",".join(TRACES))
     args = arguments.parse_args()
@@ -132,6 +186,11 @@ def main():
         if not args.before:
             sys.exit("--warm-up compares with another program: name it with --before")
         return warm_rows(args, traces)
+    at_hand = {name: trace for name, trace in traces.items() if trace.exists()}
+    if args.depths:
+        return depth_rows(args, at_hand)
+    if args.fewer_reads:
+        return fewer_reads_rows(args, at_hand)
     through, back = [], []
     for name, trace in traces.items():
         if not trace.exists():

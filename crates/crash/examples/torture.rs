@@ -140,6 +140,7 @@ fn main() -> ExitCode {
             share_frames: arguments.share_frames.or(of.share_frames),
             room: arguments.room.or(of.room),
             grouped: arguments.grouped || of.grouped,
+            beside: of.beside,
             replaces: arguments.replaces.or(of.replaces),
             resizes: arguments.resizes.or(of.resizes),
             returns: arguments.returns.or(of.returns),

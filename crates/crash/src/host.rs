@@ -15,6 +15,8 @@ use crate::{
 
 /// How often a group writes parts of its extent before flushes.
 const REWRITTEN: usize = 4;
+/// A block of an extent of which the fast device may have a part.
+const SECTORS_OF_BLOCK: usize = 8;
 /// How many sectors anywhere a group reads before it reads its extent once more.
 const READ_BETWEEN: usize = 6;
 
@@ -42,9 +44,12 @@ impl World {
             len = 1 + len % 4;
         }
         let mut len = len.min(total - start);
-        if self.grouped {
+        if self.grouped || self.beside {
             if self.group.is_empty() && self.chance(2) {
-                self.begin_group(extent, total);
+                match self.beside {
+                    true => self.begin_blocks(extent, total),
+                    false => self.begin_group(extent, total),
+                }
             }
             if let Some((of_group, range)) = self.group.pop_front() {
                 (op, start, len) = (of_group, range.start, range.len());
@@ -67,6 +72,21 @@ impl World {
         }
         say!(self, "{from}: {op:?} {range:?}, tags from {:?}", data.first());
         self.drive.submit(request, from, data);
+    }
+
+    /// Begins requests for single blocks of an extent: some are there, and others are written and read before they are.
+    fn begin_blocks(&mut self, extent: usize, total: usize) {
+        let first = self.rng.random_range(0..total / extent) * extent;
+        let blocks = extent.div_ceil(SECTORS_OF_BLOCK);
+        let mut block = || {
+            let start = first + self.rng.random_range(0..blocks) * SECTORS_OF_BLOCK;
+            start..(start + SECTORS_OF_BLOCK).min(first + extent)
+        };
+        let (there, other) = (block(), block());
+        let order =
+            [(Op::Read, &there), (Op::Write, &other), (Op::Write, &there), (Op::Read, &other), (Op::Read, &there)];
+        self.group.extend(order.map(|(op, range)| (op, range.clone())));
+        self.group.extend([(Op::Read, first..first + extent), (Op::Read, first..first + extent)]);
     }
 
     /// Begins requests for one extent: some of it is written and read, then all of it, and then again after other extents took room; or

@@ -47,6 +47,8 @@ pub struct Options {
     /// Half of the requests come in groups for one extent: a part is written, others are read, then the whole is written and read, and
     /// read again after other extents took room; or parts are written again and again, each time before a flush.
     pub grouped: bool,
+    /// Whether the drive always writes through, and half of the requests come in groups for single blocks of one extent, which overlap.
+    pub beside: bool,
     /// How runs come to their end; otherwise the seed decides.
     pub ends: Option<Ends>,
     /// Whether devices are replaced while the volume is served; otherwise the seed decides.
@@ -71,6 +73,7 @@ impl Options {
         share_frames: None,
         room: None,
         grouped: false,
+        beside: false,
         ends: None,
         replaces: None,
         resizes: None,

@@ -9,7 +9,7 @@ use crate::{
     drive::{Drive, Interruptible},
     ends::{End, Left},
     resizing::suiting,
-    world::{World, say},
+    world::{World, say, writes_through},
 };
 
 /// The most writes and flushes that an open or close makes; the power may go at any of them.
@@ -259,6 +259,9 @@ impl World {
         }
         if self.chance(6) {
             tuning.journal = [Journal::Mirrored, Journal::Named, Journal::Fast][self.rng.random_range(0..3)];
+        }
+        if self.beside {
+            writes_through(&mut tuning);
         }
         suiting(Config { tuning, ..self.config.clone() })
     }

@@ -10,7 +10,7 @@ use crate::{
     design::{admission_by, random_refill, random_tuning, random_write_unit},
     disk,
     options::{Options, Outcome},
-    world::{World, say},
+    world::{World, say, writes_through},
 };
 
 /// Runs one seed and checks every read.
@@ -80,6 +80,9 @@ impl World {
             tuning.replacement = self.replacement.unwrap_or(tuning.replacement);
             if let Some(by) = self.admission {
                 tuning.admission = admission_by(by, tuning.admission);
+            }
+            if self.beside {
+                writes_through(&mut tuning);
             }
             let done = self.drive.retune(tuning);
             say!(self, "retuned: {done}, {:?}", self.drive.engine.tuning());

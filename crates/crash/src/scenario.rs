@@ -30,7 +30,7 @@ const fn past(failing: Failing) -> Options {
 
 impl Scenario {
     /// Every kind.
-    pub const ALL: [Scenario; 16] = [
+    pub const ALL: [Scenario; 17] = [
         Scenario { name: "drawn", options: Options::DRAWN },
         Scenario { name: "failing", options: FAILING },
         Scenario { name: "parts", options: PARTS },
@@ -45,6 +45,7 @@ impl Scenario {
         Scenario { name: "past-both", options: past(Failing::Both) },
         Scenario { name: "past-writes", options: past(Failing::Writes) },
         Scenario { name: "grouped", options: Options { admission: None, ..PAST } },
+        Scenario { name: "beside", options: Options { beside: true, faults: None, ..PARTS } },
         Scenario { name: "logging", options: Options { kind: Some(Kind::Logging), ..FAILING } },
         Scenario { name: "replacing", options: REPLACING },
         Scenario {

@@ -3,7 +3,9 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use peryton_engine::{AdmitBy, Config, DeviceId, Engine, Formatting, Replacement, RequestError, VolumeId, WritePolicy};
+use peryton_engine::{
+    AdmitBy, Config, DeviceId, Engine, Formatting, Replacement, RequestError, Tuning, VolumeId, WritePolicy,
+};
 use peryton_format::snapshot::Room;
 use peryton_units::{Bytes, Op};
 use rand::{RngExt, SeedableRng};
@@ -48,6 +50,7 @@ pub(crate) struct World {
     pub(crate) admission: Option<AdmitBy>,
     /// Whether requests come in groups, and what is left of the one under way.
     pub(crate) grouped: bool,
+    pub(crate) beside: bool,
     pub(crate) group: VecDeque<(Op, Range<usize>)>,
     pub(crate) plan: Plan,
     /// The design with which the volume is opened next.
@@ -97,6 +100,11 @@ pub(crate) struct Habits {
     pub(crate) speed: Vec<u32>,
 }
 
+/// Has every write go to both devices, and what misses come in at once.
+pub(crate) fn writes_through(tuning: &mut Tuning) {
+    (tuning.write, tuning.promotion_threshold) = (WritePolicy::Through, 0);
+}
+
 impl World {
     pub(crate) fn new(seed: u64, options: &Options) -> Result<World, String> {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
@@ -110,6 +118,9 @@ impl World {
         plan.config.tuning.replacement = options.replacement.unwrap_or(plan.config.tuning.replacement);
         if let Some(by) = options.admission {
             plan.config.tuning.admission = admission_by(by, plan.config.tuning.admission);
+        }
+        if options.beside {
+            writes_through(&mut plan.config.tuning);
         }
         let config = plan.config.clone();
         let engine = Engine::new(config.clone()).map_err(|error| format!("the design is refused: {error}"))?;
@@ -167,6 +178,7 @@ impl World {
             replacement: options.replacement,
             admission: options.admission,
             grouped: options.grouped,
+            beside: options.beside,
             group: VecDeque::new(),
             plan,
             config,

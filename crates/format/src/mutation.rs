@@ -152,6 +152,16 @@ mutations! {
     CleanWithoutSlowFlush,
     /// What is brought in replaces blocks that are dirty.
     FillOverDirty,
+    /// A read of what is on either side of a dirty block takes that from the slow device too.
+    ReadOverDirty,
+    /// What is brought in replaces blocks that the host has written since they were read.
+    FillOverRewritten,
+    /// What a read or write of the host is to bring in is not taken from its buffer.
+    BringNothing,
+    /// A read brings in what a write changes that was under way before the move that it joins.
+    JoinBesideWrites,
+    /// A write that goes home first leaves what it replaces valid in the copy.
+    TrustOverwritten,
     /// Recovery takes every extent on the fast device for whole.
     ForgetMasks,
     /// The masks of the process before are not taken over.

@@ -7,7 +7,8 @@ use crate::common;
 use common::World;
 use peryton_crash::{Kind, placement_on};
 use peryton_engine::{
-    Bypass, Cleaning, Config, DeviceId, Fill, FlushedThreshold, Hybrid, Journal, Tuning, TuningError, WritePolicy,
+    Bypass, Cleaning, Command, Config, DeviceId, Fill, FlushedThreshold, Hybrid, Journal, Request, Tuning, TuningError,
+    WritePolicy,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -77,6 +78,199 @@ fn a_read_brings_in_what_it_asks_for() {
         assert_eq!(moved(&world), [bytes, 0], "{fill:?}: it is there");
         assert_eq!(world.engine.stats().fast_hits, 1, "{fill:?}");
     }
+}
+
+/// Reads that the slow device was given for the host and for what is brought in.
+fn reads(world: &World) -> u64 {
+    world.engine.stats().devices[SLOW.index()].reads.iter().sum()
+}
+
+#[test]
+fn what_neighbouring_extents_lack_is_read_with_one_command() {
+    let mut world = world(Fill::Part);
+    let (from, len) = (EXTENT * 3 + Bytes::kib(32), EXTENT + Bytes::kib(40));
+    world.access(Op::Read, from, len);
+    assert_eq!((reads(&world), moved(&world)), (1, [len.0, 0]));
+    world.access(Op::Read, from, len);
+    assert_eq!((reads(&world), world.engine.stats().fast_hits), (1, 3), "all of it is there");
+    // What does not come in is read with the rest.
+    world.retune(Tuning { max_moves: 1, ..tuning(Fill::Part) });
+    world.evict();
+    let before = reads(&world);
+    world.access(Op::Read, EXTENT * 10, EXTENT * 3);
+    assert_eq!(reads(&world) - before, 1);
+    world.read_all();
+}
+
+#[test]
+fn a_write_to_what_is_being_brought_in_does_not_wait_for_it() {
+    for write in [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around] {
+        let mut world = world(Fill::Part);
+        world.retune(Tuning { write, ..tuning(Fill::Part) });
+        world.submit(Request { op: Op::Read, offset: EXTENT * 3, len: Bytes::kib(12) });
+        let write_id = world.submit(Request { op: Op::Write, offset: EXTENT * 3 + Bytes::kib(4), len: Bytes::kib(4) });
+        assert_eq!(world.commands().len(), 2, "{write:?}: the read and the write");
+        world.complete_at(1);
+        assert_eq!((world.replies, world.in_flight()), (1, 1), "{write:?}: {write_id:?} is answered");
+        world.complete_all();
+        // The blocks beside it came in, and what was written is not replaced by what was read.
+        let before = moved(&world)[0];
+        world.access(Op::Read, EXTENT * 3, Bytes::kib(4));
+        world.access(Op::Read, EXTENT * 3 + Bytes::kib(8), Bytes::kib(4));
+        assert_eq!(moved(&world)[0], before, "{write:?}");
+        world.read_all();
+    }
+}
+
+/// The first command under way for which this holds.
+fn at(world: &World, is_it: impl Fn(&Command) -> bool) -> usize {
+    world.commands().iter().position(is_it).unwrap()
+}
+
+#[test]
+fn a_write_through_waits_for_the_slow_device_alone() {
+    let tuning = Tuning { write: WritePolicy::Through, ..tuning(Fill::Part) };
+    let mut world = World::new(sized(4, 32, Fill::Part, tuning.clone()), EXTENT, 1);
+    let block = |op| Request { op, offset: EXTENT * 3, len: Bytes::kib(4) };
+    world.access(Op::Read, EXTENT * 3, EXTENT * 2);
+    // Two of them overlap, and each is answered when the slow device has it. What neighbouring extents have is one command.
+    world.submit(Request { len: EXTENT * 2, ..block(Op::Write) });
+    world.submit(block(Op::Write));
+    let to_slow = |command: &Command| matches!(command, Command::Write { device: SLOW, .. });
+    let to_fast = |command: &Command| matches!(command, Command::Write { device: FAST, .. });
+    assert_eq!(world.commands().iter().map(to_slow).collect::<Vec<_>>(), [true, true]);
+    let replies = world.replies;
+    world.complete_at(0);
+    world.complete_at(at(&world, to_slow));
+    assert_eq!((world.replies - replies, world.in_flight()), (2, 0));
+    // Then the copies take what was written, but for what another write has changed since.
+    let under_way = world.commands();
+    assert!(under_way.len() >= 2 && under_way.iter().all(to_fast), "{under_way:?}");
+    // Meanwhile it is read from memory, a further write goes home, and with write-back one to the slot waits for what is on its way there.
+    let before = reads(&world);
+    world.submit(Request { offset: EXTENT * 4, ..block(Op::Read) });
+    assert_eq!((world.in_flight(), reads(&world)), (0, before));
+    world.submit(Request { offset: EXTENT * 4, ..block(Op::Write) });
+    world.complete_at(at(&world, to_slow));
+    assert_eq!(world.in_flight(), 0);
+    world.retune(Tuning { write: WritePolicy::Back, ..tuning });
+    let commands = world.commands().len();
+    world.submit(Request { offset: EXTENT * 4, ..block(Op::Write) });
+    assert_eq!((world.commands().len(), world.in_flight()), (commands, 1));
+    world.complete_all();
+    world.read_all();
+}
+
+#[test]
+fn what_is_read_beside_a_write_that_is_older_than_the_move_does_not_come_in() {
+    let tuning = Tuning { write: WritePolicy::Through, ..tuning(Fill::Part) };
+    let mut world = World::new(sized(4, 32, Fill::Part, tuning), EXTENT, 1);
+    let block = |op, block| Request { op, offset: EXTENT * 3 + Bytes::kib(4) * block, len: Bytes::kib(4) };
+    world.access(Op::Read, EXTENT * 3, Bytes::kib(4));
+    // The first write goes past the copy, which does not have its block. The second one begins a move, which the read would join.
+    world.submit(block(Op::Write, 5));
+    world.submit(block(Op::Write, 0));
+    world.submit(block(Op::Read, 5));
+    assert_eq!(world.commands().len(), 3);
+    // The read is answered before the first write has reached the device.
+    world.complete_at(2);
+    world.complete_all();
+    world.access(Op::Read, EXTENT * 3, EXTENT);
+    world.read_all();
+}
+
+#[test]
+fn a_copy_that_could_not_take_what_was_written_home_is_gone() {
+    let tuning = Tuning { write: WritePolicy::Through, ..tuning(Fill::Part) };
+    let mut world = World::new(sized(4, 32, Fill::Part, tuning), EXTENT, 1);
+    let block = |op| Request { op, offset: EXTENT * 3, len: Bytes::kib(4) };
+    world.access(Op::Read, EXTENT * 3, EXTENT);
+    world.submit(block(Op::Write));
+    world.complete_at(0);
+    assert_eq!((world.in_flight(), world.failures), (0, 0));
+    world.driver_fails(0);
+    world.complete_all();
+    let before = reads(&world);
+    world.submit(block(Op::Read));
+    world.complete_all();
+    assert_eq!(reads(&world) - before, 1, "it is read from the slow device");
+    world.read_all();
+}
+
+#[test]
+fn reads_of_an_extent_that_is_being_read_go_on_and_come_in_with_it() {
+    let mut world = world(Fill::Part);
+    let blocks =
+        [0, 5, 9].map(|block| Request { op: Op::Read, offset: EXTENT * 3 + Bytes::kib(4) * block, len: Bytes::kib(4) });
+    for request in blocks {
+        world.submit(request);
+    }
+    assert_eq!(world.commands().len(), 3, "none waits for another");
+    // One of them fails: nothing comes in, and the others are answered.
+    world.driver_fails(1);
+    world.complete_all();
+    assert_eq!((world.failures, world.replies, world.engine.stats().fast_hits), (1, 3, 0));
+    let before = reads(&world);
+    for request in blocks {
+        world.submit(request);
+    }
+    world.complete_all();
+    for request in blocks {
+        world.access(request.op, request.offset, request.len);
+    }
+    assert_eq!((reads(&world) - before, world.engine.stats().fast_hits), (3, 3));
+    world.read_all();
+}
+
+#[test]
+fn a_read_takes_what_lies_between_two_gaps_from_the_slow_device_too() {
+    // Four blocks in the middle of an extent are on the fast device, clean or dirty.
+    let (there, whole) = (EXTENT * 3 + Bytes::kib(16), EXTENT * 3);
+    let mut world = world(Fill::Part);
+    world.access(Op::Read, there, Bytes::kib(16));
+    let before = (reads(&world), moved(&world)[0]);
+    world.access(Op::Read, whole, EXTENT);
+    assert_eq!((reads(&world) - before.0, moved(&world)[0] - before.1), (1, EXTENT.0), "clean: one command");
+    world.access(Op::Read, whole, EXTENT);
+    assert_eq!(reads(&world) - before.0, 1, "all of it is there now");
+
+    // Of what is dirty only the fast device has the newest. It is read after the rest, as long as that device answers sooner.
+    for (slow_takes, fast_takes, commands) in [(8, 1, 1), (1, 8, 2)] {
+        let mut world = World::new(config(Kind::Caching, EXTENT, Fill::Part), EXTENT, 1);
+        for takes in [slow_takes, fast_takes] {
+            // The first of these reads brings the block in.
+            world.submit(Request { op: Op::Read, offset: Bytes::ZERO, len: Bytes::kib(4) });
+            world.tick(Nanos::from_ms(takes));
+            world.complete_all();
+        }
+        world.access(Op::Write, there, Bytes::kib(16));
+        let before = reads(&world);
+        world.submit(Request { op: Op::Read, offset: whole, len: EXTENT });
+        let of_slow = |command: &Command| matches!(command, Command::Read { device: SLOW, .. });
+        let first = world.commands();
+        assert_eq!(first.iter().filter(|command| of_slow(command)).count(), commands, "{slow_takes} ms: {first:?}");
+        world.complete_all();
+        assert_eq!(reads(&world) - before, commands as u64, "{slow_takes} ms");
+        world.read_all();
+    }
+}
+
+#[test]
+fn updates_are_committed_in_eights_of_blocks() {
+    let mut world = World::new(sized(4096, 4096, Fill::Part, tuning(Fill::Part)), EXTENT, 1);
+    // A record has 12 bytes, and a block has 4,064 for records.
+    let full = 8 * (4064 / 12);
+    for extent in 0..full - 1 {
+        world.access(Op::Read, EXTENT * extent, Bytes::kib(4));
+    }
+    let devices = |world: &World| [FAST, SLOW].map(|device| world.engine.stats().devices[device.index()].flushes);
+    assert_eq!((world.engine.stats().commits, devices(&world)[1]), (0, 0));
+    world.access(Op::Read, EXTENT * full, Bytes::kib(4));
+    assert_eq!((world.engine.stats().commits, world.engine.stats().map_updates, devices(&world)[1]), (1, full, 1));
+    // A host that flushes waits for no more than what it has written.
+    world.access(Op::Write, Bytes::ZERO, Bytes::kib(4));
+    world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
+    assert_eq!((world.engine.stats().commits, world.engine.stats().map_updates), (2, full + 1));
 }
 
 #[test]

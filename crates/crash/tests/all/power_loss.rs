@@ -114,3 +114,12 @@ fn seeds_that_failed_once_without_write_back_pass() {
         run(seed, &Scenario::named(scenario).unwrap().options).unwrap();
     }
 }
+
+/// A read of blocks that surround newer ones was answered before these were read; and a write to the slot was overtaken by what was being
+/// brought in there, because a write that had gone home had taken the block off it.
+#[test]
+fn seeds_that_failed_once_with_parts_pass() {
+    for (scenario, seed) in [("parts", 53_000_000_089), ("sharing", 53_000_000_020), ("parts", 55_000_000_179)] {
+        run(seed, &Scenario::named(scenario).unwrap().options).unwrap();
+    }
+}

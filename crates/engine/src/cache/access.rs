@@ -3,7 +3,10 @@
 use peryton_policy::admission::Access;
 use peryton_units::{Bytes, Op};
 
-use crate::{api::command::DeviceId, io::RequestIndex};
+use crate::{
+    api::command::{Buffer, DeviceId},
+    io::RequestIndex,
+};
 
 /// The two ways to use the fast device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +83,32 @@ pub(in crate::cache) enum Release {
     Detached,
     /// The host discarded its extent; the device may discard the place.
     Discarded,
+}
+
+/// What a command reads or writes of one extent.
+pub(in crate::cache) struct Part {
+    pub(in crate::cache) extent: u32,
+    /// Offset within the extent.
+    pub(in crate::cache) within: u32,
+    pub(in crate::cache) len: Bytes,
+    pub(in crate::cache) buffer: Buffer,
+}
+
+impl Part {
+    /// As a part of a read of the host that is routed again.
+    pub(in crate::cache) fn read_by(self, request: RequestIndex, request_len: Bytes) -> Fragment {
+        let Part { extent, within, len, buffer } = self;
+        let Buffer::Request { offset, .. } = buffer else { unreachable!("a host read goes into the request's buffer") };
+        Fragment { request, op: Op::Read, extent, within, len: len.0 as u32, offset, request_len, first: false }
+    }
+}
+
+/// Blocks of an extent that a read under way takes from the slow device, although the fast one had newer ones: they are read over it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cache) struct NewerInRead {
+    pub(in crate::cache) request: RequestIndex,
+    pub(in crate::cache) extent: u32,
+    pub(in crate::cache) blocks: u16,
 }
 
 /// Fragments that are neighbours on the volume and on a device, merged into one command.

@@ -14,7 +14,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffer, Commands, DeviceId},
     api::config::{self, Tuning},
-    cache::access::{CacheFenced, Fragment, Mode, Router, ThroughWrite},
+    cache::access::{CacheFenced, Fragment, Mode, NewerInRead, Router, ThroughWrite},
     cache::blocks::Units,
     cache::cleaning::urgency::Cleaner,
     cache::doubts::Doubts,
@@ -104,6 +104,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) first_writes: u32,
     pub(in crate::cache) through: Slab<ThroughWrite>,
     pub(in crate::cache) through_in_flight: Vec<u32>,
+    /// The host's queue depth bounds the length of this list.
+    pub(in crate::cache) newer_in_reads: Vec<NewerInRead>,
     pub(in crate::cache) journal: MapJournal,
     /// The rule that decides where writes go (partitioned).
     pub(in crate::cache) controller: Option<Controller>,
@@ -182,6 +184,7 @@ impl CacheDrive {
             first_writes: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
+            newer_in_reads: Vec::new(),
             journal: MapJournal::new(
                 layout.metadata,
                 [layout.fast, layout.slow],
@@ -254,7 +257,7 @@ impl CacheDrive {
     pub(in crate::cache) fn timers(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         // Asked in any case: during the pause after a failure this says when the pause ends.
         let is_due = self.journal.commit_is_due(io);
-        if is_due || self.journal.block_is_full() {
+        if is_due || self.journal.commit_is_full() {
             self.commit(io, now, true, out);
         }
         if self.making_room {

@@ -9,7 +9,7 @@ use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId, IoId, Request, RequestId},
     api::config::WritePolicy,
     api::error::RequestError,
-    cache::access::{Fragment, Mode, Route, Router, Run},
+    cache::access::{Fragment, Mode, Part, Route, Router, Run},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::step::{CacheCommand, CacheIo, CacheStep},
@@ -144,7 +144,8 @@ impl CacheDrive {
         out: &mut Commands,
     ) -> bool {
         let entry = self.map.entry_mut(extent);
-        if entry.is_lost() || entry.moving().is_some() || !USUAL && self.controller.is_some() {
+        let waits = entry.moving().is_some() || !self.newer_in_reads.is_empty();
+        if entry.is_lost() || waits || !USUAL && self.controller.is_some() {
             return false;
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
@@ -297,7 +298,13 @@ impl CacheDrive {
             self.read_home_instead(io, now, command, request, first, count, out);
             return;
         }
-        if command.op == Op::Read && !self.doubts.is_empty() && self.may_be_lost(first, count) {
+        let is_in_doubt = command.op == Op::Read && !self.doubts.is_empty() && self.may_be_lost(first, count);
+        if matches!(command.op, Op::Read | Op::Write) && command.device == self.layout.slow {
+            let is_void = failed || is_in_doubt;
+            self.bring_from_host(io, now, command, (request, first, count), is_void, out);
+            self.read_newer(io, now, command, (request, first, count), is_void, out);
+        }
+        if is_in_doubt {
             return self.read_again(io, now, command, (request, first, count), out);
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
@@ -321,29 +328,30 @@ impl CacheDrive {
         (request, first, count): (RequestIndex, u32, u32),
         out: &mut Commands,
     ) {
-        let Buffer::Request { offset, .. } = command.buffer else {
-            unreachable!("a host read goes into the request's buffer")
-        };
-        let (_, mut within) = self.layout.split(command.at - self.layout.metadata.data_at);
-        let mut done = 0;
-        for extent in first..first + count {
-            let len = (self.layout.extent_bytes - u64::from(within)).min(command.len.0 - done);
-            let fragment = Fragment {
-                request,
-                op: Op::Read,
-                extent,
-                within,
-                len: len as u32,
-                offset: offset + Bytes(done),
-                request_len: command.len,
-                first: false,
-            };
+        for part in self.parts_of(command, (first, count)) {
+            let extent = part.extent;
             io.add_part(request);
             self.access_ended(io, now, extent, out);
-            self.resume(io, now, fragment, out);
-            (done, within) = (done + len, 0);
+            self.resume(io, now, part.read_by(request, command.len), out);
         }
         io.part_done(request, Ok(()), out);
+    }
+
+    /// What a plain command of the host reads or writes of each of its extents.
+    pub(in crate::cache) fn parts_of(
+        &self,
+        command: &CacheCommand,
+        (first, count): (u32, u32),
+    ) -> impl Iterator<Item = Part> + use<> {
+        let (_, mut within) = self.layout.split(command.at - self.layout.metadata.data_at);
+        let (extent_bytes, whole, buffer) = (self.layout.extent_bytes, command.len.0, command.buffer);
+        let mut done = 0;
+        (first..first + count).map(move |extent| {
+            let len = (extent_bytes - u64::from(within)).min(whole - done);
+            let part = Part { extent, within, len: Bytes(len), buffer: buffer.plus(Bytes(done)) };
+            (done, within) = (done + len, 0);
+            part
+        })
     }
 
     /// A lost extent is good again once a write that covers it has succeeded; a failed one may have left some of what was
@@ -390,16 +398,10 @@ impl CacheDrive {
         count: u32,
         out: &mut Commands,
     ) {
-        let Buffer::Request { offset, .. } = command.buffer else {
-            unreachable!("a host read goes into the request's buffer")
-        };
-        let data_at = self.layout.metadata.data_at;
-        let (_, within) = self.layout.split(command.at - data_at);
-        let (mut within, mut done) = (u64::from(within), 0);
-        for extent in first..first + count {
-            let len = (self.layout.extent_bytes - within).min(command.len.0 - done);
+        for Part { extent, within, len, buffer } in self.parts_of(command, (first, count)) {
+            let within = u64::from(within);
             let entry = self.map.entry(extent);
-            if (self.is_newer(extent, within, len) || entry.is_lost()) && !mutation::is(Mutation::ReadOldHome) {
+            if (self.is_newer(extent, within, len.0) || entry.is_lost()) && !mutation::is(Mutation::ReadOldHome) {
                 io.add_part(request);
                 io.part_done(request, Err(RequestError::Device), out);
                 self.access_ended(io, now, extent, out);
@@ -407,12 +409,9 @@ impl CacheDrive {
                 io.add_part(request);
                 let home = self.home(extent);
                 let (device, at) = self.layout.at(home);
-                let buffer = Buffer::Request { id: io.id_of(request), offset: offset + Bytes(done) };
                 let purpose = CacheStep::Host { request, first: extent, count: 1 };
-                io.read((device, at + Bytes(within)), Bytes(len), buffer, purpose, Cause::Host, out);
+                io.read((device, at + Bytes(within)), len, buffer, purpose, Cause::Host, out);
             }
-            done += len;
-            within = 0;
         }
         io.part_done(request, Ok(()), out);
     }

@@ -1,5 +1,6 @@
-//! Write-through (caching): a write to a cached extent goes to both devices before it is answered. Overlapping writes
-//! go one after the other; otherwise copy and home could end with different data.
+//! Write-through (caching) where it has to go to both devices before it is answered: whole extents, writes that begin or end within a block,
+//! and copies that count after a crash. (Elsewhere the copy takes it later: `movers/part_fill.rs`.) Overlapping writes go one after the other; otherwise copy and home could end with
+//! different data.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::replacement::SlotIndex;

@@ -117,7 +117,7 @@ fn what_did_not_fit_the_volume_is_counted_with_what_to_do() {
 fn cold_caches_and_those_that_never_fill_are_called_so() {
     let options = Options::default();
     // With 8 MiB in a cache of 16 MiB, no extent is evicted, and the first access to each extent is a miss.
-    let small = steady(4_000, 2_000, 8 << 20);
+    let small = steady(4_000, 10_000, 8 << 20);
     let report = simulate(&hybrid("caching", ""), &small, &options).unwrap();
     has(&report, "never_full", &["8MiB", "16MiB"]);
     has(&report, "cold_start", &["--warm-up-requests"]);
@@ -214,7 +214,7 @@ fn compared(designs: &[(&str, String)], requests: &[Request]) -> Vec<Report> {
 
 #[test]
 fn designs_that_agree_in_every_figure_are_called_so_and_each_warning_is_shown_once() {
-    let requests = steady(4_000, 2_000, 8 << 20);
+    let requests = steady(4_000, 10_000, 8 << 20);
     let design = |policy: &str| hybrid("caching", &format!("replacement = '{policy}'"));
     let reports = compared(&[("lru", design("lru")), ("arc", design("arc")), ("single", SINGLE.to_owned())], &requests);
     has(&reports[1], "equal_results", &["'lru'", "make the fast device smaller"]);

@@ -31,6 +31,18 @@ use crate::{
     journal::{self, Commits, Group, Outcome, Ring, Setback, Target, Written},
 };
 
+/// So many blocks of updates are committed together, at least, unless something waits for them or the commit interval is over. The slow
+/// device has then one write and one flush for all of them.
+const FULL_COMMIT_BLOCKS: u64 = 8;
+/// Such a commit takes no more than one in so many parts of the journal.
+const FULL_COMMIT_PART: u64 = 8;
+
+/// The number of updates that are committed without waiting.
+fn full_commit(layout: &MetadataLayout) -> usize {
+    let blocks = (layout.journal_bytes / BLOCK / FULL_COMMIT_PART).clamp(1, FULL_COMMIT_BLOCKS);
+    (blocks * layout.records_per_block()) as usize
+}
+
 /// What waits for a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
@@ -169,8 +181,8 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) layout: MetadataLayout,
     pub(in crate::cache) fast: DeviceId,
     pub(in crate::cache) slow: DeviceId,
-    /// Number of updates that fill a block.
-    full_block: usize,
+    /// So many updates are committed without waiting for the commit interval.
+    full_commit: usize,
     /// Number of entries of the map.
     pub(in crate::cache) entries: u32,
     homes: bool,
@@ -240,7 +252,7 @@ impl MapJournal {
             homes,
             group: Group::new(),
             ring: Ring::new(layout.journal_bytes),
-            full_block: layout.records_per_block() as usize,
+            full_commit: full_commit(&layout),
             layout,
             fast,
             slow,
@@ -394,10 +406,10 @@ impl MapJournal {
         self.waiting() > 0 || !self.group.committing.freed.is_empty()
     }
 
-    /// Whether the gathered updates fill a block, so that the next commit should not wait.
+    /// Whether so many updates are gathered that the next commit should not wait.
     #[inline]
-    pub(crate) fn block_is_full(&self) -> bool {
-        self.group.gathering.updates.len() + self.awaiting_slow_flush.updates.len() >= self.full_block
+    pub(crate) fn commit_is_full(&self) -> bool {
+        self.group.gathering.updates.len() + self.awaiting_slow_flush.updates.len() >= self.full_commit
     }
 
     /// Whether the whole map is being written out.
@@ -619,7 +631,7 @@ impl Commits for MapJournal {
             journal::Batch::append(&mut self.group.committing, &mut self.awaiting_slow_flush);
             (self.wanted_all, self.slow_was_flushed) = (false, false);
         }
-        if self.layout.commit_bytes(self.group.committing.updates.len() as u64) * 4 > self.layout.journal_bytes {
+        if self.group.committing.updates.len() as u64 > self.layout.records_per_block() {
             self.group.committing.keep_the_latest();
         }
         self.flushes_homes = flushes_slow;

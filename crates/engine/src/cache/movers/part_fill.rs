@@ -1,14 +1,21 @@
 //! Fills of a part: neighbouring blocks of an extent, which its slot does not have, are read from the slow device, served to
 //! those that wait for them, and written to the slot.
 
-use peryton_units::{Nanos, Op};
+use peryton_format::{
+    blocks::Masks,
+    mutation::{self, Mutation},
+};
+use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    api::command::{Cause, Commands},
+    api::command::{Buffer, Cause, Command, Commands},
+    cache::access::Fragment,
     cache::blocks::first_run,
     cache::drive::CacheDrive,
+    cache::map::extent::Extent,
     cache::movers::table::{Kind, Move, Phase},
-    cache::step::CacheIo,
+    cache::step::{CacheCommand, CacheIo},
+    io::RequestIndex,
 };
 
 impl CacheDrive {
@@ -21,31 +28,147 @@ impl CacheDrive {
         blocks: u16,
         out: &mut Commands,
     ) -> bool {
+        let Some(index) = self.new_part_fill(io, extent, blocks) else { return false };
+        if self.moves[index].phase == Phase::Reading {
+            self.move_read(io, index, self.home(extent), Cause::Promotion, out);
+        }
+        true
+    }
+
+    /// Starts to bring in the blocks of a fragment that the caller reads from the slow device for the host. So what a request reads of
+    /// neighbouring extents is one command, whether it is brought in or not. If other blocks of the extent are being read, they are
+    /// brought in together. Does nothing if something else is under way for the extent, if it is in use, if too many moves are under way,
+    /// or if another extent has the room.
+    pub(in crate::cache) fn bring_with(&mut self, io: &mut CacheIo, fragment: Fragment, blocks: u16) {
+        let entry = self.map.entry(fragment.extent);
+        let index = match entry.moving() {
+            Some(index) => {
+                let being_read = self.being_read(entry);
+                if being_read == 0
+                    || being_read & blocks != 0
+                    || !entry.slot().is_some_and(|slot| self.map.claim(slot, blocks))
+                {
+                    return;
+                }
+                index
+            }
+            None if entry.in_flight > 0 => return,
+            None => match self.new_part_fill(io, fragment.extent, blocks) {
+                Some(index) => index,
+                None => return,
+            },
+        };
+        let row = &mut self.moves[index];
+        row.blocks |= blocks;
+        row.pending += 1;
+        row.brought_by.push(fragment.request);
+    }
+
+    /// A write goes home alone, and replaces these blocks of the copy when it is there: its request need not wait for the fast device. Until
+    /// then the copy does not have them, so nothing rests on it, and writes that overlap go on as they do on the slow device alone. Does
+    /// nothing, and returns false, where more than that has to be seen to: then the write goes to both devices.
+    pub(in crate::cache) fn bring_from_write(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        blocks: u16,
+    ) -> bool {
+        let extent = fragment.extent;
+        let entry = self.map.entry(extent);
+        let (place, in_use, masks) = (entry.place(), entry.in_flight > 0, self.map.masks_of(extent));
+        let joins = entry.moving().filter(|_| self.being_read(entry) != 0);
+        let may_begin = entry.moving().is_none() && self.copying < io.tuning.max_moves;
+        if joins.is_none() && !may_begin || !self.may_follow_its_home(fragment) {
+            return false;
+        }
+        if !mutation::is(Mutation::TrustOverwritten) {
+            self.map.set_masks(extent, Masks::new(masks.valid() & !blocks, 0), now);
+            self.note(io, now, extent, false);
+        }
+        let index = match joins {
+            Some(index) => index,
+            None => self.start(Kind::PartFill, Phase::Reading, extent, place, None),
+        };
+        let row = &mut self.moves[index];
+        // Writes to other blocks may be on their way home, so that a read which would join might be older than they are. None is to these
+        // blocks, which the copy had.
+        if joins.is_none() && in_use && !mutation::is(Mutation::JoinBesideWrites) {
+            row.rewritten_blocks = u16::MAX;
+        }
+        row.rewritten_blocks &= !blocks;
+        row.blocks |= blocks;
+        row.pending += 1;
+        row.is_written = true;
+        row.brought_by.push(fragment.request);
+        true
+    }
+
+    /// Whether the copy may take what a write covers when the home has it: after a crash no copy counts, and nothing else has to be seen to.
+    pub(in crate::cache) fn may_follow_its_home(&self, fragment: Fragment) -> bool {
+        self.only_copies
+            && self.doubts.is_empty()
+            && !self.gone.any()
+            && self.map.masks_of(fragment.extent).not_at_home() == 0
+            && self.covered(fragment) == self.touched(fragment)
+            && !self.through_in_flight.iter().any(|write| self.through[*write].fragment.extent == fragment.extent)
+    }
+
+    fn new_part_fill(&mut self, io: &mut CacheIo, extent: u32, blocks: u16) -> Option<u32> {
         let entry = self.map.entry(extent);
         if entry.moving().is_some() {
-            return false;
+            return None;
         }
         if self.copying >= io.tuning.max_moves {
             io.stats.moves.cancelled.move_limit += 1;
-            return false;
+            return None;
         }
         let in_use = entry.in_flight > 0;
         // A write that is under way past the copy takes any move that it finds for one that gives the copy up.
         if in_use && self.controller.is_some() {
-            return false;
+            return None;
         }
         let place = entry.place();
         if !entry.slot().is_some_and(|slot| self.map.claim(slot, blocks)) {
-            return false;
+            return None;
         }
         let phase = if in_use { Phase::Draining } else { Phase::Reading };
         let index = self.start(Kind::PartFill, phase, extent, place, None);
         self.moves[index].blocks = blocks;
         self.map.entry_mut(extent).misses = 0;
-        if !in_use {
-            self.move_read(io, index, self.home(extent), Cause::Promotion, out);
+        Some(index)
+    }
+
+    /// The blocks of an extent that are being read to be brought in.
+    pub(in crate::cache) fn being_read(&self, entry: &Extent) -> u16 {
+        match entry.moving().map(|index| &self.moves[index]) {
+            Some(row) if row.kind == Kind::PartFill && row.phase == Phase::Reading => row.blocks,
+            _ => 0,
         }
-        true
+    }
+
+    /// A read or write of the host has ended that fills may have waited for: they take their blocks from its buffer, which is there until
+    /// the request is answered.
+    pub(in crate::cache) fn bring_from_host(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        command: &CacheCommand,
+        (request, first, count): (RequestIndex, u32, u32),
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        for part in self.parts_of(command, (first, count)) {
+            let Some(index) = self.map.entry(part.extent).moving() else { continue };
+            let row = &mut self.moves[index];
+            let Some(at) = row.brought_by.iter().position(|by| *by == request) else { continue };
+            row.brought_by.swap_remove(at);
+            if !failed && !mutation::is(Mutation::BringNothing) {
+                let into = Buffer::Move { index: row.buffer, offset: Bytes(u64::from(part.within)) };
+                out.push(Command::Copy { from: part.buffer, to: into, len: part.len });
+            }
+            self.move_step(io, now, index, failed, out);
+        }
     }
 
     /// The accesses that were in flight have ended. What they have written is there now.
@@ -62,9 +185,14 @@ impl CacheDrive {
     }
 
     /// The blocks were read: what waits for them is served from memory, and they are written to the slot.
-    pub(in crate::cache) fn part_was_read(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn part_was_read(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let blocks = self.layout.blocks.expect("only extents in part are filled in part");
-        let Move { phase, buffer, waiters, blocks: has, to, .. } = &mut self.moves[index];
+        let row = &mut self.moves[index];
+        row.blocks = row.blocks_to_bring();
+        if row.blocks == 0 {
+            return self.end(io, now, index, out);
+        }
+        let Move { phase, buffer, waiters, blocks: has, to, .. } = row;
         *phase = Phase::Writing;
         waiters.retain(|fragment| {
             let served = fragment.op == Op::Read && blocks.touched(fragment.within, fragment.len) & !*has == 0;
@@ -86,8 +214,12 @@ impl CacheDrive {
         failed: bool,
         out: &mut Commands,
     ) {
-        let Move { extent, blocks, to, .. } = self.moves[index];
+        let row = &self.moves[index];
+        let (extent, to, blocks, is_written) = (row.extent, row.to, row.blocks_to_bring(), row.is_written);
         if !failed && self.map.entry(extent).place() == to {
+            if is_written {
+                self.wrote_through(io, extent);
+            }
             self.is_there(io, now, extent, blocks, 0);
         }
         self.end(io, now, index, out);

@@ -73,7 +73,7 @@ impl CacheDrive {
         (row.kind, row.phase, row.extent, row.to, row.buffer) = (kind, phase, extent, to, buffer);
         (row.run, row.blocks, row.rewritten_blocks, row.missing, row.holds_until) = (None, 0, 0, 0, None);
         (row.pending, row.failed, row.accessed, row.rewritten, row.ram_dirty) = (0, false, false, false, false);
-        (row.sequence, row.trigger) = (self.sequence, trigger);
+        (row.sequence, row.trigger, row.is_written) = (self.sequence, trigger, false);
         debug_assert!(row.waiters.is_empty() && row.answers.is_empty(), "what waits is taken before a move ends");
         if row.waiters.capacity() == 0
             && let Some(list) = self.waiter_lists.pop()
@@ -93,7 +93,7 @@ impl CacheDrive {
         // An empty list stays in its row, so that the next move there allocates nothing.
         let mut waiters = if row.waiters.is_empty() { Vec::new() } else { std::mem::take(&mut row.waiters) };
         let answers = if row.answers.is_empty() { Vec::new() } else { std::mem::take(&mut row.answers) };
-        debug_assert!(row.pending == 0 && row.trigger.is_none());
+        debug_assert!(row.pending == 0 && row.trigger.is_none() && row.brought_by.is_empty());
         let was_volatile = std::mem::take(&mut row.ram_dirty);
         self.moves.remove(index);
         self.map.entry_mut(extent).set_moving(None);
@@ -147,7 +147,7 @@ impl CacheDrive {
         if self.map.dirty().count() > 0 {
             self.clean(io, now, out);
         }
-        if self.journal.block_is_full() {
+        if self.journal.commit_is_full() {
             self.commit(io, now, true, out);
         }
     }
@@ -305,7 +305,7 @@ impl CacheDrive {
                 }
                 self.abort_promotion(io, now, index, out);
             }
-            (Kind::PartFill, Phase::Reading, false) if !self.gone.any() => self.part_was_read(io, index, out),
+            (Kind::PartFill, Phase::Reading, false) if !self.gone.any() => self.part_was_read(io, now, index, out),
             (Kind::PartFill, Phase::Reading, _) => self.end(io, now, index, out),
             (Kind::PartFill, Phase::Writing, failed) => self.part_filled(io, now, index, failed, out),
             (Kind::Fill, Phase::Writing, failed) => self.filled(io, now, index, failed, out),

@@ -1,5 +1,6 @@
 //! The table of moves: their kinds and their phases.
 
+use peryton_format::mutation::{self, Mutation};
 use peryton_units::Nanos;
 
 use crate::{
@@ -45,6 +46,10 @@ pub(in crate::cache) struct Move {
     /// The blocks that it copies, and those that the host wrote meanwhile, where slots have parts of extents.
     pub(in crate::cache) blocks: u16,
     pub(in crate::cache) rewritten_blocks: u16,
+    /// Requests whose own reads or writes of the slow device bring blocks (part fills). Each of these counts as a command of the move.
+    pub(in crate::cache) brought_by: Vec<RequestIndex>,
+    /// Whether it was a write that brings them.
+    pub(in crate::cache) is_written: bool,
     /// Of the blocks that a write-back copies, those that it takes from the slow device: the fast one does not have them.
     pub(in crate::cache) missing: u16,
     /// Writes of the host to the extent wait until the move has ended, or until this time (write-backs).
@@ -63,6 +68,13 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) waiters: Vec<Fragment>,
     /// Requests that have a part which ends when the move has ended.
     pub(in crate::cache) answers: Vec<RequestIndex>,
+}
+
+impl Move {
+    /// The blocks that a part fill is to bring: what the host has written meanwhile is newer.
+    pub(in crate::cache) fn blocks_to_bring(&self) -> u16 {
+        if mutation::is(Mutation::FillOverRewritten) { self.blocks } else { self.blocks & !self.rewritten_blocks }
+    }
 }
 
 /// A place in a run.

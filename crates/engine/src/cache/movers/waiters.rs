@@ -32,11 +32,7 @@ impl CacheDrive {
         let degraded = self.gone.any();
         let in_doubt = !self.doubts.is_empty() && self.may_be_lost(fragment.extent, 1);
         let touched = self.touched(fragment);
-        let filling = match &self.moves[index] {
-            row if row.kind == Kind::PartFill && row.phase != Phase::Draining => row.blocks,
-            _ => 0,
-        };
-        let passes_fill = filling != 0 && self.passes_fill(io, fragment, filling);
+        let passes_fill = self.moves[index].kind == Kind::PartFill && self.passes_fill(io, index, fragment);
         let full = self.is_full_of_dirty();
         let races = self.races_with_missing(io, index, fragment);
         let row = &mut self.moves[index];
@@ -52,13 +48,20 @@ impl CacheDrive {
                 self.count_hit(io, now, fragment);
                 return true;
             }
-            (Kind::PartFill, Phase::Writing) if fragment.op == Op::Read && touched & !filling == 0 && !in_doubt => {
+            (Kind::PartFill, Phase::Writing)
+                if fragment.op == Op::Read && touched & !row.blocks_to_bring() == 0 && !in_doubt =>
+            {
                 Self::copy_from_move(io, row.buffer, fragment, out);
                 io.part_done(fragment.request, Ok(()), out);
                 self.count_hit(io, now, fragment);
                 return true;
             }
-            (Kind::PartFill, _) => !passes_fill,
+            (Kind::PartFill, _) => {
+                if passes_fill && fragment.op == Op::Write {
+                    row.rewritten_blocks |= touched;
+                }
+                !passes_fill
+            }
             (Kind::Promotion | Kind::Fill | Kind::Zero | Kind::Drain(_) | Kind::Allocation, _) => true,
             (Kind::Demotion, _) => {
                 row.accessed = true;

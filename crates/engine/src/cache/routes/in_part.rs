@@ -7,14 +7,13 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::command::{Buffer, Cause, Commands},
-    api::config::{Fill, FlushedThreshold, WritePolicy},
+    api::config::{FlushedThreshold, WritePolicy},
     api::error::RequestError,
     cache::access::{Fragment, Route, Run},
     cache::blocks::{first_run, runs},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
-    cache::movers::promotion::PATIENCE,
-    cache::movers::table::Drained,
+    cache::movers::table::{Drained, Phase},
     cache::step::{CacheIo, CacheStep},
 };
 
@@ -46,6 +45,7 @@ impl CacheDrive {
                 }
             }
             if misses > self.threshold(io, fragment, waited)
+                && self.can_bring(io, fragment)
                 && let Some(slot) = self.take_slot_for(io, now, (fragment.extent, self.touched(fragment)), out)
             {
                 let route = match fragment.op {
@@ -58,6 +58,13 @@ impl CacheDrive {
             }
         }
         self.direct(now, fragment, home)
+    }
+
+    /// Whether what a fragment accesses can come in now: what is read takes a move, and without one an extent has no use for a slot.
+    fn can_bring(&self, io: &mut CacheIo, fragment: Fragment) -> bool {
+        let can = fragment.op == Op::Write || self.copying < io.tuning.max_moves;
+        io.stats.moves.cancelled.move_limit += u64::from(!can);
+        can
     }
 
     /// How often an extent that has no slot must have missed to be given one. `waited`: the host waits for this write.
@@ -140,7 +147,7 @@ impl CacheDrive {
                 }
                 let fills = touched & !masks.valid() != 0
                     && fragment.first
-                    && entry.moving().is_none()
+                    && (entry.moving().is_none() || self.being_read(&entry) != 0)
                     && !self.goes_past(io, fragment)
                     && self.admits(io, fragment);
                 return self.read_in_part(io, now, fragment, slot, fills, out);
@@ -173,6 +180,9 @@ impl CacheDrive {
                     return self.direct(now, fragment, home);
                 }
                 self.count_access(io, fragment, slot);
+                if self.bring_from_write(io, now, fragment, touched & masks.valid()) {
+                    return self.direct(now, fragment, home);
+                }
                 self.write_through(io, now, fragment, slot, out);
                 return Route::Taken;
             }
@@ -394,7 +404,7 @@ impl CacheDrive {
     }
 
     /// The part of a fragment in these blocks, which are neighbours.
-    fn piece(&self, fragment: Fragment, run: u16) -> Fragment {
+    pub(in crate::cache) fn piece(&self, fragment: Fragment, run: u16) -> Fragment {
         let (within, len) = self.layout.blocks.expect("only extents in part have pieces").span(run);
         let from = within.max(fragment.within);
         let end = (within + len).min(fragment.within + fragment.len);
@@ -424,67 +434,6 @@ impl CacheDrive {
         }
     }
 
-    /// Reads from the slot what is there, and the rest from the slow device. `fills`: what is read there is brought in, the first
-    /// of several gaps at least.
-    pub(in crate::cache) fn read_in_part(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        fragment: Fragment,
-        slot: SlotIndex,
-        fills: bool,
-        out: &mut Commands,
-    ) -> Route {
-        let mut valid = self.map.masks(slot).valid();
-        if mutation::is(Mutation::ReadInvalid) {
-            valid = u16::MAX;
-        }
-        let (touched, extent) = (self.touched(fragment), fragment.extent);
-        if touched & !valid == 0 {
-            self.count_access(io, fragment, slot);
-            return self.direct(now, fragment, Place(slot.0));
-        }
-        if touched & self.lost_blocks(extent) != 0 {
-            io.part_done(fragment.request, Err(RequestError::Lost), out);
-            return Route::Taken;
-        }
-        let mut filling = 0;
-        if fills {
-            let beside = self.map.claimed_beside(slot);
-            let run = self.blocks_to_bring(io, extent, touched, (valid, beside));
-            let opens = valid & !self.map.masks(slot).not_at_home() == 0;
-            self.read_on.saw(extent, opens);
-            let misses = self.map.entry_mut(extent).miss(now, io.tuning.promotion_window);
-            // As for a promotion: then accesses wait until those in flight have ended.
-            let waits = misses > PATIENCE;
-            if run & beside != 0 {
-                self.claim(io, now, slot, run, out);
-            } else if (self.map.entry(extent).in_flight == 0 || waits) && self.start_part_fill(io, extent, run, out) {
-                filling = run;
-            }
-        }
-        let mut pieces = 0;
-        for (blocks, device_has) in
-            [(touched & filling, None), (touched & valid, Some(true)), (touched & !valid & !filling, Some(false))]
-        {
-            for run in runs(blocks) {
-                let piece = self.split_off(io, fragment, run, &mut pieces);
-                let place = match device_has {
-                    None => {
-                        let index = self.map.entry(extent).moving().expect("it has just begun");
-                        self.wait_behind(index, piece);
-                        continue;
-                    }
-                    Some(true) => Place(slot.0),
-                    Some(false) => self.home(extent),
-                };
-                let route = self.direct(now, piece, place);
-                self.carry_out(io, piece, route, out);
-            }
-        }
-        Route::Taken
-    }
-
     /// Claims blocks of the frame of an extent's slot. If one of them belongs to the other extent in the frame, that one leaves, and this
     /// returns false.
     pub(in crate::cache) fn claim(
@@ -505,37 +454,35 @@ impl CacheDrive {
         claimed
     }
 
-    /// The neighbouring blocks to bring in for a read of `touched`, of which the fast device has the `valid` ones. The blocks `beside` belong
-    /// to another extent.
-    fn blocks_to_bring(&self, io: &CacheIo, extent: u32, touched: u16, (valid, beside): (u16, u16)) -> u16 {
-        let asked = first_run(touched & !valid);
-        let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
-        if mutation::is(Mutation::FillOverDirty) {
-            return all;
+    /// Whether an access goes on while blocks of its extent are brought in: it needs no other move. A write may be to some of these blocks,
+    /// as long as they are being read, or if it goes home; then they are not brought in.
+    pub(in crate::cache) fn passes_fill(&self, io: &CacheIo, index: u32, fragment: Fragment) -> bool {
+        let (row, touched) = (&self.moves[index], self.touched(fragment));
+        // Two writes of a block of the slot are never in flight together.
+        let may_write_slot = row.phase == Phase::Reading || touched & row.blocks == 0;
+        match (fragment.op, row.phase) {
+            (_, Phase::Draining) => false,
+            (Op::Read, _) => touched & row.blocks_to_bring() == 0,
+            (Op::Write, phase) => {
+                let joins = phase == Phase::Reading
+                    && io.tuning.write == WritePolicy::Through
+                    && self.controller.is_none()
+                    && self.may_follow_its_home(fragment);
+                joins || self.stays_at_home(io, fragment) || may_write_slot && self.stays_in_slot(io, fragment)
+            }
+            (Op::Discard | Op::Flush, _) => false,
         }
-        // What surrounds it would take room that other extents can have.
-        let room_is_shared = self.map.has_only_shared_room();
-        if io.tuning.fill != Fill::Auto
-            || room_is_shared
-            || !self.read_on.reads_on(extent, io.is_busy_for_host(self.layout.slow))
-        {
-            return asked;
-        }
-        runs(all & !(valid | beside)).find(|run| run & asked == asked).unwrap_or(asked)
     }
 
-    /// Whether an access goes on while something else of its extent is brought in: it needs no other move.
-    pub(in crate::cache) fn passes_fill(&self, io: &CacheIo, fragment: Fragment, filling: u16) -> bool {
-        let Some(slot) = self.map.entry(fragment.extent).slot() else { return false };
-        let (masks, touched) = (self.map.masks(slot), self.touched(fragment));
-        if touched & filling != 0 {
-            return false;
-        }
-        match fragment.op {
-            Op::Read => touched & !masks.valid() == 0,
-            Op::Write => self.stays_in_slot(io, fragment),
-            Op::Discard | Op::Flush => false,
-        }
+    /// Whether a write to an extent that has a slot goes home alone, because the slot has nothing of what it touches.
+    fn stays_at_home(&self, io: &CacheIo, fragment: Fragment) -> bool {
+        let masks = self.map.masks_of(fragment.extent);
+        let goes_home = match io.tuning.write {
+            WritePolicy::Through => true,
+            WritePolicy::Around => masks.dirty() == 0,
+            WritePolicy::Back => false,
+        };
+        goes_home && self.controller.is_none() && masks.lost() == 0 && self.touched(fragment) & masks.valid() == 0
     }
 
     /// Whether a write to an extent that has a slot goes there alone.

@@ -5,6 +5,7 @@ pub(in crate::cache) mod contention;
 mod degraded;
 mod in_part;
 mod partitioned;
+mod read_in_part;
 pub(in crate::cache) mod read_on;
 mod tiering;
 pub(in crate::cache) mod waited_for;

@@ -1,0 +1,184 @@
+//! Reads of extents of which the fast device may have a part: what each device is asked for, and what of it is brought in.
+
+use peryton_format::mutation::{self, Mutation};
+use peryton_policy::replacement::SlotIndex;
+use peryton_units::Nanos;
+
+use crate::{
+    api::command::Commands,
+    api::config::Fill,
+    api::error::RequestError,
+    cache::access::{Fragment, NewerInRead, Route},
+    cache::blocks::{between, first_run, runs},
+    cache::drive::CacheDrive,
+    cache::map::extent::Place,
+    cache::movers::promotion::PATIENCE,
+    cache::step::{CacheCommand, CacheIo},
+    io::RequestIndex,
+};
+
+impl CacheDrive {
+    /// Reads from the slot what is there, and the rest from the slow device. `fills`: what is read there is brought in.
+    pub(in crate::cache) fn read_in_part(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        slot: SlotIndex,
+        fills: bool,
+        out: &mut Commands,
+    ) -> Route {
+        let mut valid = self.map.masks(slot).valid();
+        if mutation::is(Mutation::ReadInvalid) {
+            valid = u16::MAX;
+        }
+        let (touched, extent) = (self.touched(fragment), fragment.extent);
+        if touched & !valid == 0 {
+            self.count_access(io, fragment, slot);
+            return self.direct(now, fragment, Place(slot.0));
+        }
+        if touched & self.lost_blocks(extent) != 0 {
+            io.part_done(fragment.request, Err(RequestError::Lost), out);
+            return Route::Taken;
+        }
+        let missing = touched & !valid;
+        let mut at_home = self.read_at_home_in(io, slot, missing);
+        let mut filling = 0;
+        if fills {
+            filling = self.bring_for_read(io, now, fragment, slot, (missing, at_home), out);
+            if filling != 0 {
+                at_home = missing & !filling;
+            }
+        }
+        let newer = at_home & self.map.masks(slot).not_at_home();
+        if newer != 0 && !mutation::is(Mutation::ReadOverDirty) {
+            self.newer_in_reads.push(NewerInRead { request: fragment.request, extent, blocks: newer });
+        }
+        if at_home == touched {
+            // With what is read of neighbouring extents this is one command.
+            return self.direct(now, fragment, self.home(extent));
+        }
+        let mut pieces = 0;
+        for (blocks, device_has) in
+            [(touched & filling, None), (touched & !at_home & !filling, Some(true)), (at_home, Some(false))]
+        {
+            for run in runs(blocks) {
+                let piece = self.split_off(io, fragment, run, &mut pieces);
+                let place = match device_has {
+                    None => {
+                        let index = self.map.entry(extent).moving().expect("it has just begun");
+                        self.wait_behind(index, piece);
+                        continue;
+                    }
+                    Some(true) => Place(slot.0),
+                    Some(false) => self.home(extent),
+                };
+                let route = self.direct(now, piece, place);
+                self.carry_out(io, piece, route, out);
+            }
+        }
+        Route::Taken
+    }
+
+    /// Begins to bring in blocks that a read misses, the first of several gaps at least. Returns those for which the read has to wait.
+    /// `at_home`: what it takes from the slow device.
+    fn bring_for_read(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        slot: SlotIndex,
+        (missing, at_home): (u16, u16),
+        out: &mut Commands,
+    ) -> u16 {
+        let (touched, extent, masks) = (self.touched(fragment), fragment.extent, self.map.masks(slot));
+        let beside = self.map.claimed_beside(slot);
+        let run = self.blocks_to_bring(io, extent, touched, (masks.valid(), beside));
+        // What surrounds it may be on the way.
+        let under_way = self.being_read(self.map.entry(extent));
+        let run = if run & under_way == 0 { run } else { first_run(missing) };
+        let opens = under_way == 0 && masks.valid() & !masks.not_at_home() == 0;
+        self.read_on.saw(extent, opens);
+        let misses = self.map.entry_mut(extent).miss(now, io.tuning.promotion_window);
+        // As for a promotion: then accesses wait until those in flight have ended.
+        let waits = misses > PATIENCE;
+        let in_use = self.map.entry(extent).in_flight > 0;
+        // The host's own read can bring what it covers.
+        let reads_all = at_home == touched && self.covered(fragment) == touched && run & !touched == 0;
+        if run & beside != 0 {
+            self.claim(io, now, slot, run, out);
+        } else if reads_all && (!in_use || under_way != 0) {
+            self.bring_with(io, fragment, missing & !beside);
+        } else if (!in_use || waits) && self.start_part_fill(io, extent, run, out) {
+            return run;
+        }
+        0
+    }
+
+    /// The blocks that a read takes from the slow device: those that the slot does not have, and what lies between them. Its transfer costs
+    /// less than a further command, also where it is older than what the slot has, which is read after it, as long as that takes less time.
+    fn read_at_home_in(&self, io: &CacheIo, slot: SlotIndex, missing: u16) -> u16 {
+        let masks = self.map.masks(slot);
+        let between = between(missing) & !missing;
+        // While a flush is in doubt, the copies are what is sure to be there.
+        if between == 0 || !self.doubts.is_empty() {
+            return missing;
+        }
+        let ([fast, _], [slow, _]) = (io.latency(self.layout.fast), io.latency(self.layout.slow));
+        let newer_too = Nanos::ZERO < fast && fast < slow;
+        let takes = if newer_too { masks.valid() } else { masks.valid() & !masks.not_at_home() };
+        runs(between).filter(|gap| gap & !takes == 0).fold(missing, |all, gap| all | gap)
+    }
+
+    /// Ends the notes of which blocks a read takes from the slow device although the slot has them newer.
+    fn take_newer(&mut self, request: RequestIndex, extent: u32) -> u16 {
+        let is_it = |newer: &NewerInRead| newer.request == request && newer.extent == extent;
+        let at = self.newer_in_reads.iter().position(is_it);
+        at.map_or(0, |at| self.newer_in_reads.swap_remove(at).blocks)
+    }
+
+    /// A read of the slow device has ended: reads over it what the slots of its extents had newer, unless the whole is read again.
+    pub(in crate::cache) fn read_newer(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        command: &CacheCommand,
+        (request, first, count): (RequestIndex, u32, u32),
+        is_void: bool,
+        out: &mut Commands,
+    ) {
+        if self.newer_in_reads.is_empty() {
+            return;
+        }
+        for part in self.parts_of(command, (first, count)) {
+            let newer = self.take_newer(request, part.extent);
+            if newer == 0 || is_void {
+                continue;
+            }
+            let fragment = part.read_by(request, command.len);
+            for run in runs(newer) {
+                io.add_part(request);
+                self.resume(io, now, self.piece(fragment, run), out);
+            }
+        }
+    }
+
+    /// The neighbouring blocks to bring in for a read of `touched`, of which the fast device has the `valid` ones. The blocks `beside` belong
+    /// to another extent.
+    fn blocks_to_bring(&self, io: &CacheIo, extent: u32, touched: u16, (valid, beside): (u16, u16)) -> u16 {
+        let asked = first_run(touched & !valid);
+        let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
+        if mutation::is(Mutation::FillOverDirty) {
+            return all;
+        }
+        // What surrounds it would take room that other extents can have.
+        let room_is_shared = self.map.has_only_shared_room();
+        if io.tuning.fill != Fill::Auto
+            || room_is_shared
+            || !self.read_on.reads_on(extent, io.is_busy_for_host(self.layout.slow))
+        {
+            return asked;
+        }
+        runs(all & !(valid | beside)).find(|run| run & asked == asked).unwrap_or(asked)
+    }
+}
