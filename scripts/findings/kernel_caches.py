@@ -198,12 +198,8 @@ def main():
             continue
         volume, fast = VOLUME, fast_bytes(args.peryton, trace)
         with tempfile.TemporaryDirectory() as folder:
-            designs = [
-                design(folder, "disk", volume, 0, "[placement]\nmode = 'single'\n"),
-                design(folder, "through", volume, fast, caching("through")),
-                design(folder, "around", volume, fast, caching("around")),
-                design(folder, "through-fast", volume, fast, caching("through", "journal = 'fast'\n")),
-            ]
+            through_fast = design(folder, "through-fast", volume, fast, caching("through", "journal = 'fast'\n"))
+            designs = [*caches_and_disk(args.peryton, trace, folder)[:3], through_fast]
             new = simulate(args.peryton, designs, trace, folder)
             old = simulate(args.before, designs, trace, folder) if args.before else {}
             for kind in ["write", "flush", "write_then_flush"]:

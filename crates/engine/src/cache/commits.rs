@@ -15,7 +15,7 @@ use crate::{
     cache::access::{Mode, Release},
     cache::blocks::first_run,
     cache::drive::CacheDrive,
-    cache::journal::map_journal::{Freed, MapBatch, Waiter},
+    cache::journal::batch::{Freed, MapBatch, Waiter},
     cache::map::extent::Place,
     cache::step::{CacheIo, CacheStep},
     io::RequestIndex,

@@ -4,7 +4,8 @@
 use crate::journal::Batch as _;
 use crate::{
     api::command::{Commands, DeviceId},
-    cache::journal::map_journal::{Bar, MapBatch, MapJournal},
+    cache::journal::batch::MapBatch,
+    cache::journal::map_journal::{Bar, MapJournal},
     cache::step::CacheIo,
     io::RequestIndex,
 };

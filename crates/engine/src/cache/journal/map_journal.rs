@@ -19,15 +19,15 @@ use peryton_format::{
     superblock::VolumeId,
 };
 use peryton_units::{Bytes, Nanos};
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId},
     api::config::{Journal, Tuning},
+    cache::journal::batch::{Freed, MapBatch, Update, Waiter},
     cache::journal::names::Names,
     cache::map::extent::Place,
     cache::step::{CacheCommand, CacheIo, CacheStep},
-    io::RequestIndex,
     journal::{self, Commits, Group, Outcome, Ring, Setback, Target, Written},
 };
 
@@ -41,109 +41,6 @@ const FULL_COMMIT_PART: u64 = 8;
 fn full_commit(layout: &MetadataLayout) -> usize {
     let blocks = (layout.journal_bytes / BLOCK / FULL_COMMIT_PART).clamp(1, FULL_COMMIT_BLOCKS);
     (blocks * layout.records_per_block()) as usize
-}
-
-/// What waits for a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Waiter {
-    /// A host flush.
-    Flush(RequestIndex),
-    /// A move that may continue only when its map update is durable.
-    Move(u32),
-}
-
-/// A place that the map no longer points to, while the durable map still may.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Freed {
-    pub(crate) place: Place,
-    /// Whether the host discarded its extent, so that the device may discard the place.
-    pub(crate) discarded: bool,
-}
-
-/// A changed map entry: the new state of an extent.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::cache) struct Update {
-    pub(in crate::cache) extent: u32,
-    entry: MapEntry,
-    /// The masks of its place, if places have masks.
-    masks: Masks,
-    /// Counts updates.
-    pub(in crate::cache) sequence: u64,
-}
-
-/// What one commit makes durable.
-#[derive(Debug, Default)]
-pub(crate) struct MapBatch {
-    pub(in crate::cache) updates: Vec<Update>,
-    pub(in crate::cache) freed: Vec<Freed>,
-    pub(in crate::cache) waiters: Vec<Waiter>,
-    /// When the first update was added.
-    since: Option<Nanos>,
-}
-
-impl Update {
-    /// The extent, and whether it is newer on the fast device than on the slow one, or lost.
-    fn newer(&self) -> (u32, bool) {
-        (self.extent, map::is_newer(self.entry, self.masks))
-    }
-}
-
-impl MapBatch {
-    /// Whether host flushes wait for this batch, and nothing else.
-    fn has_only_flushes(&self) -> bool {
-        self.has_flushes() && self.waiters.iter().all(|waiter| matches!(waiter, Waiter::Flush(_)))
-    }
-
-    /// Whether host flushes wait for it.
-    fn has_flushes(&self) -> bool {
-        self.waiters.iter().any(|waiter| matches!(waiter, Waiter::Flush(_)))
-    }
-
-    /// Leaves the changes of the map to the next batch, which is empty, and keeps what waits.
-    fn leave_map_to(&mut self, next: &mut MapBatch) {
-        std::mem::swap(&mut self.updates, &mut next.updates);
-        std::mem::swap(&mut self.freed, &mut next.freed);
-        std::mem::swap(&mut self.since, &mut next.since);
-    }
-
-    /// Drops each update that a later one of the same extent replaced.
-    fn keep_the_latest(&mut self) {
-        let mut seen = FxHashSet::default();
-        self.updates.reverse();
-        self.updates.retain(|update| seen.insert(update.extent));
-        self.updates.reverse();
-    }
-}
-
-impl journal::Batch for MapBatch {
-    fn append(&mut self, later: &mut MapBatch) {
-        self.updates.append(&mut later.updates);
-        self.freed.append(&mut later.freed);
-        self.waiters.append(&mut later.waiters);
-        self.since = match (self.since, later.since.take()) {
-            (Some(ours), Some(theirs)) => Some(ours.min(theirs)),
-            (ours, theirs) => ours.or(theirs),
-        };
-    }
-
-    fn clear(&mut self) {
-        self.updates.clear();
-        self.freed.clear();
-        self.waiters.clear();
-        self.since = None;
-    }
-
-    fn take_flushes(&mut self) -> Vec<RequestIndex> {
-        let mut flushes = Vec::new();
-        self.waiters.retain(|waiter| match waiter {
-            Waiter::Flush(request) => {
-                flushes.push(*request);
-                false
-            }
-            Waiter::Move(_) => true,
-        });
-        flushes
-    }
 }
 
 /// Whether commits must wait because a device was fenced.

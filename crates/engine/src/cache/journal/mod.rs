@@ -1,5 +1,6 @@
 //! The commits and checkpoints of a map.
 
+pub(crate) mod batch;
 mod checkpoints;
 mod doubts;
 mod fencing;

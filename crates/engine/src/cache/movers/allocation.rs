@@ -6,7 +6,7 @@ use crate::{
     api::command::Commands,
     cache::access::Fragment,
     cache::drive::CacheDrive,
-    cache::journal::map_journal::Waiter,
+    cache::journal::batch::Waiter,
     cache::movers::table::{Kind, Phase},
     cache::step::CacheIo,
 };

@@ -8,7 +8,7 @@ use crate::{
     api::error::RequestError,
     cache::access::{Fragment, Release},
     cache::drive::CacheDrive,
-    cache::journal::map_journal::Waiter,
+    cache::journal::batch::Waiter,
     cache::movers::table::{Drained, Kind, Phase},
     cache::step::{CacheIo, CacheStep},
 };

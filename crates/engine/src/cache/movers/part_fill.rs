@@ -58,10 +58,7 @@ impl CacheDrive {
                 None => return,
             },
         };
-        let row = &mut self.moves[index];
-        row.blocks |= blocks;
-        row.pending += 1;
-        row.brought_by.push(fragment.request);
+        self.moves[index].is_brought_by(fragment.request, blocks);
     }
 
     /// A write goes home alone, and replaces these blocks of the copy when it is there: its request need not wait for the fast device. Until
@@ -97,10 +94,8 @@ impl CacheDrive {
             row.rewritten_blocks = u16::MAX;
         }
         row.rewritten_blocks &= !blocks;
-        row.blocks |= blocks;
-        row.pending += 1;
         row.is_written = true;
-        row.brought_by.push(fragment.request);
+        row.is_brought_by(fragment.request, blocks);
         true
     }
 

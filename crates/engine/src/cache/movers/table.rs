@@ -71,6 +71,13 @@ pub(in crate::cache) struct Move {
 }
 
 impl Move {
+    /// A request's own command brings these blocks of a part fill as well.
+    pub(in crate::cache) fn is_brought_by(&mut self, request: RequestIndex, blocks: u16) {
+        self.blocks |= blocks;
+        self.pending += 1;
+        self.brought_by.push(request);
+    }
+
     /// The blocks that a part fill is to bring: what the host has written meanwhile is newer.
     pub(in crate::cache) fn blocks_to_bring(&self) -> u16 {
         if mutation::is(Mutation::FillOverRewritten) { self.blocks } else { self.blocks & !self.rewritten_blocks }
