@@ -8,7 +8,7 @@ use super::{
     counts::{FtlStats, MappingStats},
     layer::TranslationLayer,
     open_stripe::Programmed,
-    page_map::PageMap,
+    page_map::{Cleaning, PageMap},
     parameters::{FlashParameters, Geometry, Precondition},
     segmented_lru::SegmentedLru,
     translation_pages::TranslationPages,
@@ -445,12 +445,8 @@ impl TranslationLayer for CachedMap {
         CachedMap::collect_in_background(self, die, ahead, flash)
     }
 
-    fn free_units(&self) -> u64 {
-        self.map().free_units()
-    }
-
-    fn idle_units(&self) -> u64 {
-        self.map().idle_units()
+    fn cleaning(&self) -> Cleaning {
+        self.map().cleaning()
     }
 
     fn extra_blocks(&self) -> u32 {

@@ -12,7 +12,7 @@ use super::{
     fast_map::FastMap,
     ideal::Ideal,
     open_stripe::Programmed,
-    page_map::PageMap,
+    page_map::{Cleaning, PageMap},
     parameters::{FlashParameters, Geometry, Mapping, Precondition},
 };
 
@@ -73,14 +73,9 @@ pub(super) trait TranslationLayer: Sized {
         false
     }
 
-    /// How many units can be written before anything has to be cleaned; 0 for a layer without work for idle time.
-    fn free_units(&self) -> u64 {
-        0
-    }
-
-    /// How many idle work leaves free at most.
-    fn idle_units(&self) -> u64 {
-        0
+    /// What its cleaning has done since counts were reset, if the layer works in idle time.
+    fn cleaning(&self) -> Cleaning {
+        Cleaning::default()
     }
 
     /// Does a step of work in the idle time of a die; returns whether another is wanted. `ahead`: free blocks to provide beside those that the
@@ -225,15 +220,9 @@ macro_rules! layers {
                 }
             }
 
-            pub fn free_units(&self) -> u64 {
+            pub fn cleaning(&self) -> Cleaning {
                 match self {
-                    $(Layer::$layer(map) => TranslationLayer::free_units(&**map),)*
-                }
-            }
-
-            pub fn idle_units(&self) -> u64 {
-                match self {
-                    $(Layer::$layer(map) => TranslationLayer::idle_units(&**map),)*
+                    $(Layer::$layer(map) => TranslationLayer::cleaning(&**map),)*
                 }
             }
 

@@ -97,7 +97,7 @@ pub struct Flash {
     /// The ends of the commands that the drive has taken, where it takes a bounded number.
     queue: Option<Queue>,
     background_after: u64,
-    /// How many units were free when the account began, of those that idle work makes free.
+    /// How many units were free when the account began.
     free_before: u64,
     /// Erases and programmed units of work that the account's commands have left to do.
     owed: (u64, u64),
@@ -202,7 +202,7 @@ impl Flash {
             reads_free: p.reads_apart.then_some(0),
             queue: p.queue_depth.map(Queue::new),
             background_after: p.background_after.map_or(u64::MAX, |after| after.0),
-            free_before: layer.free_units().min(layer.idle_units()),
+            free_before: layer.cleaning().free,
             owed: (0, 0),
             turns: BinaryHeap::new(),
             wake: p.wake.0,
@@ -531,29 +531,34 @@ impl Flash {
         self.array.programmed_units = 0;
         self.array.erases = 0;
         self.layer.reset_counts();
-        self.free_before = self.layer.free_units().min(self.layer.idle_units());
+        self.free_before = self.layer.cleaning().free;
         self.owed = (0, 0);
     }
 
     /// Finds out how much idle work the commands of the account have left to do, for [`DeviceStats::nand_bytes_owed`]: they have used up free units, and to make
     /// as many free again wears the flash, if only after the end of the account. What that costs is tried with a block of each die. A drive that
     /// does no work in idle time owes none.
+    ///
+    /// All cleaning, of the account and tried, provides free units at some price. What the host has written has to be provided at that price, and
+    /// what the account has spent of it already is not owed: units that were moved out of blocks that are not empty yet provide nothing so far.
     pub fn settle(&mut self, now: Nanos) {
         self.background(now.0);
-        let free = self.layer.free_units();
-        let used = self.free_before.saturating_sub(free);
-        if self.background_after == u64::MAX || used == 0 {
+        let done = self.layer.cleaning();
+        let to_have = self.free_before.min(done.free_at_rest);
+        if self.background_after == u64::MAX || done.free >= to_have {
             return;
         }
         let mut tried = Tried { array: &mut self.array, erases: 0, programmed_units: 0 };
         for die in 0..self.geometry.dies {
             while self.layer.collect_in_background(die, 1, &mut tried) {}
         }
-        let gained = self.layer.free_units().saturating_sub(free);
-        let share = if gained == 0 { 0.0 } else { used as f64 / gained as f64 };
-        let owed = |tried: u64| (tried as f64 * share).round() as u64;
-        self.owed = (owed(tried.erases), owed(tried.programmed_units));
-        self.free_before = self.layer.free_units();
+        let free = self.layer.cleaning().free;
+        let provided = (free + done.written).saturating_sub(self.free_before);
+        let needed = (to_have + done.written).saturating_sub(self.free_before);
+        let share = if provided == 0 { 0.0 } else { needed as f64 / provided as f64 };
+        let owed = |done: u64, tried: u64| ((done + tried) as f64 * share - done as f64).round().max(0.0) as u64;
+        self.owed = (owed(done.erased, tried.erases), owed(done.moved, tried.programmed_units));
+        self.free_before = free;
     }
 
     /// Addressable bytes.

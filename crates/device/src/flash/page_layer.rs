@@ -9,7 +9,7 @@ use super::{
     counts::FtlStats,
     layer::TranslationLayer,
     open_stripe::Programmed,
-    page_map::PageMap,
+    page_map::{Cleaning, PageMap},
     parameters::{FlashParameters, Geometry, Precondition},
     precondition::overwritten,
 };
@@ -73,12 +73,8 @@ impl TranslationLayer for PageMap {
         PageMap::collect_in_background(self, die, ahead, flash)
     }
 
-    fn free_units(&self) -> u64 {
-        PageMap::free_units(self)
-    }
-
-    fn idle_units(&self) -> u64 {
-        PageMap::idle_units(self)
+    fn cleaning(&self) -> Cleaning {
+        PageMap::cleaning(self)
     }
 
     fn stats(&self) -> FtlStats {

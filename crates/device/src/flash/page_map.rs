@@ -108,6 +108,25 @@ pub(super) struct PageMap {
     clock: u32,
     /// Number of dies that want background work.
     wanting: u32,
+    /// Since counts were reset: units that cleaning moved, blocks that it erased, and the clock at that time.
+    moved: u64,
+    erased: u64,
+    counted_from: u32,
+}
+
+/// What cleaning has done since counts were reset, in units but for blocks, and what is free.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Cleaning {
+    /// What can be written before anything has to be cleaned.
+    pub free: u64,
+    /// The same of a drive that has done its idle work.
+    pub free_at_rest: u64,
+    /// What the host has written since counts were reset, in whole stripes.
+    pub written: u64,
+    /// What cleaning has moved since then.
+    pub moved: u64,
+    /// Blocks that it has erased since then.
+    pub erased: u64,
 }
 
 impl PageMap {
@@ -145,11 +164,14 @@ impl PageMap {
             collection: p.collection,
             choices: (p.gc_choices, Pcg64Mcg::seed_from_u64(CHOICES_SEED)),
             gc_low,
-            gc_high: p.gc_high.min(spare.saturating_sub(1)).max(gc_low),
+            gc_high: (p.gc_low + g.blocks_ahead).min(spare.saturating_sub(1)).max(gc_low),
             wear_gap: p.wear_gap.unwrap_or(u32::MAX),
             leveller: Leveller::new(p, &g),
             clock: 0,
             wanting: 0,
+            moved: 0,
+            erased: 0,
+            counted_from: 0,
         }
     }
 
@@ -425,6 +447,7 @@ impl PageMap {
             return 0;
         }
         flash.erase(at);
+        self.erased += 1;
         self.blocks.erase(victim.block);
         let die = &mut self.dies[at as usize];
         die.free.push(victim.block);
@@ -492,6 +515,7 @@ impl PageMap {
                     self.blocks.close(to.block, self.clock);
                 }
                 flash.program_moved(at, self.g.stripe_units);
+                self.moved += u64::from(self.g.stripe_units);
             }
         }
         self.dies[at as usize].moved = to;
@@ -542,6 +566,7 @@ impl PageMap {
     /// Resets the statistics, except wear.
     pub fn reset_counts(&mut self) {
         self.leveller.reset_counts();
+        (self.moved, self.erased, self.counted_from) = (0, 0, self.clock);
     }
 
     /// Restarts the count of wear at zero.

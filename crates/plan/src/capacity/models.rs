@@ -258,7 +258,7 @@ pub struct Models {
 
 /// The version of the models. It changes when training would have another result: when device models, the
 /// characteristics drawn, or the form of the predictors change.
-pub const MODEL_VERSION: u32 = 3;
+pub const MODEL_VERSION: u32 = 4;
 /// The largest file of models, enough for some hundred devices; a larger file contains something else.
 const MAX_FILE: u64 = 16 << 20;
 

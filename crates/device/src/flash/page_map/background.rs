@@ -1,6 +1,6 @@
 //! What the page map does in idle time: it cleans ahead, and levels wear.
 
-use super::{Operations, PageMap, Victim};
+use super::{Cleaning, Operations, PageMap, Victim};
 
 impl PageMap {
     /// Completes preconditioning after [`PageMap::fill_block`].
@@ -23,18 +23,20 @@ impl PageMap {
         self.dies[at as usize].wants_background
     }
 
-    /// How many units can be written before anything has to be cleaned.
-    pub fn free_units(&self) -> u64 {
-        let of = |die: &super::Die| {
+    pub fn cleaning(&self) -> Cleaning {
+        let open_in = |die: &super::Die| {
             let open = [&die.host, &die.moved].map(|stream| u64::from(self.g.block_units.saturating_sub(stream.next)));
             die.free.len() as u64 * u64::from(self.g.block_units) + open.iter().sum::<u64>()
         };
-        self.dies.iter().map(of).sum()
-    }
-
-    /// How many are free on a drive that has done its idle work, half of the open blocks included.
-    pub fn idle_units(&self) -> u64 {
-        u64::from(self.g.dies) * u64::from(self.gc_high + 1) * u64::from(self.g.block_units)
+        let stripes = self.clock.wrapping_sub(self.counted_from);
+        Cleaning {
+            free: self.dies.iter().map(open_in).sum(),
+            // Half of each of the open blocks.
+            free_at_rest: u64::from(self.g.dies) * u64::from(self.gc_high + 1) * u64::from(self.g.block_units),
+            written: u64::from(stripes) * u64::from(self.g.stripe_units),
+            moved: self.moved,
+            erased: self.erased,
+        }
     }
 
     /// Does one step of work in idle time on a die that wants it; returns whether another is wanted. Steps are small,
