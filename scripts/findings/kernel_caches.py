@@ -4,8 +4,8 @@
 Caches on an Intel 320 before an Exos X20, extents of 64 KiB, a fast device of a tenth of the blocks that the trace touches; --replay sync.
 First caches without write-back beside the disk alone; then write-back beside another program (--before), with its designs. With --warm-up
 instead: write-back after a warm-up on flash in use, with what each mechanism of WARM is worth, beside the other program. With --depths instead:
-caches beside the disk alone with several requests in flight, with both programs if there are two. With --fewer-reads instead: the disk alone, with as
-many of its reads left out as the cache that writes through serves.
+caches beside the disk alone with several requests in flight, with both programs if there are two. With --fewer-reads instead: the disk alone, without
+the reads that an LRU as large as the fast device would serve, beside the cache that writes through.
 
 usage: kernel_caches.py [--peryton PROGRAM] [--before PROGRAM] [--only TRACE,TRACE...] [--traces FOLDER]
                         [--warm-up | --depths N,N... | --fewer-reads]
@@ -15,10 +15,10 @@ import argparse
 import csv
 import json
 import math
-import random
 import subprocess
 import sys
 import tempfile
+from collections import OrderedDict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +33,7 @@ TRACES = {
     "dtrs": Path("dtrs-30000s.disksim.xz"),
 }
 HDD = "[devices.hdd]\nprofile = 'seagate-exos-x20-20tb'\n"
+BLOCK = 4096
 # The largest trace spans 153 GiB.
 VOLUME = 160 << 30
 # After a warm-up the volume is about as large as the trace needs.
@@ -100,25 +101,42 @@ def depth_rows(args, traces):
             print("|", " | ".join([name, depth, *cells]), "|", flush=True)
 
 
+def misses_of_lru(rows, blocks):
+    """The requests without the reads that an LRU of so many blocks of 4 KiB serves."""
+    lru = OrderedDict()
+    for row in rows:
+        if row["op"] in "RW":
+            at, length = int(row["offset"]), int(row["length"])
+            touched = range(at // BLOCK, -(-(at + length) // BLOCK))
+            hit = row["op"] == "R" and all(block in lru for block in touched)
+            for block in touched:
+                lru[block] = True
+                lru.move_to_end(block)
+                if len(lru) > blocks:
+                    lru.popitem(last=False)
+            if hit:
+                continue
+        yield row
+
+
 def fewer_reads_rows(args, traces):
-    """Flushes of the disk alone, with all reads and with as many of them, chosen at random, as do not hit the cache; and behind that cache."""
+    """Writes and flushes of the disk alone, with all reads and without those that an LRU as large as the fast device serves; and behind the cache."""
     for name, trace in traces.items():
         with tempfile.TemporaryDirectory() as folder:
             designs = caches_and_disk(args.peryton, trace, folder)[:2]
             runs = simulate(args.peryton, designs, trace, folder)
-            left = runs["through"]["devices"]["hdd"]["reads"] / runs["disk"]["devices"]["hdd"]["reads"]
             whole, part = Path(folder) / "whole.csv", Path(folder) / "part.csv"
             run(args.peryton, "trace", "convert", trace, "--concatenate", "-o", whole)
-            draw = random.Random(1)
             with whole.open(newline="") as rows, part.open("w", newline="") as kept:
                 reader = csv.DictReader(rows)
                 writer = csv.DictWriter(kept, reader.fieldnames)
                 writer.writeheader()
-                writer.writerows(row for row in reader if row["op"] != "R" or draw.random() < left)
+                writer.writerows(misses_of_lru(reader, fast_bytes(args.peryton, trace) // BLOCK))
             fewer = simulate(args.peryton, designs[:1], part, folder)["disk"]
             base = runs["disk"]
-            cells = [f"{100 * left:.0f} %"]
-            for kind in ("write", "flush"):
+            reads = [report["devices"]["hdd"]["reads"] / base["devices"]["hdd"]["reads"] for report in (fewer, runs["through"])]
+            cells = [f"{100 * (1 - share):.0f} %" for share in reads]
+            for kind in ("write", "flush", "write_then_flush"):
                 means = [mean(report, kind) for report in (base, fewer, runs["through"])]
                 cells += ["–"] * 3 if None in means else [cell(means[0]), *(cell(value) + ratio(value, means[0]) for value in means[1:])]
             print("|", " | ".join([name, *cells]), "|", flush=True)

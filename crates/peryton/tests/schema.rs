@@ -185,7 +185,7 @@ fn absent_where_they_do_not_apply(reports: &[Value]) {
     for (key, has) in [
         ("fast_hit_ratio", &["tiering", "caching", "partitioned"][..]),
         ("moves", &["tiering", "caching", "partitioned"]),
-        ("bypasses", &["caching", "adaptive"]),
+        ("bypasses", &["tiering", "caching", "adaptive", "climbing"]),
         ("admission", &["adaptive"]),
         ("climb", &["climbing"]),
         ("partition", &["partitioned"]),

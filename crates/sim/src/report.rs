@@ -124,7 +124,7 @@ pub struct Report {
     /// Griffin, sections 6.2 and 6.3).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl_bounds: Option<FtlReport>,
-    /// Accesses that went past the cache, by the reason (caching).
+    /// Accesses that went past the fast device, by the reason (caching, tiering).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bypasses: Option<peryton_engine::Bypasses>,
     /// Requests that admission kept out of the cache (caching with an admission rule other than `all`).
@@ -478,7 +478,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         volumes,
         ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
         admission: admission(design, stats, outcome.adaptive.as_ref()),
-        bypasses: matches!(design.placement, Placement::Caching(_)).then_some(stats.bypasses),
+        bypasses: matches!(design.placement, Placement::Caching(_) | Placement::Tiering(_)).then_some(stats.bypasses),
         climb: outcome.climb.clone(),
         redundancy: array_report::of(design, &outcome.arrays),
         devices,

@@ -1,4 +1,4 @@
-//! What does not come into a cache: sequential streams, and misses while the fast device is slower than the slow one.
+//! What does not come to the fast device: sequential streams, and misses while the fast device is slower than the slow one.
 
 use crate::common;
 
@@ -16,17 +16,23 @@ const HOT: u64 = 1600;
 const SEQUENTIAL: Bytes = Bytes::kib(512);
 
 fn world(bypass: Bypass, replacement: Replacement) -> World {
+    world_of(Placement::Caching, bypass, replacement)
+}
+
+fn world_of(placement: fn(Hybrid) -> Placement, bypass: Bypass, replacement: Replacement) -> World {
+    let placement = placement(Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: EXTENT });
+    // A cache makes room for what comes in; a tier has to have it.
+    let free = if matches!(placement, Placement::Tiering(_)) { 64 } else { 0 };
     let tuning = Tuning {
         promotion_threshold: 0,
-        demotion_low: 0,
-        demotion_high: 0,
+        demotion_low: free,
+        demotion_high: free,
         max_moves: 64,
         bypass,
         replacement,
         cleaning: Cleaning::UNBOUNDED,
         ..Tuning::default()
     };
-    let placement = Placement::Caching(Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: EXTENT });
     World::new(Config { devices: vec![EXTENT * 2048, EXTENT * VOLUME], placement, tuning }, EXTENT, 1)
 }
 
@@ -73,6 +79,33 @@ fn a_backup_over_the_volume_leaves_the_hot_set_in_the_cache() {
     }
     let [before, during, _] = world(Bypass { sequential: None, congested: false }, Replacement::Lru).with_backup();
     assert!(before - during > 0.02, "without the bypass it does harm, or this test shows nothing: {before} {during}");
+}
+
+/// The same where the fast device has extents instead of copies: each that a backup promotes displaces one.
+#[test]
+fn a_backup_over_the_volume_leaves_the_hot_set_on_the_fast_tier() {
+    let with_backup = |bypass| {
+        let mut world = world_of(Placement::Tiering, bypass, Replacement::Lru);
+        // Every extent has a place.
+        for chunk in 0..EXTENT.0 * VOLUME / CHUNK.0 {
+            world.access(Op::Write, CHUNK * chunk, CHUNK);
+        }
+        let promoted = world.engine.stats().moves.promotions;
+        let shares = world.with_backup();
+        let stats = world.engine.stats();
+        let [promotions, past] = [stats.moves.promotions - promoted, stats.bypasses.sequential];
+        world.read_all();
+        (shares, promotions, past)
+    };
+    let ([before, during, after], promotions, past) =
+        with_backup(Bypass { sequential: Some(SEQUENTIAL), congested: true });
+    assert!(before > 0.95, "{before}");
+    assert!(before - during < 0.02 && before - after < 0.02, "{before} {during} {after}");
+    assert!(promotions < 3000, "{promotions} promotions for {HOT} extents");
+    assert!(past > 12_000, "{past} of {VOLUME} extents went past");
+    let ([before, during, _], promotions, past) = with_backup(Bypass { sequential: None, congested: false });
+    assert!(before - during > 0.02, "without the bypass it does harm, or this test shows nothing: {before} {during}");
+    assert!(promotions > 14_000 && past == 0, "{promotions} {past}");
 }
 
 #[test]

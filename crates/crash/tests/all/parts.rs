@@ -102,6 +102,28 @@ fn what_neighbouring_extents_lack_is_read_with_one_command() {
     world.read_all();
 }
 
+/// The fear: what the last extent lacks is asked for before what the others lack, so that a disk comes back for these a turn later.
+#[test]
+fn the_slow_device_is_asked_in_the_order_of_addresses() {
+    for fill in [Fill::Part, Fill::Auto, Fill::Extent] {
+        let mut world = World::new(sized(8, 32, fill, tuning(fill)), EXTENT, 1);
+        // One extent is there, and the ends lie within blocks.
+        world.access(Op::Read, EXTENT * 6, EXTENT);
+        world.submit(Request { op: Op::Read, offset: EXTENT * 3 + Bytes(512), len: EXTENT * 5 });
+        let places: Vec<Bytes> = world
+            .commands()
+            .iter()
+            .filter_map(|command| match command {
+                Command::Read { device: SLOW, at, .. } => Some(*at),
+                _ => None,
+            })
+            .collect();
+        assert!(places.len() > 2 && places.is_sorted(), "{fill:?}: {places:?}");
+        world.complete_all();
+        world.read_all();
+    }
+}
+
 #[test]
 fn a_write_to_what_is_being_brought_in_does_not_wait_for_it() {
     for write in [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around] {

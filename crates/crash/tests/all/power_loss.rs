@@ -119,7 +119,12 @@ fn seeds_that_failed_once_without_write_back_pass() {
 /// brought in there, because a write that had gone home had taken the block off it.
 #[test]
 fn seeds_that_failed_once_with_parts_pass() {
-    for (scenario, seed) in [("parts", 53_000_000_089), ("sharing", 53_000_000_020), ("parts", 55_000_000_179)] {
+    for (scenario, seed) in [
+        ("parts", 53_000_000_089),
+        ("sharing", 53_000_000_020),
+        ("parts", 55_000_000_179),
+        ("sharing-returning", 62_000_000_647),
+    ] {
         run(seed, &Scenario::named(scenario).unwrap().options).unwrap();
     }
 }

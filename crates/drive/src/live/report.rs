@@ -255,7 +255,7 @@ pub struct LiveCacheRow {
     pub fast_hits: u64,
     /// Accesses that needed the slow device.
     pub fast_misses: u64,
-    /// Accesses that went past the cache.
+    /// Accesses that went past the fast device.
     pub bypassed: u64,
     /// Extents moved or copied to the fast device.
     pub promotions: u64,

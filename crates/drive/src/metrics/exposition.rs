@@ -248,15 +248,21 @@ impl Figures {
             page.counter(&all::HITS, stats.fast_hits)?;
             page.counter(&all::MISSES, stats.fast_misses)?;
         }
+        let past = &stats.bypasses;
+        let reasons = [
+            ("sequential", past.sequential),
+            ("congested", past.congested),
+            ("not_admitted", stats.bypassed),
+            ("dirty_target", past.dirty_target),
+        ];
+        let reasons = match about.placement {
+            PlacementKind::Caching => &reasons[..],
+            // It admits everything, and has nothing that is newer than a home.
+            PlacementKind::Tiering => &reasons[..2],
+            _ => &[],
+        };
+        page.counters(&all::BYPASSED, reasons.iter().map(|(reason, count)| (vec![*reason], *count)))?;
         if about.placement == PlacementKind::Caching {
-            let past = &stats.bypasses;
-            let reasons = [
-                ("not_admitted", stats.bypassed),
-                ("sequential", past.sequential),
-                ("congested", past.congested),
-                ("dirty_target", past.dirty_target),
-            ];
-            page.counters(&all::BYPASSED, reasons.map(|(reason, count)| (vec![reason], count)))?;
             page.counter(&all::HELD_WRITES, stats.held_writes)?;
         }
         self.cleaning(page)?;

@@ -110,7 +110,7 @@ families! {
     BLOCK_DEVICE: Gauge "peryton_block_device_live" None [] "1 if the block device of this machine can be used";
     HITS: Counter "peryton_fast_hits" None [] "Accesses to an extent that the fast device or memory served";
     MISSES: Counter "peryton_fast_misses" None [] "Accesses to an extent that needed the slow device";
-    BYPASSED: Counter "peryton_bypassed" None ["reason"] "Accesses that went past the cache";
+    BYPASSED: Counter "peryton_bypassed" None ["reason"] "Accesses that went past the fast device";
     HELD_WRITES: Counter "peryton_held_writes" None [] "Writes that waited until their extent was home";
     DIRTY: Gauge "peryton_dirty" Bytes [] "Data that only the fast device has in its newest version";
     DIRTY_LIMIT: Gauge "peryton_dirty_limit" Bytes [] "The most data that may be dirty";

@@ -232,7 +232,7 @@ impl Fill {
     pub const ALL: [(&'static str, Fill); 3] = [("extent", Fill::Extent), ("part", Fill::Part), ("auto", Fill::Auto)];
 }
 
-/// Which misses go past a cache (caching).
+/// Which misses go past the fast device (caching, tiering).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bypass {
     /// Sequential streams of reads or writes, once they have had so many bytes; `None`: they do not.
@@ -302,7 +302,7 @@ pub struct Tuning {
     pub replacement: Replacement,
     /// Admission policy (caching).
     pub admission: Admission,
-    /// Which misses go past the cache (caching).
+    /// Which misses go past the fast device (caching, tiering).
     pub bypass: Bypass,
     /// How long an extent is dirty at the least before it is written back because the slow device is idle, so that overwrites
     /// are gathered (caching, write-back).

@@ -20,7 +20,7 @@ pub struct Stats {
     pub fast_misses: u64,
     /// Misses that admission kept out of the fast device.
     pub bypassed: u64,
-    /// Accesses that went past the cache for other reasons.
+    /// Accesses that went past the fast device for other reasons.
     pub bypasses: Bypasses,
     /// Writes that waited until their extent was home, because it had been dirty for too long, or was to be clean.
     pub held_writes: u64,
@@ -49,7 +49,7 @@ pub struct Stats {
     pub partition: Option<PartitionStats>,
 }
 
-/// Accesses that went past the cache (caching), by the reason.
+/// Accesses that went past the fast device (caching, tiering), by the reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bypasses {

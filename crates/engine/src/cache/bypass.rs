@@ -1,5 +1,5 @@
-//! Misses that go past the cache: sequential streams, and everything while the fast device is slower than the slow one. What
-//! is cached is served by the cache all the same, which may have the only new copy.
+//! Misses that bring nothing to the fast device: sequential streams, and everything while the fast device is slower than the slow one. What
+//! the fast device has is served by it all the same, which may have the only new copy.
 
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -16,7 +16,7 @@ const NEVER_SLOW: [Nanos; 2] = [Nanos::from_ms(2), Nanos::from_ms(20)];
 const PROBE_ONE_IN: u64 = 16;
 
 impl CacheDrive {
-    /// Whether a miss goes past the cache.
+    /// Whether a miss goes past the fast device.
     #[inline(always)]
     pub(in crate::cache) fn goes_past(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
         // The slow device would write whole units, one for each such write.
@@ -25,8 +25,8 @@ impl CacheDrive {
         }
         let bypass = io.tuning.bypass;
         if let Some(longest) = bypass.sequential {
-            let map = &self.map;
-            let is_cached = |extent| map.entry(extent).place().is_some();
+            let (map, layout) = (&self.map, &self.layout);
+            let is_cached = |extent| map.entry(extent).place().is_some_and(|place| layout.fast_slot(place).is_some());
             let Fragment { extent, within, len, .. } = fragment;
             let place = Place { extent, within, len, extent_bytes: self.layout.extent_bytes as u32 };
             let Followed { bytes, enters } = self.streams.follow(fragment.op, place, is_cached);

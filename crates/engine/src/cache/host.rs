@@ -46,10 +46,24 @@ impl CacheDrive {
                 first: true,
             };
             io.add_part(request);
-            match self.route(io, now, fragment, out) {
-                Route::Direct(device, at) => run = self.extend(io, run, fragment, (device, at, false), out),
-                Route::Past(at) => run = self.extend(io, run, fragment, (self.layout.slow, at, true), out),
-                Route::Taken => {}
+            let before = out.len();
+            let to = match self.route(io, now, fragment, out) {
+                Route::Direct(device, at) => Some((device, at, false)),
+                Route::Past(at) => Some((self.layout.slow, at, true)),
+                Route::Taken => None,
+            };
+            if !run.as_mut().is_some_and(|run| self.continues(io, run, fragment, to, out)) {
+                if let Some(run) = run {
+                    self.issue_before(io, run, before, out);
+                }
+                run = to.map(|(device, at, past)| Run {
+                    fragment,
+                    device,
+                    at,
+                    len: Bytes(u64::from(len)),
+                    extents: 1,
+                    past,
+                });
             }
             offset += u64::from(len);
             extent += 1;
@@ -230,36 +244,35 @@ impl CacheDrive {
         self.policy.accessed(slot);
     }
 
-    /// Adds a fragment to the run if it continues it; otherwise issues the run and starts another.
+    /// Adds a fragment to the run if it continues it.
     #[inline]
-    fn extend(
+    fn continues(
         &mut self,
         io: &mut CacheIo,
-        run: Option<Run>,
+        run: &mut Run,
         fragment: Fragment,
-        (device, at, past): (DeviceId, Bytes, bool),
+        to: Option<(DeviceId, Bytes, bool)>,
         out: &mut Commands,
-    ) -> Option<Run> {
-        let len = Bytes(u64::from(fragment.len));
-        match run {
-            Some(mut run)
-                if run.device == device
-                    && run.past == past
-                    && run.at + run.len == at
-                    && run.fragment.extent + run.extents == fragment.extent =>
-            {
-                run.len += len;
-                run.extents += 1;
-                // One command answers both fragments, so the later one's part ends here.
-                io.part_done(fragment.request, Ok(()), out);
-                Some(run)
-            }
-            before => {
-                if let Some(run) = before {
-                    self.issue(io, run, out);
-                }
-                Some(Run { fragment, device, at, len, extents: 1, past })
-            }
+    ) -> bool {
+        let continues = to == Some((run.device, run.at + run.len, run.past))
+            && run.fragment.extent + run.extents == fragment.extent;
+        if continues {
+            run.len += Bytes(u64::from(fragment.len));
+            run.extents += 1;
+            // One command answers both fragments, so the later one's part ends here.
+            io.part_done(fragment.request, Ok(()), out);
+        }
+        continues
+    }
+
+    /// Issues a run before the commands from `before` on, which are those of a fragment that lies behind it: a disk that had them first would
+    /// come back for the run a turn later.
+    #[inline]
+    fn issue_before(&mut self, io: &mut CacheIo, run: Run, before: usize, out: &mut Commands) {
+        let behind = out.len() - before;
+        self.issue(io, run, out);
+        if behind > 0 {
+            out[before..].rotate_left(behind);
         }
     }
 

@@ -1,5 +1,5 @@
-//! Sequential streams of reads and of writes, found among the misses of a cache. A stream that was long enough is not worth
-//! caching: a disk is good at it, and it would replace what is used again.
+//! Sequential streams of reads and of writes, found among the misses of the fast device. A stream that was long enough is not worth
+//! bringing in: a disk is good at it, and it would replace what is used again.
 //!
 //! An access continues a stream if it begins where the stream has ended, or a little further: several queues may change the order,
 //! and one that comes late adds nothing. A stream may pass over extents that are cached, because those are hits, which are not

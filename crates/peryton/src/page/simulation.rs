@@ -427,8 +427,8 @@ fn details(report: &Report) -> Markup {
         }
         @if let Some(bypasses) = report.bypasses.filter(|bypasses| *bypasses != Default::default()) {
             p {
-                "Past the cache went " (bypasses.sequential) " accesses of sequential streams, " (bypasses.congested)
-                " because the fast device was slower than the slow one, and " (bypasses.dirty_target)
+                "Past the fast device went " (bypasses.sequential) " accesses of sequential streams, " (bypasses.congested)
+                " because it was slower than the slow one, and " (bypasses.dirty_target)
                 " writes because too much was dirty."
             }
         }

@@ -230,7 +230,7 @@ fn cache(between: &Between<'_>) -> Vec<String> {
         let ever = status["fast_hit_ratio"].as_f64().unwrap_or(0.0) * 100.0;
         let past = ["bypassed", "bypasses/sequential", "bypasses/congested", "bypasses/dirty_target"];
         let past: f64 = past.iter().map(|key| between.rate(&format!("/ledger/{key}"))).sum();
-        lines.push(format!("hits: {now} ({ever:.1} % since the start); {past:.0} accesses/s past the cache"));
+        lines.push(format!("hits: {now} ({ever:.1} % since the start); {past:.0} accesses/s past the fast device"));
     }
     if status["cleaning"].is_object() {
         let first = cleaning::lines(&status["cleaning"]).into_iter().next();

@@ -190,18 +190,18 @@ fn mapped(status: &Value) -> String {
     )
 }
 
-/// A line about what went past the cache, by the reason; none if nothing did.
+/// A line about what went past the fast device, by the reason; none if nothing did.
 fn bypassed(ledger: &Value) -> Option<String> {
     let (all, of) = (&ledger["bypasses"], |key: &str| number(&ledger["bypasses"][key]));
     let counts = [
         (number(&ledger["bypassed"]), "not admitted"),
         (of("sequential"), "of sequential streams"),
-        (of("congested"), "because the fast device was slower"),
+        (of("congested"), "because it was slower"),
         (of("dirty_target"), "because too much was dirty"),
     ];
     let some: Vec<String> =
         counts.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}")).collect();
-    (all.is_object() && !some.is_empty()).then(|| format!("past the cache: {}", some.join(", ")))
+    (all.is_object() && !some.is_empty()).then(|| format!("past the fast device: {}", some.join(", ")))
 }
 
 /// A line about what is kept of what the cache has learnt.

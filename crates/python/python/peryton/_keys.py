@@ -107,11 +107,11 @@ class PlacementBypassKeys(TypedDict, total=False):
     """``[placement.bypass]`` of a design."""
 
     sequential: int | str
-    """A sequential stream goes past the cache once it has had so many bytes. Default: "4MiB". Placements:
-    caching."""
+    """A sequential stream brings nothing to the fast device once it has had so many bytes. Default: "4MiB".
+    Placements: tiering, caching."""
     congested: bool
-    """Whether misses go past the cache while the fast device is slower than the slow one. Default: true.
-    Placements: caching."""
+    """Whether misses bring nothing to the fast device while it is slower than the slow one. Default: true.
+    Placements: tiering, caching."""
 
 
 class PlacementWarmKeys(TypedDict, total=False):

@@ -110,12 +110,12 @@ keys! {
     WRITE: String = "placement.write" {
         default: Value("'back'"), words: || names(WRITES), placements: CACHING, live: true, example: "'through'",
     }
-    /// A sequential stream goes past the cache once it has had so many bytes.
+    /// A sequential stream brings nothing to the fast device once it has had so many bytes.
     BYPASS_SEQUENTIAL: SizeOrNever = "placement.bypass.sequential" {
-        default: Value("'4MiB'"), placements: CACHING, live: true, example: "'never'",
+        default: Value("'4MiB'"), placements: PROMOTING, live: true, example: "'never'",
     }
-    /// Whether misses go past the cache while the fast device is slower than the slow one.
-    BYPASS_CONGESTED: bool = "placement.bypass.congested" { default: Value("true"), placements: CACHING, live: true, example: "false" }
+    /// Whether misses bring nothing to the fast device while it is slower than the slow one.
+    BYPASS_CONGESTED: bool = "placement.bypass.congested" { default: Value("true"), placements: PROMOTING, live: true, example: "false" }
     /// How often a drive in service takes a snapshot of what it has learnt of the use of its data, so that it is warm after a restart;
     /// it takes one when it is stopped as well. `never`: it takes none, and begins cold. A simulation takes none.
     WARM_INTERVAL: OrNever = "placement.warm.interval" {
@@ -224,6 +224,9 @@ pub(super) fn read<'a>(
     }
     if GATHERING.contains(&mode) {
         tuning.write_unit = write_unit(&mut keys, devices, &placement)?;
+    }
+    if PROMOTING.contains(&mode) {
+        bypass(&mut keys, tuning)?;
     }
     if let Placement::Caching(pair) = placement {
         writes(&mut keys, pair, tuning)?;
@@ -437,6 +440,17 @@ impl FromToml for SizeOrNever {
     }
 }
 
+fn bypass(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
+    if let Some(mut bypass) = keys.table("bypass")? {
+        if let Some(sequential) = bypass.get(&BYPASS_SEQUENTIAL)? {
+            tuning.bypass.sequential = sequential.0;
+        }
+        set(&mut tuning.bypass.congested, &mut bypass, &BYPASS_CONGESTED)?;
+        bypass.finish()?;
+    }
+    Ok(())
+}
+
 fn writes(keys: &mut Keys<'_>, pair: Hybrid, tuning: &mut Tuning) -> Result<(), DesignError> {
     match keys.get(&SHARE_FRAMES)? {
         Some(named) if *named && tuning.fill == Fill::Extent => {
@@ -447,13 +461,6 @@ fn writes(keys: &mut Keys<'_>, pair: Hybrid, tuning: &mut Tuning) -> Result<(), 
     }
     if let Some(write) = keys.get(&WRITE)? {
         tuning.write = word(&write, WRITES)?;
-    }
-    if let Some(mut bypass) = keys.table("bypass")? {
-        if let Some(sequential) = bypass.get(&BYPASS_SEQUENTIAL)? {
-            tuning.bypass.sequential = sequential.0;
-        }
-        set(&mut tuning.bypass.congested, &mut bypass, &BYPASS_CONGESTED)?;
-        bypass.finish()?;
     }
     if let Some(mut writeback) = keys.table("writeback")? {
         // Designs from when the queue of write-backs was bounded: every dirty extent has a place now, and the key changes nothing.

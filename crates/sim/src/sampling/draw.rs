@@ -37,15 +37,16 @@ pub(super) struct Drawn {
     pub(super) skipped: u64,
     /// Flushes of the sample.
     pub(super) flushes: u64,
-    /// Requests of sequential streams that were longer than what sends them past the cache.
+    /// Requests of sequential streams that were longer than what sends them past the fast device.
     pub(super) streaming: u64,
 }
 
-/// Whether sequential streams go past the cache of a design: because they are long, or because the disk is faster with them than
+/// Whether sequential streams go past the fast device of a design: because they are long, or because the disk is faster with them than
 /// the flash.
 pub(super) fn bypasses_streams(design: &Design) -> bool {
     let bypass = &design.tuning.bypass;
-    matches!(design.placement, Placement::Caching(_)) && (bypass.sequential.is_some() || bypass.congested)
+    matches!(design.placement, Placement::Caching(_) | Placement::Tiering(_))
+        && (bypass.sequential.is_some() || bypass.congested)
 }
 
 /// Requests of the warm-up in each slice.

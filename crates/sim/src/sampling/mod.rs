@@ -235,7 +235,7 @@ fn warn(report: &mut Report, design: &Design, drawn: &Drawn, sampling: Sampling)
     )];
     if let Some(share) = streaming(design, drawn) {
         let message = format!(
-            "{} of the requests are in long sequential streams, which would go past the cache (placement.bypass), but the sample cuts \
+            "{} of the requests are in long sequential streams, which would go past the fast device (placement.bypass), but the sample cuts \
              these into regions of {}, which do not: there are no estimates of the devices' traffic, wear, power and lifetime",
             percent(share),
             drawn.region

@@ -126,7 +126,7 @@ fn every_mistake_names_its_place_and_a_remedy() {
             format!("{two}mode = 'caching'\nbypass = {{ congested = 1 }}\n"),
             &["d.toml:11", "placement.bypass.congested", "true or false"],
         ),
-        (format!("{two}mode = 'tiering'\nbypass = {{}}\n"), &["d.toml:11", "placement.bypass", "does not apply"]),
+        (format!("{two}mode = 'partitioned'\nbypass = {{}}\n"), &["d.toml:11", "placement.bypass", "does not apply"]),
         (
             format!(
                 "{}mode = 'logging'\noverwrite_ratio = 0.7\n",

@@ -107,6 +107,10 @@ fn what_a_sample_cannot_show_has_no_estimate_and_a_warning() {
         .replace("[volume]\nsize = '4GiB'\n", "")
         .replace("as' }", "as', size = '4GiB' }");
     let (figures, codes) = found(&tiering);
+    assert_eq!(figures, ["fast_hit_ratio"]);
+    assert_eq!(codes, ["sample_streams", "sample_seeks", "sample_flushes"]);
+    let never = "[placement]\nbypass = { sequential = 'never', congested = false }";
+    let (figures, codes) = found(&tiering.replace("[placement]", never));
     assert!(
         figures.contains(&"fast_hit_ratio".to_owned()) && figures.contains(&"devices.ssd.bytes_written".to_owned())
     );

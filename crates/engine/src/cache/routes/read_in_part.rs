@@ -2,7 +2,7 @@
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::replacement::SlotIndex;
-use peryton_units::Nanos;
+use peryton_units::{Nanos, Op};
 
 use crate::{
     api::command::Commands,
@@ -130,9 +130,11 @@ impl CacheDrive {
         runs(between).filter(|gap| gap & !takes == 0).fold(missing, |all, gap| all | gap)
     }
 
-    /// Ends the notes of which blocks a read takes from the slow device although the slot has them newer.
-    fn take_newer(&mut self, request: RequestIndex, extent: u32) -> u16 {
-        let is_it = |newer: &NewerInRead| newer.request == request && newer.extent == extent;
+    /// Ends the note of which of these blocks a read takes from the slow device although the slot has them newer. A read may have another command
+    /// for the extent: what a fast device that fails does not return is read from home as well.
+    fn take_newer(&mut self, request: RequestIndex, extent: u32, blocks: u16) -> u16 {
+        let is_it =
+            |newer: &NewerInRead| newer.request == request && newer.extent == extent && newer.blocks & !blocks == 0;
         let at = self.newer_in_reads.iter().position(is_it);
         at.map_or(0, |at| self.newer_in_reads.swap_remove(at).blocks)
     }
@@ -147,15 +149,15 @@ impl CacheDrive {
         is_void: bool,
         out: &mut Commands,
     ) {
-        if self.newer_in_reads.is_empty() {
+        if self.newer_in_reads.is_empty() || command.op != Op::Read {
             return;
         }
         for part in self.parts_of(command, (first, count)) {
-            let newer = self.take_newer(request, part.extent);
+            let fragment = part.read_by(request, command.len);
+            let newer = self.take_newer(request, fragment.extent, self.touched(fragment));
             if newer == 0 || is_void {
                 continue;
             }
-            let fragment = part.read_by(request, command.len);
             for run in runs(newer) {
                 io.add_part(request);
                 self.resume(io, now, self.piece(fragment, run), out);
@@ -173,10 +175,7 @@ impl CacheDrive {
         }
         // What surrounds it would take room that other extents can have.
         let room_is_shared = self.map.has_only_shared_room();
-        if io.tuning.fill != Fill::Auto
-            || room_is_shared
-            || !self.read_on.reads_on(extent, io.is_busy_for_host(self.layout.slow))
-        {
+        if io.tuning.fill != Fill::Auto || room_is_shared || !self.read_on.reads_on(extent) {
             return asked;
         }
         runs(all & !(valid | beside)).find(|run| run & asked == asked).unwrap_or(asked)

@@ -41,7 +41,9 @@ impl CacheDrive {
             self.count_access(io, fragment, slot);
             return self.direct(now, fragment, place);
         }
-        if self.misses_and_promotes(io, now, fragment, out) {
+        if fragment.first && self.goes_past(io, fragment) {
+            io.stats.fast_misses += 1;
+        } else if self.misses_and_promotes(io, now, fragment, out) {
             return Route::Taken;
         }
         self.direct(now, fragment, place)
