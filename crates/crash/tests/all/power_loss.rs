@@ -124,6 +124,7 @@ fn seeds_that_failed_once_with_parts_pass() {
         ("sharing", 53_000_000_020),
         ("parts", 55_000_000_179),
         ("sharing-returning", 62_000_000_647),
+        ("parts", 66_000_000_426),
     ] {
         run(seed, &Scenario::named(scenario).unwrap().options).unwrap();
     }

@@ -155,8 +155,10 @@ impl CacheDrive {
     ) {
         for part in self.parts_of(command, (first, count)) {
             let Some(index) = self.map.entry(part.extent).moving() else { continue };
+            let touched = self.layout.blocks.map_or(0, |blocks| blocks.touched(part.within, part.len.0 as u32));
             let row = &mut self.moves[index];
-            let Some(at) = row.brought_by.iter().position(|by| *by == request) else { continue };
+            let brings = |by: &(RequestIndex, u16)| by.0 == request && by.1 & !touched == 0;
+            let Some(at) = row.brought_by.iter().position(brings) else { continue };
             row.brought_by.swap_remove(at);
             if !failed && !mutation::is(Mutation::BringNothing) {
                 let into = Buffer::Move { index: row.buffer, offset: Bytes(u64::from(part.within)) };

@@ -46,8 +46,9 @@ pub(in crate::cache) struct Move {
     /// The blocks that it copies, and those that the host wrote meanwhile, where slots have parts of extents.
     pub(in crate::cache) blocks: u16,
     pub(in crate::cache) rewritten_blocks: u16,
-    /// Requests whose own reads or writes of the slow device bring blocks (part fills). Each of these counts as a command of the move.
-    pub(in crate::cache) brought_by: Vec<RequestIndex>,
+    /// Requests whose own reads or writes of the slow device bring blocks (part fills), and which. Each of these counts as a command of the move.
+    /// A request may have other commands for the extent.
+    pub(in crate::cache) brought_by: Vec<(RequestIndex, u16)>,
     /// Whether it was a write that brings them.
     pub(in crate::cache) is_written: bool,
     /// Of the blocks that a write-back copies, those that it takes from the slow device: the fast one does not have them.
@@ -75,7 +76,7 @@ impl Move {
     pub(in crate::cache) fn is_brought_by(&mut self, request: RequestIndex, blocks: u16) {
         self.blocks |= blocks;
         self.pending += 1;
-        self.brought_by.push(request);
+        self.brought_by.push((request, blocks));
     }
 
     /// The blocks that a part fill is to bring: what the host has written meanwhile is newer.
