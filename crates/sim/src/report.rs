@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use peryton_device::{Class, DeviceStats, Profile, flash::FtlStats};
-use peryton_engine::{AdaptiveView, AdmitBy, LoggingStats, PartitionStats, Placement, Stats, endurance};
+use peryton_engine::{AdaptiveView, AdmitBy, LoggingStats, PartitionStats, Stats, endurance};
 use peryton_trace::RequestHash;
 use peryton_units::Nanos;
 use schemars::JsonSchema;
@@ -478,7 +478,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         volumes,
         ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
         admission: admission(design, stats, outcome.adaptive.as_ref()),
-        bypasses: matches!(design.placement, Placement::Caching(_) | Placement::Tiering(_)).then_some(stats.bypasses),
+        bypasses: design.placement.promotes().then_some(stats.bypasses),
         climb: outcome.climb.clone(),
         redundancy: array_report::of(design, &outcome.arrays),
         devices,

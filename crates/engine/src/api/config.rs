@@ -146,6 +146,11 @@ impl Placement {
         }
     }
 
+    /// Whether an extent comes to the fast device by its misses, so that some may go past it ([`Bypass`]).
+    pub const fn promotes(&self) -> bool {
+        matches!(self, Placement::Tiering(_) | Placement::Caching(_))
+    }
+
     /// The two devices and the extents of a placement that moves extents between two devices: tiering, caching and
     /// partitioned.
     pub const fn hybrid(&self) -> Option<&Hybrid> {

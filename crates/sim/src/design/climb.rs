@@ -79,7 +79,7 @@ pub(super) fn read(
     (endurance, programmable): (Option<Bytes>, Option<Bytes>),
 ) -> Result<Option<Climb>, DesignError> {
     let Some(mut keys) = root.table("climb")? else { return Ok(None) };
-    if !matches!(placement, Placement::Tiering(_) | Placement::Caching(_)) {
+    if !placement.promotes() {
         return Err(root.wrong_at("climb", "applies to placement.mode = \"tiering\" and \"caching\" only: remove it"));
     }
     let mut climb = Climb::default();

@@ -1,6 +1,5 @@
 //! Drawing a sample: one reading of the trace, from which the requests of some regions are kept.
 
-use peryton_engine::Placement;
 use peryton_trace::{Request, RequestHash, Source, block_hash};
 use peryton_units::{Bytes, Op};
 use rustc_hash::FxHashSet;
@@ -45,8 +44,7 @@ pub(super) struct Drawn {
 /// the flash.
 pub(super) fn bypasses_streams(design: &Design) -> bool {
     let bypass = &design.tuning.bypass;
-    matches!(design.placement, Placement::Caching(_) | Placement::Tiering(_))
-        && (bypass.sequential.is_some() || bypass.congested)
+    design.placement.promotes() && (bypass.sequential.is_some() || bypass.congested)
 }
 
 /// Requests of the warm-up in each slice.

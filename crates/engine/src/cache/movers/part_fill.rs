@@ -153,9 +153,11 @@ impl CacheDrive {
         failed: bool,
         out: &mut Commands,
     ) {
+        // Whole extents are not brought in so.
+        let Some(blocks) = self.layout.blocks else { return };
         for part in self.parts_of(command, (first, count)) {
             let Some(index) = self.map.entry(part.extent).moving() else { continue };
-            let touched = self.layout.blocks.map_or(0, |blocks| blocks.touched(part.within, part.len.0 as u32));
+            let touched = blocks.touched(part.within, part.len.0 as u32);
             let row = &mut self.moves[index];
             let brings = |by: &(RequestIndex, u16)| by.0 == request && by.1 & !touched == 0;
             let Some(at) = row.brought_by.iter().position(brings) else { continue };
