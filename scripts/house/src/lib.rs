@@ -6,16 +6,13 @@
 //! module re-exports counts as an import of the file that defines it, so a `mod.rs` that only collects names does not
 //! connect files. Calls of methods are not imports, because an `impl` block may be in another file than its type.
 //!
-//! Two more checks read the documents: `words.rs` finds private words in prose, `references.rs` finds references to
-//! files and names that do not exist.
+//! One more check reads the documents: `references.rs` finds references to files and names that do not exist.
 
 mod files;
 mod references;
 mod rules;
 mod source;
-mod words;
 
 pub use references::broken_references;
 pub use rules::{Rules, violations};
 pub use source::{Crate, FileOf, Workspace};
-pub use words::{Kind, forbidden_words, in_text};
