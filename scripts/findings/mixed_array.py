@@ -37,7 +37,7 @@ def adaptive(by, target="400us", rate=RATE, more=()):
     if by == "probability" and not any("write_hits" in setting for setting in more):
         more = [*more, "admission.write_hits=cache"]
     return [f"admission.by={by}", f"admission.adaptive.rate={rate}", "admission.adaptive.caches=10",
-            f"admission.adaptive.target_latency={target}", "admission.adaptive.frame=1s", *more]
+            f"admission.adaptive.target_latency={target}", *more]
 
 
 class Result:

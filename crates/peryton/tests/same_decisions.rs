@@ -92,7 +92,7 @@ fn designs() -> Vec<Design> {
         )),
         design(&format!(
             "[placement]\nmode = 'caching'\nwrite = 'back'\n{HYBRID}[admission]\nby = 'probability'\n\
-             adaptive = {{ rate = 0.5, caches = 4, target_latency = '1ms', frame = '200ms' }}\n"
+             adaptive = {{ rate = 0.5, caches = 4, target_latency = '1ms', frame = 200 }}\n"
         )),
         design(
             "[endurance.ssd]\nwritten = '100GB'\n[placement]\nmode = 'partitioned'\nfast = 'ssd'\nslow = 'hdd'\n\

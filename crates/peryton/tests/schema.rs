@@ -37,7 +37,7 @@ fn reports() -> Vec<Value> {
     let devices = caching.split("[placement]").next().unwrap().to_owned();
     write(
         "adaptive.toml",
-        format!("{caching}[admission]\nby = 'probability'\nadaptive = {{ rate = 0.5, caches = 2, frame = '100ms' }}\n"),
+        format!("{caching}[admission]\nby = 'probability'\nadaptive = {{ rate = 0.5, caches = 2, frame = 100 }}\n"),
     );
     write("climbing.toml", format!("{}[climb]\nevery = '100ms'\nrequests = 20\n", read("tiering.toml")));
     write("partitioned.toml", devices.clone() + "[placement]\nmode = 'partitioned'\nfast = 'ssd'\nslow = 'hdd'\n");

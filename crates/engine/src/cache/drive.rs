@@ -12,7 +12,7 @@ use peryton_policy::{
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    api::command::{Buffer, Commands, DeviceId},
+    api::command::{Buffer, Cause, Commands, DeviceId},
     api::config::{self, Tuning},
     cache::access::{CacheFenced, Fragment, Mode, NewerInRead, Router, ThroughWrite},
     cache::blocks::Units,
@@ -304,7 +304,14 @@ impl CacheDrive {
             let written = io.stats.devices[device.index()].bytes_written.iter().sum();
             self.gate.wear(device.index(), Bytes(written))
         };
+        let served = |device: DeviceId| {
+            let traffic = &io.stats.devices[device.index()];
+            [traffic.reads, traffic.writes].map(|by| by[Cause::Host as usize])
+        };
+        let ([cache_reads, cache_writes], [storage_reads, storage_writes]) =
+            (served(self.layout.fast), served(self.layout.slow));
         Costs {
+            served: [cache_reads, cache_writes, storage_reads, storage_writes],
             latency: [fast_read, fast_write, slow_read, slow_write],
             wear: [wear(self.layout.fast), wear(self.layout.slow)],
             energy: [self.layout.fast, self.layout.slow]

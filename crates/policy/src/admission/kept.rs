@@ -106,6 +106,7 @@ mod tests {
 
     fn costs() -> Costs {
         Costs {
+            served: [0; 4],
             latency: [40, 200, 200, 1000].map(Nanos::from_us),
             wear: [Wear { left: Some(Bytes(1 << 40)) }, Wear { left: Some(Bytes(6 << 40)) }],
             energy: [AccessEnergy::default(); 2],
@@ -117,7 +118,7 @@ mod tests {
             rate: 0.2,
             caches: 4,
             target_latency: None,
-            frame: Nanos::from_ms(50),
+            frame: 100,
             smoothing: 0.8,
             objective: Objective::default(),
         })

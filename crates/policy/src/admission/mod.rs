@@ -112,7 +112,7 @@ impl Gate {
         let (by, seed) = (config.by, config.seed);
         let adapting =
             adaptive.map(|adaptive| Box::new(Adapting::new(by, adaptive, seed, extents, extent, write_hits)));
-        let threshold = adapting.as_ref().map_or(fixed, |adapting| adapting.admit_all());
+        let threshold = adapting.as_ref().map_or(fixed, |adapting| adapting.threshold());
         let evaluator = Evaluator::new(by, threshold, extents as usize, seed);
         Gate { config: config.clone(), evaluator, adapting, observes: by.observes(), worn: Vec::new() }
     }
@@ -141,7 +141,7 @@ impl Gate {
     }
 
     /// Passes an access of `len` bytes, hit or miss, to the sampled caches and to a rule that observes all of them; call it
-    /// before [`Gate::admits`]. At the end of a time frame it returns the frame's length, and the caller must call
+    /// before [`Gate::admits`]. At the end of a frame it returns the time that it took, and the caller must call
     /// [`Gate::end_frame`].
     #[inline]
     pub fn observe(&mut self, now: Nanos, access: Access, len: Bytes) -> Option<Nanos> {
@@ -151,9 +151,9 @@ impl Gate {
         self.adapting.as_mut()?.observe(now, access, len)
     }
 
-    /// Sets the threshold by what the sampled caches saw in the time frame and by the costs of accesses.
+    /// Sets the threshold by what the sampled caches saw in the frame and by the costs of accesses.
     pub fn end_frame(&mut self, frame: Nanos, costs: Costs) {
-        let adapting = self.adapting.as_mut().expect("only an adaptive threshold has time frames");
+        let adapting = self.adapting.as_mut().expect("only an adaptive threshold has frames");
         if let Some(threshold) = adapting.end_frame(frame, costs) {
             self.evaluator.set_threshold(threshold);
         }
@@ -213,6 +213,6 @@ impl Gate {
 
     /// The state of the adaptive threshold; `None` if the threshold is fixed.
     pub fn view(&self) -> Option<AdaptiveView> {
-        self.adapting.as_ref().map(|adapting| adapting.view(self.evaluator.threshold))
+        self.adapting.as_ref().map(|adapting| adapting.view())
     }
 }

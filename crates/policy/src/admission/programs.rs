@@ -62,7 +62,7 @@ mod tests {
             rate: 0.1,
             caches: 2,
             target_latency: None,
-            frame: Nanos::from_s(1),
+            frame: 1_000,
             smoothing: 0.8,
             objective: Objective::default(),
         };

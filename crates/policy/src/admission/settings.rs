@@ -21,10 +21,11 @@ pub struct Adaptive {
     pub rate: f64,
     /// The number of sampled caches among which these extents are divided.
     pub caches: u32,
-    /// A sampled cache with a mean latency above this is not considered; if none is left, everything is admitted.
+    /// A sampled cache with a mean latency above this is not considered, and a threshold with which the whole cache has one is
+    /// withdrawn; if none is left, everything is admitted.
     pub target_latency: Option<Nanos>,
-    /// The interval at which the threshold is set.
-    pub frame: Nanos,
+    /// The number of sampled accesses after which the threshold is set.
+    pub frame: u32,
     /// α of equations (12) and (14): the weight of the past. The paper uses 0.8 at a rate of 1 %, and 0.9 at 5 and 10
     /// %.
     pub smoothing: f64,
@@ -156,8 +157,8 @@ impl Admission {
                 if !(0.0..1.0).contains(&adaptive.smoothing) {
                     return range("admission.adaptive.smoothing", adaptive.smoothing, "use 0 or more, and less than 1");
                 }
-                if adaptive.frame == Nanos::ZERO {
-                    return range("admission.adaptive.frame", 0.0, "use a time such as 10s");
+                if adaptive.frame == 0 {
+                    return range("admission.adaptive.frame", 0.0, "use a number of accesses such as 1000");
                 }
                 let Objective { latency, wear, energy } = adaptive.objective;
                 let sound = |weight: &f64| (0.0..=MOST_WEIGHT).contains(weight);

@@ -51,9 +51,9 @@ keys! {
         default: Else("0.8 for rates up to 0.01, above 0.9"), unit: "share", placements: CACHING, live: true, example: "0.5",
         needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
     }
-    /// The interval at which the threshold is set.
-    FRAME: Nanos = "admission.adaptive.frame" {
-        default: Value("'10s'"), placements: CACHING, live: true, example: "'20s'",
+    /// The number of sampled accesses after which the threshold is set.
+    FRAME: u32 = "admission.adaptive.frame" {
+        default: Value("1000"), unit: "accesses", placements: CACHING, live: true, example: "2000",
         needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
     }
     /// A sampled cache whose mean response time is above this is not considered; if none is left, everything is admitted.
@@ -211,8 +211,8 @@ fn adapts(by: AdmitBy, mut keys: Keys<'_>) -> Result<Threshold, DesignError> {
         return Err(weight.wrong(format!("is {}: use 0 or more, and less than 1", **weight)));
     }
     let frame = keys.get(&FRAME)?;
-    if let Some(frame) = frame.as_ref().filter(|frame| ***frame == Nanos::ZERO) {
-        return Err(frame.wrong("is 0: use a time such as 10s"));
+    if let Some(frame) = frame.as_ref().filter(|frame| ***frame == 0) {
+        return Err(frame.wrong("is 0: use a number of accesses such as 1000"));
     }
     let target_latency = keys.get(&TARGET_LATENCY)?.map(|target| *target);
     let mut objective = Objective::default();
@@ -227,7 +227,7 @@ fn adapts(by: AdmitBy, mut keys: Keys<'_>) -> Result<Threshold, DesignError> {
         rate,
         caches: caches.map_or(10, |caches| *caches),
         target_latency,
-        frame: frame.map_or(Nanos::from_s(10), |frame| *frame),
+        frame: frame.map_or(1_000, |frame| *frame),
         smoothing: weight.map_or(smoothing(rate), |weight| *weight),
         objective,
     }))

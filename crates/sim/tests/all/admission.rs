@@ -62,7 +62,7 @@ fn what_is_not_admitted_does_not_wear_the_cache() {
 
 #[test]
 fn the_threshold_adapts_to_spare_the_cache() {
-    let adaptive = "[admission]\nby = 'probability'\nadaptive = { rate = 0.2, caches = 5, frame = '1s' }";
+    let adaptive = "[admission]\nby = 'probability'\nadaptive = { rate = 0.2, caches = 5, frame = 500 }";
     let report = run("replacement = 'lru'", adaptive);
     let view = report.admission.unwrap().adaptive.unwrap();
     assert!(view.frames > 5 && view.threshold < 0.9, "{view:?}");

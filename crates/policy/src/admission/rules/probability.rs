@@ -47,7 +47,8 @@ impl AdmissionRule for Probability {
     }
 
     fn sampled_threshold(step: u32, caches: u32) -> f64 {
-        f64::from(step) / f64::from(caches)
+        // From 0.01 to 1, by factors.
+        0.01f64.powf(f64::from(caches - step) / f64::from(caches.saturating_sub(1).max(1)))
     }
 }
 
@@ -57,6 +58,7 @@ mod tests {
 
     #[test]
     fn sampled_thresholds_run_from_strict_to_open() {
-        assert_eq!([1, 2, 3, 4].map(|step| Probability::sampled_threshold(step, 4)), [0.25, 0.5, 0.75, 1.0]);
+        let found = [1, 2, 3].map(|step| Probability::sampled_threshold(step, 3));
+        assert!(found.iter().zip([0.01, 0.1, 1.0]).all(|(found, wanted)| (found - wanted).abs() < 1e-12), "{found:?}");
     }
 }
