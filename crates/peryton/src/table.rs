@@ -192,6 +192,21 @@ pub fn number(value: f64) -> String {
     }
 }
 
+/// A figure with half the width of its interval, in the digits that hold; `?` where its interval is not known.
+pub fn estimate(value: f64, half_width: Option<f64>) -> String {
+    let Some(half) = half_width else { return format!("{} \u{b1} ?", number(value)) };
+    if half == 0.0 || !half.is_finite() {
+        return number(value);
+    }
+    // One digit of the interval, two if the first is a 1.
+    let place = half.log10().floor();
+    let places = if half / 10f64.powf(place) < 2.0 { 1.0 - place } else { -place };
+    let decimals = places.clamp(0.0, 6.0) as usize;
+    let whole = 10f64.powf((-places).max(0.0));
+    let rounded = |value: f64| (value / whole).round() * whole;
+    format!("{:.decimals$} \u{b1} {:.decimals$}", rounded(value), rounded(half))
+}
+
 /// A share in percent, or a dash.
 pub fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| NONE.to_owned(), |share| format!("{:.1}", share * 100.0))
@@ -205,6 +220,20 @@ pub fn optional(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_have_the_digits_that_hold() {
+        let cases = [
+            (6.6312, Some(0.0123), "6.631 \u{b1} 0.012"),
+            (6.6312, Some(0.3), "6.6 \u{b1} 0.3"),
+            (1234.5, Some(56.0), "1230 \u{b1} 60"),
+            (0.5, Some(0.0), "0.500"),
+            (42.0, None, "42.0 \u{b1} ?"),
+        ];
+        for (value, half, shown) in cases {
+            assert_eq!(estimate(value, half), shown);
+        }
+    }
 
     fn header(table: &Table, width: Option<usize>) -> (String, usize) {
         let (text, left_out) = table.fitting(width);

@@ -1,8 +1,11 @@
 //! Simulations.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
 };
 
 use peryton_device::flash::Images;
@@ -73,8 +76,15 @@ pub(crate) fn simulate(
     let sample = given(arguments, "sample")?.map(|share| Sampling::new(share, sample_seed)).transpose();
     let sample = sample.map_err(|error| input(format!("sample: {error}")))?;
     let fit = self::fit(&text("fit", "error")?)?;
+    let replications: Option<u32> = given(arguments, "replicate")?;
+    let replications = replications
+        .map(|runs| NonZeroU32::new(runs).ok_or_else(|| input("replicate 0: give the number of runs, 1 or more")))
+        .transpose()?;
+    if replications.is_some() && sample.is_some() {
+        return Err(input("replicate: a sample has intervals of its own: leave replicate or sample out"));
+    }
     let options =
-        Options { replay, fit, warm_up, warm_up_requests, limit, interval, picture: false, sample, recorded: None };
+        Options { replay, fit, warm_up, warm_up_requests, limit, interval, sample, replications, ..Options::default() };
     if designs.is_empty() {
         return Err(input("there is no design to simulate: give one"));
     }

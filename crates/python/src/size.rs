@@ -39,15 +39,12 @@ pub(crate) fn size(
     let warm_up: bool = given(arguments, "warm_up")?.unwrap_or(false);
     let warm_up_requests: Option<u64> = given(arguments, "warm_up_requests")?;
     let options = Options {
-        recorded: None,
         replay: simulate::replay(&replay, given(arguments, "speed")?)?,
         fit: simulate::fit(&fit)?,
         warm_up,
         warm_up_requests: warm_up_requests.unwrap_or(0),
         limit: given(arguments, "limit")?,
-        interval: None,
-        picture: false,
-        sample: None,
+        ..Options::default()
     };
     let run_for: Nanos =
         given::<Time>(arguments, "run_for")?.map_or_else(|| word("run_for", "5y"), |time| Ok(time.0))?;

@@ -1,7 +1,7 @@
 //! Response times of a course over time, whose intervals are put together two by two when there are too many: their
 //! distributions in buckets of one part in sixteen, which add up, in place of quantiles, which do not.
 
-use peryton_units::Nanos;
+use peryton_units::{Nanos, Op};
 
 use crate::{LatencySummary, latency_report::Latency};
 
@@ -79,6 +79,16 @@ impl Coarse {
             p999: quantile(0.999),
             max: us(self.max),
         }
+    }
+}
+
+/// Which of the distributions of [`CoarseTimes`] has a request.
+pub(crate) fn kind_of(op: Op) -> usize {
+    match op {
+        Op::Read => 0,
+        Op::Write => 1,
+        Op::Flush => 2,
+        Op::Discard => 3,
     }
 }
 

@@ -9,7 +9,7 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     SimError,
-    course::{COURSE_BEGINS, COURSE_ROWS, CoarseTimes},
+    course::{COURSE_BEGINS, COURSE_ROWS, CoarseTimes, kind_of},
     latency::RecentLatencies,
     latency_report::Latency,
 };
@@ -154,7 +154,7 @@ impl DeviceCounts {
 }
 
 /// The state of the drive at the end of an interval.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct State {
     pub(crate) engine: EngineCounts,
     pub(crate) devices: Vec<DeviceCounts>,
@@ -285,13 +285,7 @@ impl Intervals {
             Op::Flush | Op::Discard => {}
         }
         if let Some((times, _)) = &mut self.course {
-            let kind = match op {
-                Op::Read => 0,
-                Op::Write => 1,
-                Op::Flush => 2,
-                Op::Discard => 3,
-            };
-            times.record(kind, span);
+            times.record(kind_of(op), span);
             return;
         }
         self.times.all.record(span);

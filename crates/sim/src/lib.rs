@@ -66,7 +66,9 @@ mod parquet_table;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_parquet_table.rs"]
 mod parquet_table;
+mod parts;
 mod picture;
+mod precision;
 mod queue;
 mod redundancy;
 mod report;
@@ -112,6 +114,7 @@ pub use page_cache::{PageCacheReport, WrittenBackBy};
 /// The statistics of a log; part of a [`Report`].
 pub use peryton_engine::LoggingStats;
 pub use picture::Picture;
+pub use precision::{Estimate, Precision};
 pub use redundancy::{ParseRedundancyError, Redundancy};
 pub use report::{AdmissionReport, Cost, DeviceReport, MoveReport, PartitionReport, Report};
 pub use report_schema::{report_schema, reports_schema, schema_of};

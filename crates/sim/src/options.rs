@@ -1,6 +1,6 @@
 //! The options of a replay.
 
-use std::{fmt, str::FromStr, sync::Arc};
+use std::{fmt, num::NonZeroU32, str::FromStr, sync::Arc};
 
 use peryton_units::Nanos;
 use thiserror::Error;
@@ -125,6 +125,9 @@ pub struct Options {
     /// Also keep what a page draws of the run: its course over time, and which parts of the volume were used and moved
     /// ([`Report::picture`](crate::Report::picture)). It takes a few megabytes, however long the run.
     pub picture: bool,
+    /// Also report how precise the figures are ([`Report::precision`](crate::Report::precision)): by equal parts of the measured
+    /// requests, and by this many runs with seeds that follow each other.
+    pub replications: Option<NonZeroU32>,
     /// Simulate a sample of the trace, on a design that is smaller by as much, and report how far its figures may be from those of
     /// the whole ([`Report::sample`](crate::Report::sample)).
     pub sample: Option<Sampling>,
@@ -143,6 +146,7 @@ impl Default for Options {
             limit: None,
             interval: None,
             picture: false,
+            replications: None,
             sample: None,
             recorded: None,
         }

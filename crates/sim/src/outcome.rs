@@ -6,7 +6,7 @@ use peryton_trace::RequestHash;
 use peryton_units::Nanos;
 
 use crate::{
-    ftl_bounds::FtlBounds, intervals::Interval, latency::ResponseTimes, page_cache::PageCacheReport,
+    ftl_bounds::FtlBounds, intervals::Interval, latency::ResponseTimes, page_cache::PageCacheReport, parts::Parts,
     redundancy::ArrayWrites, touched::Touched, use_map::UseMap, wear_parts::WearParts,
 };
 
@@ -32,6 +32,8 @@ pub(crate) struct Outcome {
     pub(crate) intervals: Vec<Interval>,
     /// The course over time, and the parts of the volume that were used, if that was asked for.
     pub(crate) picture: Option<(Vec<Interval>, UseMap)>,
+    /// The measured requests in parts, if precision was asked for.
+    pub(crate) parts: Option<Box<Parts>>,
     /// What redundancy made of the writes to each device of the design.
     pub(crate) arrays: Vec<Option<ArrayWrites>>,
     pub(crate) wrapped: u64,

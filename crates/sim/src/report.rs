@@ -21,6 +21,7 @@ use crate::{
     off_estimate::OffEstimate,
     outcome::Outcome,
     page_cache::PageCacheReport,
+    precision::Precision,
     sampling::estimates::SampleReport,
     volume_report::{VolumeReport, volume_report},
     warnings::{self, Warning},
@@ -202,6 +203,9 @@ pub struct Report {
     /// The length of the intervals, if they were asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval_s: Option<f64>,
+    /// How precise the figures are, if that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub precision: Option<Precision>,
     /// What was counted in each interval of the measured span; the last one may be shorter.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<IntervalReport>,
@@ -514,10 +518,12 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         latency_us,
         latency_histogram_us: histograms_of(&outcome.times),
         interval_s: options.interval.map(Nanos::as_s_f64),
+        precision: None,
         intervals: Vec::new(),
         picture: None,
         sensitivity: None,
     };
+    report.precision = outcome.parts.as_ref().map(|parts| Precision::of(&report, parts));
     report.warnings = warnings::of(design, options, outcome, &report);
     report
 }

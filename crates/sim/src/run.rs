@@ -1,5 +1,7 @@
 //! Runs several designs in parallel.
 
+use std::borrow::Cow;
+
 use peryton_engine::Stats;
 use peryton_trace::{Source, TraceError};
 use rayon::prelude::*;
@@ -9,6 +11,7 @@ use crate::{
     machine::Machine,
     observe::{Observer, Watch},
     outcome::Outcome,
+    precision::Precision,
     report,
     request_source::{RequestSource, Spread},
     sampling,
@@ -55,15 +58,35 @@ pub fn run(
     options: &Options,
     progress: &Progress<'_>,
 ) -> Result<Vec<Report>, SimError> {
+    let (replicas, each) = replicas(designs, options);
     // Other designs have the other processors.
-    let ahead = designs.len() < rayon::current_num_threads();
-    let one = |(index, design)| {
-        run_reading(design, trace_name, trace()?, options, ahead, &|requests| progress(index, requests))
+    let ahead = replicas.len() < rayon::current_num_threads();
+    let one = |(index, design): (usize, &Design)| {
+        run_reading(design, trace_name, trace()?, options, ahead, &|requests| progress(index / each, requests))
     };
-    let results: Vec<Result<Report, SimError>> = designs.par_iter().enumerate().map(one).collect();
-    let mut reports = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let results: Vec<Result<Report, SimError>> = replicas.par_iter().enumerate().map(one).collect();
+    let mut reports = put_together(results.into_iter().collect::<Result<Vec<_>, _>>()?, each);
     warnings::compare(&mut reports);
     Ok(reports)
+}
+
+/// The designs with each of the seeds that are asked for, the first seed of a design being its own; and their number.
+pub(crate) fn replicas<'a>(designs: &'a [Design], options: &Options) -> (Cow<'a, [Design]>, usize) {
+    let each = options.replications.map_or(1, |replications| replications.get() as usize);
+    if each == 1 {
+        return (Cow::Borrowed(designs), 1);
+    }
+    let with_seeds = |design: &'a Design| (0..each as u64).map(|more| design.with_seed(design.seed.wrapping_add(more)));
+    (designs.iter().flat_map(with_seeds).collect(), each)
+}
+
+/// The report of each design with its own seed, whose precision is of all its runs.
+pub(crate) fn put_together(reports: Vec<Report>, each: usize) -> Vec<Report> {
+    if each == 1 {
+        return reports;
+    }
+    let one = |runs: &[Report]| Report { precision: Some(Precision::together(runs)), ..runs[0].clone() };
+    reports.chunks(each).map(one).collect()
 }
 
 /// Replays the trace on one design, on this thread. (With [`Options::sample`], other threads may simulate parts of the sample.)

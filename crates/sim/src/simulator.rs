@@ -25,6 +25,7 @@ use crate::{
     machine::{Machine, Volume},
     observe::Moment,
     outcome::{Outcome, VolumeOutcome, together},
+    parts::Parts,
     queue::Completions,
     request_source::RequestSource,
     wear_parts::WearParts,
@@ -47,6 +48,8 @@ struct Pending {
     arrived: Nanos,
     op: Op,
     len: Bytes,
+    /// The last 32 bits of the number of requests that arrived before.
+    number: u32,
     /// For a flush: the number of writes that had been answered when it was submitted.
     covered: u64,
 }
@@ -107,6 +110,10 @@ struct Simulator<'a, const SEVERAL: bool, const WATCHED: bool> {
     wear: WearParts,
     /// What is counted in each interval, if that was asked for: of intervals of equal length, and of the course for a page.
     intervals: Vec<Intervals>,
+    /// Number of requests that have arrived.
+    arrivals: u64,
+    /// The measured requests in parts, if precision was asked for.
+    parts: Option<Box<Parts>>,
     /// What is noted of the parts of the volumes, if that was asked for.
     uses: Option<Box<Uses>>,
     /// The host's page cache, if the design has one.
@@ -339,8 +346,13 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
     /// Submits a request; what the volume commands then is still to be carried out.
     #[inline(always)]
     fn submit(&mut self, volume: usize, arrived: Nanos, request: Request) {
+        if WATCHED && self.parts.is_some() {
+            self.count_arrival();
+        }
+        let number = self.arrivals as u32;
+        self.arrivals += 1;
         let host = &mut self.hosts[volume];
-        let pending = Pending { arrived, op: request.op, len: request.len, covered: host.times.covered() };
+        let pending = Pending { arrived, op: request.op, len: request.len, number, covered: host.times.covered() };
         let id = match host.free.pop() {
             Some(id) => {
                 host.requests[id as usize] = pending;
@@ -476,7 +488,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
     #[inline(always)]
     fn reply(&mut self, volume: usize, id: RequestId, failed: bool) {
         let host = &mut self.hosts[volume];
-        let Pending { arrived, op, len, covered } = host.requests[id.0 as usize];
+        let Pending { arrived, op, len, number, covered } = host.requests[id.0 as usize];
         host.free.push(id.0 as u32);
         self.in_flight -= 1;
         self.last_reply = self.now;
@@ -488,7 +500,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             self.bytes += u128::from(len.0);
         }
         if WATCHED && self.replies_count {
-            self.count_reply(op, self.now - arrived, len);
+            self.count_reply(number, op, self.now - arrived, len);
         }
     }
 
@@ -593,6 +605,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             wear: self.wear,
             intervals: self.intervals.pop().map_or_else(Vec::new, Intervals::into_rows),
             picture,
+            parts: self.parts,
             wrapped: self.source.wrapped(),
             skipped: self.source.skipped(),
             adaptive: whole.adaptive,

@@ -16,7 +16,7 @@ use peryton_units::Bytes;
 
 use crate::{
     Design, Options, Report, SimError,
-    run::{Progress, TraceFactory, run, run_one},
+    run::{Progress, TraceFactory, put_together, replicas, run, run_one},
     warnings,
 };
 
@@ -63,14 +63,16 @@ pub fn run_together(
     if designs.len() == 1 {
         return run(designs, trace_name, trace, options, progress);
     }
+    let (designs, each) = replicas(designs, options);
     let jobs = rayon::current_num_threads().max(1);
     let mut reports = Vec::with_capacity(designs.len());
     while reports.len() < designs.len() {
         let from = reports.len();
         let group = &designs[from..from + fitting(&designs[from..], jobs)];
-        let watch = |index: usize, requests: u64| progress(from + index, requests);
+        let watch = |index: usize, requests: u64| progress((from + index) / each, requests);
         reports.extend(one_reading(group, trace_name, trace()?, options, jobs, &watch)?);
     }
+    let mut reports = put_together(reports, each);
     warnings::compare(&mut reports);
     Ok(reports)
 }

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
+    num::NonZeroU32,
     path::PathBuf,
     sync::{
         Arc,
@@ -14,8 +15,9 @@ use std::{
 use indicatif::{HumanCount, ProgressState, ProgressStyle};
 use peryton_device::flash::Images;
 use peryton_sim::{
-    Columns, Design, DesignText, DeviceReport, FtlReport, KeyValues, LatencySummary, LoggingStats, MainFigures,
-    Options, Report, SampleReport, Sampling, Sensitivity, SimError, Subject, Swing, TableFolder, extent_curve, sweep,
+    Columns, Design, DesignText, DeviceReport, Estimate, FtlReport, KeyValues, LatencySummary, LoggingStats,
+    MainFigures, Options, Report, SampleReport, Sampling, Sensitivity, SimError, Subject, Swing, TableFolder,
+    extent_curve, sweep,
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -74,6 +76,10 @@ pub struct Args {
     /// Which sample of this share: another seed gives another one
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
     sample_seed: u64,
+    /// Run each design N times, each time with the next seed, and show how precise the figures are: by these runs and by equal
+    /// parts of the measured requests (95 % intervals); 1 for the parts alone
+    #[arg(long, value_name = "N")]
+    replicate: Option<NonZeroU32>,
     /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes
     #[arg(long)]
     sensitivity: bool,
@@ -102,6 +108,11 @@ fn check_output(args: &Args) -> Result<(), Failure> {
         ));
     }
     if args.sample.is_some_and(|sample| !sample.is_whole()) {
+        if args.replicate.is_some() {
+            return Err(Failure::bad_input(
+                "--sample: a sample has intervals of its own: leave --sample or --replicate out",
+            ));
+        }
         if args.sensitivity {
             return Err(Failure::bad_input(
                 "--sample: the error of a sample may hide what an estimate changes: leave --sample or --sensitivity out",
@@ -122,11 +133,18 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (designs, swept) = designs(&args)?;
     let picture = args.report.is_some() && page::is_pictured(designs.len());
     let sample = args.sample.map(|sample| sample.with_seed(args.sample_seed));
-    let options = Options { interval: args.interval, picture, sample, ..args.replay_args.options()? };
+    let options = Options {
+        interval: args.interval,
+        picture,
+        sample,
+        replications: args.replicate,
+        ..args.replay_args.options()?
+    };
+    let runs = args.replicate.map_or(1, |runs| runs.get() as usize);
     let from_stdin = args.trace.iter().any(|path| path.as_os_str() == "-");
-    if from_stdin && designs.len() > 1 {
+    if from_stdin && designs.len() * runs > 1 {
         return Err(Failure::bad_input(
-            "--trace -: standard input can be read only once: save the trace in a file, or give one design",
+            "--trace -: standard input can be read only once: save the trace in a file, or give one design and no --replicate above 1",
         ));
     }
     if from_stdin && args.sensitivity {
@@ -179,7 +197,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if [&args.json, &args.csv].into_iter().flatten().any(|path| output::is_stdout(path)) {
         return Ok(());
     }
-    let mut text = shown(&reports) + &sampled(&reports) + &shown_logs(&reports) + &shown_page_caches(&reports);
+    let mut text = shown(&reports)
+        + &precise(&reports)
+        + &sampled(&reports)
+        + &shown_logs(&reports)
+        + &shown_page_caches(&reports);
     let estimated = reports.iter().flat_map(|report| report.estimated_values.clone()).collect();
     text += &sensitivity::estimates(&estimated, args.sensitivity);
     text += &rests.map_or_else(String::new, |rests| rests.shown());
@@ -428,6 +450,75 @@ fn notes(reports: &[Report], flushes: bool) -> String {
     }
     for warned in peryton_sim::warned(reports) {
         text += &format!("! {warned}\n");
+    }
+    text
+}
+
+/// How precise the figures are, which designs differ by more than that, and where the steady state begins; empty if that was not asked
+/// for.
+fn precise(reports: &[Report]) -> String {
+    let Some(first) = reports.iter().find_map(|report| report.precision.as_ref()) else { return String::new() };
+    let mut table =
+        table::figures(&["\u{b1} 95 %", "mean ms", "read ms", "write ms", "p99 ms", "fast hit %", "power W"]);
+    for report in reports {
+        let Some(precision) = &report.precision else { continue };
+        let cell = |name: &str, unit: f64| {
+            let figure = precision.figures.get(name);
+            let shown =
+                |figure: &Estimate| table::estimate(figure.value / unit, figure.half_width.map(|half| half / unit));
+            figure.map_or_else(|| table::NONE.to_owned(), shown)
+        };
+        table.add_row(vec![
+            report.design.clone(),
+            cell("latency_us.all.mean", 1e3),
+            cell("latency_us.read.mean", 1e3),
+            cell("latency_us.write.mean", 1e3),
+            cell("latency_us.all.p99", 1e3),
+            cell("fast_hit_ratio", 1e-2),
+            cell("mean_power_w", 1.0),
+        ]);
+    }
+    let runs = if first.replications == 1 {
+        "1 run".to_owned()
+    } else {
+        format!("{} runs with seeds of their own", first.replications)
+    };
+    let mut text = format!(
+        "\n{}\nby {runs} and {} parts of {} requests; ? where the parts are too few or follow a trend\n",
+        table.shown(),
+        first.parts,
+        first.requests_per_part
+    );
+    for pair in reports.windows(2) {
+        let (Some(ours), Some(theirs)) = (&pair[0].precision, &pair[1].precision) else { continue };
+        let Some(difference) = ours.difference_us(theirs) else { continue };
+        let (less, more) = if difference.value <= 0.0 { (&pair[0], &pair[1]) } else { (&pair[1], &pair[0]) };
+        let by = table::estimate(difference.value.abs() / 1e3, difference.half_width.map(|half| half / 1e3));
+        text += &match difference.half_width {
+            Some(half) if half < difference.value.abs() => {
+                format!("{} answers {by} ms sooner than {} on the same requests\n", less.design, more.design)
+            }
+            _ => format!(
+                "{} and {} cannot be told apart by their mean response times ({by} ms)\n",
+                less.design, more.design
+            ),
+        };
+    }
+    for report in reports {
+        let Some(precision) = &report.precision else { continue };
+        let measured = precision.parts as u64 * precision.requests_per_part;
+        text += &match precision.steady_after_requests {
+            Some(0) => String::new(),
+            Some(requests) => format!(
+                "{}: its first {requests} measured requests are a warm-up: --warm-up-requests {} leaves them out\n",
+                report.design,
+                requests + report.warm_up_requests
+            ),
+            None => format!(
+                "{}: reaches no steady state in {measured} requests: its figures depend on the length of the trace\n",
+                report.design
+            ),
+        };
     }
     text
 }

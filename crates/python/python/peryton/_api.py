@@ -31,6 +31,7 @@ class Options(TypedDict, total=False):
     interval: Time | None
     sample: Share | None
     sample_seed: int
+    replicate: int | None
     replacement: type[ReplacementPolicy] | PolicyCapsule | None
     admission: type[AdmissionRule] | None
     jobs: int | None
@@ -72,6 +73,7 @@ def simulate(
     interval: Time | None = None,
     sample: Share | None = None,
     sample_seed: int = 0,
+    replicate: int | None = None,
     replacement: type[ReplacementPolicy] | PolicyCapsule | None = None,
     admission: type[AdmissionRule] | None = None,
     jobs: int | None = None,
@@ -104,6 +106,8 @@ def simulate(
             ``report["sample"]["figures"]`` has the figures of the whole trace as estimated, each with its interval (``estimate``,
             ``low``, ``high``): hit ratio, mean response times in µs, bytes and wear of each device, lifetime, power.
         sample_seed: which sample of this share; 0 or more.
+        replicate: run each design this often, each time with the next seed; ``report["precision"]["figures"]`` has figures with half
+            the width of their 95 % intervals (``value``, ``half_width``). 1 for intervals by parts of the trace alone.
         replacement: a class with the methods of :class:`ReplacementPolicy`, or the capsule of a policy in Rust, in place of
             the design's policy (tiering, caching, partitioned).
         admission: a class with the methods of :class:`AdmissionRule`, in place of the design's rule (caching).
@@ -130,6 +134,7 @@ def simulate(
         "interval": interval,
         "sample": sample,
         "sample_seed": sample_seed,
+        "replicate": replicate,
         "replacement": replacement,
         "admission": admission,
         "jobs": jobs,

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A device of a design.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct DeviceDesign {
     /// Its name in the design.
     pub name: String,

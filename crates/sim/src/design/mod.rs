@@ -109,7 +109,7 @@ pub fn design_keys() -> impl Iterator<Item = &'static DesignKey> {
 /// assert!(error.to_string().contains("placement.mode"));
 /// # Ok::<(), peryton_sim::DesignError>(())
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Design {
     /// The file's name without folders and extension, or its key `name`.
     pub name: String,
@@ -153,6 +153,14 @@ pub struct Design {
 }
 
 impl Design {
+    /// The same design with another seed of everything random.
+    pub fn with_seed(&self, seed: u64) -> Design {
+        let mut design = Design { seed, ..self.clone() };
+        design.tuning.admission.seed = seed;
+        design.tuning.partition.seed = seed;
+        design
+    }
+
     /// Reads a design file and applies overrides of the form `placement.promotion.threshold=1`.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use super::Simulator;
 use crate::{
     Design, SimError,
     intervals::{DeviceCounts, EngineCounts, Intervals, State},
+    parts::Mark,
     use_map::UseCounts,
     wear_parts::WearParts,
 };
@@ -43,7 +44,7 @@ impl Uses {
 impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
     /// Counts a reply of the warm-up, or in an interval.
     #[cold]
-    pub(super) fn count_reply(&mut self, op: Op, span: Nanos, len: Bytes) {
+    pub(super) fn count_reply(&mut self, number: u32, op: Op, span: Nanos, len: Bytes) {
         if self.warm_up_left > 0 {
             self.warm_up_left -= 1;
             if self.warm_up_left == 0 {
@@ -51,10 +52,43 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             }
         } else {
             self.intervals.iter_mut().for_each(|intervals| intervals.answered(op, span, len));
+            if let Some(parts) = &mut self.parts {
+                // Far fewer requests are in flight than 32 bits can count.
+                let since = (self.arrivals as u32).wrapping_sub(number);
+                parts.answered(self.arrivals - u64::from(since), op, span);
+            }
         }
     }
 
+    /// Begins a part with the next request, if one begins with it.
+    #[cold]
+    pub(super) fn count_arrival(&mut self) {
+        let (number, now) = (self.arrivals, self.now);
+        if self.warm_up_left > 0 || self.parts.as_ref().is_none_or(|parts| !parts.begins_with(number)) {
+            return;
+        }
+        let devices = self.machine.counts(now);
+        let mark = Mark::of(now, &self.state(&devices));
+        if let Some(parts) = &mut self.parts {
+            parts.mark(mark);
+        }
+    }
+
+    /// The state of the drive, of which the devices have counted this.
+    fn state(&self, devices: &[DeviceCounts]) -> State {
+        let mut engine = EngineCounts::default();
+        let mut dirty = Bytes::ZERO;
+        for volume in &self.machine.volumes {
+            engine.add(volume.engine.stats());
+            dirty += volume.engine.dirty_bytes();
+        }
+        State { engine, devices: devices.to_vec(), dirty }
+    }
+
     pub(super) fn begin_intervals(&mut self) {
+        if let Some(parts) = &mut self.parts {
+            parts.begin(self.arrivals);
+        }
         self.intervals.iter_mut().for_each(|intervals| intervals.begin(self.now));
         self.interval_end = self.next_end();
     }
@@ -116,14 +150,9 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
 
     /// Ends the present intervals of those that `ends` names: nothing happens between the last event and `to`.
     fn end_interval(&mut self, to: Nanos, devices: &[DeviceCounts], ends: impl Fn(&Intervals) -> bool) {
-        let mut engine = EngineCounts::default();
-        let mut dirty = Bytes::ZERO;
-        for volume in &self.machine.volumes {
-            engine.add(volume.engine.stats());
-            dirty += volume.engine.dirty_bytes();
-        }
+        let state = self.state(devices);
         for intervals in self.intervals.iter_mut().filter(|intervals| ends(intervals)) {
-            intervals.end(to, State { engine, devices: devices.to_vec(), dirty });
+            intervals.end(to, state.clone());
         }
         self.interval_end = self.next_end();
     }
@@ -164,6 +193,6 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             uses.counts.begin(self.now);
         }
         self.begin_intervals();
-        self.replies_count = !self.intervals.is_empty();
+        self.replies_count = !self.intervals.is_empty() || self.parts.is_some();
     }
 }

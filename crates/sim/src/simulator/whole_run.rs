@@ -44,6 +44,7 @@ fn is_watched(design: &Design, machine: &Machine, options: &Options) -> bool {
         || design.page_cache.is_some()
         || options.picture
         || options.interval.is_some()
+        || options.replications.is_some()
         || options.warm_up_requests > 0
         || options.recorded.is_some()
 }
@@ -99,7 +100,9 @@ fn simulate_volumes<const SEVERAL: bool, const WATCHED: bool>(
         last_reply: Nanos::ZERO,
         bytes: 0,
         wear: WearParts::from(Nanos::ZERO),
-        replies_count: options.warm_up_requests > 0 || !intervals.is_empty(),
+        replies_count: options.warm_up_requests > 0 || !intervals.is_empty() || options.replications.is_some(),
+        arrivals: 0,
+        parts: options.replications.map(|_| Box::default()),
         intervals,
         uses: options.picture.then(|| Box::new(Uses::new(design))),
         // A recording is of what reached the drive.

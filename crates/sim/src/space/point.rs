@@ -132,10 +132,8 @@ impl Point {
             warm_up: self.warm_up,
             warm_up_requests: self.warm_up_requests,
             limit: self.limit,
-            interval: None,
-            picture: false,
             sample: sample(self.sample)?,
-            recorded: None,
+            ..Options::default()
         })
     }
 

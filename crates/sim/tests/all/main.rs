@@ -15,6 +15,7 @@ mod lru_reference;
 mod miniature;
 mod misleading;
 mod page_cache;
+mod precision;
 mod published_hits;
 mod regulation;
 mod replay_modes;
