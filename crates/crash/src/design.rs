@@ -215,7 +215,7 @@ fn random_admission(rng: &mut Pcg64Mcg) -> Admission {
         rate: 0.5,
         caches: rng.random_range(2..5),
         target_latency: rng.random_bool(0.5).then_some(Nanos::from_ms(1)),
-        frame: Nanos::from_ms(rng.random_range(1..100)),
+        frame: rng.random_range(1..1_000),
         smoothing: 0.8,
         objective: Objective::default(),
     };
