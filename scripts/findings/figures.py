@@ -5,8 +5,8 @@
     scripts/findings/figures.py --check    fails if a figure or a page is not what the rows make of it
 
 A page's tables are between the comments `<!-- table NAME -->` and `<!-- end -->`. `placed` writes all rows of a table to
-PAGE/NAME.csv (the second table between the same comments to PAGE/NAME-2.csv, and so on), and leaves in the page the figure, at most
-twelve rows, and links. The scripts that compute the tables call it (common.fill); a table that was written into a page by hand is
+PAGE/NAME.csv (the second table between the same comments to PAGE/NAME-2.csv, and so on), and leaves in the page the figure and a link to
+the rows; where there is no figure, the rows themselves, at most twelve. The scripts that compute the tables call it (common.fill); a table that was written into a page by hand is
 taken with all its rows the first time.
 
 Matplotlib draws, as the notebooks do. A figure notes which rows and which specification it was drawn from, so that a test can see
@@ -394,17 +394,13 @@ def taken(page, block):
 
 
 def around(page, name, table):
-    """A table with its figure, cut to its first rows, and links to what it is made of."""
+    """The figure of a table, or its first rows where it has none, and a link to all of them."""
     header, rows = read(FINDINGS / page / f"{name}.csv")
-    how, lines = spec_of(page, name, header), []
+    how = spec_of(page, name, header)
     if how:
-        lines += [image(page, name, how["what"], header, rows), ""]
-    lines += table[:2 + MOST_ROWS]
-    if len(rows) > MOST_ROWS:
-        lines += ["", f"The first {MOST_ROWS} of {len(rows)} rows; [all of them as CSV]({page}/{name}.csv)."]
-    else:
-        lines += ["", f"[The rows as CSV]({page}/{name}.csv)."]
-    return lines
+        return [image(page, name, how["what"], header, rows), "", f"[{len(rows)} rows as CSV]({page}/{name}.csv)"]
+    first = f"The first {MOST_ROWS} of " if len(rows) > MOST_ROWS else ""
+    return [*table[:2 + MOST_ROWS], "", f"{first}[{len(rows)} rows as CSV]({page}/{name}.csv)"]
 
 
 def led(page):
@@ -448,10 +444,11 @@ def wrong():
             found.append(f"{page}.md does not link to {page}/{name}.csv")
         block = next((body for block, body in BLOCK.findall(text) if name == block or re.fullmatch(rf"{re.escape(block)}-\d+", name)), "")
         shown = [cells(line) for line in block.splitlines() if line.startswith("|") and not line.startswith("|--")]
-        missing = [row for row in rows[:MOST_ROWS] if row not in [[cell.replace("`", "") for cell in line] for line in shown]]
+        how = spec_of(page, name, header)
+        expected = [] if how else rows[:MOST_ROWS]
+        missing = [row for row in expected if row not in [[cell.replace("`", "") for cell in line] for line in shown]]
         if missing:
             found.append(f"{page}.md: table {name} is not what {page}/{name}.csv says: {missing[0]}")
-        how = spec_of(page, name, header)
         drawn = FINDINGS / page / f"{name}.svg"
         if how is None:
             continue
