@@ -54,7 +54,7 @@ class Volume:
         subprocess.run([peryton, "format", self.design], check=True, stdout=subprocess.DEVNULL)
         self.nbd, self.control = os.path.join(self.folder, "nbd"), os.path.join(self.folder, "volume.control")
         self.log = open(os.path.join(self.folder, "log"), "w")
-        self.server = subprocess.Popen([peryton, "serve", self.design, "--nbd", self.nbd], stderr=self.log,
+        self.server = subprocess.Popen([peryton, "serve", "--drills", self.design, "--nbd", self.nbd], stderr=self.log,
                                        stdout=self.log)
         until = time.monotonic() + 30
         while not os.path.exists(self.nbd):

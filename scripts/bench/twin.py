@@ -111,7 +111,7 @@ def control(path, request):
 
 
 def serve(peryton, design, *more):
-    server = subprocess.Popen([peryton, "serve", design, *more], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen([peryton, "serve", "--drills", design, *more], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     server.stdout.readline()
     return server
 

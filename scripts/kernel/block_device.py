@@ -9,8 +9,7 @@
 * supervise: `peryton supervise` starts a killed server again; if that fails for --give-up-after, requests fail instead of waiting.
 * grow: the volume grows beneath a mounted file system, and is taken over afterwards. From Linux 6.16 on the device follows; before, the
   command says that it does not, and it has the new size when it is made again.
-* copies: kills once more, with devices that read straight into the pages of requests (--zero-copy), by servers whose queues have
-  threads, for which the kernel copies, and by servers without. From Linux 6.16 on; before, the server says that it copies.
+* copies: kills once more, with devices that read straight into the pages of requests (--zero-copy). From Linux 6.16 on; before, the server says that it copies.
 * memory: the server and a program that writes more than fits share a memory cgroup, which is full of dirty pages.
 
 The test `speed` runs the last part, fio over NBD and over ublk in turn.
@@ -52,12 +51,9 @@ class BlockDrive(Drive):
             with open(f"{group}/cgroup.procs", "w") as file:
                 file.write(str(os.getpid()))
         self.answer = f"{self.folder}/answer"
-        # Each server that takes over has other threads than the one before.
-        self.starts = getattr(self, "starts", 0) + 1
-        threads = ["--front-threads", str((self.starts - 1 if "--zero-copy" in arguments else self.starts) % 3)]
         with open(self.log, "a") as log, open(self.answer, "w") as answer:
             self.process = subprocess.Popen(
-                [self.peryton, "serve", self.file, *self.paths, "--nbd", self.nbd, "--control", self.control, "--ublk", "--json", *threads, *arguments],
+                [self.peryton, "serve", self.file, *self.paths, "--nbd", self.nbd, "--control", self.control, "--ublk", "--json", "--drills", *arguments],
                 stdout=answer, stderr=log, preexec_fn=enter if group else None)
 
     def start(self, *arguments, group=None):
@@ -69,6 +65,14 @@ class BlockDrive(Drive):
                 raise Failed(f"the drive did not start: {self.last_words()}")
             time.sleep(0.01)
         return json.loads(open(self.answer).readline())["ublk"]
+
+    def stop(self):
+        """Closes the volume and returns the exit status. A server whose device is in use has to be asked twice."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            return super().stop()
 
     def block_device(self):
         return json.loads(self.status())["ublk"]
@@ -337,7 +341,7 @@ def stop(vm, peryton):
     if open(f"{folder}/file").read() != "written before":
         raise Failed("what was written before is not there")
     vm.sh("umount", folder)
-    if drive.stop() != 0 or os.path.exists(device) or os.listdir("/run/peryton"):
+    if drive.stop() != 0 or os.path.exists(device) or set(os.listdir("/run/peryton")) - {"handoff"}:
         raise Failed("a device that nobody used stays")
     # A device that waits for the server of another volume is left alone, and can be removed.
     device = drive.start()

@@ -15,8 +15,10 @@ pub enum Action {
     Flush,
     /// Discard a range; only a hint.
     Discard,
-    /// Make a range read as zeros.
+    /// Make a range read as zeros; room for it may be given up.
     Zero,
+    /// The same, and keep the room for it.
+    ZeroAllocated,
 }
 
 /// An operation on a device. Offset, length and memory may have any alignment.

@@ -43,6 +43,16 @@ pub enum What {
         /// What stands in the way, and what to do.
         why: String,
     },
+    /// Nothing is kept in case the server is killed: what was answered and not flushed may be lost then.
+    Unprotected {
+        /// Why.
+        why: String,
+    },
+    /// A copy of the volume, a snapshot or clone of its devices, is served on this machine as well.
+    Copy {
+        /// By which process, and from where.
+        served: String,
+    },
     /// A client has finished its handshake and uses the volume.
     Connected {
         /// The number of the client.
@@ -230,7 +240,7 @@ impl What {
             What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
                 0
             }
-            What::Upgraded | What::NotUpgraded { .. } => 0,
+            What::Upgraded | What::NotUpgraded { .. } | What::Unprotected { .. } | What::Copy { .. } => 0,
             What::BlockDevice { .. } | What::BlockDeviceLeft { .. } => 0,
             What::Readmitted { .. } | What::Evacuating { .. } => 0,
             What::Evacuated { .. } | What::NotEvacuated { .. } => 0,

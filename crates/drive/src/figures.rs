@@ -86,6 +86,8 @@ pub(crate) struct Snapshot {
     /// How often it was opened.
     pub(crate) openings: u64,
     pub(crate) is_in_doubt: bool,
+    /// Whether nothing is kept in case the server is killed, although the design asks for that.
+    pub(crate) is_unprotected: bool,
     /// In the order of [`Asked::ALL`](crate::status::Asked::ALL).
     pub(crate) requests: [Counts; 5],
     pub(crate) requests_in_flight: usize,

@@ -42,12 +42,6 @@ impl Heat {
         }
     }
 
-    /// Adds the counts of another, of the same volume.
-    pub(crate) fn add(&mut self, other: &Heat) {
-        self.reads.iter_mut().zip(&other.reads).for_each(|(count, more)| *count += more);
-        self.writes.iter_mut().zip(&other.writes).for_each(|(count, more)| *count += more);
-    }
-
     /// The size of a part.
     pub(crate) fn part_bytes(&self) -> Bytes {
         Bytes(1 << self.shift)

@@ -23,7 +23,7 @@
 //!             Action::Read => unsafe { memory.slice_mut(len) }.copy_from_slice(&self.bytes[place]),
 //!             // SAFETY: as above.
 //!             Action::Write => self.bytes[place].copy_from_slice(unsafe { memory.slice(len) }),
-//!             Action::Zero => self.bytes[place].fill(0),
+//!             Action::Zero | Action::ZeroAllocated => self.bytes[place].fill(0),
 //!             Action::Flush | Action::Discard => {}
 //!         }
 //!         self.done.push(io);
@@ -61,7 +61,7 @@ mod backend;
 mod block;
 mod clock;
 pub mod control;
-mod cpu_latency;
+mod copies;
 mod cpu_priority;
 mod design_file;
 mod direct;
@@ -70,7 +70,6 @@ mod division;
 mod events;
 mod figures;
 mod format;
-mod front_threads;
 mod health;
 mod heat;
 mod http;
@@ -83,6 +82,7 @@ pub mod nbd;
 mod notify;
 mod offline;
 mod open;
+mod own_directory;
 mod own_sizes;
 mod pool;
 mod probe;
@@ -103,33 +103,32 @@ pub use adopt::{Adopted, Adopting, AdoptionError, Displacement, adopt, undo_adop
 pub use arena::Memory;
 pub use backend::{Action, Backend, Operation};
 pub use block::{Beneath, DeviceAbout, Linux, Mirrored, PhysicalDrive, Protocol};
-pub use cpu_latency::CpuLatency;
 pub use cpu_priority::CpuPriority;
 pub use design_file::DesignFile;
 pub use direct::{Access, DirectDevice, MeasureError, device_about};
 pub use disks::fault::{Effect, Fault, Only};
 pub use events::{Event, What};
 pub use format::{Made, MadeDevice, MakeError, format};
-pub use front_threads::FrontThreads;
 pub use health::{DriveHealth, DrivePower, Estimates, PathHealth, Spoken, Warning};
 pub use http::{Address, Http, Token, TokenError};
 pub use line_log::LineLog;
 pub use listen::{Endpoint, ListenError};
 pub use live::LiveReport;
+pub use nbd::TlsFiles;
 pub use notify::{Message, Notified, Notifier};
 pub use offline::{Alone, OfflineError, detach, inspect, readmit, repair, replace};
 pub use open::{Device, DeviceOpenError, DevicePath, Opening};
 pub use own_sizes::{OwnSizes, evacuated, own_sizes};
 pub use recorder::{Record, RecordError};
-pub use serve::{Service, Settings, Summary, TlsFiles};
+pub use serve::{Service, Settings, Summary};
 pub use serve_error::ServeError;
 pub use server::{Handle, NewSize, Successor};
-pub use shared_memory::ProcessDeath;
+pub use shared_memory::{NAME as HANDOFF_NAME, ProcessDeath};
 pub use site::LivePage;
 pub use spec::{Tuner, VolumeSpec, WholeExtents};
 pub use status::{Kind, Traffic};
 pub use ublk::{
-    Ask, BlockDevice, Patience, Supervision, Task, UblkError, UblkSettings, ask_server, block_devices, prepare_process,
-    remove_block_device,
+    Ask, BlockDevice, Patience, ServerProcess, Supervision, Task, UblkError, UblkSettings, block_device, block_devices,
+    prepare_process, remove_block_device,
 };
 pub use volume::{Data, Reply, RetuneError, TooMuchMemory, Volume};

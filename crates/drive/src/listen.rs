@@ -7,6 +7,7 @@ use std::{
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
         unix::{
+            ffi::OsStrExt,
             fs::{FileTypeExt, MetadataExt},
             net::{UnixListener, UnixStream},
         },
@@ -55,9 +56,23 @@ impl FromStr for Endpoint {
 impl fmt::Display for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Endpoint::Unix(path) => write!(f, "nbd+unix:///?socket={}", path.display()),
+            Endpoint::Unix(path) => write!(f, "nbd+unix:///?socket={}", Encoded(path)),
             Endpoint::Tcp(address) => write!(f, "nbds://{address}"),
         }
+    }
+}
+
+/// A path as it stands in a URI: what has a meaning there, or is not ASCII, is percent-encoded (RFC 3986).
+struct Encoded<'a>(&'a Path);
+
+impl fmt::Display for Encoded<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_os_str().as_bytes().iter().try_for_each(|byte| match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
+                write!(f, "{}", *byte as char)
+            }
+            _ => write!(f, "%{byte:02X}"),
+        })
     }
 }
 
@@ -228,20 +243,29 @@ pub(crate) fn bind_unix(path: &Path) -> Result<(UnixListener, OwnPath), ListenEr
             Err(_) => {}
         }
     }
-    let remedy = ": give a path of at most 107 bytes in a directory that you may write";
-    let listener = bind_private(path).map_err(|error| failed(error, remedy))?;
-    Ok((listener, OwnPath::new(path)))
+    let socket = bind_private(path, SocketType::STREAM).map_err(|error| {
+        let remedy = match error.raw_os_error() {
+            // The kernel says that the address is in use.
+            Some(libc::EADDRINUSE) => ": is there already and no socket: remove it, or give another path",
+            Some(libc::ENAMETOOLONG | libc::EINVAL) => ": give a path of at most 107 bytes",
+            Some(libc::ENOENT | libc::ENOTDIR) => ": give a path in a directory that is there",
+            _ => ": give a path in a directory that you may write",
+        };
+        match error.kind() {
+            ErrorKind::AddrInUse => failed(ErrorKind::AlreadyExists.into(), remedy),
+            _ => failed(error, remedy),
+        }
+    })?;
+    rustix::net::listen(&socket, BACKLOG).map_err(|error| failed(error.into(), ""))?;
+    Ok((UnixListener::from(socket), OwnPath::new(path)))
 }
 
-/// Binds and listens. Linux gives the socket's file the mode of the socket, so nobody else can connect between the two
-/// calls.
-fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+/// Binds a socket. Linux gives its file the mode of the socket, so nobody else can ever connect.
+pub(crate) fn bind_private(path: &Path, kind: SocketType) -> io::Result<OwnedFd> {
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(UnixListener::from(socket))
+    Ok(socket)
 }
 
 #[cfg(test)]
@@ -279,6 +303,27 @@ mod tests {
             watcher.join().unwrap()
         });
         assert!(seen > 0 && worst == 0o600, "{seen} looks, modes {worst:o}");
+    }
+
+    #[test]
+    fn a_path_that_is_taken_or_too_long_is_called_that() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("notes.txt");
+        fs::write(&path, "mine").unwrap();
+        let error = bind_unix(&path).unwrap_err().to_string();
+        assert!(error.contains("no socket") && !error.contains("107"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        let error = bind_unix(&directory.path().join("x".repeat(120))).unwrap_err().to_string();
+        assert!(error.contains("at most 107 bytes"), "{error}");
+        let error = bind_unix(&directory.path().join("none/socket")).unwrap_err().to_string();
+        assert!(error.contains("directory that is there"), "{error}");
+    }
+
+    #[test]
+    fn a_uri_says_a_path_so_that_clients_find_it() {
+        let shown = |path: &str| Endpoint::Unix(path.into()).to_string();
+        assert_eq!(shown("/run/a.nbd"), "nbd+unix:///?socket=/run/a.nbd");
+        assert_eq!(shown("/a b/é&?#%+"), "nbd+unix:///?socket=/a%20b/%C3%A9%26%3F%23%25%2B");
     }
 
     #[test]

@@ -7,15 +7,20 @@
 use std::{
     env,
     ffi::OsString,
-    fs, io,
+    fs::{self, File},
+    io,
+    mem::MaybeUninit,
     os::{
+        fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd},
         linux::net::SocketAddrExt as _,
         unix::{
             ffi::OsStrExt as _,
             net::{SocketAddr, UnixDatagram},
+            process::CommandExt as _,
         },
     },
     path::{Path, PathBuf},
+    process::Command,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
@@ -24,12 +29,35 @@ use std::{
 };
 
 use peryton_units::Nanos;
+use rustix::{
+    io::Errno,
+    net::{
+        RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+        SocketType,
+    },
+};
+
+use crate::{listen::bind_private, shared_memory::NAME};
 
 /// The variable that names the socket.
 const SOCKET: &str = "NOTIFY_SOCKET";
 /// The variables with the interval in which a sign of life is expected, and of which process.
 const WATCHDOG: &str = "WATCHDOG_USEC";
 const WATCHDOG_OF: &str = "WATCHDOG_PID";
+
+/// The variable that says how many descriptors the program keeps that watches this one: systemd's name for it.
+const STORE: &str = "FDSTORE";
+/// The variables of systemd with descriptors that it has kept: how many, for which process, their names.
+const LISTEN_FDS: &str = "LISTEN_FDS";
+const LISTEN_OF: &str = "LISTEN_PID";
+const LISTEN_NAMES: &str = "LISTEN_FDNAMES";
+/// The first of them.
+const FIRST_LISTEN_FD: u32 = 3;
+/// The variable with the number of the descriptor that the supervisor has kept.
+const HANDOFF: &str = "PERYTON_HANDOFF";
+/// How long the program may take to have room for a descriptor that it is to keep.
+const KEEP_WITHIN: Duration = Duration::from_secs(2);
+const KEEP_LOOK: Duration = Duration::from_millis(5);
 
 /// Signs of life are sent so many times in the interval in which one is expected.
 const BEATS: u64 = 3;
@@ -54,6 +82,36 @@ struct Inner {
     progress: AtomicU64,
     /// The status while everything is well.
     serving: Mutex<String>,
+    /// Whether the program keeps descriptors for the next server, and the one that it has kept.
+    keeps: bool,
+    inherited: Option<File>,
+}
+
+/// The memory that the program that watches this one has kept from an earlier process.
+fn inherited() -> Option<File> {
+    let number = |name| env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    let of_systemd = || {
+        let ours = number(LISTEN_OF)? == std::process::id() && number(LISTEN_FDS)? > 0;
+        let names = env::var(LISTEN_NAMES).ok().filter(|_| ours)?;
+        Some(FIRST_LISTEN_FD + u32::try_from(names.split(':').position(|name| name == NAME)?).ok()?)
+    };
+    let path = format!("/proc/self/fd/{}", number(HANDOFF).or_else(of_systemd)?);
+    // Another program's descriptor could have the number by now.
+    let is_memory = fs::read_link(&path).is_ok_and(|to| to.to_string_lossy().starts_with(&format!("/memfd:{NAME}")));
+    File::options().read(true).write(true).open(path).ok().filter(|_| is_memory)
+}
+
+/// Hands a descriptor on to a program that is about to be started.
+fn hand_on(command: &mut Command, descriptor: BorrowedFd<'_>) {
+    let number = descriptor.as_raw_fd();
+    command.env(HANDOFF, number.to_string()).env_remove(LISTEN_FDS).env_remove(LISTEN_OF).env_remove(LISTEN_NAMES);
+    let open_there = move || {
+        // SAFETY: a descriptor is open for as long as the program that started this child waits for the call.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        Ok(rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::empty())?)
+    };
+    // SAFETY: the function makes one system call, and neither allocates nor locks.
+    unsafe { command.pre_exec(open_there) };
 }
 
 impl Notifier {
@@ -66,11 +124,12 @@ impl Notifier {
         let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
         let ours = number(WATCHDOG_OF).is_none_or(|pid| pid == u64::from(std::process::id()));
         let within = number(WATCHDOG).filter(|within_us| ours && *within_us > 0).map(Nanos::from_us);
-        Notifier::to(&at, within)
+        let keeps = number(STORE).is_some_and(|count| count > 0);
+        Notifier::to(&at, within, keeps, inherited())
     }
 
     /// Notifies at this address (a path, or a name in the abstract namespace after `@`), and gives signs of life within this time.
-    fn to(at: &OsString, within: Option<Nanos>) -> io::Result<Notifier> {
+    fn to(at: &OsString, within: Option<Nanos>, keeps: bool, inherited: Option<File>) -> io::Result<Notifier> {
         let address = match at.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
             _ => SocketAddr::from_pathname(Path::new(at))?,
@@ -86,6 +145,8 @@ impl Notifier {
             began: Instant::now(),
             progress,
             serving: Mutex::default(),
+            keeps,
+            inherited,
         }))))
     }
 
@@ -142,6 +203,43 @@ impl Notifier {
         self.extend(PROGRESS_LASTS);
         if inner.beat_every.is_some() {
             self.beat();
+        }
+    }
+
+    /// Whether there is such a program.
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Whether the program keeps a descriptor for the next server.
+    pub fn keeps(&self) -> bool {
+        self.0.as_ref().is_some_and(|inner| inner.keeps)
+    }
+
+    /// What it has kept from an earlier server.
+    pub fn inherited(&self) -> Option<File> {
+        self.0.as_ref()?.inherited.as_ref()?.try_clone().ok()
+    }
+
+    /// Gives it a descriptor to keep. It has it when this returns, whatever becomes of this process.
+    ///
+    /// # Errors
+    /// It has no room for it.
+    pub fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) -> io::Result<()> {
+        let Some(inner) = &self.0 else { return Err(io::ErrorKind::NotConnected.into()) };
+        let message = format!("FDSTORE=1\nFDNAME={name}");
+        let began = Instant::now();
+        loop {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            let descriptors = [descriptor];
+            control.push(SendAncillaryMessage::ScmRights(&descriptors));
+            let parts = [io::IoSlice::new(message.as_bytes())];
+            match rustix::net::sendmsg(&inner.socket, &parts, &mut control, SendFlags::NOSIGNAL) {
+                Ok(_) => return Ok(()),
+                Err(Errno::AGAIN) if began.elapsed() < KEEP_WITHIN => std::thread::sleep(KEEP_LOOK),
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 
@@ -209,9 +307,7 @@ impl Notified {
         {
             return Err(error);
         }
-        let socket = UnixDatagram::bind(path)?;
-        let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-        fs::set_permissions(path, owner_only)?;
+        let socket = UnixDatagram::from(bind_private(path, SocketType::DGRAM)?);
         Ok(Notified { socket, path: path.to_owned() })
     }
 
@@ -223,23 +319,50 @@ impl Notified {
         self.socket.try_clone()
     }
 
-    /// Makes a program notify here, within this time at the latest if it serves.
-    pub fn listen_to(&self, command: &mut std::process::Command, within: Option<Nanos>) {
-        command.env(SOCKET, &self.path).env_remove(WATCHDOG_OF).env_remove(WATCHDOG);
+    /// Makes a program notify here, within this time at the latest if it serves, and hands on what an earlier one has given to keep.
+    pub fn listen_to(&self, command: &mut Command, within: Option<Nanos>, kept: Option<&OwnedFd>) {
+        command.env(SOCKET, &self.path).env_remove(WATCHDOG_OF).env_remove(WATCHDOG).env(STORE, "1");
+        command.env_remove(HANDOFF).env_remove(LISTEN_FDS).env_remove(LISTEN_OF).env_remove(LISTEN_NAMES);
+        if let Some(kept) = kept {
+            hand_on(command, kept.as_fd());
+        }
         if let Some(within) = within {
             command.env(WATCHDOG, (within.0 / 1000).to_string());
         }
     }
 
-    /// Waits for the next message.
+    /// Makes a program that takes this one's place take over what is kept.
+    pub fn renew(command: &mut Command, kept: Option<&OwnedFd>) {
+        command.env_remove(HANDOFF);
+        if let Some(kept) = kept {
+            hand_on(command, kept.as_fd());
+        }
+    }
+
+    /// Waits for the next message, and what it gives to keep.
     ///
     /// # Errors
     /// The socket fails.
-    pub fn next(socket: &UnixDatagram) -> io::Result<Message> {
+    pub fn next(socket: &UnixDatagram) -> io::Result<(Message, Option<OwnedFd>)> {
         let mut bytes = [0; LONGEST_MESSAGE];
-        let len = socket.recv(&mut bytes)?;
-        Ok(Message::parse(&bytes[..len]))
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [io::IoSliceMut::new(&mut bytes)];
+        let received = rustix::net::recvmsg(socket, &mut parts, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+        let mut given = None;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                given = descriptors.last();
+            }
+        }
+        let message = Message::parse(&bytes[..received.bytes]);
+        Ok((message, given.filter(|_| keeps_descriptor(&bytes[..received.bytes]))))
     }
+}
+
+/// Whether a message asks for its descriptor to be kept.
+fn keeps_descriptor(bytes: &[u8]) -> bool {
+    bytes.split(|byte| *byte == b'\n').any(|line| line == b"FDSTORE=1")
 }
 
 impl Drop for Notified {
@@ -257,13 +380,13 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("notify");
         let notified = Notified::at(&path).unwrap();
-        let notifier = Notifier::to(&path.into_os_string(), within).unwrap();
+        let notifier = Notifier::to(&path.into_os_string(), within, true, None).unwrap();
         (folder, notified, notifier)
     }
 
     fn waiting(notified: &Notified) -> Vec<Message> {
         notified.socket.set_nonblocking(true).unwrap();
-        std::iter::from_fn(|| Notified::next(&notified.socket).ok()).collect()
+        std::iter::from_fn(|| Some(Notified::next(&notified.socket).ok()?.0)).collect()
     }
 
     #[test]
@@ -277,6 +400,28 @@ mod tests {
         let ready = Message { ready: true, status: Some("a READY=0".to_owned()), ..Message::default() };
         let extend = Message { extend: Some(Nanos::from_s(2)), ..Message::default() };
         assert_eq!(waiting(&notified), [ready, alive, extend]);
+    }
+
+    /// A message of another user could keep a hung server alive, or end one.
+    #[test]
+    fn the_socket_is_never_open_to_others() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let worst = std::thread::scope(|scope| {
+            let watcher = scope.spawn(|| {
+                let mut worst = 0;
+                while !over.load(Ordering::Relaxed) {
+                    worst |= fs::symlink_metadata(&path).map_or(0, |about| about.permissions().mode() & 0o777);
+                }
+                worst
+            });
+            (0..3000).for_each(|_| drop(Notified::at(&path).unwrap()));
+            over.store(true, Ordering::Relaxed);
+            watcher.join().unwrap()
+        });
+        assert_eq!(worst, 0o600, "{worst:o}");
     }
 
     #[test]
@@ -301,14 +446,32 @@ mod tests {
         assert_eq!(notifier.beat_every(), None);
     }
 
+    /// The program that watches has the memory even if the one that gave it is killed at once.
+    #[test]
+    fn what_is_given_to_keep_is_there_when_the_giver_has_gone() {
+        use std::os::unix::fs::FileExt as _;
+        let (_folder, notified, notifier) = pair(None);
+        let memory = File::from(rustix::fs::memfd_create(NAME, rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+        memory.write_all_at(b"kept", 0).unwrap();
+        notifier.keep(NAME, memory.as_fd()).unwrap();
+        drop((memory, notifier));
+        let (message, kept) = Notified::next(&notified.socket).unwrap();
+        assert_eq!(message, Message::default());
+        let kept = kept.unwrap();
+        let mut command = Command::new("sh");
+        command.args(["-c", "cat /proc/self/fd/$PERYTON_HANDOFF"]);
+        notified.listen_to(&mut command, None, Some(&kept));
+        assert_eq!(command.output().unwrap().stdout, b"kept");
+    }
+
     #[test]
     fn names_in_the_abstract_namespace_begin_with_an_at_sign() {
         let name = format!("peryton-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).unwrap();
         let socket = UnixDatagram::bind_addr(&address).unwrap();
-        Notifier::to(&format!("@{name}").into(), None).unwrap().status("here");
-        assert_eq!(Notified::next(&socket).unwrap().status.as_deref(), Some("here"));
-        assert!(Notifier::to(&"@peryton-test-of-nothing".into(), None).is_err());
+        Notifier::to(&format!("@{name}").into(), None, false, None).unwrap().status("here");
+        assert_eq!(Notified::next(&socket).unwrap().0.status.as_deref(), Some("here"));
+        assert!(Notifier::to(&"@peryton-test-of-nothing".into(), None, false, None).is_err());
     }
 
     #[test]

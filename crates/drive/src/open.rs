@@ -21,7 +21,13 @@ use rustix::{
 };
 use thiserror::Error;
 
-use crate::{block::Linux, disks::Ability, division::Division, probe};
+use crate::{
+    block::{BackingFile, Linux},
+    copies,
+    disks::Ability,
+    division::Division,
+    probe,
+};
 
 /// How long to wait for a device of a server that has just ended. Its lock on a file, and its hold on a block device,
 /// end only when the kernel has released the io_uring instance, some time after the process has ended.
@@ -134,12 +140,25 @@ pub struct Device {
     /// Whether the page cache is bypassed.
     pub is_direct: bool,
     pub(crate) ability: Ability,
+    /// The file beneath a loop device, locked: it may be served by its own name, or by another loop device.
+    backing: Option<Arc<OwnedFd>>,
     /// Which file the device is; two paths may lead to one file.
     identity: (u64, u64),
     /// Whether the file was created when it was opened, so that its directory is not durable yet.
     is_new: bool,
     /// How it is divided, if it had data before it became part of its volume.
     pub(crate) division: Option<Division>,
+}
+
+/// Locks the file beneath a loop device. A device that has a part of it shares the lock with those that have others.
+fn lock_backing(backing: &BackingFile) -> Result<OwnedFd, Errno> {
+    let file = rustix::fs::open(&backing.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    let kind = match backing.is_whole {
+        true => FlockOperation::NonBlockingLockExclusive,
+        false => FlockOperation::NonBlockingLockShared,
+    };
+    lock(&file, kind)?;
+    Ok(file)
 }
 
 /// How devices are opened.
@@ -188,10 +207,13 @@ impl Device {
         }
         let in_use = |by: String| DeviceOpenError::InUse { name: name.clone(), path: path.clone(), by };
         let user = || Linux::default().in_use(path);
-        let began = Instant::now();
+        let (began, said) = (Instant::now(), std::cell::Cell::new(false));
         let waits = || {
             let waits = began.elapsed() < HOLDER_PATIENCE;
             if waits {
+                if !said.replace(true) {
+                    tracing::info!(path = %path.display(), "waiting for whoever has the device to end");
+                }
                 thread::sleep(LOOK);
             }
             waits
@@ -220,7 +242,7 @@ impl Device {
             other => other,
         }
         .map_err(|error| failed(error.into(), ""))?;
-        match lock(&file) {
+        match lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 return Err(in_use("is in use by another peryton: only one at a time may have it".to_owned()));
@@ -228,6 +250,18 @@ impl Device {
             Err(error) => return Err(failed(error.into(), ": it cannot be locked")),
         }
         let about = rustix::fs::fstat(&file).map_err(|error| failed(error.into(), ""))?;
+        let backing = if is_block { Linux::default().backing_file(about.st_rdev) } else { None };
+        let backing = match backing.map(|backing| (lock_backing(&backing), backing)) {
+            Some((Err(Errno::WOULDBLOCK), backing)) => {
+                let file = backing.path.display();
+                return Err(in_use(format!(
+                    "is a loop device of {file}, which another peryton has: only one at a time may"
+                )));
+            }
+            // Its file may be anywhere, and not be reached.
+            Some((locked, _)) => locked.ok(),
+            None => None,
+        };
         let size = rustix::fs::seek(&file, SeekFrom::End(0)).map_err(|error| failed(error.into(), ""))?;
         let ability = ability(&file, is_direct, is_block);
         let identity = if is_block { (u64::MAX, about.st_rdev) } else { (about.st_dev, about.st_ino) };
@@ -241,6 +275,7 @@ impl Device {
             is_block,
             is_direct,
             ability,
+            backing: backing.map(Arc::new),
             identity,
             is_new,
             division: None,
@@ -301,6 +336,9 @@ impl Device {
     pub(crate) fn unlock(&self) {
         // A failure means that the file is not locked any more.
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        if let Some(backing) = &self.backing {
+            let _ = rustix::fs::flock(backing, FlockOperation::Unlock);
+        }
     }
 
     /// Drops what the page cache has of the device and need not write. After a write-back that failed it keeps what it could
@@ -343,6 +381,9 @@ impl Device {
 
 /// What is said of a block device that another program has for itself, where Linux does not say which one.
 fn by_unknown(path: &Path) -> String {
+    if let Some(server) = copies::server_of(path) {
+        return format!("is served by peryton already, by {server}: stop that first");
+    }
     let holds = probe::signature(path).map(|what| format!(", and holds {what}")).unwrap_or_default();
     format!(
         "is in use by another program, or is mounted where this one does not see it{holds}: stop using it first (lsof {} shows \
@@ -361,10 +402,10 @@ pub(crate) fn refuse_used(at: &DevicePath) -> Result<(), DeviceOpenError> {
 
 /// Locks the file. The lock of a killed server ends only when the kernel has finished the writes that were in flight.
 /// Waiting for that is necessary: such a write must not overwrite ours.
-fn lock(file: &OwnedFd) -> rustix::io::Result<()> {
+fn lock(file: &OwnedFd, how: FlockOperation) -> rustix::io::Result<()> {
     let began = Instant::now();
     loop {
-        match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        match rustix::fs::flock(file, how) {
             Err(Errno::WOULDBLOCK) if began.elapsed() < HOLDER_PATIENCE => thread::sleep(LOOK),
             other => return other,
         }

@@ -1,7 +1,7 @@
 //! The buffers of host requests: one arena of fixed size, managed by a buddy allocator. When it is used up, clients
 //! wait; it never grows.
 
-use std::{io, sync::Arc};
+use std::io;
 
 use crate::arena::{Arena, Memory, PAGE};
 
@@ -27,7 +27,7 @@ enum State {
 
 #[derive(Debug)]
 pub(crate) struct Pool {
-    arena: Arc<Arena>,
+    arena: Arena,
     pages: Vec<State>,
     /// The first pages of the free blocks of 2^order pages.
     free: Vec<Vec<u32>>,
@@ -38,7 +38,7 @@ impl Pool {
     /// Makes a pool of `bytes`, rounded down to pages.
     pub(crate) fn new(bytes: usize) -> io::Result<Pool> {
         let count = (bytes / PAGE).max(1);
-        let arena = Arc::new(Arena::new(count * PAGE)?);
+        let arena = Arena::new(count * PAGE)?;
         let orders = count.ilog2() as usize + 1;
         let mut pool =
             Pool { arena, pages: vec![State::Inside; count], free: vec![Vec::new(); orders], free_pages: count };
@@ -55,11 +55,6 @@ impl Pool {
 
     pub(crate) fn arena(&self) -> &Arena {
         &self.arena
-    }
-
-    /// The memory itself, for those that use it longer than there is a pool.
-    pub(crate) fn shared_arena(&self) -> Arc<Arena> {
-        Arc::clone(&self.arena)
     }
 
     /// The length of the longest possible buffer.

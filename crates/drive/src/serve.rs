@@ -14,11 +14,10 @@ use crate::{
     block::Linux,
     clock::unix_s,
     control::{Control, Listening},
-    cpu_latency::CpuLatency,
+    copies::{self, Served},
     design_file::DesignFile,
     disks::{ABSENT, Disks},
     events::{Events, What},
-    front_threads::FrontThreads,
     health::Table as DriveTable,
     http::{Address, Http, Listening as HttpListening, Refused},
     kernel::{Kernel, Waker},
@@ -26,14 +25,14 @@ use crate::{
     listen::{Endpoint, Listener},
     live::Live,
     metrics::{Described, DescribedDevice, Source},
-    nbd::{Export, TlsServer},
+    nbd::{Export, TlsFiles, TlsServer},
     notify::Notifier,
     open::{Device, DevicePath, Opening, named},
     pool::Pool,
     recorder::{Noting, Record, Recorder, Start},
     serve_error::{SMALLEST_POOL, ServeError},
-    server::{About, Announce, BlockDevice, Call, Handle, Parts, RING, Reopening, Server, Threading, let_evacuated_go},
-    shared_memory::{NoMemory, ProcessDeath, SharedMemory},
+    server::{About, Announce, BlockDevice, Called, Changing, Handle, Parts, Server, let_evacuated_go},
+    shared_memory::{Handoff, NoMemory, SharedMemory},
     site::{LivePage, PageSite, Site},
     spec::{Tuner, VolumeSpec},
     status::Traffic,
@@ -41,17 +40,6 @@ use crate::{
     ublk::{Control as UblkControl, Prepared, UblkError, UblkSettings, Wanted, alignment_of_pages},
     volume::{LONGEST_ZEROS, Volume},
 };
-
-/// Certificates for TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The server's certificate.
-    pub certificate: PathBuf,
-    /// The server's private key.
-    pub key: PathBuf,
-    /// The authority that signs clients' certificates.
-    pub authority: PathBuf,
-}
 
 /// How a volume is served; no setting here changes what is stored.
 #[derive(Clone, Debug)]
@@ -64,19 +52,12 @@ pub struct Settings {
     pub io_uring: bool,
     /// Whether to bypass the page cache if the file system supports that.
     pub direct: bool,
-    /// How long to poll for the next event before sleeping, when events come that soon and no other program needs the
-    /// processor. Saves wake-up time, costs processor time.
-    pub spin: Duration,
-    /// How long a processor may take to wake up while clients get fast answers. Saves wake-up time, costs energy.
-    pub cpu_latency: CpuLatency,
-    /// How many threads serve clients beside the one that owns the volume; each has its part of the pool.
-    pub front_threads: FrontThreads,
-    /// The most pieces of requests that such a thread has given to the volume and that are not answered; more wait.
-    pub front_ring: usize,
     /// Certificates for TLS; without them only unix sockets are served.
     pub tls: Option<TlsFiles>,
     /// How often the health of the drives beneath the volume is read; `None`: never.
     pub health: Option<Duration>,
+    /// Whether devices may be made to fail on demand ([`Handle::fault`]).
+    pub drills: bool,
     /// Names of devices to leave out: they are not opened, and data that only they have is lost.
     pub without: Vec<String>,
     /// How to serve the volume as a block device of this machine, if at all.
@@ -97,12 +78,9 @@ impl Default for Settings {
             move_memory: Bytes::gib(1),
             io_uring: true,
             direct: true,
-            spin: Duration::from_micros(250),
-            cpu_latency: CpuLatency::Auto,
-            front_threads: FrontThreads::Auto,
-            front_ring: RING,
             tls: None,
             health: Some(HEALTH_EVERY),
+            drills: false,
             without: Vec::new(),
             ublk: None,
             notifier: Notifier::default(),
@@ -131,7 +109,7 @@ pub struct Service {
     tls: Option<TlsServer>,
     settings: Settings,
     handle: Handle,
-    calls: mpsc::Receiver<Call>,
+    calls: mpsc::Receiver<Called>,
     events: Events,
     controls: Vec<Listening>,
     sites: Vec<HttpListening>,
@@ -140,7 +118,9 @@ pub struct Service {
     log: Option<LineLog>,
     recorder: Option<Recorder>,
     memory: Result<SharedMemory, NoMemory>,
-    process_death: ProcessDeath,
+    handoff: Handoff,
+    /// Says that this process serves the volume.
+    _served: Option<Served>,
     ublk: Option<UblkControl>,
     announce: Option<Announce>,
     /// What is known of the drives beneath the volume.
@@ -166,19 +146,12 @@ impl Service {
         if settings.pool < SMALLEST_POOL {
             return Err(ServeError::Pool(settings.pool));
         }
-        let threads = settings.front_threads.count(settings.io_uring);
-        let least = FrontThreads::least_pool(threads);
-        if settings.pool < least {
-            return Err(ServeError::PoolOfThreads { pool: settings.pool, threads, least });
-        }
         let recording = settings.record.as_ref().map(Recorder::create).transpose()?;
         let ublk = ublk_control(&settings)?;
         settings.notifier.status("opening the volume");
         let tls = match (&settings.tls, endpoint) {
             (None, Endpoint::Tcp(address)) => return Err(ServeError::Clear(address.clone())),
-            (Some(files), Endpoint::Tcp(_)) => {
-                Some(TlsServer::from_files(&files.authority, &files.certificate, &files.key, None)?)
-            }
+            (Some(files), Endpoint::Tcp(_)) => Some(TlsServer::from_files(files)?),
             (_, Endpoint::Unix(_)) => None,
         };
         let opening = Opening { direct: settings.direct, create: false };
@@ -188,7 +161,9 @@ impl Service {
         let_evacuated_go(&spec.config, &mut devices, &mut without)
             .map_err(|source| ServeError::System { what: "memory", source })?;
         let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
-        let opening = |config| open_engine(spec, config, &devices, &without, &settings.notifier, most_state);
+        let handoff = Handoff::new(&spec.process_death, &settings.notifier);
+        let opening =
+            |config| open_engine(spec, config, &devices, &without, (&settings.notifier, &handoff), most_state);
         let (mut not_upgraded, mut tuner) = (None, &spec.tuner);
         let (mut engine, opened, state) = match (opening(&spec.config), &spec.whole) {
             (Err(ServeError::NotUpgraded { why, .. }), Some(whole)) => {
@@ -212,22 +187,39 @@ impl Service {
             );
             events.report(What::NotUpgraded { why });
         }
-        let memory = SharedMemory::begin(&spec.process_death, &mut engine, &devices);
+        let memory = handoff.begin(&mut engine, &devices);
         match (&memory, opened.taken_over) {
             (Err(NoMemory::System { .. }), _) => {
                 let why = memory.as_ref().err().map(ToString::to_string).unwrap_or_default();
                 tracing::warn!("if the server is killed, what was not flushed may be lost: {why}");
+                events.report(What::Unprotected { why });
             }
             (_, Some(records)) => {
                 tracing::info!(records, "the server before was killed; what it answered is taken over")
             }
             _ => {}
         }
+        let served = handoff.directory().and_then(|directory| copies::say(directory, opened.volume, &devices));
+        let served = match served {
+            Ok((served, others)) => {
+                for other in others {
+                    tracing::warn!(
+                        "a copy of this volume is served on this machine as well, by {other}: each has its own data from now on; give the \
+                         copy an identity of its own before both become part of one machine's mounts (a file system's UUID is copied, too)"
+                    );
+                    events.report(What::Copy { served: other });
+                }
+                Some(served)
+            }
+            Err(why) => {
+                tracing::debug!("whether a copy of this volume is served as well is not known: {why}");
+                None
+            }
+        };
         let mut export = Export::new(&spec.name, engine.volume_size());
         export.rotational = spec.rotational;
-        // A request, with its place in a block, must fit into half of its thread's part of the pool, so that two clients never block
-        // each other.
-        let most = (settings.pool.0 / threads.max(1) as u64 / 2).min(32 << 20);
+        // A request, with its place in a block, must fit into half of the pool, so that two clients never block each other.
+        let most = (settings.pool.0 / 2).min(32 << 20);
         export.block.maximum = Bytes(1 << most.ilog2());
         export.check()?;
         let listener = Listener::bind(endpoint)?;
@@ -272,7 +264,8 @@ impl Service {
             log: None,
             recorder,
             memory,
-            process_death: spec.process_death.clone(),
+            handoff,
+            _served: served,
             ublk,
             announce: None,
             drives,
@@ -333,7 +326,7 @@ impl Service {
     /// The address cannot be listened on.
     pub fn metrics(&mut self, address: &Address, rated_writes: &[Option<Bytes>]) -> Result<Http, ServeError> {
         let metrics = self.source(rated_writes).0;
-        self.listen(address, Site { metrics, page: None })
+        self.listen(address, metrics, None)
     }
 
     /// The same, and shows the page of the volume at the same address.
@@ -349,12 +342,12 @@ impl Service {
         let (metrics, described) = self.source(rated_writes);
         let live = Live::start(self.handle.clone(), described, self.events.clone())
             .map_err(|source| ServeError::System { what: "a thread that follows the volume", source })?;
-        let (handle, is_tcp) = (self.handle.clone(), matches!(address, Address::Loopback(_)));
-        let page = PageSite { page, live, handle, changing: Mutex::default(), is_tcp };
-        self.listen(address, Site { metrics, page: Some(page) })
+        let page = PageSite { page, live, handle: self.handle.clone(), changing: Mutex::default() };
+        self.listen(address, metrics, Some(page))
     }
 
-    fn listen(&mut self, address: &Address, site: Site) -> Result<Http, ServeError> {
+    fn listen(&mut self, address: &Address, metrics: Source, page: Option<PageSite>) -> Result<Http, ServeError> {
+        let site = Site { metrics, page, is_tcp: matches!(address, Address::Loopback(_)) };
         let http = Http::listen(address, Arc::new(site))?;
         self.sites.push(http.listening());
         Ok(http)
@@ -423,8 +416,7 @@ impl Service {
         }
         let mut volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         volume.keep_in(self.memory);
-        let waker = self.handle.waker();
-        let kernel = Kernel::new(files, waker.clone(), DEPTH, self.settings.io_uring)
+        let kernel = Kernel::new(files, self.handle.waker(), DEPTH, self.settings.io_uring)
             .map_err(system("threads for the devices"))?;
         if matches!(kernel, Kernel::Threads(_)) {
             if prepared.is_some() {
@@ -434,41 +426,32 @@ impl Service {
                 listener.set_nonblocking().map_err(system("the listening socket"))?;
             }
         }
-        // Where io_uring is refused, one thread does everything.
-        let has_ring = matches!(kernel, Kernel::Uring(_));
-        let threads = self.settings.front_threads.count(self.settings.io_uring && has_ring);
-        let threading = Threading { threads, ring: self.settings.front_ring.max(1) };
-        let part = self.settings.pool.0 as usize / threads.max(1);
-        let pools = (0..threads.max(1)).map(|_| Pool::new(part)).collect::<Result<_, _>>();
-        let pools = pools.map_err(system("memory for the pool"))?;
+        let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"))?;
         let Opened { clean, generation, ref notes, .. } = self.opened;
         let kept = About::kept(notes);
         self.events.report(What::Opened { clean, generation });
         let events = self.events.clone();
         let (name, tuner, opened) = (self.export.name.clone(), self.tuner, self.opened);
         let names = self.names;
-        let about = About { name, names, opened, devices, tuner, settings: Vec::new(), events };
+        let about = About { name, names, opened, devices, tuner, settings: Vec::new(), events, drills: false };
         let mut server = Server::new(Parts {
             kernel,
             volume,
-            pools,
-            threading,
-            waker,
+            pool,
             export: self.export,
             listeners: self.listeners,
             tls: self.tls,
             calls: self.calls,
-            spin: self.settings.spin,
-            cpu_latency: self.settings.cpu_latency,
             started: Instant::now(),
             about,
             log: self.log,
             recorder: self.recorder,
             handle: self.handle,
             notifier: self.settings.notifier.clone(),
-            reopening: Reopening::new(self.process_death),
+            changing: Changing::new(self.handoff),
         })
         .map_err(system("threads for clients"))?;
+        server.allow_drills(self.settings.drills);
         server.let_devices_be_replaced(self.settings.direct);
         server.let_devices_change(self.paths, self.settings.design.clone());
         server.volume.engine_mut().tell_time(Nanos::ZERO, unix_s());
@@ -482,7 +465,7 @@ impl Service {
             server.attach(prepared, self.announce)?;
         }
         server.run().map_err(system("waiting for events"))?;
-        let summary = Summary { traffic: server.counted().traffic(), stats: server.volume.engine().stats().clone() };
+        let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
         server.finish_recording();
         let now = server.now;
@@ -526,9 +509,8 @@ impl Service {
         let (Some(control), Some(settings)) = (self.ublk.take(), self.settings.ublk.clone()) else { return Ok(None) };
         let mut alignment = None;
         if settings.zero_copy {
-            let threads = self.settings.front_threads.count(self.settings.io_uring);
             let devices = self.devices.iter().flatten().map(|device| device.ability);
-            match alignment_of_pages(&control, &settings, devices, threads) {
+            match alignment_of_pages(&control, &settings, devices) {
                 Ok(found) => alignment = Some(found),
                 Err(why) => tracing::warn!("--zero-copy has no effect: {why}"),
             }
@@ -606,7 +588,7 @@ fn open_engine(
     config: &Config,
     devices: &[Option<Device>],
     without: &[DeviceId],
-    notifier: &Notifier,
+    (notifier, handoff): (&Notifier, &Handoff),
     most_state: Option<Bytes>,
 ) -> Result<(Engine, Opened, State), ServeError> {
     let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
@@ -630,7 +612,7 @@ fn open_engine(
         }
     }
     devices.iter().flatten().for_each(Device::drop_cached);
-    let mut files = Files::with_memory(devices, &spec.process_death)
+    let mut files = Files::handed_over(devices, handoff)
         .map_err(|source| ServeError::System { what: "memory", source })?
         .notifying(notifier);
     let mut noting = Noting::new(&mut files, most_state);

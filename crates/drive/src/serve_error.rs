@@ -97,18 +97,6 @@ pub enum ServeError {
     #[error(transparent)]
     Memory(#[from] RetuneError),
     /// The pool is too small.
-    #[error(
-        "a pool of {pool} is too small for {threads} threads that serve clients: give at least {least}, or fewer threads"
-    )]
-    PoolOfThreads {
-        /// The pool.
-        pool: Bytes,
-        /// The threads.
-        threads: usize,
-        /// What they need.
-        least: Bytes,
-    },
-    /// The pool is too small.
     #[error("a pool of {0} is too small: give at least {SMALLEST_POOL}")]
     Pool(Bytes),
     /// The volume cannot be a block device of this machine.

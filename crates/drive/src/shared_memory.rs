@@ -1,14 +1,21 @@
-//! Memory that outlives the process: a mapped file of a file system in memory. The server records there which changes the
-//! engine has not made durable yet. If the server is killed and started again, the volume has everything that was
-//! answered. See `docs/durability.md`.
+//! Memory that outlives the process. The server records there which changes the engine has not made durable yet. If the server is
+//! killed and started again, the volume has everything that was answered. See `docs/durability.md`.
+//!
+//! The program that watches the server keeps the memory, if there is one that does ([`Notifier::keeps`]): then it has no name that
+//! anybody could take. Otherwise it is a file in a directory that is this user's alone (`own_directory.rs`).
 
 use std::{
+    ffi::OsString,
     fmt::Write as _,
-    fs, io,
-    os::unix::fs::{MetadataExt as _, PermissionsExt as _},
-    path::{Path, PathBuf},
+    fs::{self, File},
+    io,
+    os::{fd::AsFd as _, unix::fs::FileExt as _},
+    path::PathBuf,
     ptr::NonNull,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use peryton_engine::{
@@ -16,26 +23,29 @@ use peryton_engine::{
     takeover::{Contents, Found, Label, MOST_DEVICES, Record, Words, Writer},
 };
 use rustix::{
-    fs::{FallocateFlags, Mode, OFlags},
-    io::Errno,
+    fs::{FallocateFlags, FlockOperation, MemfdFlags},
     mm::{MapFlags, ProtFlags, mmap, munmap},
 };
 use thiserror::Error;
 
-use crate::open::Device;
+use crate::{notify::Notifier, open::Device, own_directory::OwnDirectory};
 
 /// The kernel's identity of this start of the machine.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// The length of a label: one block.
 const BLOCK: usize = 4096;
+/// The name of the memory, for people who look at a process's descriptors, and for the program that keeps it.
+pub const NAME: &str = "peryton-handoff";
+/// The most files of one volume in a directory: one for each server that was killed on other devices (clones).
+const MOST_FILES: u32 = 64;
 
 /// What happens to writes that were answered but not flushed if the server is killed and the machine runs on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProcessDeath {
-    /// They survive: the metadata that lead to them are kept in a file in this directory, whose file system is in memory.
+    /// They survive: the metadata that lead to them are in memory that outlives the server.
     SharedMemory {
-        /// The directory.
-        directory: PathBuf,
+        /// The directory for it if no program keeps it, whose file system is in memory; `None`: one of this user's own.
+        directory: Option<PathBuf>,
     },
     /// Placements with a map or a log may lose them, as in a power loss.
     Off,
@@ -43,28 +53,229 @@ pub enum ProcessDeath {
 
 impl Default for ProcessDeath {
     fn default() -> ProcessDeath {
-        ProcessDeath::SharedMemory { directory: PathBuf::from("/dev/shm") }
+        ProcessDeath::SharedMemory { directory: None }
     }
 }
 
-impl ProcessDeath {
-    fn path(&self, volume: VolumeId) -> Option<PathBuf> {
-        match self {
-            ProcessDeath::SharedMemory { directory } => Some(directory.join(format!("peryton-{:032x}", volume.0))),
-            ProcessDeath::Off => None,
+/// The memory that is kept.
+#[derive(Debug)]
+struct Kept {
+    file: File,
+    /// Its name in the directory; `None`: the program that watches this one keeps it.
+    name: Option<OsString>,
+}
+
+/// Where records are left for the next server, and what the one before has left.
+#[derive(Clone, Debug)]
+pub(crate) struct Handoff {
+    process_death: ProcessDeath,
+    notifier: Notifier,
+    kept: Arc<Mutex<Option<Kept>>>,
+}
+
+impl Handoff {
+    pub(crate) fn new(process_death: &ProcessDeath, notifier: &Notifier) -> Handoff {
+        Handoff { process_death: process_death.clone(), notifier: notifier.clone(), kept: Arc::default() }
+    }
+
+    /// Nothing is kept.
+    pub(crate) fn none() -> Handoff {
+        Handoff::new(&ProcessDeath::Off, &Notifier::default())
+    }
+
+    /// The directory for files that are this user's alone.
+    pub(crate) fn directory(&self) -> Result<OwnDirectory, String> {
+        match &self.process_death {
+            ProcessDeath::Off => Err("durability.process_death is \"off\"".to_owned()),
+            ProcessDeath::SharedMemory { directory: Some(directory) } => OwnDirectory::at(directory),
+            ProcessDeath::SharedMemory { directory: None } => OwnDirectory::of_user(),
         }
     }
 
-    /// Removes the records that a server of this volume has left.
-    pub(crate) fn forget(&self, volume: VolumeId) {
-        let Some(path) = self.path(volume) else { return };
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                tracing::warn!(path = %path.display(), %error, "what is not needed any more cannot be removed");
+    fn kept(&self) -> std::sync::MutexGuard<'_, Option<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The records that a killed server of this volume has left, if they can be used.
+    pub(crate) fn left(&self, volume: VolumeId, devices: &[Option<Device>]) -> Option<Found> {
+        if self.process_death == ProcessDeath::Off {
+            return None;
+        }
+        let (mut found, mut why) = (None, None);
+        for candidate in self.candidates(volume) {
+            match read(&candidate.file, volume, devices) {
+                Ok(Some(records)) => {
+                    *self.kept() = Some(candidate);
+                    found = Some(records);
+                    break;
+                }
+                Ok(None) => {}
+                Err(said) => why = Some(said),
             }
-            _ => {}
+        }
+        if let (None, Some(why)) = (&found, why) {
+            tracing::warn!(
+                "the records of a server that was killed are not taken over: {why}; what was flushed is recovered"
+            );
+        }
+        found
+    }
+
+    /// What may be what a server of this volume has left: this one's own memory, what was kept, and files.
+    fn candidates(&self, volume: VolumeId) -> Vec<Kept> {
+        let again = |kept: &Kept| Some(Kept { file: kept.file.try_clone().ok()?, name: kept.name.clone() });
+        let own = self.kept().as_ref().and_then(again);
+        let inherited = self.notifier.inherited().map(|file| Kept { file, name: None });
+        let kept = own.into_iter().chain(inherited);
+        let Ok(directory) = self.directory() else { return kept.collect() };
+        let files = (0..MOST_FILES).filter_map(|number| {
+            let name = name_of(volume, number);
+            let file = directory.open(&name).ok()?;
+            // One that a server has locked is in use by that: it is of a copy of the volume.
+            rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
+            Some(Kept { file, name: Some(name) })
+        });
+        kept.chain(files).collect()
+    }
+
+    /// The records that a server has left count no longer.
+    pub(crate) fn forget(&self, volume: VolumeId, devices: &[Option<Device>]) {
+        if self.process_death == ProcessDeath::Off {
+            return;
+        }
+        for candidate in self.candidates(volume) {
+            // Those of a copy of the volume are left alone.
+            if matches!(read(&candidate.file, volume, devices), Ok(Some(_)) | Err(Unusable::Stale(_))) {
+                self.clear(&candidate);
+            }
+        }
+        self.release();
+    }
+
+    /// Lets a file go that was removed. What another program keeps is used again.
+    fn release(&self) {
+        let mut kept = self.kept();
+        if kept.as_ref().is_some_and(|kept| kept.name.is_some()) {
+            *kept = None;
         }
     }
+
+    fn clear(&self, kept: &Kept) {
+        let cleared = match &kept.name {
+            None => kept.file.write_all_at(&[0; BLOCK], 0),
+            Some(name) => self.directory().map_err(io::Error::other).and_then(|directory| directory.remove(name)),
+        };
+        if let Err(error) = cleared {
+            tracing::warn!(%error, "records for the next server that are not needed any more cannot be removed");
+        }
+    }
+
+    /// Makes the memory for the records of a volume that was just opened. It replaces the records of an earlier server. From
+    /// now on the engine hands out its records.
+    pub(crate) fn begin(&self, engine: &mut Engine, devices: &[Option<Device>]) -> Result<SharedMemory, NoMemory> {
+        let label = engine.label_of_records().ok_or(NoMemory::NotNeeded)?;
+        if self.process_death == ProcessDeath::Off {
+            return Err(NoMemory::Off);
+        }
+        let system = |source: io::Error| NoMemory::System { why: source.to_string() };
+        let boot = boot_id().map_err(system)?;
+        let label = Label { boot, devices: digests(devices), ..label };
+        // What this volume was opened from is of no use any more: all of it is durable.
+        let kept = self.kept().take();
+        let (kept, place) =
+            if self.notifier.keeps() { self.with_keeper(kept)? } else { self.in_directory(kept, &label)? };
+        let memory = self.map(&kept.file, &label, place).map_err(system)?;
+        *self.kept() = Some(kept);
+        engine.keep_records();
+        Ok(memory)
+    }
+
+    fn map(&self, file: &File, label: &Label, place: String) -> io::Result<SharedMemory> {
+        let bytes = label.contents.bytes();
+        // What it says counts for nobody until the label is there.
+        file.set_len(0)?;
+        // All memory is allocated now: if a page could not be allocated later, the kernel would kill the server.
+        rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)?;
+        // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing that exists.
+        let start = unsafe {
+            let protection = ProtFlags::READ | ProtFlags::WRITE;
+            mmap(std::ptr::null_mut(), bytes as usize, protection, MapFlags::SHARED, file, 0)
+        }?;
+        let start = NonNull::new(start.cast::<u64>()).expect("a mapping is never at address zero");
+        let words = bytes as usize / 8;
+        let writer = Writer::new(label);
+        let memory = SharedMemory { start, words, place, writer, label: *label, doubted: false, handoff: self.clone() };
+        let mut block = [0; BLOCK];
+        label.encode(&mut block);
+        file.write_all_at(&block, 0)?;
+        Ok(memory)
+    }
+
+    fn with_keeper(&self, before: Option<Kept>) -> Result<(Kept, String), NoMemory> {
+        let system =
+            |source: io::Error| NoMemory::System { why: format!("the program that watches this one: {source}") };
+        if let Some(before) = before.as_ref().filter(|before| before.name.is_some()) {
+            self.clear(before);
+        }
+        let place = "a descriptor that the program keeps which watches this one".to_owned();
+        let before = before.filter(|before| before.name.is_none()).map(|before| before.file);
+        if let Some(file) = before.or_else(|| self.notifier.inherited()) {
+            return Ok((Kept { file, name: None }, place));
+        }
+        let file =
+            File::from(rustix::fs::memfd_create(NAME, MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?);
+        self.notifier.keep(NAME, file.as_fd()).map_err(system)?;
+        Ok((Kept { file, name: None }, place))
+    }
+
+    fn in_directory(&self, before: Option<Kept>, label: &Label) -> Result<(Kept, String), NoMemory> {
+        let system = |why: String| NoMemory::System { why };
+        let directory = self.directory().map_err(system)?;
+        let shown = |name: &OsString| directory.path().join(name).display().to_string();
+        if let Some(before) = before
+            && let Some(name) = &before.name
+        {
+            let place = shown(name);
+            return Ok((before, place));
+        }
+        for number in 0..MOST_FILES {
+            let name = name_of(label.volume, number);
+            let file = match directory.create(&name) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    // A server that has ended has left it, on these devices or before the machine was started again.
+                    let Ok(file) = directory.open(&name) else { continue };
+                    let is_free = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
+                    match is_free && is_of_no_use(&file, label) {
+                        true => file,
+                        false => continue,
+                    }
+                }
+                Err(error) => return Err(system(format!("{}: {error}", shown(&name)))),
+            };
+            let _ = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive);
+            let place = shown(&name);
+            return Ok((Kept { file, name: Some(name) }, place));
+        }
+        Err(system(format!(
+            "{}: has {MOST_FILES} files of copies of this volume: remove those that are not needed",
+            directory.path().display()
+        )))
+    }
+}
+
+fn name_of(volume: VolumeId, number: u32) -> OsString {
+    format!("{:032x}.{number}", volume.0).into()
+}
+
+/// Whether a file of this volume is of the same devices, or of an earlier start of the machine.
+fn is_of_no_use(file: &File, label: &Label) -> bool {
+    let mut block = [0; BLOCK];
+    if file.read_exact_at(&mut block, 0).is_err() {
+        return true;
+    }
+    let old = Label::decode(&block, label.volume);
+    old.is_none_or(|old| old.boot != label.boot || old.devices == label.devices)
 }
 
 /// Why a server keeps no records.
@@ -76,13 +287,11 @@ pub(crate) enum NoMemory {
     /// The placement keeps nothing in memory that its devices lack.
     #[error("nothing of this placement is in memory alone")]
     NotNeeded,
-    /// The system refused to provide the memory.
-    #[error("{}: {source}", path.display())]
+    /// The system refused to provide the memory, or there is no safe place for it.
+    #[error("{why}")]
     System {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
+        /// Why.
+        why: String,
     },
 }
 
@@ -91,10 +300,12 @@ pub(crate) enum NoMemory {
 pub(crate) struct SharedMemory {
     start: NonNull<u64>,
     words: usize,
-    path: PathBuf,
+    /// Where it is kept, for people.
+    place: String,
     writer: Writer,
     label: Label,
     doubted: bool,
+    handoff: Handoff,
 }
 
 /// A digest that stands for any device.
@@ -121,61 +332,6 @@ struct Mapped {
 }
 
 impl SharedMemory {
-    /// Makes the memory for the records of a volume that was just opened. It replaces the records of an earlier server. From
-    /// now on the engine hands out its records.
-    pub(crate) fn begin(
-        at: &ProcessDeath,
-        engine: &mut Engine,
-        devices: &[Option<Device>],
-    ) -> Result<SharedMemory, NoMemory> {
-        let label = engine.label_of_records().ok_or(NoMemory::NotNeeded)?;
-        let path = at.path(label.volume).ok_or(NoMemory::Off)?;
-        let system = |source: io::Error| NoMemory::System { path: path.clone(), source };
-        let boot = boot_id().map_err(system)?;
-        let label = Label { boot, devices: digests(devices), ..label };
-        let memory = SharedMemory::create(path.clone(), &label).map_err(system)?;
-        engine.keep_records();
-        Ok(memory)
-    }
-
-    fn create(path: PathBuf, label: &Label) -> io::Result<SharedMemory> {
-        let bytes = label.contents.bytes();
-        let new = path.with_extension("new");
-        // A file that another server had begun and not finished. No other server is using it, because this one has locked the
-        // devices.
-        match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let file = rustix::fs::open(&new, flags, Mode::from_raw_mode(0o600))?;
-        let made = (|| {
-            // All memory is allocated now: if a page could not be allocated later, the kernel would kill the server.
-            rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
-            let mut block = [0; BLOCK];
-            label.encode(&mut block);
-            rustix::io::pwrite(&file, &block, 0)?;
-            // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing that exists.
-            let start = unsafe {
-                let protection = ProtFlags::READ | ProtFlags::WRITE;
-                mmap(std::ptr::null_mut(), bytes as usize, protection, MapFlags::SHARED, &file, 0)
-            }?;
-            Ok::<_, Errno>(NonNull::new(start.cast::<u64>()).expect("a mapping is never at address zero"))
-        })();
-        let start = made.inspect_err(|_| drop(fs::remove_file(&new)))?;
-        let words = bytes as usize / 8;
-        let memory = SharedMemory {
-            start,
-            words,
-            path: path.clone(),
-            writer: Writer::new(label),
-            label: *label,
-            doubted: false,
-        };
-        fs::rename(&new, &path).inspect_err(|_| drop(fs::remove_file(&new)))?;
-        Ok(memory)
-    }
-
     /// Stores a record.
     #[inline]
     pub(crate) fn store(&mut self, record: Record) {
@@ -204,16 +360,17 @@ impl SharedMemory {
         words.enumerate().for_each(|(index, word)| mapped.store(index, word));
     }
 
-    /// The path of the file, and its size in bytes.
-    pub(crate) fn place(&self) -> (&Path, u64) {
-        (&self.path, self.words as u64 * 8)
+    /// Where it is kept, for people, and its size in bytes.
+    pub(crate) fn place(&self) -> (&str, u64) {
+        (&self.place, self.words as u64 * 8)
     }
 
-    /// Removes the file, because the volume was closed in good order and no server needs the records.
+    /// The volume was closed in good order, and no server needs the records.
     pub(crate) fn remove(self) {
-        if let Err(error) = fs::remove_file(&self.path) {
-            tracing::warn!(path = %self.path.display(), %error, "what is not needed any more cannot be removed");
+        if let Some(kept) = &*self.handoff.kept() {
+            self.handoff.clear(kept);
         }
+        self.handoff.release();
     }
 }
 
@@ -225,54 +382,47 @@ impl Drop for SharedMemory {
     }
 }
 
-/// The records that a killed server of this volume has left, if they can be used.
-pub(crate) fn left(at: &ProcessDeath, volume: VolumeId, devices: &[Option<Device>]) -> Option<Found> {
-    let path = at.path(volume)?;
-    match read(&path, volume, devices) {
-        Ok(found) => found,
-        Err(why) => {
-            tracing::warn!(
-                path = %path.display(),
-                "the records of a server that was killed are not taken over: {why}; what was flushed is recovered"
-            );
-            None
-        }
-    }
+/// Why records cannot be used.
+#[derive(Debug, Error)]
+enum Unusable {
+    /// They are of no use for anybody.
+    #[error("{0}")]
+    Stale(String),
+    /// They are of other devices.
+    #[error("a device is another one, or was taken out and put back since")]
+    OtherDevices,
 }
 
-fn read(path: &Path, volume: VolumeId, devices: &[Option<Device>]) -> Result<Option<Found>, String> {
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = match rustix::fs::open(path, flags, Mode::empty()) {
-        Ok(file) => fs::File::from(file),
-        Err(Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(error.to_string()),
+/// Reads records; `Ok(None)`: there are none.
+fn read(file: &File, volume: VolumeId, devices: &[Option<Device>]) -> Result<Option<Found>, Unusable> {
+    let stale = |why: &dyn std::fmt::Display| Unusable::Stale(why.to_string());
+    let bytes = match whole(file, volume) {
+        Ok(bytes) if bytes[..BLOCK].iter().all(|byte| *byte == 0) => return Ok(None),
+        Ok(bytes) => bytes,
+        Err(error) => return Err(stale(&error)),
     };
-    let about = file.metadata().map_err(|error| error.to_string())?;
-    // Every user may create files in the directory, so the file could be another user's.
-    let ours = about.is_file() && about.uid() == rustix::process::geteuid().as_raw();
-    if !ours || about.permissions().mode() & 0o077 != 0 {
-        return Err("they are not this user's alone".to_owned());
-    }
-    let bytes = whole(&file, volume).map_err(|error| error.to_string())?;
     let words: Vec<u64> = bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    let found = Found::decode(&words, volume).map_err(|unfit| unfit.to_string())?;
-    let boot = boot_id().map_err(|error| format!("{BOOT_ID}: {error}"))?;
+    let found = Found::decode(&words, volume).map_err(|unfit| stale(&unfit))?;
+    let boot = boot_id().map_err(|error| stale(&format_args!("{BOOT_ID}: {error}")))?;
     if found.label.boot != boot {
-        return Err("the machine was started again since".to_owned());
+        return Err(stale(&"the machine was started again since"));
     }
     for (now, then) in digests(devices).into_iter().zip(found.label.devices) {
         if now != 0 && now != then && then != ANY {
-            return Err("a device is another one, or was taken out and put back since".to_owned());
+            return Err(Unusable::OtherDevices);
         }
     }
     Ok(Some(found))
 }
 
-/// Reads the file, to the length that its label gives.
-fn whole(file: &fs::File, volume: VolumeId) -> io::Result<Vec<u8>> {
-    use std::os::unix::fs::FileExt as _;
+/// Reads the records, to the length that their label gives.
+fn whole(file: &File, volume: VolumeId) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; BLOCK];
-    file.read_exact_at(&mut bytes, 0)?;
+    match file.read_exact_at(&mut bytes, 0) {
+        // A server was killed before it had written its label.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(vec![0; BLOCK]),
+        other => other?,
+    }
     let contents = Label::decode(&bytes, volume).map(|label| label.contents);
     let len = contents.map_or(BLOCK as u64, Contents::bytes);
     if file.metadata()?.len() < len {

@@ -31,8 +31,6 @@ pub(crate) struct PageSite {
     pub(crate) handle: Handle,
     /// Held while settings are being changed, so that one thread at most waits for the volume's.
     pub(crate) changing: Mutex<()>,
-    /// Whether requests come over TCP, so that any program, and any page in a browser, of this machine may have sent them.
-    pub(crate) is_tcp: bool,
 }
 
 /// What is at an address.
@@ -41,15 +39,18 @@ pub(crate) struct Site {
     pub(crate) metrics: Source,
     /// Without it there are metrics only.
     pub(crate) page: Option<PageSite>,
+    /// Whether requests come over TCP, so that any program, and any page in a browser, of this machine may have sent them.
+    pub(crate) is_tcp: bool,
 }
 
 impl Answers for Site {
     fn answer(&self, request: &Request) -> Answer {
-        let answer = match &self.page {
+        let host = if self.is_tcp { check_host(request) } else { Ok(()) };
+        let answer = host.and_then(|()| match &self.page {
             Some(page) => page.answer(request, &self.metrics),
             None if request.path == "/metrics" => Ok(self.metrics.answer(request)),
             None => Err(Answer::refused(Status::NotFound, "see /metrics; the page is served with --http")),
-        };
+        });
         answer.unwrap_or_else(|refused| refused)
     }
 
@@ -76,9 +77,6 @@ fn wrong(status: Status, error: &str) -> Answer {
 
 impl PageSite {
     fn answer(&self, request: &Request, metrics: &Source) -> Result<Answer, Answer> {
-        if self.is_tcp {
-            check_host(request)?;
-        }
         let (path, is_post) = (request.path.as_str(), request.method == Method::Post);
         match (path, is_post) {
             ("/settings", true) => self.change(request),

@@ -131,19 +131,6 @@ impl Latencies {
         self.histograms[asked as usize].saturating_record(took.0);
     }
 
-    /// Adds what was recorded elsewhere.
-    pub(crate) fn add(&mut self, other: &Latencies) {
-        for (mine, more) in self.counts.iter_mut().zip(&other.counts) {
-            mine.buckets.iter_mut().zip(&more.buckets).for_each(|(count, more)| *count += more);
-            mine.took_ns = mine.took_ns.saturating_add(more.took_ns);
-            mine.bytes += more.bytes;
-            mine.failed += more.failed;
-        }
-        for (mine, more) in self.histograms.iter_mut().zip(&other.histograms) {
-            mine.add(more).expect("they have the same bounds");
-        }
-    }
-
     /// The exact counts, in the order of [`Asked::ALL`].
     pub(crate) fn counts(&self) -> &[Counts; 5] {
         &self.counts

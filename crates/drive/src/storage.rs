@@ -16,7 +16,7 @@ use crate::{
     division::Division,
     notify::Notifier,
     open::Device,
-    shared_memory::{self, ProcessDeath},
+    shared_memory::{Handoff, ProcessDeath},
 };
 
 /// The most bytes that are read or written at once.
@@ -34,7 +34,7 @@ pub(crate) struct Files<'a> {
     /// A buffer with the alignment that direct I/O requires.
     buffer: Arena,
     /// Where a server that was killed may have left something, and of which volume that was asked.
-    process_death: ProcessDeath,
+    handoff: Handoff,
     asked: Option<VolumeId>,
     /// What is left of the patience.
     patience: Duration,
@@ -48,7 +48,7 @@ impl<'a> Files<'a> {
             devices,
             buffer: Arena::new(AT_ONCE)?,
             patience: PATIENCE,
-            process_death: ProcessDeath::Off,
+            handoff: Handoff::none(),
             asked: None,
             notifier: Notifier::default(),
         })
@@ -61,13 +61,18 @@ impl<'a> Files<'a> {
 
     /// With what a server that was killed has left in memory.
     pub(crate) fn with_memory(devices: &'a [Option<Device>], process_death: &ProcessDeath) -> io::Result<Files<'a>> {
-        Ok(Files { process_death: process_death.clone(), ..Files::new(devices)? })
+        Files::handed_over(devices, &Handoff::new(process_death, &Notifier::default()))
+    }
+
+    /// The same, for a server that has its own way of handing over.
+    pub(crate) fn handed_over(devices: &'a [Option<Device>], handoff: &Handoff) -> io::Result<Files<'a>> {
+        Ok(Files { handoff: handoff.clone(), ..Files::new(devices)? })
     }
 
     /// The volume is closed in good order: what a server has left counts no longer.
     pub(crate) fn forget_memory(&self) {
         if let Some(volume) = self.asked {
-            self.process_death.forget(volume);
+            self.handoff.forget(volume, self.devices);
         }
     }
 
@@ -177,17 +182,17 @@ impl Storage for Files<'_> {
         // The engine asks for it where the volume was not closed in good order.
         self.notifier.status("recovering the volume");
         self.asked = Some(volume);
-        shared_memory::left(&self.process_death, volume, self.devices)
+        self.handoff.left(volume, self.devices)
     }
 
     fn has_closed(&mut self, volume: VolumeId) {
-        self.process_death.forget(volume);
+        self.handoff.forget(volume, self.devices);
     }
 
     fn forget_memory(&mut self, volume: VolumeId) {
         tracing::warn!(
             "what a server that was killed has left in memory is not taken over: a device has failed a flush"
         );
-        self.process_death.forget(volume);
+        self.handoff.forget(volume, self.devices);
     }
 }

@@ -24,7 +24,10 @@ pub enum Data {
     /// Memory as long as the request. It belongs to the volume until the reply.
     At(Memory),
     /// A write of zeros, no longer than [`Volume::longest_zeros`].
-    Zeros,
+    Zeros {
+        /// Whether room for them is kept on the devices.
+        allocate: bool,
+    },
 }
 
 /// The answer to a host request.
@@ -59,7 +62,8 @@ pub enum RetuneError {
 /// out. Everything that the engine commands is issued before a call returns.
 #[derive(Debug)]
 pub struct Volume<B> {
-    engine: Engine,
+    /// Absent while another thread has it.
+    engine: Option<Engine>,
     /// Carries operations out.
     pub backend: B,
     commands: Commands,
@@ -79,6 +83,9 @@ pub struct Volume<B> {
     /// requests has.
     held: Option<Vec<(RequestId, Request)>>,
 }
+
+/// The engine is where its calls are.
+const HERE: &str = "nothing is asked of the engine while another thread has it";
 
 type Observe = Box<dyn FnMut(Nanos, &Command) + Send>;
 
@@ -106,7 +113,7 @@ impl<B: Backend> Volume<B> {
         let metadata = Metadata::new()?;
         let zeros = metadata.zeros.at(0);
         Ok(Volume {
-            engine,
+            engine: Some(engine),
             backend,
             commands: Commands::new(),
             replies: Vec::new(),
@@ -133,26 +140,35 @@ impl<B: Backend> Volume<B> {
         &self.memory
     }
 
-    /// The volume was closed in good order, and what is kept there counts no longer.
-    pub(crate) fn forget_memory(&mut self) {
-        if let Ok(memory) = mem::replace(&mut self.memory, Err(NoMemory::NotNeeded)) {
-            memory.remove();
-        }
-    }
-
     /// The same, to note another device there.
     pub(crate) fn memory_mut(&mut self) -> &mut Result<SharedMemory, NoMemory> {
         &mut self.memory
     }
 
     /// The engine, for reading its state.
+    ///
+    /// # Panics
+    /// If another thread has it.
+    #[inline]
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        self.engine.as_ref().expect(HERE)
     }
 
     /// The engine, for storing notes. Its commands are not carried out.
+    #[inline]
     pub(crate) fn engine_mut(&mut self) -> &mut Engine {
-        &mut self.engine
+        self.engine.as_mut().expect(HERE)
+    }
+
+    /// Hands the engine to another thread, with the memory that it keeps records in. Requests wait ([`Volume::hold`]) until it is back.
+    pub(crate) fn lend(&mut self) -> (Engine, Result<SharedMemory, NoMemory>) {
+        debug_assert!(self.held.is_some(), "requests wait for the engine");
+        (self.engine.take().expect(HERE), mem::replace(&mut self.memory, Err(NoMemory::NotNeeded)))
+    }
+
+    /// The engine is back.
+    pub(crate) fn take_back(&mut self, engine: Engine, memory: Result<SharedMemory, NoMemory>) {
+        (self.engine, self.memory) = (Some(engine), memory);
     }
 
     /// The longest write of zeros; the caller must divide longer ones.
@@ -185,15 +201,30 @@ impl<B: Backend> Volume<B> {
             _ if !matches!(request.op, Op::Read | Op::Write) => u64::MAX,
             Data::None => 0,
             Data::At(memory) => memory.len() as u64,
-            Data::Zeros => self.longest_zeros,
+            Data::Zeros { .. } => self.longest_zeros,
         };
         assert!(request.len.0 <= room, "a request of {} with {room} bytes of data", request.len);
         self.requests[index] = data;
+        if data == (Data::Zeros { allocate: false }) && self.held.is_none() && self.is_unwritten(&request) {
+            return self.replies.push((id, Ok(())));
+        }
         if let Some(held) = &mut self.held {
             return held.push((id, request));
         }
-        self.engine.submit(now, id, request, &mut self.commands);
+        self.engine.as_mut().expect(HERE).submit(now, id, request, &mut self.commands);
         self.carry_out(now);
+    }
+
+    /// Whether nothing was ever written there, so that it reads as zeros.
+    fn is_unwritten(&self, request: &Request) -> bool {
+        let (mut at, end) = (request.offset, request.offset + request.len);
+        while at < end {
+            match self.engine().location(at) {
+                Some(place) if !place.mapped && !place.lost => at += place.len,
+                _ => return false,
+            }
+        }
+        end <= self.engine().volume_size()
     }
 
     /// From now on requests wait. Their number is bounded as that of all requests is: each id is in use once.
@@ -204,16 +235,16 @@ impl<B: Backend> Volume<B> {
     /// From now on requests wait, and the engine begins nothing that can wait.
     pub(crate) fn hold_at_rest(&mut self, now: Nanos) {
         self.hold();
-        self.engine.rest(now, true, &mut self.commands);
+        self.engine.as_mut().expect(HERE).rest(now, true, &mut self.commands);
         self.carry_out(now);
     }
 
     /// The requests that have waited go on, in their order.
     pub(crate) fn release(&mut self, now: Nanos) {
         let Some(held) = self.held.take() else { return };
-        self.engine.rest(now, false, &mut self.commands);
+        self.engine.as_mut().expect(HERE).rest(now, false, &mut self.commands);
         for (id, request) in held {
-            self.engine.submit(now, id, request, &mut self.commands);
+            self.engine.as_mut().expect(HERE).submit(now, id, request, &mut self.commands);
             self.carry_out(now);
         }
         self.carry_out(now);
@@ -221,7 +252,7 @@ impl<B: Backend> Volume<B> {
 
     /// Ends what [`Volume::write_all_back`] has begun.
     pub(crate) fn pause_writing_back(&mut self) {
-        self.engine.pause_writing_back();
+        self.engine.as_mut().expect(HERE).pause_writing_back();
     }
 
     /// Reports that the back end has carried an operation out, or failed to.
@@ -230,12 +261,12 @@ impl<B: Backend> Volume<B> {
         self.metadata.done(io);
         if result.is_ok()
             && self.keeps_data
-            && let Some(verified) = self.engine.verify(io, &*self)
+            && let Some(verified) = self.engine().verify(io, &*self)
         {
-            self.engine.verified(verified);
+            self.engine.as_mut().expect(HERE).verified(verified);
         }
         // The engine's state is not affected, and other requests continue.
-        if let Err(error) = self.engine.complete(now, io, result, &mut self.commands) {
+        if let Err(error) = self.engine.as_mut().expect(HERE).complete(now, io, result, &mut self.commands) {
             tracing::error!(%error, "the back end completed a command twice");
         }
         self.carry_out(now);
@@ -243,20 +274,20 @@ impl<B: Backend> Volume<B> {
 
     /// Reports that the device is dead: see [`Engine::device_failed`].
     pub fn device_failed(&mut self, now: Nanos, device: DeviceId) {
-        self.engine.device_failed(now, device, &mut self.commands);
+        self.engine.as_mut().expect(HERE).device_failed(now, device, &mut self.commands);
         self.carry_out(now);
     }
 
     /// Runs timers that are due. Returns when the next one is due.
     pub fn tick(&mut self, now: Nanos) -> Option<Nanos> {
-        let next = self.engine.tick(now, &mut self.commands);
+        let next = self.engine.as_mut().expect(HERE).tick(now, &mut self.commands);
         self.carry_out(now);
         next
     }
 
     /// Writes everything home that is dirty now: see [`Engine::write_all_back`].
     pub fn write_all_back(&mut self, now: Nanos) {
-        self.engine.write_all_back(now, &mut self.commands);
+        self.engine.as_mut().expect(HERE).write_all_back(now, &mut self.commands);
         self.carry_out(now);
     }
 
@@ -266,28 +297,28 @@ impl<B: Backend> Volume<B> {
             // It is a hint, and the volume is to come to rest.
             return;
         }
-        self.engine.evict(now, range, &mut self.commands);
+        self.engine.as_mut().expect(HERE).evict(now, range, &mut self.commands);
         self.carry_out(now);
     }
 
     /// Reports how much a device has programmed so far, if that can be read: see [`Engine::programmed`].
     pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
-        self.engine.programmed(device, bytes);
+        self.engine.as_mut().expect(HERE).programmed(device, bytes);
     }
 
     /// Returns a device whose programmed bytes the engine wants to know now: see [`Engine::asks_what_was_programmed`].
     pub fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
-        self.engine.asks_what_was_programmed(now)
+        self.engine.as_mut().expect(HERE).asks_what_was_programmed(now)
     }
 
     /// Reports how worn a device is, if it says so: see [`Engine::worn`].
     pub fn worn(&mut self, device: DeviceId, used_ppm: u32, age: Option<Nanos>) {
-        self.engine.worn(device, used_ppm, age);
+        self.engine.as_mut().expect(HERE).worn(device, used_ppm, age);
     }
 
     /// Reports how much energy all devices have drawn, if that can be measured: see [`Engine::drew`].
     pub fn drew(&mut self, microjoules: u64) {
-        self.engine.drew(microjoules);
+        self.engine.as_mut().expect(HERE).drew(microjoules);
     }
 
     /// Changes the tuning of the running volume.
@@ -295,10 +326,14 @@ impl<B: Backend> Volume<B> {
     /// # Errors
     /// The engine refuses the tuning, or it needs too much memory. The tuning is unchanged.
     pub fn retune(&mut self, now: Nanos, tuning: Tuning) -> Result<(), RetuneError> {
-        let before = self.engine.tuning().clone();
-        self.engine.retune(now, tuning, &mut self.commands)?;
-        if let Err(error) = self.moves.grow(self.engine.move_buffers()) {
-            self.engine.retune(now, before, &mut self.commands).expect("what was in force is in order");
+        let before = self.engine().tuning().clone();
+        self.engine.as_mut().expect(HERE).retune(now, tuning, &mut self.commands)?;
+        if let Err(error) = self.moves.grow(self.engine().move_buffers()) {
+            self.engine
+                .as_mut()
+                .expect(HERE)
+                .retune(now, before, &mut self.commands)
+                .expect("what was in force is in order");
             self.carry_out(now);
             return Err(error);
         }
@@ -311,11 +346,15 @@ impl<B: Backend> Volume<B> {
     /// # Errors
     /// One line: it cannot be done, or the system has no memory.
     pub(crate) fn replace_in_service(&mut self, now: Nanos, plan: SuccessionPlan) -> Result<(), String> {
-        self.engine.replace_in_service(now, plan, &mut self.commands).map_err(|error| error.to_string())?;
-        match Arena::new(self.engine.copy_buffer_bytes().0 as usize) {
+        self.engine
+            .as_mut()
+            .expect(HERE)
+            .replace_in_service(now, plan, &mut self.commands)
+            .map_err(|error| error.to_string())?;
+        match Arena::new(self.engine().copy_buffer_bytes().0 as usize) {
             Ok(arena) => self.copy = Some(arena),
             Err(error) => {
-                self.engine.stop_replacing(now, &mut self.commands);
+                self.engine.as_mut().expect(HERE).stop_replacing(now, &mut self.commands);
                 self.carry_out(now);
                 return Err(format!("memory for copying: {error}"));
             }
@@ -329,20 +368,20 @@ impl<B: Backend> Volume<B> {
     /// # Errors
     /// Not everything is copied.
     pub(crate) fn succeed(&mut self, now: Nanos) -> Result<(), SuccessionError> {
-        self.engine.succeed(now, &mut self.commands)?;
+        self.engine.as_mut().expect(HERE).succeed(now, &mut self.commands)?;
         self.carry_out(now);
         Ok(())
     }
 
     /// Stops replacing a device: see [`Engine::stop_replacing`].
     pub(crate) fn stop_replacing(&mut self, now: Nanos) {
-        self.engine.stop_replacing(now, &mut self.commands);
+        self.engine.as_mut().expect(HERE).stop_replacing(now, &mut self.commands);
         self.carry_out(now);
     }
 
     /// How the replacement of a device came to its end, once.
     pub(crate) fn take_succession_end(&mut self) -> Option<SuccessionEnd> {
-        let end = self.engine.take_succession_end()?;
+        let end = self.engine_mut().take_succession_end()?;
         self.copy = None;
         Some(end)
     }
@@ -352,19 +391,19 @@ impl<B: Backend> Volume<B> {
     /// # Errors
     /// It cannot be done.
     pub(crate) fn resize(&mut self, now: Nanos, plan: ResizePlan) -> Result<(), ResizeError> {
-        self.engine.resize(now, plan, &mut self.commands)?;
+        self.engine.as_mut().expect(HERE).resize(now, plan, &mut self.commands)?;
         self.carry_out(now);
         Ok(())
     }
 
     /// Stops resizing a device: see [`Engine::stop_resizing`].
     pub(crate) fn stop_resizing(&mut self, now: Nanos) {
-        self.engine.stop_resizing(now);
+        self.engine.as_mut().expect(HERE).stop_resizing(now);
     }
 
     /// How the resizing of a device came to its end, once.
     pub(crate) fn take_resize_end(&mut self) -> Option<ResizeEnd> {
-        self.engine.take_resize_end()
+        self.engine_mut().take_resize_end()
     }
 
     /// The replies so far; the caller removes them.
@@ -380,13 +419,13 @@ impl<B: Backend> Volume<B> {
 
     /// Returns the engine and the back end.
     pub(crate) fn into_parts(self) -> (Engine, B, Result<SharedMemory, NoMemory>) {
-        (self.engine, self.backend, self.memory)
+        (self.engine.expect(HERE), self.backend, self.memory)
     }
 
     #[inline]
     fn carry_out(&mut self, now: Nanos) {
         if let Ok(memory) = &mut self.memory {
-            self.engine.take_records(|record| memory.store(record));
+            self.engine.as_mut().expect(HERE).take_records(|record| memory.store(record));
         }
         let mut commands = mem::take(&mut self.commands);
         for command in commands.drain(..) {
@@ -402,13 +441,14 @@ impl<B: Backend> Volume<B> {
                     // SAFETY: the buffer has this length and is this command's alone.
                     let bytes = unsafe { memory.slice_mut(len.0 as usize) };
                     if self.keeps_data {
-                        self.engine.encode_with(io, bytes, &*self).expect("the engine has just asked for it");
+                        self.engine().encode_with(io, bytes, &*self).expect("the engine has just asked for it");
                     }
                     (io, device, Action::Write, at.0, len.0, memory)
                 }
-                Command::Write { io, device, at, len, buffer, cause: _ } => {
-                    (io, device, Action::Write, at.0, len.0, self.memory_of(buffer))
-                }
+                Command::Write { io, device, at, len, buffer, cause: _ } => match self.zeros_in(buffer) {
+                    Some(action) => (io, device, action, at.0, len.0, Memory::NONE),
+                    None => (io, device, Action::Write, at.0, len.0, self.memory_of(buffer)),
+                },
                 Command::Flush { io, device } => (io, device, Action::Flush, 0, 0, Memory::NONE),
                 Command::Discard { io, device, at, len } => (io, device, Action::Discard, at.0, len.0, Memory::NONE),
                 Command::Zero { io, device, at, len } => (io, device, Action::Zero, at.0, len.0, Memory::NONE),
@@ -435,7 +475,7 @@ impl<B: Backend> Volume<B> {
                 Command::Encode { .. } if !self.keeps_data => continue,
                 Command::Encode { io, into, len } => {
                     let mut bytes = vec![0; len.0 as usize];
-                    self.engine.encode_with(io, &mut bytes, &*self).expect("the engine has just asked for it");
+                    self.engine().encode_with(io, &mut bytes, &*self).expect("the engine has just asked for it");
                     // SAFETY: the engine names a buffer with so many bytes, which no device is using yet.
                     unsafe { self.memory_of(into).slice_mut(bytes.len()).copy_from_slice(&bytes) };
                     continue;
@@ -474,12 +514,23 @@ impl Volume<Disks> {
 }
 
 impl<B> Volume<B> {
+    /// How a device gets the data of a buffer if they are zeros of the host.
+    #[inline]
+    fn zeros_in(&self, buffer: Buffer) -> Option<Action> {
+        let Buffer::Request { id, .. } = buffer else { return None };
+        match self.requests[id.0 as usize] {
+            Data::Zeros { allocate: true } => Some(Action::ZeroAllocated),
+            Data::Zeros { allocate: false } => Some(Action::Zero),
+            Data::None | Data::At(_) => None,
+        }
+    }
+
     #[inline]
     fn memory_of(&self, buffer: Buffer) -> Memory {
         match buffer {
             Buffer::Request { id, offset } => match self.requests[id.0 as usize] {
                 Data::At(memory) => memory.add(offset.0 as usize),
-                Data::Zeros => self.zeros,
+                Data::Zeros { .. } => self.zeros,
                 Data::None => unreachable!("a request without data has a buffer asked of it"),
             },
             Buffer::Move { index, offset } => self.moves.at(index).add(offset.0 as usize),

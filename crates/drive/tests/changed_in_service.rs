@@ -9,7 +9,7 @@ mod served;
 use std::{fs, fs::File, thread, time::Duration};
 
 use model::write;
-use peryton_drive::{Effect, Fault, Settings, Successor};
+use peryton_drive::{Effect, Fault, NewSize, Only, Settings, Successor};
 use peryton_engine::{Cleaning, Config, Journal};
 use peryton_units::Nanos;
 use rand::{Rng, SeedableRng};
@@ -351,6 +351,75 @@ fn an_evacuation_is_slow_on_demand_and_can_be_stopped() {
     write(&mut client, &mut model, 20, &mut random);
     assert!(served.handle.status().unwrap()["dirty_extents"].as_u64().unwrap() > 0);
     check(&mut client, &model, "stopped");
+    drop(client);
+    served.stop();
+}
+
+/// A worn SSD takes reads only. A change cannot be made durable then: it is refused, and the volume goes on as it was.
+#[test]
+fn a_device_that_takes_reads_only_lets_nothing_change_and_the_volume_goes_on() {
+    for (placement, device) in [("through", 0), ("through", 1), ("tiering", 0)] {
+        for change in ["evacuate", "shrink", "grow"] {
+            if placement == "tiering" && change != "grow" {
+                continue;
+            }
+            let case = format!("{placement}, {device}, {change}");
+            let directory = tempfile::tempdir().unwrap();
+            let served = Served::new(directory.path(), lazy(placement), Settings::default());
+            let mut client = served.client();
+            let (mut model, mut random) = (vec![0; client.size as usize], Pcg64::seed_from_u64(5));
+            write(&mut client, &mut model, 100, &mut random);
+            client.flush().unwrap();
+            served.handle.clean().ok();
+            served.wait_for(|status| status["dirty_extents"] == 0 && status["device_commands_in_flight"] == 0);
+            let writes = Some(Only::Writes);
+            served
+                .handle
+                .fault(Fault { device, only: writes, from: 0, to: u64::MAX, times: None, effect: Effect::Fail })
+                .unwrap();
+            let size = fs::metadata(directory.path().join("fast")).unwrap().len();
+            let (key, begun) = match change {
+                "evacuate" => ("last_evacuation", served.handle.evacuate("fast", None)),
+                "shrink" => {
+                    let new = NewSize { grows: false, size: Some(size / 2), bytes_per_s: None };
+                    ("last_resize", served.handle.resize("fast", new))
+                }
+                _ => {
+                    File::options().write(true).open(directory.path().join("fast")).unwrap().set_len(2 * size).unwrap();
+                    (
+                        "last_resize",
+                        served.handle.resize("fast", NewSize { grows: true, size: None, bytes_per_s: None }),
+                    )
+                }
+            };
+            begun.unwrap_or_else(|error| panic!("{case}: {error}"));
+            let status = served.wait_for(|status| status[key].is_object());
+            assert_eq!(status[key]["succeeded"], false, "{case}: {status}");
+            check(&mut client, &model, &case);
+            let state = served.handle.status().unwrap()["state"].clone();
+            assert_ne!(state, "stopped", "{case}");
+            served.handle.heal().unwrap();
+            check(&mut client, &model, &case);
+            drop(client);
+            served.stop();
+        }
+    }
+}
+
+/// While the volume is closed for a change, others hear of it what there is to hear, and the end that is asked for comes.
+#[test]
+fn the_status_is_answered_while_requests_wait() {
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::new(directory.path(), lazy("back"), Settings::default());
+    let mut client = served.client();
+    let (mut model, mut random) = (vec![0; client.size as usize], Pcg64::seed_from_u64(6));
+    write(&mut client, &mut model, 100, &mut random);
+    client.flush().unwrap();
+    served.handle.evacuate("fast", None).unwrap();
+    let status = served.wait_for(|status| status["last_evacuation"].is_object());
+    assert_eq!(status["last_evacuation"]["succeeded"], true, "{status}");
+    assert!(status["change"]["last_pause_s"].as_f64().is_some_and(|pause_s| pause_s < 5.0), "{status}");
+    check(&mut client, &model, "without it");
     drop(client);
     served.stop();
 }

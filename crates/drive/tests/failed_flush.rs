@@ -104,6 +104,38 @@ fn a_doubt_is_shown_until_a_client_was_notified() {
     served.end().unwrap();
 }
 
+/// A client that has written nothing, and one whose write with FUA is durable, take no failure from the client whose data are lost.
+#[test]
+fn every_connection_hears_once_of_a_failed_flush() {
+    for placement in PLACEMENTS {
+        let device = u8::from(placement != "single" && placement != "logging");
+        for by_fua in [false, true] {
+            let directory = tempfile::tempdir().unwrap();
+            let served = Served::new(directory.path(), config(placement), Settings::default());
+            let (mut writer, mut other) = (served.client(), served.client());
+            let at = if placement == "linear" { writer.size - 8192 } else { 0 };
+            writer.write(at, &[7; 4096], false).unwrap();
+            served.handle.fault(Fault { times: Some(1), ..flushes_fail(device) }).unwrap();
+            let mut first = || if by_fua { other.write(at + 4096, &[8; 4096], true) } else { other.flush() };
+            if first().is_ok() {
+                // This placement needs no flush of that device for it.
+                served.handle.heal().unwrap();
+                drop((writer, other));
+                drop(served.end());
+                continue;
+            }
+            let mut late = served.client();
+            served.wait_for(|status| status["stopped"] == false);
+            assert_eq!(writer.flush(), Err(EIO), "{placement}: its data may be lost, and it hears nothing");
+            for client in [&mut writer, &mut other, &mut late] {
+                assert_eq!(client.flush(), Ok(()), "{placement}");
+            }
+            drop((writer, other, late));
+            drop(served.end());
+        }
+    }
+}
+
 /// A loop device over a file in a tmpfs that is too small for it: writes go to the page cache, and write-back fails.
 struct Loop {
     device: PathBuf,
@@ -138,6 +170,34 @@ impl Drop for Loop {
             }
             std::thread::sleep(std::time::Duration::from_millis(100));
         }
+    }
+}
+
+/// A volume by its file, and by a loop device of it: whoever comes second would destroy what the first one has.
+#[test]
+fn a_file_and_a_loop_device_of_it_are_not_served_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(device) = Loop::new(directory.path(), "64m", 40 << 20) else {
+        eprintln!("skipped: there are no loop devices here");
+        return;
+    };
+    let volume = |path: PathBuf| {
+        let mut config = config("single");
+        config.devices[0] = Bytes::mib(32);
+        let mut spec = spec(directory.path(), config);
+        spec.devices.truncate(1);
+        spec.devices[0].path = path;
+        spec.config.devices.truncate(1);
+        spec
+    };
+    let (by_loop, by_file) = (volume(device.device.clone()), volume(device.tmpfs.join("image")));
+    format(&by_loop, true).unwrap();
+    let open = |spec, name| Service::open(spec, &Endpoint::Unix(directory.path().join(name)), Settings::default());
+    for (first, second) in [(&by_loop, &by_file), (&by_file, &by_loop)] {
+        let service = open(first, "nbd").unwrap();
+        let error = open(second, "other").unwrap_err().to_string();
+        assert!(error.contains("another peryton"), "{error}");
+        drop(service);
     }
 }
 

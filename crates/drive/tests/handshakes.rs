@@ -4,9 +4,10 @@
 mod served;
 
 use std::{
-    fs,
+    fs::{self, Permissions},
     io::{self, Read, Write},
     net::{SocketAddr, TcpStream},
+    os::unix::fs::PermissionsExt as _,
     path::Path,
     sync::{
         Arc,
@@ -54,13 +55,17 @@ impl Tcp {
         let authority = authority();
         let (certificate, key) = signed(&authority, "drive.example");
         let file = |name: &str, text: &str| {
-            fs::write(directory.join(name), text).unwrap();
-            directory.join(name)
+            let path = directory.join(name);
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+            path
         };
         let tls = TlsFiles {
             certificate: file("cert.pem", &certificate),
             key: file("key.pem", &key),
             authority: file("ca.pem", &authority.pem()),
+            revoked: None,
+            clients: Vec::new(),
         };
         let spec = spec(directory, config("single"));
         format(&spec, false).unwrap();

@@ -234,7 +234,8 @@ fn long_zeroes_take_turns_and_end_when_the_server_stops() {
     peryton_drive::format(&spec, false).unwrap();
     let nbd = directory.path().join("nbd");
     let endpoint = peryton_drive::Endpoint::Unix(nbd.clone());
-    let service = peryton_drive::Service::open(&spec, &endpoint, Settings::default()).unwrap();
+    let service =
+        peryton_drive::Service::open(&spec, &endpoint, Settings { drills: true, ..Settings::default() }).unwrap();
     let handle = service.handle();
     let server = thread::spawn(move || service.run());
     let mut honest = Client::connect(&nbd);

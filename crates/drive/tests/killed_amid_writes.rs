@@ -44,10 +44,12 @@ fn volume(directory: &Path, placement: &str) -> VolumeSpec {
         config.tuning.logging.triggers.size = Some(Bytes::mib(2));
     }
     let spec = spec(directory, config);
-    match env::var(MEMORY).is_ok_and(|memory| memory == "off") {
-        true => VolumeSpec { process_death: ProcessDeath::Off, ..spec },
-        false => spec,
-    }
+    let process_death = match env::var(MEMORY) {
+        Ok(memory) if memory == "off" => ProcessDeath::Off,
+        Ok(memory) if memory.starts_with('/') => ProcessDeath::SharedMemory { directory: Some(memory.into()) },
+        _ => return spec,
+    };
+    VolumeSpec { process_death, ..spec }
 }
 
 /// Not a test: the code of the child process.
@@ -277,4 +279,55 @@ fn a_device_is_replaced_and_the_server_is_killed_meanwhile() {
 #[test]
 fn without_the_memory_the_test_would_notice() {
     assert!(killed("tiering", false, false) > 0);
+}
+
+/// A copy of a volume has its identity: a snapshot of its devices, for a backup.
+#[test]
+fn a_copy_that_is_served_takes_nothing_from_a_server_that_is_killed() {
+    const COUNT: u64 = 200;
+    let (original, copy, memory) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let start = |directory: &Path| {
+        let _ = fs::remove_file(directory.join("nbd"));
+        Command::new(env::current_exe().unwrap())
+            .args(["--exact", "child", "--nocapture"])
+            .env(DIRECTORY, directory)
+            .env(PLACEMENT, "tiering")
+            .env(MEMORY, memory.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    format(&volume(original.path(), "tiering"), false).unwrap();
+    for name in ["fast", "slow"] {
+        fs::copy(original.path().join(name), copy.path().join(name)).unwrap();
+    }
+    let stamp = |block: u64| (block + 1).to_le_bytes().repeat(BLOCK as usize / 8);
+    let mut server = start(original.path());
+    let mut client = Client::connect(&original.path().join("nbd"));
+    let at = |block: u64| block * 37 % (client_blocks(&original)) * BLOCK;
+    for block in 0..COUNT {
+        client.write(at(block), &stamp(block), false).unwrap();
+    }
+    // It is served, used, and killed, too.
+    let mut other = start(copy.path());
+    Client::connect(&copy.path().join("nbd")).write(0, &[0xee; 4096], false).unwrap();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    other.kill().unwrap();
+    other.wait().unwrap();
+    let mut again = start(copy.path());
+    assert_eq!(Client::connect(&copy.path().join("nbd")).read(0, 4096).unwrap(), [0xee; 4096]);
+    let mut server = start(original.path());
+    let mut client = Client::connect(&original.path().join("nbd"));
+    let lost = (0..COUNT).filter(|block| client.read(at(*block), BLOCK as usize).unwrap() != stamp(*block)).count();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    again.kill().unwrap();
+    again.wait().unwrap();
+    assert_eq!(lost, 0, "of {COUNT} acknowledged writes");
+}
+
+fn client_blocks(directory: &tempfile::TempDir) -> u64 {
+    fs::metadata(directory.path().join("slow")).unwrap().len() / BLOCK / 2
 }

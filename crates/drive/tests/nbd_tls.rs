@@ -3,14 +3,20 @@
 
 mod nbd_client;
 
-use std::{fs, io::Write as _, path::Path, sync::Arc};
+use std::{
+    fs::{self, Permissions},
+    io::Write as _,
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    sync::Arc,
+};
 
 use nbd_client::{
     client::{go_data, option_bytes, request_bytes},
     server::Server,
 };
 use peryton_drive::nbd::{
-    Event, Export, Security, TlsServer, TlsSession,
+    Event, Export, Security, TlsError, TlsFiles, TlsServer, TlsSession,
     wire::{command, option},
 };
 use peryton_units::Bytes;
@@ -52,7 +58,24 @@ fn directory(authority: &Authority) -> TempDir {
     fs::write(directory.path().join("ca-cert.pem"), authority.pem()).unwrap();
     fs::write(directory.path().join("server-cert.pem"), certificate).unwrap();
     fs::write(directory.path().join("server-key.pem"), key).unwrap();
+    fs::set_permissions(directory.path().join("server-key.pem"), Permissions::from_mode(0o600)).unwrap();
     directory
+}
+
+/// The server of a directory, with its list of revoked certificates if there is one, for these clients.
+fn server_for(directory: &Path, clients: &[&str]) -> Result<TlsServer, TlsError> {
+    let revoked = directory.join("ca-crl.pem");
+    TlsServer::from_files(&TlsFiles {
+        certificate: directory.join("server-cert.pem"),
+        key: directory.join("server-key.pem"),
+        authority: directory.join("ca-cert.pem"),
+        revoked: revoked.exists().then_some(revoked),
+        clients: clients.iter().map(|name| (*name).to_owned()).collect(),
+    })
+}
+
+fn server(directory: &Path) -> Result<TlsServer, TlsError> {
+    server_for(directory, &[])
 }
 
 /// A client that trusts `authority` and presents `identity`.
@@ -153,7 +176,7 @@ fn talk(client: &mut ClientConnection, server: &mut Loop, cut: usize) -> Result<
 fn session(tls12: bool, cut: usize) {
     let authority = authority("authority");
     let directory = directory(&authority);
-    let tls = TlsServer::from_directory(directory.path()).unwrap();
+    let tls = server(directory.path()).unwrap();
     let mut server = Loop::start(&tls);
     let mut client = client(&authority, Some(&signed(&authority, "client", 2)), tls12);
     assert_eq!(talk(&mut client, &mut server, cut).unwrap(), b"");
@@ -192,9 +215,12 @@ fn a_session_with_tls_1_2_in_small_pieces() {
 
 /// Connects with or without a certificate; returns whether that is allowed.
 fn attempt(authority: &Authority, directory: &Path, identity: Option<&(String, String)>) -> Result<(), String> {
-    let tls = TlsServer::from_directory(directory).unwrap();
+    attempt_at(authority, &server(directory).unwrap(), identity)
+}
+
+fn attempt_at(authority: &Authority, tls: &TlsServer, identity: Option<&(String, String)>) -> Result<(), String> {
     for tls12 in [true, false] {
-        let mut server = Loop::start(&tls);
+        let mut server = Loop::start(tls);
         let mut client = client(authority, identity, tls12);
         talk(&mut client, &mut server, usize::MAX)?;
         assert!(server.tls.is_ready());
@@ -241,19 +267,47 @@ fn a_revoked_client_is_not_let_in() {
 }
 
 #[test]
+fn clients_that_are_not_listed_are_not_let_in() {
+    let authority = authority("authority");
+    let directory = directory(&authority);
+    let tls = server_for(directory.path(), &["one.example", "two.example"]).unwrap();
+    attempt_at(&authority, &tls, Some(&signed(&authority, "two.example", 7))).unwrap();
+    let other = attempt_at(&authority, &tls, Some(&signed(&authority, "three.example", 8))).unwrap_err();
+    assert!(other.contains("NotValidForName") || other.contains("not valid for name"), "{other}");
+    let error = server_for(directory.path(), &["no name"]).unwrap_err().to_string();
+    assert!(error.contains("'no name' is no name of a client"), "{error}");
+}
+
+#[test]
+fn a_key_that_others_can_read_is_refused() {
+    let authority = authority("authority");
+    let directory = directory(&authority);
+    let key = directory.path().join("server-key.pem");
+    for (mode, is_fine) in [(0o600, true), (0o640, true), (0o644, false), (0o660, false), (0o604, false)] {
+        fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+        let opened = server(directory.path());
+        assert_eq!(opened.is_ok(), is_fine, "{mode:o}");
+        if let Err(error) = opened {
+            assert!(error.to_string().contains(&format!("has the mode 0{mode:o}")), "{error}");
+        }
+    }
+}
+
+#[test]
 fn files_that_are_missing_or_mixed_up_are_named() {
     let authority = authority("authority");
     let fail = |spoil: &dyn Fn(&Path)| {
         let directory = directory(&authority);
         spoil(directory.path());
-        let error = TlsServer::from_directory(directory.path()).unwrap_err().to_string();
+        let error = server(directory.path()).unwrap_err().to_string();
         assert!(!error.contains('\n'), "{error}");
         error.replace(directory.path().to_str().unwrap(), "DIR")
     };
     let missing = fail(&|path| fs::remove_file(path.join("server-key.pem")).unwrap());
     assert!(missing.starts_with("DIR/server-key.pem: No such file"), "{missing}");
     let swapped = fail(&|path| {
-        fs::copy(path.join("server-cert.pem"), path.join("server-key.pem")).unwrap();
+        // It keeps its mode.
+        fs::write(path.join("server-key.pem"), fs::read(path.join("server-cert.pem")).unwrap()).unwrap();
     });
     assert!(swapped.starts_with("DIR/server-key.pem: ") && swapped.contains("private key"), "{swapped}");
     let empty = fail(&|path| fs::write(path.join("ca-cert.pem"), "").unwrap());
@@ -275,7 +329,7 @@ proptest! {
     fn rubbish_in_place_of_tls_ends_the_session(bytes in prop::collection::vec(any::<u8>(), 1..3000), cut in 1..500_usize) {
         let authority = authority("authority");
         let directory = directory(&authority);
-        let mut server = Loop::start(&TlsServer::from_directory(directory.path()).unwrap());
+        let mut server = Loop::start(&server(directory.path()).unwrap());
         let outcome = server.receive(&bytes, cut);
         prop_assert!(!server.tls.is_ready());
         prop_assert!(outcome.is_err() || bytes.len() < 5 || (20..=24).contains(&bytes[0]), "no record begins so");

@@ -3,16 +3,13 @@
 
 mod served;
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, thread};
 
-use peryton_drive::{CpuLatency, Effect, Fault, Only, Settings, control, format};
+use peryton_drive::{Effect, Fault, Only, Service, Settings, VolumeSpec, control, format};
 use peryton_units::Bytes;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
-use served::{Client, EIO, PLACEMENTS, READ, Served, WRITE, config, spec, ways};
+use served::{Client, EIO, PLACEMENTS, READ, Served, WRITE, ZEROES, config, spec, ways};
 
 fn random_bytes(random: &mut Pcg64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
@@ -298,33 +295,136 @@ fn the_control_socket_answers_rubbish_and_goes_on() {
     drop(control);
 }
 
+/// One call submits a device's command and waits for its end, the next one sends the answer and waits for the client.
 #[test]
-fn processors_are_kept_awake_while_a_client_gets_fast_answers() {
+fn a_request_of_a_client_with_one_in_flight_enters_the_kernel_twice() {
+    const REQUESTS: u64 = 2_000;
     let directory = tempfile::tempdir().unwrap();
-    let settings = Settings { cpu_latency: CpuLatency::AtMost(Duration::from_micros(2)), ..Settings::default() };
-    let served = Served::new(directory.path(), config("tiering"), settings);
-    let held = || served.handle.status().unwrap()["cpu_latency"]["held"].as_bool();
-    let Some(at_first) = held() else {
-        println!("skipped: /dev/cpu_dma_latency may not be written");
+    let served = Served::new(directory.path(), config("tiering"), Settings::default());
+    let calls = || served.handle.status().unwrap()["kernel_calls"].as_u64();
+    if calls().is_none() {
+        println!("skipped: without io_uring");
         return drop(served.stop());
-    };
-    assert!(!at_first, "no request was sent");
-    let patience = Instant::now() + Duration::from_secs(20);
+    }
     let mut client = served.client();
-    while held() == Some(false) {
-        assert!(Instant::now() < patience, "never asked for");
-        for _ in 0..200 {
-            client.read(0, 512).unwrap();
+    client.write(0, &[7; 64 << 10], false).unwrap();
+    for (what, most) in [("read", 2.1), ("write", 2.1)] {
+        let before = calls().unwrap();
+        for number in 0..REQUESTS {
+            let at = number % 16 * 4096;
+            match what {
+                "read" => drop(client.read(at, 4096).unwrap()),
+                _ => client.write(at, &[1; 4096], false).unwrap(),
+            }
         }
+        let each = (calls().unwrap() - before) as f64 / REQUESTS as f64;
+        println!("{what}: {each:.3} calls");
+        assert!(each <= most, "{each} calls for each {what}");
     }
-    let patience = Instant::now() + Duration::from_secs(20);
-    while held() == Some(true) {
-        assert!(Instant::now() < patience, "never ends");
-        thread::sleep(Duration::from_millis(10));
+    served.stop();
+}
+
+/// Whoever may write there could take the records away, or put others in their place.
+#[test]
+fn a_place_that_others_may_write_to_is_refused_and_the_status_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    let served = Served::new(directory.path(), config("tiering"), Settings::default());
+    let status = served.handle.status().unwrap();
+    let why = status["process_death"]["not_kept"].as_str().unwrap();
+    assert!(why.contains("others may write") && status["process_death"]["unprotected"] == true, "{status}");
+    let events = served.handle.events();
+    assert!(events.iter().any(|event| event["event"] == "unprotected"), "{events:?}");
+    served.stop();
+    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let served = Served::start(directory.path(), config("tiering"), Settings::default());
+    assert_eq!(served.handle.status().unwrap()["process_death"]["unprotected"], serde_json::Value::Null);
+    served.stop();
+}
+
+#[test]
+fn devices_fail_on_demand_only_if_that_was_asked_for_at_the_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let spec = spec(directory.path(), config("tiering"));
+    format(&spec, false).unwrap();
+    let endpoint = directory.path().join("nbd").display().to_string().parse().unwrap();
+    let service = Service::open(&spec, &endpoint, Settings::default()).unwrap();
+    let handle = service.handle();
+    let server = thread::spawn(move || service.run());
+    let fault = Fault { device: 0, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Fail };
+    let error = handle.fault(fault).unwrap_err();
+    assert!(error.contains("--drills"), "{error}");
+    handle.stop();
+    server.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_copy_that_is_served_on_the_same_machine_is_named() {
+    let (directory, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    format(&spec(directory.path(), config("back")), false).unwrap();
+    for name in ["fast", "slow"] {
+        fs::copy(directory.path().join(name), copy.path().join(name)).unwrap();
     }
-    let off = Settings { cpu_latency: CpuLatency::Off, ..Settings::default() };
+    let served = Served::start(directory.path(), config("back"), Settings::default());
+    let of_copy = VolumeSpec {
+        process_death: spec(directory.path(), config("back")).process_death,
+        ..spec(copy.path(), config("back"))
+    };
+    let endpoint = copy.path().join("nbd").display().to_string().parse().unwrap();
+    let other = Service::open(&of_copy, &endpoint, Settings::default()).unwrap();
+    let events = other.handle();
+    let server = thread::spawn(move || other.run());
+    let named = events.events().into_iter().find(|event| event["event"] == "copy");
+    let named = named.expect("it is noticed");
+    assert!(
+        named["served"].as_str().unwrap().contains(&directory.path().join("fast").display().to_string()),
+        "{named}"
+    );
+    events.stop();
+    server.join().unwrap().unwrap();
     served.stop();
-    let served = Served::start(directory.path(), config("tiering"), off);
-    assert_eq!(served.handle.status().unwrap()["cpu_latency"], serde_json::Value::Null);
-    served.stop();
+}
+
+fn allocated(directory: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt as _;
+    ["fast", "slow"]
+        .into_iter()
+        .filter_map(|name| fs::metadata(directory.join(name)).ok())
+        .map(|about| about.blocks() * 512)
+        .sum()
+}
+
+/// Copying a sparse image writes zeros to nearly all of a volume.
+#[test]
+fn a_sparse_file_does_not_grow_by_zeros() {
+    const NO_HOLE: u16 = 2;
+    for placement in PLACEMENTS {
+        let directory = tempfile::tempdir().unwrap();
+        let served = Served::new(directory.path(), config(placement), Settings::default());
+        let mut client = served.client();
+        client.flush().unwrap();
+        let before = allocated(directory.path());
+        let size = client.size;
+        for at in (0..size).step_by(1 << 20) {
+            client.zeroes(at, (size - at).min(1 << 20) as u32).unwrap();
+        }
+        client.flush().unwrap();
+        let grown = allocated(directory.path()).saturating_sub(before);
+        println!("{placement}: {grown} bytes of {size}");
+        assert!(client.read(0, 65536).unwrap().iter().all(|byte| *byte == 0));
+        // The journal, or the headers of a log.
+        assert!(grown < 2 << 20, "{placement}: grew by {grown} bytes");
+        if placement == "single" {
+            client.write(0, &[9; 1 << 20], false).unwrap();
+            let before = allocated(directory.path());
+            client.zeroes(0, 1 << 20).unwrap();
+            assert!(allocated(directory.path()) <= before - (512 << 10), "a hole is made");
+            client.send(ZEROES, NO_HOLE, 0, 1 << 20, &[]);
+            assert_eq!(client.answer().unwrap().1, 0);
+            assert!(allocated(directory.path()) >= before - (64 << 10), "room is kept where that is asked for");
+            assert!(client.read(0, 1 << 20).unwrap().iter().all(|byte| *byte == 0));
+        }
+        drop(client);
+        served.stop();
+    }
 }

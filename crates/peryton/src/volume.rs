@@ -9,7 +9,7 @@ use std::{
 use peryton_device::Class;
 use peryton_drive::{DesignFile, DevicePath, Linux, OwnSizes, ProcessDeath, Record, Tuner, VolumeSpec, WholeExtents};
 use peryton_engine::{Config, Tuning};
-use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, design_keys};
+use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory, design_keys};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{design_path::design_file, failure::Failure};
@@ -209,8 +209,8 @@ impl InPlace {
         let rotational = design.devices.iter().zip(&devices).all(rotates);
         let (name, config) = (design.name.clone(), design.config());
         let process_death = match design.shared_memory {
-            None => ProcessDeath::Off,
-            Some(directory) => ProcessDeath::SharedMemory { directory },
+            KeptInMemory::No => ProcessDeath::Off,
+            KeptInMemory::In(directory) => ProcessDeath::SharedMemory { directory },
         };
         let tuner = |known: InService, of_design: Config| {
             let (text, set) = (text.clone(), set.clone());

@@ -94,7 +94,7 @@ pub use columns::{Column, Columns};
 pub use curve_policy::CurvePolicy;
 pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};
 pub use design::{
-    Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeyDefault, ModelKey,
+    Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory, KeyDefault, ModelKey,
     PageCacheDesign, Stream, design_keys, is_design_key, model_keys, nearest_design_key,
 };
 pub use error::{DesignError, SimError};

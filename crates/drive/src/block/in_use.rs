@@ -114,6 +114,30 @@ impl Linux {
     }
 }
 
+/// The file beneath a loop device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct BackingFile {
+    pub(crate) path: PathBuf,
+    /// Whether the device has all of it.
+    pub(crate) is_whole: bool,
+}
+
+impl Linux {
+    /// The file beneath a loop device, or beneath a partition of one.
+    pub(crate) fn backing_file(&self, number: u64) -> Option<BackingFile> {
+        let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+        let node = self.sys.join(format!("dev/block/{major}:{minor}"));
+        let read = |name: &str| fs::read_to_string(node.join(name)).ok();
+        let (at, is_part) = match read("loop/backing_file") {
+            Some(path) => (path, false),
+            None => (read("../loop/backing_file")?, true),
+        };
+        let is_zero = |name: &str| read(name).is_some_and(|text| text.trim() == "0");
+        let is_whole = !is_part && is_zero("loop/offset") && is_zero("loop/sizelimit");
+        Some(BackingFile { path: at.trim_end_matches('\n').into(), is_whole })
+    }
+}
+
 /// Linux writes blanks and the like in paths as octal numbers.
 fn unescaped(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());

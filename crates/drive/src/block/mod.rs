@@ -13,6 +13,7 @@ use std::{
 };
 
 pub use beneath::{Beneath, PhysicalDrive, Protocol};
+pub(crate) use in_use::BackingFile;
 pub use mirrored::Mirrored;
 use peryton_units::Bytes;
 

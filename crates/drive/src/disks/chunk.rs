@@ -60,13 +60,15 @@ impl Chunk {
                 });
             }
             Action::Read => Ask::Read,
-            Action::Write | Action::Zero => Ask::Write,
+            Action::Write | Action::Zero | Action::ZeroAllocated => Ask::Write,
         };
-        let zero = operation.action == Action::Zero;
+        let zero = matches!(operation.action, Action::Zero | Action::ZeroAllocated);
+        let may_punch = ability.punch && operation.action == Action::Zero;
         if at.is_multiple_of(block) && down(end) > at {
             let len = down(end) - at;
-            if zero && (ability.zero_range || ability.punch) {
-                let ask = if ability.zero_range { Ask::ZeroRange } else { Ask::Punch };
+            if zero && (ability.zero_range || may_punch) {
+                // What was never written in a sparse file takes no room then, and a device may unmap it.
+                let ask = if may_punch { Ask::Punch } else { Ask::ZeroRange };
                 return Some(Chunk::Direct { ask, at, len, advances: len });
             }
             if (memory.address() as u64).is_multiple_of(ability.memory) {

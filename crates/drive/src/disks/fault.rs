@@ -195,13 +195,13 @@ impl Fault {
     fn meets(&self, operation: &Operation) -> bool {
         let kind = match operation.action {
             Action::Read => Only::Reads,
-            Action::Write | Action::Discard | Action::Zero => Only::Writes,
+            Action::Write | Action::Discard | Action::Zero | Action::ZeroAllocated => Only::Writes,
             Action::Flush => Only::Flushes,
         };
         let touches = operation.action == Action::Flush
             || operation.at < self.to && operation.at.saturating_add(operation.len) > self.from;
         // Only writes need space.
-        let takes_space = matches!(operation.action, Action::Write | Action::Zero);
+        let takes_space = matches!(operation.action, Action::Write | Action::ZeroAllocated);
         if self.effect == Effect::Full && !takes_space {
             return false;
         }

@@ -59,7 +59,7 @@ impl Job {
     /// The memory of the operation's data from byte `done` on; zeros share one place.
     pub(super) fn memory_at(&self, done: u64, zeros: &Arena) -> Memory {
         match self.operation.action {
-            Action::Zero => zeros.at(0),
+            Action::Zero | Action::ZeroAllocated => zeros.at(0),
             _ => self.operation.memory.add(done as usize),
         }
     }

@@ -23,7 +23,7 @@ impl Disks {
         let took = self.now.saturating_sub(job.began);
         match job.operation.action {
             Action::Read => figures.reads.record(took),
-            Action::Write | Action::Zero => figures.writes.record(took),
+            Action::Write | Action::Zero | Action::ZeroAllocated => figures.writes.record(took),
             Action::Flush => figures.flushes.record(took),
             Action::Discard => {}
         }

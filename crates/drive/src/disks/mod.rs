@@ -152,6 +152,8 @@ pub(crate) struct Disks {
     pub(crate) failures: Vec<Failure>,
     /// Devices that have vanished, one bit each.
     pub(crate) vanished: u32,
+    /// Flushes that have failed, of any device.
+    failed_flushes: u64,
     pub(crate) rests: Rests,
 }
 
@@ -192,12 +194,18 @@ impl Disks {
             unreported: 0,
             failures: Vec::new(),
             vanished: 0,
+            failed_flushes: 0,
         })
     }
 
     /// Memory that kernel commands will use often.
     pub(crate) fn arenas(&self) -> [&Arena; 2] {
         [&self.bounces, &self.zeros]
+    }
+
+    /// How many flushes have failed so far, of any device.
+    pub(crate) fn failed_flushes(&self) -> u64 {
+        self.failed_flushes
     }
 
     pub(crate) fn health(&self) -> &[Health] {
@@ -338,6 +346,7 @@ impl Disks {
         let health = &mut self.health[operation.device.index()];
         health.errors += 1;
         health.failed_flushes += u64::from(operation.action == Action::Flush);
+        self.failed_flushes += u64::from(operation.action == Action::Flush);
         health.last_error = Some(error.clone());
         if self.failures.len() < MOST_FAILURES {
             self.failures.push(Failure { operation, error });
@@ -439,7 +448,7 @@ impl Disks {
     fn meets_own(&self, operation: &Operation) -> bool {
         let Some(own) = self.own.and_then(|own| self.jobs[own as usize].as_ref()) else { return false };
         let own = &own.operation;
-        let writes = matches!(operation.action, Action::Write | Action::Zero | Action::Discard);
+        let writes = !matches!(operation.action, Action::Read | Action::Flush);
         let overlaps = operation.at < own.at + own.len && own.at < operation.at + operation.len;
         writes && own.action == Action::Write && own.device == operation.device && overlaps
     }

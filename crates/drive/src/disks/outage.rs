@@ -335,7 +335,7 @@ impl Disks {
     pub(super) fn note_failure(&mut self, operation: &Operation, error: &str) {
         let kind = match operation.action {
             Action::Read => READS,
-            Action::Write | Action::Zero | Action::Discard => WRITES,
+            Action::Write | Action::Zero | Action::ZeroAllocated | Action::Discard => WRITES,
             Action::Flush => FLUSHES,
         };
         self.outages.begin((operation.device.index(), kind), self.now, self.now, error.to_owned(), false);

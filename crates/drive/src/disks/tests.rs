@@ -109,7 +109,8 @@ fn run(steps: Vec<Step>, ability: Ability) {
         let action = match action {
             0..4 => Action::Write,
             4..7 => Action::Read,
-            7 => Action::Zero,
+            7 if at % 2 == 0 => Action::Zero,
+            7 => Action::ZeroAllocated,
             8 => Action::Flush,
             _ => Action::Discard,
         };
@@ -127,7 +128,7 @@ fn run(steps: Vec<Step>, ability: Ability) {
                     plain[at..at + len].copy_from_slice(&memory[skew..]);
                 }
                 Action::Read => expected = plain[at..at + len].to_vec(),
-                Action::Zero => plain[at..at + len].fill(0),
+                Action::Zero | Action::ZeroAllocated => plain[at..at + len].fill(0),
                 Action::Flush | Action::Discard => {}
             }
             let (at64, len64) = if action == Action::Flush { (0, 0) } else { (at as u64, len as u64) };

@@ -41,6 +41,11 @@ impl Message {
         self.pieces.push(libc::iovec { iov_base: memory.as_ptr().cast(), iov_len: len });
     }
 
+    /// The bytes that the next call is about.
+    pub(super) fn bytes(&self) -> usize {
+        self.pieces[self.first..].iter().take(MOST_PIECES).map(|piece| piece.iov_len).sum()
+    }
+
     /// Marks the first `bytes` as finished.
     pub(crate) fn advance(&mut self, mut bytes: usize) {
         while bytes > 0 {

@@ -44,6 +44,15 @@ pub(crate) struct SlotCommand {
     pub(crate) registration: Option<u64>,
 }
 
+/// Whether the end of a send has to be heard of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Haste {
+    /// The loop turns once it is over.
+    Heard,
+    /// Only when the loop turns for another reason: the kernel takes the message at once, unless the socket is full.
+    Unheard,
+}
+
 /// How long to wait for an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -163,9 +172,9 @@ impl Kernel {
     }
 
     #[inline]
-    pub(crate) fn send(&mut self, connection: u32, fd: RawFd, message: &mut Message) {
+    pub(crate) fn send(&mut self, connection: u32, fd: RawFd, message: &mut Message, haste: Haste) {
         match self {
-            Kernel::Uring(ring) => ring.send(connection, fd, message),
+            Kernel::Uring(ring) => ring.send(connection, fd, message, haste),
             Kernel::Threads(threads) => threads.send(connection, fd, message),
         }
     }
@@ -192,6 +201,14 @@ impl Kernel {
         match self {
             Kernel::Uring(ring) => ring.turn(wait, events),
             Kernel::Threads(threads) => threads.turn(wait, events),
+        }
+    }
+
+    /// How often the kernel was entered to submit calls or to gather answers.
+    pub(crate) fn calls(&self) -> Option<u64> {
+        match self {
+            Kernel::Uring(ring) => Some(ring.calls()),
+            Kernel::Threads(_) => None,
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use io_uring::{IoUring, opcode, squeue, types};
 
-use super::{Event, Files, Message, SlotCommand, Wait, Waker};
+use super::{Event, Files, Haste, Message, SlotCommand, Wait, Waker};
 use crate::{
     arena::Memory,
     disks::{Ask, Raw},
@@ -22,6 +22,8 @@ const MOST_ENTRIES: u32 = 1024;
 
 /// The most stretches of memory that are registered beside the pages of requests.
 const MOST_ARENAS: u32 = 64;
+/// The longest message whose end need not be heard of: its memory stays in use until the loop turns again.
+const MOST_UNHEARD: usize = 64 << 10;
 const NOT_REGISTERED: &str =
     "buffers are not registered with io_uring: a few percent slower; raise RLIMIT_MEMLOCK (ulimit -l)";
 
@@ -44,6 +46,13 @@ pub(crate) struct Uring {
     request_pages: u16,
     waker: Waker,
     waker_armed: bool,
+    /// Sends whose success the kernel does not report: the connection and the bytes. They are over once they are submitted.
+    unheard: Vec<(u32, i32)>,
+    /// Whether the kernel can leave successes out.
+    can_skip: bool,
+    /// Whether the kernel says in shared memory that there is work which it does only when it is entered.
+    flags_work: bool,
+    calls: u64,
 }
 
 impl std::fmt::Debug for Uring {
@@ -57,11 +66,14 @@ impl Uring {
         let entries = depth.clamp(64, MOST_ENTRIES).next_power_of_two();
         let modern = || {
             let mut builder = IoUring::builder();
-            builder.setup_single_issuer().setup_defer_taskrun().setup_submit_all();
+            builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all();
             builder.setup_cqsize(entries * 4).build(entries)
         };
         // Kernels before 6.1 reject these flags.
-        let ring = modern().or_else(|_| IoUring::builder().setup_cqsize(entries * 4).build(entries))?;
+        let (ring, is_modern) = match modern() {
+            Ok(ring) => (ring, true),
+            Err(_) => (IoUring::builder().setup_cqsize(entries * 4).build(entries)?, false),
+        };
         let fds: Vec<RawFd> = files.iter().map(|file| file.as_ref().map_or(-1, |file| file.as_raw_fd())).collect();
         let registered_files = match ring.submitter().register_files(&fds) {
             Ok(()) => true,
@@ -71,8 +83,21 @@ impl Uring {
             }
         };
         let files = files.clone();
-        let registered = Vec::new();
-        Ok(Uring { ring, files, registered_files, registered, request_pages: 0, waker, waker_armed: false })
+        // Kernels before 5.19 would keep silent about a send that took a part.
+        let can_skip = is_modern && ring.params().is_feature_skip_cqe_on_success();
+        Ok(Uring {
+            ring,
+            files,
+            registered_files,
+            registered: Vec::new(),
+            request_pages: 0,
+            waker,
+            waker_armed: false,
+            unheard: Vec::new(),
+            can_skip,
+            flags_work: is_modern,
+            calls: 0,
+        })
     }
 
     pub(super) fn set_file(&mut self, index: usize, file: Option<Arc<OwnedFd>>) -> io::Result<()> {
@@ -148,6 +173,7 @@ impl Uring {
             if unsafe { self.ring.submission().push(entry) }.is_ok() {
                 return;
             }
+            self.calls += 1;
             if let Err(error) = self.ring.submit() {
                 // The completion queue is full; the kernel takes more entries after it is emptied. The entries stay
                 // queued, and GETEVENTS makes room.
@@ -159,6 +185,7 @@ impl Uring {
 
     fn enter(&mut self, wait_for: u32, flags: u32) {
         let queued = self.ring.submission().len() as u32;
+        self.calls += 1;
         // SAFETY: no argument is given.
         let result = unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, wait_for, flags, None) };
         if let Err(error) = result {
@@ -228,11 +255,19 @@ impl Uring {
     }
 
     #[inline]
-    pub(super) fn send(&mut self, connection: u32, fd: RawFd, message: &mut Message) {
+    pub(super) fn send(&mut self, connection: u32, fd: RawFd, message: &mut Message, haste: Haste) {
+        let bytes = message.bytes();
         // Without MSG_WAITALL, so that a slow client's partial progress is seen.
-        let flags = libc::MSG_NOSIGNAL as u32;
-        let entry = opcode::SendMsg::new(types::Fd(fd), message.header()).flags(flags).build();
-        self.push(&entry.user_data(SEND | u64::from(connection)));
+        let mut flags = libc::MSG_NOSIGNAL;
+        let mut entry_flags = squeue::Flags::empty();
+        if haste == Haste::Unheard && self.can_skip && bytes <= MOST_UNHEARD {
+            // The kernel sends all of it when it takes the entry, or reports a failure and how much it has sent.
+            flags |= libc::MSG_DONTWAIT | libc::MSG_WAITALL;
+            entry_flags = squeue::Flags::SKIP_SUCCESS;
+            self.unheard.push((connection, bytes as i32));
+        }
+        let entry = opcode::SendMsg::new(types::Fd(fd), message.header()).flags(flags as u32).build();
+        self.push(&entry.flags(entry_flags).user_data(SEND | u64::from(connection)));
     }
 
     #[inline]
@@ -270,16 +305,22 @@ impl Uring {
         }
         let wait = if self.ring.completion().is_empty() { wait } else { Wait::No };
         let result = match wait {
+            Wait::No if self.flags_work && self.has_nothing_to_do() => Ok(0),
             Wait::No => {
+                self.calls += 1;
                 let queued = self.ring.submission().len() as u32;
                 // SAFETY: no argument is given.
                 unsafe { self.ring.submitter().enter::<libc::sigset_t>(queued, 0, GET_EVENTS, None) }
             }
             Wait::For(time) => {
+                self.calls += 1;
                 let time = types::Timespec::from(time);
                 self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&time))
             }
-            Wait::Forever => self.ring.submit_and_wait(1),
+            Wait::Forever => {
+                self.calls += 1;
+                self.ring.submit_and_wait(1)
+            }
         };
         match result {
             Ok(_) => {}
@@ -288,6 +329,11 @@ impl Uring {
                 if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN)) => {}
             Err(error) => return Err(error),
         }
+        // Only then has the kernel reported every failure of a send.
+        let is_taken = {
+            let submission = self.ring.submission();
+            submission.is_empty() && !submission.cq_overflow()
+        };
         for answer in self.ring.completion() {
             let (data, result) = (answer.user_data(), answer.result());
             let name = data as u32;
@@ -295,7 +341,10 @@ impl Uring {
                 DEVICE => Event::Device { slot: name, result },
                 ACCEPT => Event::Accepted { listener: name, result },
                 RECEIVE => Event::Received { connection: name, result },
-                SEND => Event::Sent { connection: name, result },
+                SEND => {
+                    self.unheard.retain(|(connection, _)| *connection != name);
+                    Event::Sent { connection: name, result }
+                }
                 BLOCK_DEVICE => Event::BlockDevice { slot: name, result },
                 _ => {
                     self.waker_armed = false;
@@ -304,7 +353,20 @@ impl Uring {
                 }
             });
         }
+        if is_taken {
+            events.extend(self.unheard.drain(..).map(|(connection, result)| Event::Sent { connection, result }));
+        }
         Ok(())
+    }
+
+    /// Whether entering the kernel would neither submit nor bring anything.
+    fn has_nothing_to_do(&mut self) -> bool {
+        let submission = self.ring.submission();
+        submission.is_empty() && !submission.taskrun() && !submission.cq_overflow()
+    }
+
+    pub(super) fn calls(&self) -> u64 {
+        self.calls
     }
 }
 

@@ -212,6 +212,7 @@ impl Figures {
         page.begin(&all::VOLUME)?.encode_info(&Labels(&all::VOLUME, &values))?;
         page.gauges(&all::STATE, VolumeState::ALL.map(|state| (vec![state.name()], one_if(state == now.state))))?;
         page.gauge(&all::IN_DOUBT, one_if(now.is_in_doubt))?;
+        page.gauge(&all::UNPROTECTED, one_if(now.is_unprotected))?;
         page.gauge(&all::SIZE, gauge_of(now.size))?;
         page.counter(&all::OPENINGS, now.openings)?;
         page.gauge(&all::LOST_EXTENTS, about.has_extents().then_some(f64::from(now.lost_extents)))

@@ -92,6 +92,8 @@ families! {
     STATE: Gauge "peryton_volume_state" None ["state"] "1 for the state that the volume is in, 0 for the others";
     IN_DOUBT: Gauge "peryton_volume_in_doubt" None []
         "1 while a flush has failed and no flush of a client has reported that yet";
+    UNPROTECTED: Gauge "peryton_process_death_unprotected" None []
+        "1 if what was answered and not flushed may be lost should the server be killed, although the design asks for more";
     SIZE: Gauge "peryton_volume_size" Bytes [] "Size of the volume";
     OPENINGS: Counter "peryton_volume_openings" None [] "How often the volume was opened since it was formatted";
     LOST_EXTENTS: Gauge "peryton_lost_extents" None []

@@ -55,6 +55,7 @@ mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "no_tls.rs"]
 mod tls;
+mod tls_files;
 mod transmission;
 pub mod wire;
 
@@ -64,3 +65,4 @@ pub use output::{Output, Piece};
 pub use reply::Run;
 pub use request::{Command, Cookie, Errno, ProtocolError, Request};
 pub use tls::{TlsError, TlsServer, TlsSession};
+pub use tls_files::TlsFiles;

@@ -1,8 +1,10 @@
 //! Replaces TLS in a build without the feature `tls`: certificates are refused, so no session ever begins.
 
-use std::{convert::Infallible, path::Path};
+use std::convert::Infallible;
 
 use thiserror::Error;
+
+use super::TlsFiles;
 
 /// Why the certificates cannot be used.
 #[derive(Debug, Error)]
@@ -21,15 +23,7 @@ impl TlsServer {
     ///
     /// # Errors
     /// Always: this build has no TLS.
-    pub fn from_directory(_: &Path) -> Result<TlsServer, TlsError> {
-        Err(TlsError::NotBuilt)
-    }
-
-    /// Refuses.
-    ///
-    /// # Errors
-    /// Always: this build has no TLS.
-    pub fn from_files(_: &Path, _: &Path, _: &Path, _: Option<&Path>) -> Result<TlsServer, TlsError> {
+    pub fn from_files(_: &TlsFiles) -> Result<TlsServer, TlsError> {
         Err(TlsError::NotBuilt)
     }
 

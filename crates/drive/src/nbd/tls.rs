@@ -4,20 +4,28 @@
 use std::{
     fs, io,
     io::{Read, Write},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use rustls::{
-    RootCertStore, ServerConfig, ServerConnection,
+    CertificateError, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, ServerConnection,
+    SignatureScheme,
+    client::{danger::HandshakeSignatureValid, verify_server_name},
     crypto::ring,
     pki_types::{
-        CertificateDer, CertificateRevocationListDer, PrivateKeyDer,
+        CertificateDer, CertificateRevocationListDer, PrivateKeyDer, ServerName, UnixTime,
         pem::{self, PemObject},
     },
-    server::{NoServerSessionStorage, WebPkiClientVerifier},
+    server::{
+        NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier,
+        danger::{ClientCertVerified, ClientCertVerifier},
+    },
 };
 use thiserror::Error;
+
+use super::TlsFiles;
 
 /// The largest PEM file that is read, in bytes.
 const MAX_PEM_BYTES: u64 = 4 << 20;
@@ -42,6 +50,20 @@ pub enum TlsError {
         problem: String,
         /// The expected content.
         expected: &'static str,
+    },
+    /// Others can read the key, or its group can change it.
+    #[error("{}: has the mode {mode:04o}, so others have access to the key: chmod 600 {}", path.display(), path.display())]
+    OpenKey {
+        /// Path of the file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// This is no name that a certificate can have.
+    #[error("'{name}' is no name of a client: give a host name or an address, as in its certificate's subjectAltName")]
+    ClientName {
+        /// The name.
+        name: String,
     },
     /// The client's side of TLS failed: no certificate, an unknown one, or invalid data. Send the bytes that
     /// [`TlsSession::pending`] gives, which tell the client why, then close.
@@ -80,53 +102,116 @@ pub struct TlsServer {
     config: Arc<ServerConfig>,
 }
 
-impl TlsServer {
-    /// Reads `ca-cert.pem`, `server-cert.pem`, `server-key.pem` and, if it exists, `ca-crl.pem` (revoked certificates)
-    /// from a directory; qemu and nbdkit use the same names.
-    ///
-    /// # Errors
-    /// Those of [`TlsServer::from_files`].
-    pub fn from_directory(directory: &Path) -> Result<TlsServer, TlsError> {
-        let revoked = directory.join("ca-crl.pem");
-        let revoked = revoked.exists().then_some(revoked);
-        let [authority, certificate, key] =
-            ["ca-cert.pem", "server-cert.pem", "server-key.pem"].map(|name| directory.join(name));
-        TlsServer::from_files(&authority, &certificate, &key, revoked.as_deref())
+/// The permissions of a key that others than its owner and group have, or that its group may change.
+const TOO_OPEN: u32 = 0o027;
+
+/// Reads a private key, which nobody but its owner, and readers of its group, may have access to.
+fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
+    let about = fs::metadata(path).map_err(|source| TlsError::File { path: path.to_owned(), source })?;
+    let mode = about.mode() & 0o7777;
+    if about.is_file() && mode & TOO_OPEN != 0 {
+        return Err(TlsError::OpenKey { path: path.to_owned(), mode });
+    }
+    PrivateKeyDer::from_pem_slice(&read_pem(path)?).map_err(|error| content(path, error, "the server's private key"))
+}
+
+/// What is wrong with a certificate, in words.
+fn in_words(error: &rustls::Error) -> String {
+    use rustls::{CertificateError, Error, InconsistentKeys};
+    match error {
+        Error::InvalidCertificate(CertificateError::Other(other)) if other.to_string() == "UnsupportedCertVersion" => {
+            "is a certificate of version 1: make one of version 3 (openssl x509 -req with -extfile does)".to_owned()
+        }
+        Error::InvalidCertificate(CertificateError::Other(other)) => other.to_string(),
+        Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => "belongs to another key".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// Lets clients in whose certificates have one of these names (`subjectAltName`), of those that the authority lets in.
+#[derive(Debug)]
+struct Listed {
+    authority: Arc<dyn ClientCertVerifier>,
+    names: Vec<ServerName<'static>>,
+}
+
+impl ClientCertVerifier for Listed {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.authority.root_hint_subjects()
     }
 
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verified = self.authority.verify_client_cert(certificate, intermediates, now)?;
+        let parsed = ParsedCertificate::try_from(certificate)?;
+        let is_listed = self.names.iter().any(|name| verify_server_name(&parsed, name).is_ok());
+        is_listed.then_some(verified).ok_or(rustls::Error::InvalidCertificate(CertificateError::NotValidForName))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authority.verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.authority.verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.authority.supported_verify_schemes()
+    }
+}
+
+impl TlsServer {
     /// Reads the authorities that sign clients' certificates, the server's certificate with the intermediate
-    /// certificates, its key, and optionally a list of revoked certificates.
+    /// certificates, its key, and optionally lists of revoked certificates; and which clients may connect.
     ///
     /// # Errors
-    /// A file cannot be read, does not have the expected content, or the certificates do not fit each other.
-    pub fn from_files(
-        authority: &Path,
-        certificate: &Path,
-        key: &Path,
-        revoked: Option<&Path>,
-    ) -> Result<TlsServer, TlsError> {
+    /// A file cannot be read, others have access to the key, a file does not have the expected content, or the certificates do not fit
+    /// each other.
+    pub fn from_files(files: &TlsFiles) -> Result<TlsServer, TlsError> {
+        let TlsFiles { certificate, key, authority, revoked, clients } = files;
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore::empty();
         for root in items::<CertificateDer<'static>>(authority, "the authority's certificate")? {
-            roots.add(root).map_err(|error| content(authority, error, "the authority's certificate"))?;
+            roots.add(root).map_err(|error| content(authority, in_words(&error), "the authority's certificate"))?;
         }
         let mut verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider.clone());
         if let Some(path) = revoked {
             let lists = items::<CertificateRevocationListDer<'static>>(path, "a list of revoked certificates")?;
             verifier = verifier.with_crls(lists).allow_unknown_revocation_status();
         }
-        let problem_file = revoked.unwrap_or(authority);
-        let verifier =
+        let problem_file = revoked.as_ref().unwrap_or(authority);
+        let mut verifier =
             verifier.build().map_err(|error| content(problem_file, error, "certificates that can be checked"))?;
+        if !clients.is_empty() {
+            let name = |name: &String| {
+                ServerName::try_from(name.clone()).map_err(|_| TlsError::ClientName { name: name.clone() })
+            };
+            let names = clients.iter().map(name).collect::<Result<_, _>>()?;
+            verifier = Arc::new(Listed { authority: verifier, names });
+        }
         let chain = items::<CertificateDer<'static>>(certificate, "the server's certificate")?;
-        let secret = PrivateKeyDer::from_pem_slice(&read_pem(key)?)
-            .map_err(|error| content(key, error, "the server's private key"))?;
+        let secret = read_key(key)?;
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("the provider has the ciphers of TLS 1.2 and 1.3")
             .with_client_cert_verifier(verifier)
             .with_single_cert(chain, secret)
-            .map_err(|error| content(certificate, error, "the certificate that belongs to the key"))?;
+            .map_err(|error| content(certificate, in_words(&error), "the certificate that belongs to the key"))?;
         // Connections are few and long, and a resumed session would not check the certificate again.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;

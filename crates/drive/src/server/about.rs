@@ -17,6 +17,8 @@ pub(crate) struct About {
     /// The settings in force in addition to the design, `key=value` each.
     pub(crate) settings: Vec<String>,
     pub(crate) events: Events,
+    /// Whether devices may be made to fail on demand.
+    pub(crate) drills: bool,
 }
 
 impl About {

@@ -108,11 +108,10 @@ impl Front {
             self.log_handshake(index, "cut off before its handshake was over: others want its place");
             self.cut(index);
         }
-        let index = match (0..self.clients.len()).find(|index| self.clients[*index].is_none() && !self.away[*index]) {
+        let index = match self.clients.iter().position(Option::is_none) {
             Some(index) => index,
             None if self.clients.len() < MOST_PLACES => {
                 self.clients.push(None);
-                self.away.push(false);
                 self.clients.len() - 1
             }
             None => return,
@@ -129,7 +128,7 @@ impl Front {
 
     /// Completes a handshake. Returns `false` if there is no place for one more client.
     pub(super) fn welcome(&mut self, index: u32) -> bool {
-        let users = self.clients.iter().flatten().filter(|client| client.is_user()).count() + self.count_away();
+        let users = self.clients.iter().flatten().filter(|client| client.is_user()).count();
         let client = self.clients[index as usize].as_mut().expect("a client that is welcomed exists");
         if users > MOST_CLIENTS {
             let message = format!("turned away: {MOST_CLIENTS} clients are connected");
@@ -137,6 +136,7 @@ impl Front {
             return false;
         }
         self.clients_served += 1;
+        client.heard = self.flush_errors.until_now();
         if self.limits.allow(Kind::Clients, self.now) {
             tracing::info!(client = index, peer = %client.peer, "uses the volume");
             client.reported = true;

@@ -55,11 +55,16 @@ fn process_death(memory: &Result<SharedMemory, NoMemory>) -> Value {
             let (path, bytes) = memory.place();
             json!({ "kept_in": path, "bytes": bytes })
         }
-        Err(why) => json!({ "not_kept": why.to_string() }),
+        Err(why) => json!({ "not_kept": why.to_string(), "unprotected": matches!(why, NoMemory::System { .. }) }),
     }
 }
 
 impl Server {
+    /// Whether devices may be made to fail on demand.
+    pub(crate) fn allow_drills(&mut self, drills: bool) {
+        self.about.drills = drills;
+    }
+
     /// Applies the stored settings. Those that the design no longer allows are dropped, with a warning.
     pub(crate) fn restore_settings(&mut self, kept: Vec<String>) {
         let Some(tuner) = self.about.tuner.clone().filter(|_| !kept.is_empty()) else { return };
@@ -92,7 +97,17 @@ impl Server {
         Ok(())
     }
 
-    fn status(&self) -> Value {
+    /// The status now; while the volume is closed for a moment that from before, with how far the change is.
+    fn status_or_last(&self) -> Value {
+        let Some(away) = self.changing.away() else { return self.status() };
+        let mut status = away.status.clone();
+        status["change"]["stage"] = "closed".into();
+        status["change"]["requests_wait_s"] = away.since.elapsed().as_secs_f64().into();
+        status["change"]["error"] = away.shared.error().into();
+        status
+    }
+
+    pub(super) fn status(&self) -> Value {
         let engine = self.volume.engine();
         let stats = engine.stats();
         let device = |(index, device): (usize, &Option<Device>)| -> (String, Value) {
@@ -142,6 +157,7 @@ impl Server {
             "last_resize": self.last_resize(),
             "evacuation": self.evacuation_status(),
             "last_evacuation": self.last_evacuation(),
+            "change": self.change_status(),
         });
         let mut status = json!({
             "name": self.about.name,
@@ -168,16 +184,15 @@ impl Server {
             "stopping": self.stop.is_asked(),
             "ublk": self.block_device_status(),
             "kernel": self.front.kernel.name(),
-            "front_threads": self.fronts.count(),
-            "cpu_latency": self.awake.status().map(|(at_most_us, held)| json!({ "at_most_us": at_most_us, "held": held })),
+            "kernel_calls": self.front.kernel.calls(),
             "clients": self.front.connected(),
             "clients_served": self.front.clients_served,
             "requests_in_flight": self.requests_in_flight(),
             "device_commands_in_flight": self.volume.backend.in_flight(),
             "pool": {
-                "bytes": self.pool().0,
-                "free_bytes": self.pool().1,
-                "clients_waiting": self.clients_waiting(),
+                "bytes": self.front.pool.arena().len(),
+                "free_bytes": self.front.pool.free_bytes(),
+                "clients_waiting": self.front.buffer_waiters.len(),
             },
             "log": {
                 "lines_dropped": self.log.as_ref().map(LineLog::dropped),
@@ -194,7 +209,7 @@ impl Server {
             "warm": warmth::status(engine, self.now),
             "lost_extents": engine.lost_extents(),
             "fast_hit_ratio": stats.fast_hit_ratio(),
-            "traffic": self.counted().traffic(),
+            "traffic": self.latencies.traffic(),
             "ledger": stats,
         });
         if let (Value::Object(status), Value::Object(changes)) = (&mut status, changes) {
@@ -220,7 +235,7 @@ const ENDED: &str = "the volume is closed";
 impl Handle {
     /// The full state of the volume; `None` if it is closed.
     pub fn status(&self) -> Option<Value> {
-        self.ask(|server| server.status())
+        self.ask_always(|server| server.status_or_last())
     }
 
     /// Changes settings under the keys of the design file (`placement.max_moves=4`), stores them for the next start,
@@ -258,7 +273,7 @@ impl Handle {
     pub fn events(&self) -> Vec<Value> {
         let remembered =
             |server: &mut Server| server.about.events.since(0, std::time::Duration::ZERO).unwrap_or_default();
-        let events = self.ask(remembered).unwrap_or_default();
+        let events = self.ask_always(remembered).unwrap_or_default();
         events.iter().filter_map(|event| serde_json::to_value(event).ok()).collect()
     }
 
@@ -276,6 +291,9 @@ impl Handle {
                 return Err(format!(
                     "a command can be held back for {LONGEST_LAG_US} us at most: give a smaller lag_us"
                 ));
+            }
+            if !server.about.drills {
+                return Err("this server carries out no drills: start it with --drills".to_owned());
             }
             if server.stop.is_asked() {
                 return Err("the volume is being closed: drills have ended".to_owned());

@@ -12,7 +12,7 @@ use peryton_engine::DeviceId;
 use peryton_units::Bytes;
 use serde_json::Value;
 
-use super::{Handle, Server, Successor, changing::no_design, changing_state::What};
+use super::{Handle, Server, Successor, changing::no_design, changing_state::Aim};
 use crate::{
     format::{allocate, empty},
     open::{Device, DevicePath, Opening, refuse_used, same_file},
@@ -101,7 +101,7 @@ impl Handle {
             }
             let checked = server.volume.engine().can_take_back(&says, DeviceId(index as u8));
             checked.map_err(|error| server.about.named(&error.to_string()))?;
-            server.begin_to_take_in(index, What::Return(device), update_design)
+            server.begin_to_take_in(index, Aim::Return(device), update_design)
         };
         self.ask(check).unwrap_or_else(|| Err(ENDED.to_owned()))?;
         self.outcome()
@@ -122,7 +122,7 @@ impl Handle {
         empty(&mut device, need, behind).map_err(|(_, error)| system(error))?;
         allocate(&device, need, data_at, behind).map_err(system)?;
         let update_design = new.update_design;
-        let begin = move |server: &mut Server| server.begin_to_take_in(index, What::Empty(device), update_design);
+        let begin = move |server: &mut Server| server.begin_to_take_in(index, Aim::Fill(device), update_design);
         self.ask(begin).unwrap_or_else(|| Err(ENDED.to_owned()))?;
         self.outcome()
     }

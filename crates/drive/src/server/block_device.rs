@@ -1,7 +1,7 @@
 //! Requests between the kernel, which has the volume as a block device, and the engine, on the thread that owns the volume. Commands
 //! to the kernel that take long are given by another thread (`block_device_control.rs`).
 
-use std::{io, os::fd::RawFd};
+use std::io;
 
 use peryton_engine::{Request as HostRequest, RequestError, RequestId};
 use peryton_recording::Flags;
@@ -9,9 +9,8 @@ use peryton_units::{Bytes, Op};
 use serde_json::Value;
 
 use super::{
-    Announce, BlockDevice, Server, asking, block_device_control,
+    Announce, BlockDevice, Server, block_device_control,
     block_device_state::{Job, Phase, Removal},
-    queue_threads::QueueThreads,
     stop::OUTAGE_PATIENCE,
 };
 use crate::{
@@ -23,6 +22,9 @@ use crate::{
     },
     volume::Data,
 };
+
+/// So often a server is asked to end before it leaves a device behind that is in use, if no program watches it that starts the next one.
+const ASKED_TWICE: u32 = 2;
 
 /// The negative error number with which the kernel is answered.
 fn number_of(error: RequestError) -> i32 {
@@ -37,7 +39,7 @@ impl Server {
     /// Notes the memory of the block device's requests, before memory is registered with the kernel.
     pub(crate) fn expect_block_device(&mut self, prepared: Option<&Prepared>) {
         self.block_device_memory = prepared.map(|prepared| (prepared.buffers.at(0), prepared.buffers.len()));
-        if let Some(slots) = prepared.and_then(Prepared::slots_with_pages).filter(|_| self.threads == 0) {
+        if let Some(slots) = prepared.and_then(Prepared::slots_with_pages) {
             self.front.kernel.expect_request_pages(slots);
         }
     }
@@ -50,21 +52,16 @@ impl Server {
         let can_grow = attached.control.updates_sizes();
         let (name, queues) = (attached.name.clone(), attached.queues);
         let slots = Slots::new(queues.count(), limits);
-        let (threads, count) = (self.threads, slots.count());
-        let handle = self.handle.clone();
-        let failed = move |error| handle.send(Box::new(move |server: &mut Server| server.thread_failed(error)));
-        self.queues = QueueThreads::start(threads, (count, queues.depth()), queues.fd(), self.fronts.own(), failed)
-            .map_err(UblkError::system("threads for the block device's queues"))?;
         let alignment = params.alignment.map_or(1, u64::from);
         self.volume.backend.pages = queues.pages(alignment);
-        let zero_copy = self.volume.backend.pages.is_some() && self.queues.is_empty();
+        let zero_copy = self.volume.backend.pages.is_some();
         // All slots wait for requests before anything else is done.
-        for slot in 0..count {
+        for slot in 0..slots.count() {
             let (bytes, registration) = (queues.command(slot, 0), queues.registration(slot));
-            self.give_to_queue(queues.fd(), &SlotCommand { slot, operation: FETCH_REQ, bytes, registration });
+            let command = SlotCommand { slot, operation: FETCH_REQ, bytes, registration };
+            self.front.kernel.block_device(queues.fd(), &command);
         }
         self.front.kernel.submit();
-        self.queues.wake();
         let (jobs, thread) = block_device_control::spawn(attached.control, self.handle.clone())
             .map_err(UblkError::system("a thread for the block device"))?;
         let start = Job::Start { device: info.id, recovered, name: name.clone(), announce };
@@ -81,9 +78,11 @@ impl Server {
             recovered,
             zero_copy,
             phase: Phase::Starting,
+            ends_asked: 0,
             stop_wanted: false,
             stays: false,
             error: None,
+            heard: self.front.flush_errors.until_now(),
             memory: locked_memory(),
             name,
             jobs,
@@ -115,7 +114,7 @@ impl Server {
             }
         }
         if stop {
-            self.begin_to_stop();
+            self.stop.want();
         }
     }
 
@@ -144,7 +143,7 @@ impl Server {
             Err(error) => {
                 device.can_grow = false;
                 tracing::warn!(%error, "{path} keeps its size until it is removed");
-                self.resizing.block_device_stays(path);
+                self.changing.block_device_stays(path);
             }
         }
     }
@@ -170,6 +169,7 @@ impl Server {
                 return false;
             }
             Phase::Live => {
+                device.ends_asked += 1;
                 device.phase = Phase::Removing;
                 // A failure means that the thread has panicked; then the device stays.
                 if device.jobs.send(Job::Remove { device: device.id }).is_err() {
@@ -191,10 +191,19 @@ impl Server {
 
     /// The other thread has removed the block device, or left it as it is.
     pub(super) fn block_device_removed(&mut self, removal: Removal) {
+        let is_watched = self.watchdog.notifier.is_there();
         let device = self.device();
         let path = device.path();
         match removal {
             Removal::Removed => device.phase = Phase::Removed,
+            Removal::Left { why } if device.ends_asked < ASKED_TWICE && !is_watched => {
+                device.phase = Phase::Live;
+                tracing::warn!(
+                    "{path} is in use ({why}), so the volume goes on being served: unmount it first; or end the server again, and programs \
+                     wait until peryton serve --ublk takes the device over"
+                );
+                return;
+            }
             Removal::Left { why } => {
                 device.phase = Phase::Left;
                 device.slots.leave();
@@ -205,7 +214,7 @@ impl Server {
                 self.about.events.report(What::BlockDeviceLeft { path });
             }
         }
-        self.begin_to_stop();
+        self.stop.want();
     }
 
     /// A command that waited for a request has ended.
@@ -216,7 +225,7 @@ impl Server {
         let queues = &device.queues;
         match device.slots.arrived(now, slot, result, || queues.descriptor(slot)) {
             Arrived::Submit(request) => {
-                self.front.asking.asked(asking::BLOCK_DEVICE, now);
+                self.front.block_device_asked = Some(now);
                 if self.volume.backend.pages.is_some()
                     && let Err(error) = self.take_pages(slot, &request)
                 {
@@ -250,7 +259,7 @@ impl Server {
         let (op, data) = match request.kind {
             Kind::Read => (Op::Read, data()),
             Kind::Write => (Op::Write, data()),
-            Kind::WriteZeroes => (Op::Write, Data::Zeros),
+            Kind::WriteZeroes => (Op::Write, Data::Zeros { allocate: request.keeps }),
             Kind::Discard => (Op::Discard, Data::None),
             Kind::Flush => (Op::Flush, Data::None),
         };
@@ -262,7 +271,12 @@ impl Server {
     #[inline]
     pub(super) fn block_device_replied(&mut self, slot: u32, result: Result<(), RequestError>) {
         let now = self.now;
-        match self.device().slots.replied(now, slot, result.map_err(number_of)) {
+        let device = self.block_device.as_mut().expect("it has slots");
+        let result = match device.slots.flushes(slot) {
+            true => self.front.flush_errors.answer(&mut device.heard, result, self.front.device_flushes_failed),
+            false => result,
+        };
+        match device.slots.replied(now, slot, result.map_err(number_of)) {
             Replied::Flush => {
                 let flush = HostRequest { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
                 self.volume.submit(now, RequestId(u64::from(slot)), flush, Data::None);
@@ -274,7 +288,6 @@ impl Server {
                     Kind::Flush => Asked::Flush,
                     Kind::Discard => Asked::Discard,
                 };
-                self.awake.answered();
                 let flags = Flags::DURABLE
                     .when(answer.request.fua)
                     .with(Flags::ZEROS.when(answer.request.kind == Kind::WriteZeroes))
@@ -294,16 +307,8 @@ impl Server {
         let device = self.block_device.as_ref().expect("it has slots");
         let (bytes, fd) = (device.queues.command(slot, result), device.queues.fd());
         let registration = device.queues.registration(slot);
-        self.give_to_queue(fd, &SlotCommand { slot, operation: COMMIT_AND_FETCH_REQ, bytes, registration });
-    }
-
-    /// Gives a command to a queue: on its thread, or here.
-    #[inline]
-    fn give_to_queue(&mut self, fd: RawFd, command: &SlotCommand) {
-        if self.queues.is_empty() {
-            return self.front.kernel.block_device(fd, command);
-        }
-        self.queues.give(*command);
+        let command = SlotCommand { slot, operation: COMMIT_AND_FETCH_REQ, bytes, registration };
+        self.front.kernel.block_device(fd, &command);
     }
 
     /// The state of the block device, for the status; null without one.

@@ -5,6 +5,7 @@ use std::{sync::mpsc, thread::JoinHandle};
 use peryton_units::Bytes;
 use serde_json::{Value, json};
 
+use super::flush_errors::Heard;
 use crate::ublk::{Control, NameFile, Queues, Slots, UblkError};
 
 /// The state of the block device.
@@ -39,11 +40,15 @@ pub(crate) struct BlockDevice {
     /// Whether devices read into the pages of requests.
     pub(super) zero_copy: bool,
     pub(super) phase: Phase,
+    /// How often the server was asked to end while the device was live.
+    pub(super) ends_asked: u32,
     /// Whether the server is to stop as soon as the device has started.
     pub(super) stop_wanted: bool,
     /// Whether it stays when the server stops, also if nobody uses it.
     pub(super) stays: bool,
     pub(super) error: Option<UblkError>,
+    /// The failed flushes that the kernel has heard of.
+    pub(super) heard: Heard,
     /// Whether this thread is one that others' writes wait for, and how much memory was locked at the start.
     pub(super) memory: (bool, u64),
     pub(super) name: NameFile,

@@ -1,39 +1,27 @@
-//! Changes the devices of the volume while it is served: takes back one that was gone, puts an empty one in its place, or lets one go that
-//! holds nothing which the others lack. Requests wait meanwhile: the volume comes to rest and is closed in good order, the devices
-//! change as they would while it is not served, and it is opened again. That takes about as long as starting a server.
+//! Changes of the volume while it is served for which it is closed for a moment: a device comes back, an empty one takes the place of one
+//! that is gone, a device leaves or gets another size, and a volume that has stopped is opened again. Requests wait meanwhile; clients,
+//! the status, control and signs of life go on, because another thread has the engine (`closed.rs`).
 
 use std::{
     io,
     path::{Path, PathBuf},
-    thread,
-    time::Duration,
+    sync::{Arc, mpsc},
+    time::Instant,
 };
 
-use peryton_engine::{DeviceId, Engine, Opened, Tuning};
+use peryton_engine::{DeviceId, Engine, Opened, ResizeStage, Tuning};
 use peryton_units::Bytes;
 use serde_json::{Value, json};
 
 use super::{
     Server,
     changing_state::{
-        Change, EVERY, HOLD_AT_MOST, LITTLE, Leaving, MOST_TRIES, Outcome, PAUSE, What, evacuation_ended,
+        Aim, Away, Change, EVERY, HOLD_AT_MOST, LITTLE, Leaving, MOST_TRIES, Outcome, PAUSE, Shared, Stage,
+        evacuation_ended,
     },
+    closed::{self, Back, Job, Work},
 };
-use crate::{
-    clock::unix_s, design_file::DesignFile, events, open::Device, shared_memory::SharedMemory, storage::Files,
-};
-
-/// So often, with a pause, it is tried to open the volume again.
-const MOST_OPENINGS: u32 = 3;
-const OPENING_PAUSE: Duration = Duration::from_secs(1);
-
-/// What the closed volume has become.
-struct Changed {
-    opened: Opened,
-    refused: Option<String>,
-    /// Extents that are part of the volume again.
-    restored: u64,
-}
+use crate::{design_file::DesignFile, events, figures::Snapshot, open::Device, storage::Files};
 
 impl Server {
     /// Notes where the devices are according to the design.
@@ -45,41 +33,38 @@ impl Server {
 
     /// Why no change can begin now.
     pub(super) fn cannot_change(&self) -> Option<String> {
-        let name = |index: usize| &self.about.names[index];
         if self.stop.is_asked() {
             return Some("the volume is being closed".to_owned());
         }
-        if let Some(change) = &self.changing.now {
-            return Some(match change.what {
-                What::Leave(_) => {
-                    format!(
-                        "'{}' is being evacuated: wait until that is done, or stop it (--stop)",
-                        name(change.device)
-                    )
+        let (device, what) = match (&self.changing.now, &self.replacing.now) {
+            (Some(change), _) => match change.aim {
+                Aim::Leave(_) => (change.device, "being evacuated: wait until that is done, or stop it (--stop)"),
+                Aim::Resize { .. } => {
+                    (change.device, "being resized: wait until that is done, or stop it (peryton shrink --stop)")
                 }
-                What::Return(_) | What::Empty(_) => format!("'{}' is just being taken in", name(change.device)),
-            });
-        }
-        if let Some(resized) = &self.resizing.now {
-            return Some(format!(
-                "'{}' is being resized: wait until that is done, or stop it (peryton shrink --stop)",
-                name(resized.device)
-            ));
-        }
-        let replaced = self.replacing.now.as_ref()?;
-        Some(format!("'{}' is being replaced: wait until that is done, or stop it (--stop)", name(replaced.device)))
+                Aim::Return(_) | Aim::Fill(_) => (change.device, "just being taken in"),
+                Aim::Reopen => return Some("the volume is being opened again after a failed flush".to_owned()),
+            },
+            (None, Some(replaced)) => (replaced.device, "being replaced: wait until that is done, or stop it (--stop)"),
+            (None, None) => return None,
+        };
+        Some(format!("'{}' is {what}", self.about.names[device]))
     }
 
-    pub(super) fn begin_to_take_in(&mut self, device: usize, what: What, update_design: bool) -> Result<(), String> {
+    pub(super) fn begin_to_take_in(&mut self, device: usize, aim: Aim, update_design: bool) -> Result<(), String> {
         if let Some(why) = self.cannot_change() {
             return Err(why);
         }
         if !self.volume.engine().is_given_up(DeviceId(device as u8)) {
             return Err(format!("'{}' is just being given up: try again in a moment", self.about.names[device]));
         }
-        self.changing.outcome = None;
-        self.changing.now = Some(Change { device, update_design, what, began: self.now, held: None });
+        self.begin_change(Change { update_design, ..Change::new(device, aim, self.now) });
         Ok(())
+    }
+
+    pub(super) fn begin_change(&mut self, change: Change) {
+        self.changing.outcome = None;
+        self.changing.now = Some(change);
     }
 
     pub(super) fn begin_to_evacuate(&mut self, name: &str, bytes_per_s: Option<u64>) -> Result<Value, String> {
@@ -96,10 +81,8 @@ impl Server {
         let tuning = self.volume.engine().leaving_tuning(bytes_per_s.is_some());
         self.volume.retune(self.now, tuning).map_err(|error| error.to_string())?;
         let first = self.volume.engine().dirty_bytes();
-        let leaving = Leaving { bytes_per_s, before, first, due: self.now, tries: 0 };
-        self.changing.outcome = None;
-        let what = What::Leave(Box::new(leaving));
-        self.changing.now = Some(Change { device, update_design: false, what, began: self.now, held: None });
+        let aim = Aim::Leave(Box::new(Leaving { bytes_per_s, before, first }));
+        self.begin_change(Change::new(device, aim, self.now));
         tracing::info!(device = name, dirty_bytes = first.0, "the device is being evacuated");
         self.about.events.report(events::What::Evacuating { device: name.to_owned() });
         Ok(self.evacuation_status())
@@ -112,10 +95,9 @@ impl Server {
 
     /// Settings that are given while a device is emptied take effect when it has left, or stays.
     pub(super) fn while_leaving(&mut self, tuning: Tuning) -> Tuning {
-        let Some(Change { what: What::Leave(leaving), .. }) = &mut self.changing.now else { return tuning };
+        let Some(Change { aim: Aim::Leave(leaving), .. }) = &mut self.changing.now else { return tuning };
         leaving.before = tuning.clone();
-        let (engine, slowly) = (self.volume.engine(), leaving.bytes_per_s.is_some());
-        let now = engine.leaving_tuning(slowly);
+        let now = self.volume.engine().leaving_tuning(leaving.bytes_per_s.is_some());
         // What has nothing to do with the copies.
         Tuning { patience: tuning.patience, spin_down_after: tuning.spin_down_after, ..now }
     }
@@ -125,48 +107,53 @@ impl Server {
     pub(super) fn go_on_changing(&mut self) {
         if self.changing.now.is_some() {
             self.look_at_change();
+        } else if self.volume.engine().waits_to_be_reopened() {
+            self.reopen_if_due();
+        }
+    }
+
+    /// Opens the volume again if it has stopped and nothing is in flight.
+    #[cold]
+    fn reopen_if_due(&mut self) {
+        let rests = self.volume.backend.in_flight() == 0 && self.notes.is_idle() && !self.stop.is_asked();
+        if rests && self.now >= self.changing.reopen_due {
+            self.volume.hold();
+            self.begin_change(Change { stage: Stage::Resting, ..Change::new(0, Aim::Reopen, self.now) });
         }
     }
 
     #[cold]
     fn look_at_change(&mut self) {
+        let Some(change) = &self.changing.now else { return };
+        if let Err(why) = self.is_still_possible(change) {
+            return self.end_change(Err(why));
+        }
+        let left = self.empty();
+        let rests = left == Bytes::ZERO && self.rests();
         let Some(change) = &mut self.changing.now else { return };
-        let index = change.device;
-        let mut dirty = Bytes::ZERO;
-        if let What::Leave(leaving) = &mut change.what {
-            if let Err(error) = self.volume.engine().can_evacuate(DeviceId(index as u8)) {
-                let why = self.about.named(&error.to_string());
-                return self.end_change(Err(why));
-            }
-            dirty = self.volume.engine().dirty_bytes();
-            let took = self.now.saturating_sub(change.began);
-            // What has gone home so far, with what has become dirty meanwhile left out.
-            let home = leaving.first.0.saturating_sub(dirty.0);
-            let allowed = |rate: u64| u128::from(rate) * u128::from(took.0) / 1_000_000_000;
-            let ahead = leaving.bytes_per_s.is_some_and(|rate| u128::from(home) > allowed(rate));
-            let goes_on = dirty > Bytes::ZERO && (!ahead || change.held.is_some());
-            if !goes_on {
-                self.volume.pause_writing_back();
-            }
-            if self.now >= leaving.due {
-                leaving.due = self.now.saturating_add(EVERY);
-                if goes_on {
-                    self.volume.write_all_back(self.now);
+        match &change.stage {
+            Stage::Emptying { due } if self.now >= *due => {
+                change.stage = Stage::Emptying { due: self.now.saturating_add(EVERY) };
+                if left <= LITTLE {
+                    self.prove();
                 }
             }
-        }
-        let Some(change) = &mut self.changing.now else { return };
-        match change.held {
-            None if dirty > LITTLE => {}
-            None => {
-                change.held = Some(self.now);
-                self.volume.hold();
-                self.settle_held();
-            }
-            Some(since) => {
+            Stage::Emptying { .. } | Stage::Resting | Stage::Away(_) => {}
+            Stage::Proving(proof) => match proof.try_recv() {
+                Ok(Ok(_)) => self.hold(),
+                Ok(Err(_)) | Err(mpsc::TryRecvError::Disconnected) => self.end_change(Err(REFUSES_WRITES.to_owned())),
+                // The write waits for a device that may come back; the change does not.
+                Err(mpsc::TryRecvError::Empty) if self.waits_for() != 0 => {
+                    self.end_change(Err(
+                        "a device does not answer: try again when peryton status shows no outage".to_owned()
+                    ));
+                }
+                Err(mpsc::TryRecvError::Empty) => {}
+            },
+            Stage::Holding { since } => {
                 let is_late = self.now >= since.saturating_add(HOLD_AT_MOST);
-                match dirty == Bytes::ZERO && self.rests() {
-                    true => self.change_now(),
+                match rests {
+                    true => change.stage = Stage::Resting,
                     false if is_late => self.did_not_rest(),
                     false => {}
                 }
@@ -174,13 +161,66 @@ impl Server {
         }
     }
 
-    /// Requests wait from now on: perhaps nothing is under way.
-    fn settle_held(&mut self) {
-        let is_clean = self.volume.engine().dirty_extents() == 0;
-        let leaves = matches!(self.changing.now, Some(Change { what: What::Leave(_), .. }));
-        if self.rests() && (is_clean || !leaves) {
-            self.change_now();
+    fn is_still_possible(&self, change: &Change) -> Result<(), String> {
+        match &change.aim {
+            Aim::Leave(_) => {
+                let can = self.volume.engine().can_evacuate(DeviceId(change.device as u8));
+                can.map_err(|error| self.about.named(&error.to_string()))
+            }
+            Aim::Resize { .. } if self.volume.engine().resizing().is_none() => {
+                Err("a device of the volume was given up, or it was stopped".to_owned())
+            }
+            _ => Ok(()),
         }
+    }
+
+    /// Lets the device be emptied that is to leave, or of which an end is given up. Returns how much is left.
+    fn empty(&mut self) -> Bytes {
+        let Some(change) = &self.changing.now else { return Bytes::ZERO };
+        let (holds, is_due) = (change.holds(), matches!(change.stage, Stage::Emptying { due } if self.now >= due));
+        match &change.aim {
+            Aim::Return(_) | Aim::Fill(_) | Aim::Reopen => Bytes::ZERO,
+            Aim::Resize { .. } => match self.volume.engine().resizing() {
+                Some(resize) if resize.stage == ResizeStage::Emptying && !holds => Bytes(u64::MAX),
+                Some(_) if holds && !self.volume.engine().can_resize_now() => Bytes(1),
+                _ => Bytes::ZERO,
+            },
+            Aim::Leave(leaving) => {
+                let dirty = self.volume.engine().dirty_bytes();
+                let took = self.now.saturating_sub(change.began);
+                // What has gone home so far, with what has become dirty meanwhile left out.
+                let home = leaving.first.0.saturating_sub(dirty.0);
+                let allowed = |rate: u64| u128::from(rate) * u128::from(took.0) / 1_000_000_000;
+                let is_ahead = leaving.bytes_per_s.is_some_and(|rate| u128::from(home) > allowed(rate));
+                if dirty == Bytes::ZERO || is_ahead && !holds {
+                    self.volume.pause_writing_back();
+                } else if is_due || holds {
+                    self.volume.write_all_back(self.now);
+                }
+                dirty
+            }
+        }
+    }
+
+    /// Lets every device take a write. What it writes is what is there.
+    fn prove(&mut self) {
+        let (sender, proof) = mpsc::sync_channel(1);
+        let settings = self.about.settings.clone();
+        if let Some(change) = &mut self.changing.now {
+            change.stage = Stage::Proving(proof);
+        }
+        self.keep(settings, sender);
+    }
+
+    /// Requests wait from now on: perhaps nothing is under way.
+    fn hold(&mut self) {
+        let Some(change) = &mut self.changing.now else { return };
+        change.stage = Stage::Holding { since: self.now };
+        match change.aim {
+            Aim::Resize { .. } => self.volume.hold_at_rest(self.now),
+            _ => self.volume.hold(),
+        }
+        self.look_at_change();
     }
 
     /// Whether nothing is under way, and nothing is wrong that closing the volume would make worse.
@@ -201,12 +241,9 @@ impl Server {
     fn did_not_rest(&mut self) {
         self.volume.release(self.now);
         let Some(change) = &mut self.changing.now else { return };
-        change.held = None;
-        if let What::Leave(leaving) = &mut change.what
-            && leaving.tries < MOST_TRIES
-        {
-            leaving.tries += 1;
-            leaving.due = self.now.saturating_add(PAUSE);
+        change.stage = Stage::Emptying { due: self.now.saturating_add(PAUSE) };
+        change.tries += 1;
+        if change.tries < MOST_TRIES {
             return;
         }
         let engine = self.volume.engine();
@@ -219,84 +256,185 @@ impl Server {
         self.end_change(Err(format!("{why}: try again when peryton status shows no outage")));
     }
 
-    /// Closes the volume, changes its devices, and opens it again.
-    fn change_now(&mut self) {
-        let Some(change) = self.changing.now.take() else { return };
-        let index = change.device;
-        let began = std::time::Instant::now();
-        let mut devices = self.about.devices.clone();
-        match &change.what {
-            What::Return(device) | What::Empty(device) => devices[index] = Some(device.clone()),
-            What::Leave(_) => {}
+    /// Hands the engine to another thread, which closes the volume, changes its devices, and opens it again.
+    /// `status` and `snapshot` are shown meanwhile.
+    pub(super) fn go_away(&mut self, status: Value, snapshot: Snapshot) {
+        let Some(mut change) = self.changing.now.take() else { return };
+        let device = DeviceId(change.device as u8);
+        let work = match &change.aim {
+            Aim::Return(_) => Work::Return,
+            Aim::Fill(_) => Work::Fill,
+            Aim::Leave(_) => Work::Leave,
+            Aim::Resize { .. } => Work::Resize,
+            Aim::Reopen => Work::Reopen,
+        };
+        if work == Work::Leave
+            && let Err(error) = self.volume.engine().is_evacuated(device)
+        {
+            let why = self.about.named(&error.to_string());
+            self.changing.now = Some(change);
+            return self.end_change(Err(why));
         }
-        let changed = self.close_and_open(&devices, &change);
-        let pause_s = began.elapsed().as_secs_f64();
-        let Changed { opened, refused, restored } = match changed {
-            Ok(changed) => changed,
-            Err(error) => {
-                let name = &self.about.names[index];
-                tracing::error!(
-                    device = name,
-                    error,
-                    "the volume cannot be opened again after its devices were to change"
+        let mut devices = self.about.devices.clone();
+        let mut design = None;
+        if let Some(comes) = change.aim.comes() {
+            devices[change.device] = Some(comes.clone());
+            let file = || self.changing.design.clone().ok_or_else(no_design);
+            let name = &self.about.names[change.device];
+            design = change.update_design.then(|| (file(), name.clone(), comes.path.clone()));
+        }
+        let shared = Arc::new(Shared::default());
+        let (engine, memory) = self.volume.lend();
+        let job = Job {
+            engine,
+            memory,
+            work,
+            device,
+            devices,
+            design,
+            handoff: self.changing.handoff.clone(),
+            notifier: self.watchdog.notifier.clone(),
+            now: self.now,
+            shared: Arc::clone(&shared),
+        };
+        match closed::begin(job, self.handle.clone()) {
+            Ok(()) => {
+                change.stage =
+                    Stage::Away(Away { since: Instant::now(), shared, status, snapshot: Box::new(snapshot) });
+                self.changing.now = Some(change);
+            }
+            Err((error, job)) => {
+                self.volume.take_back(job.engine, job.memory);
+                self.changing.now = Some(change);
+                self.end_change(Err(format!("there is no thread for it: {error}")));
+            }
+        }
+    }
+
+    /// The engine is back.
+    pub(super) fn came_back(&mut self, back: Back) {
+        let Back { engine, memory, devices, opened, refused, restored, design } = back;
+        self.volume.take_back(engine, memory);
+        let Some(mut change) = self.changing.now.take() else { return };
+        let pause_s = match std::mem::replace(&mut change.stage, Stage::Holding { since: self.now }) {
+            Stage::Away(away) => away.since.elapsed().as_secs_f64(),
+            _ => 0.0,
+        };
+        self.changing.last_pause_s = Some(pause_s);
+        let opened = match opened {
+            Ok(opened) => opened,
+            Err(error) => return self.is_not_open(change, &error),
+        };
+        self.volume.backend.trust();
+        let outcome = match change.aim {
+            Aim::Return(_) | Aim::Fill(_) | Aim::Leave(_) => {
+                self.devices_changed(&change, devices, &opened);
+                self.has_opened(opened);
+                let refused = refused.map(|why| self.about.named(&why));
+                refused.map_or_else(|| Ok(self.taken_in(&change, restored, pause_s, design)), Err)
+            }
+            Aim::Resize { grows } => {
+                self.has_opened(opened);
+                self.size_has_changed(change.device, grows);
+                Ok(Value::Null)
+            }
+            Aim::Reopen => {
+                tracing::warn!(
+                    generation = opened.generation,
+                    commits = opened.commits,
+                    pause_s,
+                    "the volume had stopped after a failed flush; it was recovered and goes on"
                 );
-                self.failed = Some(io::Error::other(format!("the volume cannot be opened again: {error}")));
-                return;
+                self.changing.reopening_succeeded();
+                self.has_opened(opened);
+                Ok(Value::Null)
             }
         };
+        self.changing.now = Some(change);
+        self.end_change(outcome);
+    }
+
+    /// The volume is not open: it is tried again if it had stopped, and the server ends if it was closed and nobody waits for it longer.
+    fn is_not_open(&mut self, change: Change, error: &str) {
+        let error = self.about.named(error);
+        match change.aim {
+            Aim::Reopen => {
+                let pause_s = self.changing.reopening_failed(self.now).as_s_f64();
+                tracing::error!(error, pause_s, "the volume has stopped and cannot be opened again yet");
+                self.volume.release(self.now);
+            }
+            _ => {
+                self.failed = Some(io::Error::other(format!(
+                    "the volume was closed for a change and cannot be opened again: {error}"
+                )));
+            }
+        }
+    }
+
+    /// Puts the devices in force with which the volume was opened.
+    fn devices_changed(&mut self, change: &Change, mut devices: Vec<Option<Device>>, opened: &Opened) {
+        let index = change.device;
         let is_there = opened.gone >> index & 1 == 0;
-        let (now, then) = (devices[index].clone(), self.about.devices[index].clone());
-        let now = if is_there { now } else { None };
-        match (&change.what, is_there) {
+        match (change.aim.comes(), is_there) {
             // What is at the path is not used, and may be taken away.
-            (What::Return(device) | What::Empty(device), false) => device.unlock(),
-            (What::Leave(_), false) => then.iter().for_each(Device::unlock),
+            (Some(device), false) => device.unlock(),
+            (None, false) => self.about.devices[index].iter().for_each(Device::unlock),
             (_, true) => {}
         }
+        let now = devices[index].take().filter(|_| is_there);
         if let Err(error) = self.front.kernel.set_file(index, now.as_ref().map(|device| device.file.clone())) {
             // The engine takes a device for dead whose commands go nowhere.
             tracing::error!(%error, "the kernel does not take the file of a device");
         }
         self.volume.backend.set_device(DeviceId(index as u8), now.as_ref().map(|device| device.ability));
-        self.volume.backend.trust();
         self.about.devices[index] = now;
-        self.after_opening(opened);
-        self.volume.release(self.now);
         self.drives_changed(index);
-        let name = self.about.names[index].clone();
-        let set = match &change.what {
-            What::Return(device) | What::Empty(device) if is_there && change.update_design => {
-                Some(self.set_in_design(&name, &device.path))
-            }
-            _ => None,
-        };
-        let (design, design_error) = design_told(set);
-        let outcome = match (refused, &change.what) {
-            (Some(why), _) => Err(self.about.named(&why)),
-            (None, What::Return(device)) => {
+    }
+
+    /// The volume was opened again: what follows from that for the server.
+    fn has_opened(&mut self, opened: Opened) {
+        self.volume.tick(self.now);
+        let engine = self.volume.engine();
+        self.reported_gone = self.reported_gone & engine.gone() | engine.evacuated_devices();
+        let Opened { clean, generation, .. } = opened;
+        self.about.events.report(events::What::Opened { clean, generation });
+        self.about.opened = opened;
+    }
+
+    /// What came of taking a device in, or letting it go.
+    fn taken_in(
+        &mut self,
+        change: &Change,
+        restored: u64,
+        pause_s: f64,
+        design: Option<Result<PathBuf, String>>,
+    ) -> Value {
+        let name = self.about.names[change.device].clone();
+        let (design, design_error) = self.design_told(&name, design);
+        let engine = self.volume.engine();
+        let (dirty, lost) = (engine.dirty_bytes(), engine.losses(0).bytes);
+        let used = engine.device_bytes()[change.device];
+        match &change.aim {
+            Aim::Return(device) => {
                 let path = device.path.display().to_string();
-                let (dirty, lost) = (self.volume.engine().dirty_bytes(), self.volume.engine().losses(0).bytes);
-                let used = self.volume.engine().device_bytes()[index];
+                let restored_extents = restored;
                 tracing::warn!(
                     device = name,
                     path,
-                    restored_extents = restored,
+                    restored_extents,
                     pause_s,
                     "the device is part of the volume again"
                 );
-                self.about.events.report(events::What::Readmitted {
-                    device: name.clone(),
-                    path: path.clone(),
-                    restored_extents: restored,
-                });
-                Ok(json!({
+                let event = events::What::Readmitted { device: name.clone(), path: path.clone(), restored_extents };
+                self.about.events.report(event);
+                json!({
                     "device": name, "path": path, "restored_extents": restored, "used_bytes": used, "dirty_bytes": dirty,
                     "lost_bytes": lost, "pause_s": pause_s, "design": design, "design_error": design_error,
-                }))
+                })
             }
-            (None, What::Empty(device)) => {
+            Aim::Fill(device) => {
                 let path = device.path.display().to_string();
-                let old = self.changing.paths[index].display().to_string();
+                let old = self.changing.paths[change.device].display().to_string();
                 tracing::warn!(
                     device = name,
                     path,
@@ -307,110 +445,32 @@ impl Server {
                 self.replacing.last = json!({
                     "device": name, "path": path, "succeeded": true, "why": null, "design": design, "design_error": design_error,
                 });
-                let lost = self.volume.engine().losses(0).bytes;
-                Ok(
-                    json!({ "device": name, "path": path, "state": "succeeded", "lost_bytes": lost, "pause_s": pause_s, "design": design, "design_error": design_error }),
-                )
+                json!({
+                    "device": name, "path": path, "state": "succeeded", "lost_bytes": lost, "pause_s": pause_s,
+                    "design": design, "design_error": design_error,
+                })
             }
-            (None, What::Leave(_)) => Ok(json!({ "device": name, "pause_s": pause_s })),
-        };
-        self.changing.now = Some(change);
-        self.end_change(outcome);
-    }
-
-    fn close_and_open(&mut self, devices: &[Option<Device>], change: &Change) -> Result<Changed, String> {
-        let device = DeviceId(change.device as u8);
-        let notifier = self.watchdog.notifier.clone();
-        let files = || Files::new(devices).map(|files| files.notifying(&notifier)).map_err(|error| error.to_string());
-        let engine = self.volume.engine_mut();
-        engine.tell_time(self.now, unix_s());
-        let mut storage = files()?;
-        let leaving = matches!(change.what, What::Leave(_)).then_some(device);
-        let mut refused = match leaving {
-            Some(device) => engine.is_evacuated(device).err().map(|error| error.to_string()),
-            None => None,
-        };
-        let closed = engine.close(&mut storage);
-        let mut restored = 0;
-        if closed.is_err() {
-            refused = Some("a device has failed while the volume was closed for a moment".to_owned());
-        } else {
-            self.volume.forget_memory();
-            refused = refused.or_else(|| self.take_in(&mut storage, device, &change.what, &mut restored).err());
+            Aim::Leave(_) | Aim::Resize { .. } | Aim::Reopen => json!({ "device": name, "pause_s": pause_s }),
         }
-        let leaving = leaving.filter(|_| refused.is_none());
-        let mut tried = 0;
-        loop {
-            tried += 1;
-            match self.volume.engine_mut().open_again(&mut files()?, leaving) {
-                Ok(opened) => return Ok(Changed { opened, refused, restored }),
-                // Perhaps the others do not show that they have everything.
-                Err(error) if leaving.is_some() => {
-                    let opened = self.volume.engine_mut().open_again(&mut files()?, None);
-                    let refused = Some(error.to_string());
-                    return opened
-                        .map(|opened| Changed { opened, refused, restored })
-                        .map_err(|error| error.to_string());
-                }
-                Err(error) if tried >= MOST_OPENINGS => return Err(error.to_string()),
-                Err(error) => {
-                    tracing::warn!(%error, "the volume cannot be opened again yet");
-                    thread::sleep(OPENING_PAUSE);
-                }
-            }
-        }
-    }
-
-    fn take_in(
-        &self,
-        storage: &mut Files<'_>,
-        device: DeviceId,
-        what: &What,
-        restored: &mut u64,
-    ) -> Result<(), String> {
-        let engine = self.volume.engine();
-        match what {
-            What::Return(_) => {
-                *restored = engine.take_back(storage, device).map_err(|error| error.to_string())?.restored;
-            }
-            What::Empty(_) => {
-                engine.take_in(storage, device).map_err(|error| error.to_string())?;
-            }
-            What::Leave(_) => {}
-        }
-        Ok(())
-    }
-
-    /// The volume was opened again: what follows from that for the server.
-    fn after_opening(&mut self, opened: Opened) {
-        let memory = SharedMemory::begin(&self.reopening.process_death, self.volume.engine_mut(), &self.about.devices);
-        self.volume.keep_in(memory);
-        self.volume.tick(self.now);
-        let engine = self.volume.engine();
-        self.reported_gone = self.reported_gone & engine.gone() | engine.evacuated_devices();
-        let Opened { clean, generation, .. } = opened;
-        self.about.events.report(events::What::Opened { clean, generation });
-        self.about.opened = opened;
     }
 
     /// Ends the change under way.
     fn end_change(&mut self, outcome: Outcome) {
-        let Some(Change { device, what, held, .. }) = self.changing.now.take() else { return };
-        if held.is_some() {
+        let Some(change) = self.changing.now.take() else { return };
+        if change.holds() {
             self.volume.release(self.now);
         }
-        let name = self.about.names[device].clone();
+        let name = self.about.names[change.device].clone();
         if let Err(why) = &outcome {
-            tracing::warn!(device = name, why, "the devices of the volume stay as they were");
+            tracing::warn!(device = name, why, "the volume stays as it was");
         }
-        match what {
-            What::Leave(leaving) => {
-                let Leaving { before, .. } = *leaving;
+        let why = outcome.as_ref().err().cloned();
+        match change.aim {
+            Aim::Leave(leaving) => {
                 self.volume.pause_writing_back();
-                if let Err(error) = self.volume.retune(self.now, before) {
+                if let Err(error) = self.volume.retune(self.now, leaving.before) {
                     tracing::error!(%error, "the settings from before the evacuation are not in force again");
                 }
-                let why = outcome.as_ref().err().cloned();
                 self.changing.last_evacuation = evacuation_ended(&name, why.as_deref());
                 let event = match why {
                     None => {
@@ -421,38 +481,50 @@ impl Server {
                 };
                 self.about.events.report(event);
             }
-            What::Return(new) | What::Empty(new) => {
-                let is_ours = self.about.devices[device].as_ref().is_some_and(|ours| ours.identity() == new.identity());
-                if outcome.is_err() && !is_ours {
+            Aim::Return(new) | Aim::Fill(new) => {
+                let ours = self.about.devices[change.device].as_ref();
+                if outcome.is_err() && ours.is_none_or(|ours| ours.identity() != new.identity()) {
                     new.unlock();
                 }
             }
+            Aim::Resize { .. } => self.end_resizing(change.device, why),
+            Aim::Reopen => {}
         }
         self.changing.outcome = Some(outcome);
     }
 
-    /// Sets the path of a device in the design.
-    pub(super) fn set_in_design(&mut self, name: &str, path: &Path) -> Result<PathBuf, String> {
+    /// Sets the path of a device in the design, and says what came of it.
+    pub(super) fn set_in_design(&mut self, name: &str, path: &Path) -> (Value, Value) {
         let set = self.changing.design.as_ref().ok_or_else(no_design).and_then(|design| design.set(name, path));
-        match &set {
-            Ok(design) => {
-                tracing::info!(device = name, path = %path.display(), design = %design.display(), "the design has the new path")
+        self.design_told(name, Some(set))
+    }
+
+    /// What came of setting a path in the design, for a report: where that is, or why not.
+    fn design_told(&self, name: &str, set: Option<Result<PathBuf, String>>) -> (Value, Value) {
+        match set {
+            None => (Value::Null, Value::Null),
+            Some(Ok(design)) => {
+                tracing::info!(device = name, design = %design.display(), "the design has the new path");
+                (json!(design), Value::Null)
             }
-            Err(error) => {
-                tracing::warn!(device = name, error, "the design has the path from before: set the new one by hand")
+            Some(Err(error)) => {
+                tracing::warn!(device = name, error, "the design has the path from before: set the new one by hand");
+                (Value::Null, json!(error))
             }
         }
-        set
     }
 
     /// Gives up a change, because the server stops or a client asks for it.
     pub(super) fn stop_changing(&mut self, why: &str) {
+        if self.changing.is_resizing().is_some() {
+            self.volume.stop_resizing(self.now);
+        }
         self.end_change(Err(why.to_owned()));
     }
 
     pub(super) fn stop_evacuating(&mut self) -> Result<(), String> {
         match &self.changing.now {
-            Some(Change { what: What::Leave(_), .. }) => self.stop_changing("it was stopped"),
+            Some(Change { aim: Aim::Leave(_), .. }) => self.stop_changing("it was stopped"),
             _ => return Err("no device is being evacuated".to_owned()),
         }
         Ok(())
@@ -460,7 +532,7 @@ impl Server {
 
     /// How far an evacuation is, for the status; `null` if there is none.
     pub(super) fn evacuation_status(&self) -> Value {
-        let Some(Change { device, what: What::Leave(leaving), began, held, .. }) = &self.changing.now else {
+        let Some(change @ Change { device, aim: Aim::Leave(leaving), began, .. }) = &self.changing.now else {
             return Value::Null;
         };
         let dirty = self.volume.engine().dirty_bytes();
@@ -469,7 +541,7 @@ impl Server {
         let rate = if took > 0.0 { home as f64 / took } else { 0.0 };
         json!({
             "device": self.about.names[*device],
-            "state": if held.is_some() { "leaving" } else { "emptying" },
+            "state": if change.holds() { "leaving" } else { "emptying" },
             "bytes": leaving.first,
             "dirty_bytes": dirty,
             "bytes_per_s": rate as u64,
@@ -479,23 +551,32 @@ impl Server {
         })
     }
 
+    /// The change under way for which the volume is closed for a moment, for the status; `null` without one.
+    pub(super) fn change_status(&self) -> Value {
+        let Some(change) = &self.changing.now else {
+            return json!({ "stage": null, "last_pause_s": self.changing.last_pause_s });
+        };
+        let stage = match change.stage {
+            Stage::Emptying { .. } => "emptying",
+            Stage::Proving(_) => "proving",
+            Stage::Holding { .. } | Stage::Resting => "holding",
+            Stage::Away(_) => "closed",
+        };
+        json!({ "stage": stage, "device": self.about.names[change.device], "last_pause_s": self.changing.last_pause_s })
+    }
+
     /// How the last evacuation ended, for the status.
     pub(super) fn last_evacuation(&self) -> Value {
         self.changing.last_evacuation.clone()
     }
 }
 
+/// Why a change is refused that could not be made durable.
+const REFUSES_WRITES: &str =
+    "a device does not take writes, so the change could not be made durable: the volume goes on as it is";
+
 pub(super) fn no_design() -> String {
     "the server knows of no design file: set the path by hand".to_owned()
-}
-
-/// What came of setting a path in the design, for a report: where that is, or why not.
-pub(super) fn design_told(set: Option<Result<PathBuf, String>>) -> (Value, Value) {
-    match set {
-        None => (Value::Null, Value::Null),
-        Some(Ok(design)) => (json!(design), Value::Null),
-        Some(Err(error)) => (Value::Null, json!(error)),
-    }
 }
 
 /// The devices that were evacuated, of those that are open: the volume is opened without them.

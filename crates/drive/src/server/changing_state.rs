@@ -1,37 +1,78 @@
-//! A change of the devices of a volume that is being served, for the server: one that comes back, one that an empty one replaces after it
-//! was lost, or one that is evacuated.
+//! A change of a volume that is being served, for which it is closed for a moment: one state machine for all of them.
+//!
+//! ```text
+//! emptying ──▶ proving ──▶ holding ──▶ away ──▶ the volume goes on, as it was or changed
+//!    ▲            │           │
+//!    └────────────┴───────────┘ a device refuses writes: refused; the volume does not rest: again, after a pause
+//! ```
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::Instant,
+};
 
 use peryton_engine::Tuning;
 use peryton_units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
-use crate::{design_file::DesignFile, open::Device};
+use crate::{design_file::DesignFile, figures::Snapshot, open::Device, shared_memory::Handoff};
 
-/// How often it is looked how far an evacuation is.
+/// How often it is looked how far the emptying of a device is.
 pub(super) const EVERY: Nanos = Nanos::from_ms(100);
 /// Requests wait no longer than this for the volume to come to rest.
-pub(super) const HOLD_AT_MOST: Nanos = Nanos::from_s(10);
-/// When an evacuation did not come to its end because the volume did not rest, it is tried again after this time.
+pub(super) const HOLD_AT_MOST: Nanos = Nanos::from_s(2);
+/// When the volume did not rest, it is tried again after this time.
 pub(super) const PAUSE: Nanos = Nanos::from_s(5);
 /// So often it is tried.
 pub(super) const MOST_TRIES: u32 = 6;
 /// As long as more than this is dirty, requests go on while a device is emptied.
 pub(super) const LITTLE: Bytes = Bytes::mib(4);
+/// The pause after an attempt to open a volume again that had stopped; it doubles up to the longest.
+const FIRST_PAUSE: Nanos = Nanos::from_s(1);
+const LONGEST_PAUSE: Nanos = Nanos::from_s(60);
 
-/// What is to happen to the device.
-#[derive(Debug)]
-pub(super) enum What {
-    /// It comes back with what it holds.
-    Return(Device),
-    /// This one, which is empty, takes its place.
-    Empty(Device),
-    /// It leaves once nothing is on it alone.
-    Leave(Box<Leaving>),
+/// How a device is to be resized.
+#[derive(Clone, Copy, Debug)]
+pub struct NewSize {
+    /// Whether it is to become larger; otherwise smaller.
+    pub grows: bool,
+    /// How many bytes of data it is to have; `None`: as many as it has room for.
+    pub size: Option<u64>,
+    /// The most bytes that are written home in a second; `None`: no bound.
+    pub bytes_per_s: Option<u64>,
 }
 
-/// A device that is being emptied.
+/// What is to happen.
+#[derive(Debug)]
+pub(super) enum Aim {
+    /// The device comes back with what it holds.
+    Return(Device),
+    /// This one, which is empty, takes the place of one that is gone.
+    Fill(Device),
+    /// The device leaves once nothing is on it alone.
+    Leave(Box<Leaving>),
+    /// The device has another size.
+    Resize { grows: bool },
+    /// The volume had stopped at a failed flush.
+    Reopen,
+}
+
+impl Aim {
+    /// The device that is to come in.
+    pub(super) fn comes(&self) -> Option<&Device> {
+        match self {
+            Aim::Return(device) | Aim::Fill(device) => Some(device),
+            Aim::Leave(_) | Aim::Resize { .. } | Aim::Reopen => None,
+        }
+    }
+}
+
+/// A device that is being emptied to leave.
 #[derive(Debug)]
 pub(super) struct Leaving {
     /// The most bytes that are written home in a second; `None`: no bound.
@@ -40,9 +81,64 @@ pub(super) struct Leaving {
     pub(super) before: Tuning,
     /// How much was dirty when it began.
     pub(super) first: Bytes,
-    /// When it is looked at again.
-    pub(super) due: Nanos,
-    pub(super) tries: u32,
+}
+
+/// How far a change is.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// Requests go on, while a device is emptied or after a pause.
+    Emptying {
+        /// When it is looked at again.
+        due: Nanos,
+    },
+    /// Requests go on. The superblocks are written as they are: a device that takes no writes lets nothing change.
+    Proving(mpsc::Receiver<Result<Vec<String>, String>>),
+    /// Requests wait until nothing is under way.
+    Holding {
+        /// Since when.
+        since: Nanos,
+    },
+    /// Requests wait, and nothing is under way.
+    Resting,
+    /// Requests wait, and another thread has the engine.
+    Away(Away),
+}
+
+/// What the loop needs while another thread has the engine.
+#[derive(Debug)]
+pub(super) struct Away {
+    pub(super) since: Instant,
+    pub(super) shared: Arc<Shared>,
+    /// The state before, which is shown meanwhile.
+    pub(super) status: Value,
+    pub(super) snapshot: Box<Snapshot>,
+}
+
+/// What the two threads tell each other.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    given_up: AtomicBool,
+    error: Mutex<Option<String>>,
+}
+
+impl Shared {
+    /// The server is to end: the volume is not waited for.
+    pub(super) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Relaxed)
+    }
+
+    /// Why the volume is not open again yet.
+    pub(super) fn failed(&self, error: &str) {
+        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_owned());
+    }
+
+    pub(super) fn error(&self) -> Option<String> {
+        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 /// A change under way.
@@ -51,39 +147,113 @@ pub(super) struct Change {
     pub(super) device: usize,
     /// Whether its new path is to be set in the design.
     pub(super) update_design: bool,
-    pub(super) what: What,
+    pub(super) aim: Aim,
     pub(super) began: Nanos,
-    /// Since when requests wait.
-    pub(super) held: Option<Nanos>,
+    pub(super) stage: Stage,
+    /// How often the volume did not rest.
+    pub(super) tries: u32,
+}
+
+impl Change {
+    pub(super) fn new(device: usize, aim: Aim, now: Nanos) -> Change {
+        Change { device, update_design: false, aim, began: now, stage: Stage::Emptying { due: now }, tries: 0 }
+    }
+
+    /// Whether requests wait.
+    pub(super) fn holds(&self) -> bool {
+        matches!(self.stage, Stage::Holding { .. } | Stage::Resting | Stage::Away(_))
+    }
 }
 
 /// How a change has ended.
 pub(super) type Outcome = Result<Value, String>;
 
-/// The changes of devices.
-#[derive(Debug, Default)]
-pub(super) struct Changing {
+/// The changes of a volume.
+#[derive(Debug)]
+pub(crate) struct Changing {
     pub(super) now: Option<Change>,
     /// How the last one ended.
     pub(super) outcome: Option<Outcome>,
-    /// How the last evacuation ended, for the status.
+    /// How the last evacuation, and the last resizing, ended, for the status.
     pub(super) last_evacuation: Value,
+    pub(super) last_resize: Value,
+    /// How long requests have waited in the last change.
+    pub(super) last_pause_s: Option<f64>,
     /// The paths of the devices in the design.
     pub(super) paths: Vec<PathBuf>,
     /// The design's file, if paths may be set there.
     pub(super) design: Option<DesignFile>,
+    /// Where records for the next server are left.
+    pub(super) handoff: Handoff,
+    /// A volume that has stopped is not opened again before this time; the pause after the next failure.
+    pub(super) reopen_due: Nanos,
+    reopen_pause: Nanos,
 }
 
 impl Changing {
+    pub(crate) fn new(handoff: Handoff) -> Changing {
+        Changing {
+            now: None,
+            outcome: None,
+            last_evacuation: Value::Null,
+            last_resize: Value::Null,
+            last_pause_s: None,
+            paths: Vec::new(),
+            design: None,
+            handoff,
+            reopen_due: Nanos::ZERO,
+            reopen_pause: FIRST_PAUSE,
+        }
+    }
+
+    /// The change for which another thread has the engine.
+    #[inline]
+    pub(super) fn away(&self) -> Option<&Away> {
+        match &self.now {
+            Some(Change { stage: Stage::Away(away), .. }) => Some(away),
+            _ => None,
+        }
+    }
+
+    /// Whether the engine can be handed to another thread now.
+    #[inline]
+    pub(super) fn rests(&self) -> bool {
+        self.now.as_ref().is_some_and(|change| matches!(change.stage, Stage::Resting))
+    }
+
+    /// Whether a device is being resized.
+    pub(super) fn is_resizing(&self) -> Option<&Change> {
+        self.now.as_ref().filter(|change| matches!(change.aim, Aim::Resize { .. }))
+    }
+
+    /// A volume that had stopped cannot be opened again yet. Returns the pause before the next attempt.
+    pub(super) fn reopening_failed(&mut self, now: Nanos) -> Nanos {
+        let pause = self.reopen_pause;
+        self.reopen_due = now.saturating_add(pause);
+        self.reopen_pause = Nanos((pause.0 * 2).min(LONGEST_PAUSE.0));
+        pause
+    }
+
+    /// It is open again.
+    pub(super) fn reopening_succeeded(&mut self) {
+        (self.reopen_due, self.reopen_pause) = (Nanos::ZERO, FIRST_PAUSE);
+    }
+
     /// When it goes on, if only time keeps it from that.
-    pub(super) fn deadline(&self) -> Option<Nanos> {
-        let change = self.now.as_ref()?;
-        let held = change.held.map(|since| since.saturating_add(HOLD_AT_MOST));
-        let leaving = match &change.what {
-            What::Leave(leaving) => Some(leaving.due),
-            What::Return(_) | What::Empty(_) => None,
-        };
-        [held, leaving].into_iter().flatten().min()
+    pub(super) fn deadline(&self, now: Nanos) -> Option<Nanos> {
+        match self.now.as_ref().map(|change| &change.stage) {
+            None => (self.reopen_due > now).then_some(self.reopen_due),
+            Some(Stage::Emptying { due }) => Some(*due),
+            Some(Stage::Holding { since }) => Some(since.saturating_add(HOLD_AT_MOST)),
+            Some(Stage::Proving(_) | Stage::Resting | Stage::Away(_)) => None,
+        }
+    }
+
+    /// The kernel has refused the new size.
+    pub(super) fn block_device_stays(&mut self, path: String) {
+        if let Some(last) = self.last_resize.as_object_mut() {
+            last.insert("block_device_keeps_its_size".to_owned(), path.into());
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
 
 use peryton_units::Nanos;
 
+use super::flush_errors::Heard;
 use crate::{
     arena::Memory,
     kernel::Message,
@@ -107,6 +108,8 @@ pub(super) struct Client {
     pub(super) listed: bool,
     /// Number of the client's requests that the volume has; see [`super::share::count_in_flight`].
     pub(super) in_flight: u32,
+    /// The failed flushes that it has heard of.
+    pub(super) heard: Heard,
     /// When the last request arrived; before the first, long ago.
     pub(super) asked: Nanos,
     /// Bytes of buffers that its requests hold.
@@ -128,8 +131,6 @@ pub(super) struct Client {
     pub(super) later: bool,
     /// Its long requests without data, in order.
     pub(super) long: VecDeque<u32>,
-    /// Whether another thread is to serve it from now on.
-    pub(super) moves: bool,
     /// Set when the handshake thread's result is no longer needed.
     pub(super) gone: Arc<AtomicBool>,
 }
@@ -167,6 +168,7 @@ impl Client {
             sending: false,
             listed: false,
             in_flight: 0,
+            heard: Heard::default(),
             asked: Nanos::ZERO,
             held: 0,
             since: now,
@@ -178,7 +180,6 @@ impl Client {
             credit: 0,
             later: false,
             long: VecDeque::new(),
-            moves: false,
             gone: Arc::default(),
         }
     }
@@ -192,14 +193,6 @@ impl Client {
         let sent = self.nbd.output().is_empty() && self.batch.is_empty();
         let silent = self.state == State::Cut || self.state == State::Finishing && sent;
         silent && !self.receiving && !self.sending && self.in_flight == 0 && !matches!(self.tls, Tls::Away)
-    }
-
-    /// Whether another thread can take it over: nothing is under way for it here.
-    pub(super) fn is_movable(&mut self) -> bool {
-        let sent = self.nbd.output().is_empty() && self.batch.is_empty() && self.go_ahead.is_empty();
-        let waits = self.waits || self.later || self.waiting_request.is_some() || self.incoming.is_some();
-        let quiet = !self.receiving && !self.sending && self.in_flight == 0;
-        self.is_user() && sent && quiet && !waits && !self.is_away()
     }
 
     /// Whether it has not finished its handshake.

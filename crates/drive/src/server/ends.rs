@@ -70,7 +70,6 @@ impl Front {
                 self.events.report(What::Disconnected { client: index, peer: client.peer.clone() });
             }
             self.clients[index as usize] = None;
-            self.ended.push(index);
         } else if client.state == State::Finishing && client.receiving && client.in_flight == 0 && !client.sending {
             // The client has said goodbye but keeps the connection open.
             client.cut();

@@ -1,22 +1,21 @@
-//! The front end of clients: their connections, requests and buffers. It is driven by the loop of the volume, or by a thread of its own
-//! (`front_thread.rs`). What it wants of the volume is put into a list, and the volume's answers are handed to it, so it does not
-//! know on which thread the volume is.
+//! The front end of clients: their connections, requests and buffers. What it wants of the volume is put into a list, which the loop
+//! carries out (`asks.rs`).
 
 use std::{collections::VecDeque, mem, sync::Arc};
 
-use peryton_engine::{Request as HostRequest, RequestError};
+use peryton_engine::Request as HostRequest;
 use peryton_recording::Flags;
 use peryton_units::{Bytes, Nanos};
 
 use super::{
-    accept::Acceptance, asking::Asking, client::Client, handshakes::Handshakes, requests::Requests, say::Limits,
-    share::Shares,
+    accept::Acceptance, client::Client, flush_errors::FlushErrors, handshakes::Handshakes, requests::Requests,
+    say::Limits, share::Shares,
 };
 use crate::{
     events::Events,
     kernel::{Event, Kernel},
     listen::Listener,
-    nbd::{Export, Run, TlsServer},
+    nbd::{Export, TlsServer},
     pool::Pool,
     status::Asked,
     volume::Data,
@@ -25,34 +24,15 @@ use crate::{
 /// The interval at which slow clients are looked for.
 const SWEEP: Nanos = Nanos::from_s(1);
 
-/// What a front end wants of the volume.
+/// What the front end wants of the volume.
 #[derive(Debug)]
 pub(super) enum Ask {
-    /// Carry a piece of a request out. It is answered.
+    /// Carry a piece of a request out.
     Submit { piece: u32, asked: HostRequest, data: Data },
-    /// Say where the blocks of a range are. It is answered.
+    /// Say where the blocks of a range are.
     Status { request: u32, from: Bytes, to: Bytes, one: bool },
     /// The host has dropped a range from its cache. There is no answer.
     Evict { from: Bytes, to: Bytes },
-    /// Record this, which was answered. There is no answer.
-    Record { at: Nanos, answered: Answered },
-}
-
-impl Ask {
-    /// Whether the volume answers it.
-    #[inline]
-    pub(super) fn is_answered(&self) -> bool {
-        matches!(self, Ask::Submit { .. } | Ask::Status { .. })
-    }
-}
-
-/// An answer of the volume.
-#[derive(Debug)]
-pub(super) enum Answer {
-    /// A piece was carried out, or not.
-    Replied { piece: u32, result: Result<(), RequestError> },
-    /// Where the blocks are.
-    Status { request: u32, runs: Box<[Run]> },
 }
 
 /// A request that was answered, for the figures.
@@ -65,9 +45,9 @@ pub(super) struct Answered {
     pub(super) flags: Flags,
 }
 
-/// The clients whose sockets one thread serves.
+/// The clients and their sockets.
 pub(super) struct Front {
-    /// Sockets; in the volume's loop its devices as well.
+    /// Sockets, and the volume's devices.
     pub(super) kernel: Kernel,
     pub(super) pool: Pool,
     pub(super) export: Arc<Export>,
@@ -76,14 +56,6 @@ pub(super) struct Front {
     pub(super) acceptances: Vec<Acceptance>,
     pub(super) handshakes: Option<Handshakes>,
     pub(super) clients: Vec<Option<Client>>,
-    /// Places in `clients` whose client another thread serves.
-    pub(super) away: Vec<bool>,
-    /// Whether clients go to another thread when their handshake is over.
-    pub(super) moves_on: bool,
-    /// Clients that another thread is to serve.
-    pub(super) leaving: Vec<(u32, Client)>,
-    /// Clients that have gone since this was looked at.
-    pub(super) ended: Vec<u32>,
     pub(super) requests: Requests,
     pub(super) shares: Shares,
     /// Clients that have output.
@@ -96,8 +68,6 @@ pub(super) struct Front {
     pub(super) released: bool,
     /// What the volume is to do, in order.
     pub(super) asks: Vec<Ask>,
-    /// No more requests are taken from clients while this many asks wait.
-    pub(super) most_asks: usize,
     /// Requests that were answered since this was looked at.
     pub(super) answered: Vec<Answered>,
     pub(super) longest_zeros: u64,
@@ -111,9 +81,11 @@ pub(super) struct Front {
     pub(super) clients_served: u64,
     pub(super) limits: Limits,
     pub(super) events: Events,
-    pub(super) asking: Arc<Asking>,
-    /// Its place in `asking`.
-    pub(super) place: usize,
+    pub(super) flush_errors: FlushErrors,
+    /// Flushes of devices that have failed so far.
+    pub(super) device_flushes_failed: u64,
+    /// When the block device has last had a request: while it has some, a client may have fewer in flight.
+    pub(super) block_device_asked: Option<Nanos>,
 }
 
 /// The most asks that wait before clients wait, too.
@@ -128,8 +100,6 @@ pub(super) struct FrontParts {
     pub(super) unit: Bytes,
     pub(super) longest_zeros: u64,
     pub(super) events: Events,
-    pub(super) asking: Arc<Asking>,
-    pub(super) place: usize,
 }
 
 impl Front {
@@ -144,17 +114,12 @@ impl Front {
             acceptances: Vec::new(),
             handshakes: None,
             clients: Vec::new(),
-            away: Vec::new(),
-            moves_on: false,
-            leaving: Vec::new(),
-            ended: Vec::new(),
             requests: Requests::default(),
             senders: Vec::new(),
             later: VecDeque::new(),
             buffer_waiters: VecDeque::new(),
             released: false,
             asks: Vec::new(),
-            most_asks: MOST_ASKS,
             answered: Vec::new(),
             longest_zeros: parts.longest_zeros,
             now: Nanos::ZERO,
@@ -164,8 +129,9 @@ impl Front {
             clients_served: 0,
             limits: Limits::default(),
             events: parts.events,
-            asking: parts.asking,
-            place: parts.place,
+            flush_errors: FlushErrors::default(),
+            device_flushes_failed: 0,
+            block_device_asked: None,
         }
     }
 
@@ -193,15 +159,6 @@ impl Front {
             Event::Device { .. } | Event::BlockDevice { .. } | Event::Woken => {
                 unreachable!("the volume's loop keeps what is its own")
             }
-        }
-    }
-
-    /// Handles an answer of the volume.
-    #[inline]
-    pub(super) fn told(&mut self, answer: Answer) {
-        match answer {
-            Answer::Replied { piece, result } => self.replied(piece, result),
-            Answer::Status { request, runs } => self.told_status(request, &runs),
         }
     }
 
@@ -244,9 +201,10 @@ impl Front {
         }
     }
 
-    /// Ends clients that have their answers, and those whose time is over, while the server stops.
-    pub(super) fn drain(&mut self) {
-        let Some(until) = self.stopping else { return };
+    /// Ends clients that have their answers, and those whose time is over, while the server stops. Returns whether any has gone.
+    pub(super) fn drain(&mut self) -> bool {
+        let Some(until) = self.stopping else { return false };
+        let before = self.connected();
         for index in 0..self.clients.len() as u32 {
             let Some(client) = &self.clients[index as usize] else { continue };
             if client.state == super::client::State::Open && client.incoming.is_none() {
@@ -258,48 +216,16 @@ impl Front {
             }
             self.end_if_over(index);
         }
+        self.connected() < before
     }
 
-    /// Whether all clients have gone, here and elsewhere.
+    /// Whether all clients have gone.
     pub(super) fn is_deserted(&self) -> bool {
-        self.clients.iter().all(Option::is_none) && self.leaving.is_empty() && !self.away.contains(&true)
+        self.clients.iter().all(Option::is_none)
     }
 
-    /// Number of clients that other threads serve.
-    pub(super) fn count_away(&self) -> usize {
-        self.away.iter().filter(|away| **away).count()
-    }
-
-    /// Number of connected clients, here and elsewhere.
+    /// Number of connected clients.
     pub(super) fn connected(&self) -> usize {
-        self.clients.iter().flatten().count() + self.count_away()
-    }
-
-    /// Lets a client go to another thread, if nothing is under way for it; returns whether it has gone.
-    pub(super) fn let_go(&mut self, index: u32) -> bool {
-        let client = self.clients[index as usize].as_mut().expect("a client that goes elsewhere exists");
-        if !client.moves || !client.is_movable() {
-            return false;
-        }
-        let mut client = self.clients[index as usize].take().expect("it was there");
-        client.listed = false;
-        self.away[index as usize] = true;
-        self.leaving.push((index, client));
-        true
-    }
-
-    /// Takes a client over from the thread on which its handshake was done.
-    pub(super) fn welcome_from_elsewhere(&mut self, index: u32, mut client: Client) {
-        let places = self.clients.len().max(index as usize + 1);
-        self.clients.resize_with(places, || None);
-        self.away.resize(places, false);
-        (client.moves, client.credit) = (false, super::share::QUANTUM);
-        (client.active, client.since, client.span) = (self.attention, self.attention, self.attention);
-        self.clients[index as usize] = Some(client);
-        if let Some(until) = self.stopping {
-            self.begin_to_stop(until);
-        }
-        self.list(index);
-        self.advance(index);
+        self.clients.iter().flatten().count()
     }
 }

@@ -2,18 +2,18 @@
 
 use std::{sync::mpsc, time::Duration};
 
-use super::{Call, Server};
+use super::{Call, Called, Server};
 use crate::kernel::Waker;
 
 /// The access of other threads to a server.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    calls: mpsc::Sender<Call>,
+    calls: mpsc::Sender<Called>,
     waker: Waker,
 }
 
 impl Handle {
-    pub(crate) fn new(calls: mpsc::Sender<Call>, waker: Waker) -> Handle {
+    pub(crate) fn new(calls: mpsc::Sender<Called>, waker: Waker) -> Handle {
         Handle { calls, waker }
     }
 
@@ -24,18 +24,43 @@ impl Handle {
 
     /// Stops the server: requests in flight are answered, and the volume is closed.
     pub fn stop(&self) {
+        self.send_always(Box::new(Server::asked_to_stop));
         self.send(Box::new(Server::begin_to_stop));
     }
 
     /// The same, and a block device stays in any case, also if nobody uses it: the next server takes it over.
     pub fn hand_over(&self) {
+        self.send_always(Box::new(Server::asked_to_stop));
         self.send(Box::new(Server::begin_to_hand_over));
     }
 
+    /// Runs a call when the server has its engine.
     pub(crate) fn send(&self, call: Call) {
+        self.pass(Called::WithEngine(call));
+    }
+
+    /// Runs a call that does without the engine: also while the volume is closed for a moment.
+    pub(crate) fn send_always(&self, call: Call) {
+        self.pass(Called::Always(call));
+    }
+
+    fn pass(&self, called: Called) {
         // A failure means that the server has ended.
-        let _ = self.calls.send(call);
+        let _ = self.calls.send(called);
         self.waker.wake();
+    }
+
+    /// The same as [`Handle::ask`], for a function that does without the engine.
+    pub(crate) fn ask_always<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Server) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        self.send_always(Box::new(move |server| {
+            // A failure means that the asking thread has ended.
+            let _ = sender.send(what(server));
+        }));
+        receiver.recv().ok()
     }
 
     /// Runs a function on the server's thread and returns its result; `None` if the server has ended.
@@ -47,14 +72,15 @@ impl Handle {
         }));
         receiver.recv().ok()
     }
-    /// The same, but `None` as well if there is no result within a time. The function may run later, then in vain.
+
+    /// The same as [`Handle::ask_always`], but `None` as well if there is no result within a time. The function may run later, then in vain.
     pub(crate) fn ask_within<T: Send + 'static>(
         &self,
         within: Duration,
         what: impl FnOnce(&mut Server) -> T + Send + 'static,
     ) -> Option<T> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.send(Box::new(move |server| {
+        self.send_always(Box::new(move |server| {
             let _ = sender.send(what(server));
         }));
         receiver.recv_timeout(within).ok()

@@ -55,7 +55,8 @@ impl Front {
             index != but as usize
                 && client.as_ref().is_some_and(|other| self.now.saturating_sub(other.asked) < share::ASKS)
         };
-        self.clients.iter().enumerate().any(asks) || self.asking.others(self.place, self.now)
+        let block_device_asks = |asked| self.now.saturating_sub(asked) < share::ASKS;
+        self.clients.iter().enumerate().any(asks) || self.block_device_asked.is_some_and(block_device_asks)
     }
 
     /// Accepts a request; returns `false` if it must wait for a buffer.
@@ -81,7 +82,6 @@ impl Front {
         let owner = self.clients[client as usize].as_mut().expect("a client that asks exists");
         owner.in_flight += share::count_in_flight(request.offset.0, request.length.0);
         owner.asked = self.now;
-        self.asking.asked(self.place, self.now);
         match request.command {
             Command::Read { .. } => self.read(slot),
             Command::Write { .. } => {
@@ -242,7 +242,10 @@ impl Front {
         let (offset, data) = match op {
             Op::Flush => (Bytes::ZERO, Data::None),
             Op::Discard => (Bytes(offset), Data::None),
-            Op::Write if memory == Memory::NONE => (Bytes(offset), Data::Zeros),
+            Op::Write if memory == Memory::NONE => {
+                let command = self.requests.pending.at(request).request.command;
+                (Bytes(offset), Data::Zeros { allocate: matches!(command, Command::WriteZeroes { no_hole: true, .. }) })
+            }
             Op::Read | Op::Write => (Bytes(offset), Data::At(memory)),
         };
         let asked = HostRequest { op, offset, len: Bytes(len as u64) };
@@ -322,7 +325,13 @@ impl Front {
         let longest_zeros = self.longest_zeros;
         let pending = self.requests.pending.at(slot);
         pending.outstanding -= 1;
-        let Pending { request, flushing, .. } = *pending;
+        let Pending { request, flushing, client, .. } = *pending;
+        let result = match &mut self.clients[client as usize] {
+            Some(client) if flushing || matches!(request.command, Command::Flush) => {
+                self.flush_errors.answer(&mut client.heard, result, self.device_flushes_failed)
+            }
+            _ => result,
+        };
         if let Err(error) = result {
             pending.failed.get_or_insert(Failed::Engine(error));
         }

@@ -12,6 +12,7 @@ use peryton_units::{Bytes, Nanos};
 use super::{BlockDevice, Handle, Server};
 use crate::{
     figures::{Activity, DeviceSnapshot, DeviceState, OutageSnapshot, Sample, Snapshot, VolumeState},
+    shared_memory::NoMemory,
     status::Asked,
 };
 
@@ -47,7 +48,15 @@ impl Server {
         }
     }
 
-    fn snapshot(&mut self) -> Snapshot {
+    /// The figures now, or those from before while the volume is closed for a moment.
+    fn snapshot_or_last(&mut self) -> Snapshot {
+        match self.changing.away() {
+            Some(away) => (*away.snapshot).clone(),
+            None => self.snapshot(),
+        }
+    }
+
+    pub(super) fn snapshot(&mut self) -> Snapshot {
         let engine = self.volume.engine();
         let tuning = engine.tuning();
         let max_age = tuning.cleaning.max_age.max(tuning.writeback_delay);
@@ -57,14 +66,15 @@ impl Server {
             size: engine.volume_size(),
             openings: self.about.opened.generation,
             is_in_doubt: engine.is_in_doubt(),
-            requests: *self.counted().counts(),
+            is_unprotected: matches!(self.volume.memory(), Err(NoMemory::System { .. })),
+            requests: *self.latencies.counts(),
             requests_in_flight: self.requests_in_flight(),
             device_commands_in_flight: self.volume.backend.in_flight(),
             clients: self.front.connected(),
             clients_served: self.front.clients_served,
-            pool: Bytes(self.pool().0 as u64),
-            pool_free: Bytes(self.pool().1 as u64),
-            clients_waiting: self.clients_waiting(),
+            pool: Bytes(self.front.pool.arena().len() as u64),
+            pool_free: Bytes(self.front.pool.free_bytes() as u64),
+            clients_waiting: self.front.buffer_waiters.len(),
             log_lines_held_back: self.lines_held_back(),
             stats: engine.stats().clone(),
             cleaning: engine.cleaning(self.now),
@@ -78,12 +88,12 @@ impl Server {
     }
 
     fn activity(&self) -> Activity {
-        Activity { heat: self.used_parts(), latencies: Arc::new(self.counted().histograms()) }
+        Activity { heat: self.heat.clone(), latencies: Arc::new(self.latencies.histograms()) }
     }
 
     fn sample(&mut self) -> Sample {
         Sample {
-            snapshot: self.snapshot(),
+            snapshot: self.snapshot_or_last(),
             activity: self.activity(),
             uptime: self.now,
             openings: self.about.opened.generation,
@@ -119,17 +129,12 @@ impl Server {
     /// Requests of clients and of the block device that have not been answered.
     pub(super) fn requests_in_flight(&self) -> usize {
         let block_device = self.block_device.as_ref().map_or(0, |device| device.serving() as usize);
-        self.front.requests.pending.used() + self.fronts.requests_in_flight() + block_device
-    }
-
-    /// Clients that wait for buffers.
-    pub(super) fn clients_waiting(&self) -> usize {
-        self.front.buffer_waiters.len() + self.fronts.clients_waiting()
+        self.front.requests.pending.used() + block_device
     }
 
     /// Lines that were not logged because there were too many of their kind.
     pub(super) fn lines_held_back(&self) -> u64 {
-        self.limits.held_back + self.front.limits.held_back + self.fronts.lines_held_back()
+        self.limits.held_back + self.front.limits.held_back
     }
 }
 
@@ -152,18 +157,18 @@ fn wear_budget(tuning: &Tuning, worn: Option<(u32, Option<Nanos>)>) -> Option<f6
 impl Handle {
     /// The figures of the volume; `None` if it is closed, or its thread does not answer in this time.
     pub(crate) fn snapshot(&self, within: Duration) -> Option<Snapshot> {
-        self.ask_within(within, Server::snapshot)
+        self.ask_within(within, Server::snapshot_or_last)
     }
 
     /// How long answers take, and what is asked for where; `None` if the volume is closed.
     pub(crate) fn activity(&self) -> Option<Activity> {
-        self.ask(|server| server.activity())
+        self.ask_always(|server| server.activity())
     }
 
     /// Asks for what the page shows, without waiting for it. The receiver fails if the volume is closed.
     pub(crate) fn sample(&self) -> mpsc::Receiver<Sample> {
         let (sender, receiver) = mpsc::sync_channel(1);
-        self.send(Box::new(move |server| {
+        self.send_always(Box::new(move |server| {
             // A failure means that the asking thread has ended.
             let _ = sender.send(server.sample());
         }));

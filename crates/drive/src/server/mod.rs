@@ -4,9 +4,8 @@
 mod about;
 mod accept;
 mod admin;
-mod asking;
+mod asks;
 mod attached;
-mod awake;
 mod block_device;
 mod block_device_control;
 mod block_device_state;
@@ -14,11 +13,11 @@ mod changing;
 mod changing_state;
 mod cleaning;
 mod client;
+mod closed;
 mod drives;
 mod ends;
+mod flush_errors;
 mod front;
-mod front_thread;
-mod fronts;
 mod handle;
 mod handshakes;
 mod host;
@@ -26,27 +25,22 @@ mod measure;
 mod notes;
 mod outage_state;
 mod outages;
-mod queue_threads;
 mod recording;
-mod reopening;
-mod reopening_state;
+mod registered;
 mod replacing;
 mod replacing_state;
 mod requests;
 mod resizing;
-mod resizing_state;
 mod say;
 mod share;
-mod sleep;
-mod spin;
 mod stop;
 mod traffic;
 mod warmth;
 mod watchdog;
 
 use std::{
+    collections::VecDeque,
     io,
-    path::Path,
     sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
@@ -57,29 +51,22 @@ use peryton_units::Nanos;
 pub(crate) use self::about::About;
 pub(crate) use self::block_device_state::{Announce, BlockDevice};
 pub(crate) use self::changing::let_evacuated_go;
-pub(crate) use self::fronts::{MOST_FRONTS, RING, Threading};
+pub(crate) use self::changing_state::Changing;
+pub use self::changing_state::NewSize;
 pub use self::handle::Handle;
-pub(crate) use self::reopening_state::Reopening;
 pub use self::replacing_state::Successor;
-pub use self::resizing_state::NewSize;
 use self::{
-    asking::Asking,
-    awake::Awake,
     front::{Answered, Front, FrontParts},
-    fronts::Fronts,
     handshakes::Handshakes,
-    queue_threads::QueueThreads,
     say::Limits,
-    spin::Spin,
     watchdog::Watchdog,
 };
 use crate::{
     arena::Memory,
-    cpu_latency::CpuLatency,
     disks::Disks,
     health::Watch,
     heat::Heat,
-    kernel::{Event, Kernel, Wait, Waker},
+    kernel::{Event, Kernel, Wait},
     line_log::LineLog,
     listen::Listener,
     nbd::{Export, TlsServer},
@@ -91,40 +78,31 @@ use crate::{
     volume::Volume,
 };
 
-/// The longest part of memory that is registered with io_uring at once: its limit, and a bound on what is pinned.
-const PINNED_AT_MOST: usize = 1 << 30;
-/// The kernel's file for CPU latency limits.
-const CPU_LATENCY: &str = "/dev/cpu_dma_latency";
-// The kinds of events that the loop waits for.
-const CLIENTS: usize = 0;
-const DEVICES: usize = 1;
-
 /// A call from another thread, run on the thread that owns the volume.
 pub(crate) type Call = Box<dyn FnOnce(&mut Server) + Send>;
 
+/// When a call is run.
+pub(crate) enum Called {
+    /// When the volume has its engine.
+    WithEngine(Call),
+    /// Also while another thread has it.
+    Always(Call),
+}
+
 /// A volume that is being served.
 pub(crate) struct Server {
-    /// The clients that this thread serves: all of them, or those whose handshake is not over. It has the kernel that this thread uses.
+    /// The clients. It has the kernel's ring.
     front: Front,
     pub(crate) volume: Volume<Disks>,
-    /// The threads that serve the others.
-    fronts: Fronts,
-    /// The threads that have the block device's queues.
-    queues: QueueThreads,
-    /// The most threads beside this one for clients, and for the block device.
-    threads: usize,
-    /// Why a thread cannot go on.
+    /// Why the server cannot go on.
     failed: Option<io::Error>,
     pub(crate) latencies: Latencies,
     heat: Heat,
-    calls: mpsc::Receiver<Call>,
+    calls: mpsc::Receiver<Called>,
+    /// Calls that wait for the engine. Each control client waits for one, and each thread of the server has one or two.
+    deferred: VecDeque<Call>,
     started: Instant,
     pub(crate) now: Nanos,
-    /// The polling for clients and, while requests are in flight, for devices.
-    spins: [Spin; 2],
-    /// Which of the two is being waited for.
-    awaited: usize,
-    awake: Awake,
     watchdog: Watchdog,
     pub(crate) stop: stop::Stop,
     about: About,
@@ -133,10 +111,8 @@ pub(crate) struct Server {
     /// Devices whose fencing has been reported as an event, one bit each.
     reported_gone: u32,
     outages: outage_state::Outages,
-    reopening: Reopening,
     replacing: replacing_state::Replacing,
-    resizing: resizing_state::Resizing,
-    changing: changing_state::Changing,
+    changing: Changing,
     log: Option<LineLog>,
     recorder: Option<Recorder>,
     handle: Handle,
@@ -159,62 +135,45 @@ pub(crate) struct Server {
 pub(crate) struct Parts {
     pub(crate) kernel: Kernel,
     pub(crate) volume: Volume<Disks>,
-    /// The pool of each thread that serves clients; of this thread if there is only one.
-    pub(crate) pools: Vec<Pool>,
-    pub(crate) threading: Threading,
-    pub(crate) waker: Waker,
+    pub(crate) pool: Pool,
     pub(crate) export: Export,
     pub(crate) listeners: Vec<Listener>,
     pub(crate) tls: Option<TlsServer>,
-    pub(crate) calls: mpsc::Receiver<Call>,
-    pub(crate) spin: Duration,
-    pub(crate) cpu_latency: CpuLatency,
+    pub(crate) calls: mpsc::Receiver<Called>,
     pub(crate) started: Instant,
     pub(crate) about: About,
     pub(crate) log: Option<LineLog>,
     pub(crate) recorder: Option<Recorder>,
     pub(crate) handle: Handle,
     pub(crate) notifier: Notifier,
-    pub(crate) reopening: Reopening,
+    pub(crate) changing: Changing,
 }
 
 impl Server {
     pub(crate) fn new(parts: Parts) -> io::Result<Server> {
         let handle = parts.handle.clone();
-        let shook = move |done| handle.send(Box::new(move |server: &mut Server| server.front.shook(done)));
+        let shook = move |done| handle.send_always(Box::new(move |server: &mut Server| server.front.shook(done)));
         let handshakes = parts.tls.is_some().then(|| Handshakes::new(shook)).transpose()?;
         let (unit, size) = (parts.volume.engine().move_buffer_bytes(), parts.volume.engine().volume_size());
-        let most = Nanos(parts.spin.as_nanos().try_into().unwrap_or(u64::MAX >> 1));
-        let Threading { threads, ring } = parts.threading;
-        let mut pools = parts.pools;
-        // Clients in their handshake have no requests.
-        let pool = if threads > 0 { Pool::new(0)? } else { pools.pop().expect("there is a pool for this thread") };
         let mut front = Front::new(FrontParts {
             kernel: parts.kernel,
-            pool,
+            pool: parts.pool,
             export: Arc::new(parts.export),
             unit,
             longest_zeros: parts.volume.longest_zeros(),
             events: parts.about.events.clone(),
-            asking: Arc::new(Asking::new(threads + 2)),
-            place: asking::BLOCK_DEVICE + 1,
         });
         front.listen(parts.listeners, parts.tls, handshakes);
-        let mut server = Server {
+        Ok(Server {
             front,
             volume: parts.volume,
-            fronts: Fronts::new(parts.waker, threads),
-            queues: QueueThreads::default(),
-            threads,
             failed: None,
             latencies: Latencies::default(),
             heat: Heat::new(size),
             calls: parts.calls,
+            deferred: VecDeque::new(),
             started: parts.started,
             now: Nanos::ZERO,
-            spins: [Spin::new(most), Spin::new(most)],
-            awaited: CLIENTS,
-            awake: Awake::new(parts.cpu_latency, Path::new(CPU_LATENCY)),
             watchdog: Watchdog::new(parts.notifier),
             stop: stop::Stop::default(),
             about: parts.about,
@@ -222,10 +181,8 @@ impl Server {
             notes: notes::Notes::default(),
             reported_gone: 0,
             outages: outage_state::Outages::default(),
-            reopening: parts.reopening,
             replacing: replacing_state::Replacing::default(),
-            resizing: resizing_state::Resizing::default(),
-            changing: changing_state::Changing::default(),
+            changing: parts.changing,
             log: parts.log,
             recorder: parts.recorder,
             handle: parts.handle,
@@ -236,21 +193,7 @@ impl Server {
             fast: None,
             rests_after: Vec::new(),
             count_programs_from: Nanos::ZERO,
-        };
-        server.start_fronts(pools, ring)?;
-        Ok(server)
-    }
-
-    /// Registers the memory that is used most with the kernel; only a bounded part, because it is pinned.
-    pub(crate) fn register(&mut self) {
-        let pools =
-            std::iter::once(self.front.pool.arena()).filter(|_| self.fronts.is_empty()).chain(self.fronts.arenas());
-        let mut memory: Vec<_> = pools.map(|arena| (arena.at(0), arena.len())).collect();
-        memory.extend(self.block_device_memory);
-        memory.extend(self.volume.backend.arenas().iter().map(|arena| (arena.at(0), arena.len())));
-        memory.extend(self.volume.buffers());
-        memory.retain(|(_, len)| *len <= PINNED_AT_MOST);
-        self.front.kernel.register(&memory);
+        })
     }
 
     /// Serves until stopped, and until everything that was accepted is done.
@@ -259,30 +202,29 @@ impl Server {
         let mut events = Vec::new();
         loop {
             let wait = self.wait();
-            let wait = self.fronts.before(wait, &self.queues);
             self.front.kernel.turn(wait, &mut events)?;
-            let asked = self.fronts.after();
-            self.queues.take(&mut events);
             self.now = self.clock();
             self.front.set_now(self.now);
             self.volume.backend.set_now(self.now);
-            // Sends are mostly complete at once, which says nothing about how fast answers come.
-            if asked || events.iter().any(|event| !matches!(event, Event::Sent { .. })) {
-                self.spins[self.awaited].came(self.now);
-            }
             for event in events.drain(..) {
                 self.event(event);
             }
+            self.run_deferred();
             self.front.go_on_later();
             self.timers();
             self.settle();
+            if self.stop.takes_wish() {
+                self.begin_to_stop();
+            }
             if let Some(error) = self.failed.take() {
                 return Err(error);
             }
-            if self.is_finished() {
-                self.fronts.end();
-                self.queues.end(self.block_device.as_ref().is_some_and(BlockDevice::keeps_commands));
-                return Ok(());
+            loop {
+                match self.end_goes_on() {
+                    stop::Step::Over => return Ok(()),
+                    stop::Step::Waits => break,
+                    stop::Step::Settle => self.settle(),
+                }
             }
         }
     }
@@ -291,40 +233,43 @@ impl Server {
         Nanos(self.started.elapsed().as_nanos() as u64)
     }
 
-    /// How long to wait: not at all for a while after the last event, then until the next timer.
+    /// How long to wait: until the next timer.
     #[inline]
     fn wait(&mut self) -> Wait {
-        if !self.front.later.is_empty() {
+        // Without the engine nobody takes what clients ask for.
+        if !self.front.later.is_empty() && self.front.asks.len() < front::MOST_ASKS {
             return Wait::No;
         }
-        self.awaited = if self.volume.backend.in_flight() > 0 { DEVICES } else { CLIENTS };
-        if self.spins[self.awaited].goes_on(self.now, spin::preempted) {
-            return Wait::No;
-        }
-        let (engine, devices) = (self.volume.engine().deadline(), self.volume.backend.next_due());
-        let reopening = self.reopening.deadline(self.now);
-        let (awake, watchdog) = (self.awake.deadline(), self.watchdog.deadline());
-        let recorder = self.recorder.as_ref().and_then(Recorder::deadline);
-        let (resizing, changing) = (self.resizing_deadline(), self.changing.deadline());
         let (look, accept) = (self.front.next_look(), self.front.next_accept());
-        let deadlines = [engine, devices, look, awake, accept, reopening, resizing, changing, watchdog, recorder];
-        match deadlines.into_iter().flatten().min() {
+        let always = [look, accept, self.watchdog.deadline()];
+        let with_engine = match self.changing.away() {
+            Some(_) => [None; 4],
+            None => [
+                self.volume.engine().deadline(),
+                self.volume.backend.next_due(),
+                self.changing.deadline(self.now),
+                self.recorder.as_ref().and_then(Recorder::deadline),
+            ],
+        };
+        match always.into_iter().chain(with_engine).flatten().min() {
             None => Wait::Forever,
             Some(due) => Wait::For(Duration::from_nanos(due.saturating_sub(self.now).0)),
         }
     }
 
     fn timers(&mut self) {
-        self.volume.backend.tick(self.now);
-        self.awake.tick(self.now);
         self.watchdog.tick(self.now);
+        self.front.accept_more();
+        self.front.look();
+        if self.changing.away().is_some() {
+            return;
+        }
+        self.volume.backend.tick(self.now);
         self.tick_recorder();
         if self.volume.engine().deadline().is_some_and(|deadline| deadline <= self.now) {
             self.volume.tick(self.now);
         }
         self.order_drives();
-        self.front.accept_more();
-        self.front.look();
     }
 
     #[inline]
@@ -337,10 +282,29 @@ impl Server {
             Event::Received { .. } | Event::Sent { .. } | Event::Accepted { .. } => self.front.socket_event(event),
             Event::BlockDevice { slot, result } => self.block_device_event(slot, result),
             Event::Woken => {
-                while let Ok(call) = self.calls.try_recv() {
-                    call(self);
+                while let Ok(called) = self.calls.try_recv() {
+                    match called {
+                        Called::Always(call) => call(self),
+                        Called::WithEngine(call) => self.deferred.push_back(call),
+                    }
                 }
             }
+        }
+    }
+
+    /// Runs the calls that need the engine, if it is here.
+    fn run_deferred(&mut self) {
+        while self.changing.away().is_none()
+            && let Some(call) = self.deferred.pop_front()
+        {
+            call(self);
+        }
+    }
+
+    /// The end is asked for, which waits for the engine; that does not wait for devices any longer.
+    fn asked_to_stop(&mut self) {
+        if let Some(away) = self.changing.away() {
+            away.shared.give_up();
         }
     }
 
@@ -348,6 +312,9 @@ impl Server {
     /// the calls to the kernel.
     #[inline]
     fn settle(&mut self) {
+        if self.changing.away().is_some() {
+            return self.settle_without_engine();
+        }
         loop {
             self.take_asks();
             let mut finished = std::mem::take(&mut self.volume.backend.finished);
@@ -371,6 +338,7 @@ impl Server {
             for (io, result) in finished.drain(..) {
                 self.volume.complete(self.now, io, result);
             }
+            self.front.device_flushes_failed = self.volume.backend.failed_flushes();
             for (RequestId(id), result) in replies.drain(..) {
                 if self.stop.is_flushing() {
                     self.flushed(result);
@@ -389,7 +357,6 @@ impl Server {
             }
         }
         self.go_on_replacing();
-        self.go_on_resizing();
         let mut raw = std::mem::take(&mut self.volume.backend.raw);
         for raw in raw.drain(..) {
             self.front.kernel.device(&raw);
@@ -401,31 +368,42 @@ impl Server {
         }
         self.report_outages();
         self.report_doubt();
-        self.reopen_if_stopped();
         self.go_on_changing();
+        if self.changing.rests() {
+            let (status, snapshot) = (self.status(), self.snapshot());
+            self.go_away(status, snapshot);
+        }
+        self.record_answered();
+        self.front.send();
+    }
+
+    /// Requests wait, and so do the asks of clients, of which there is a bound; their connections go on.
+    #[cold]
+    fn settle_without_engine(&mut self) {
+        while self.front.serve_waiters() {}
+        self.record_answered();
+        self.front.send();
+    }
+
+    #[inline]
+    fn record_answered(&mut self) {
         let mut answered = std::mem::take(&mut self.front.answered);
         for Answered { asked, took, offset, len, flags } in answered.drain(..) {
             self.record(asked, took, offset, len, flags);
         }
         self.front.answered = answered;
-        self.queues.wake();
-        self.fronts.wake();
-        self.front.send();
-        self.front.ended.clear();
-        self.send_clients_on();
     }
 
     /// Returns the engine and the devices at the end, when all clients are gone. System calls that are left end with
     /// the ring, or, if a block device stays for the next server, with the process.
     pub(crate) fn into_parts(self) -> (Engine, About, Result<SharedMemory, NoMemory>, Option<BlockDevice>) {
-        let Server { front, fronts, volume, about, block_device, .. } = self;
+        let Server { front, volume, about, block_device, .. } = self;
         // The kernel first, which may be using the memory.
         let Front { kernel, .. } = front;
         match &block_device {
             Some(device) if device.keeps_commands() => kernel.keep(),
             _ => drop(kernel),
         }
-        drop(fronts);
         let (engine, _, memory) = volume.into_parts();
         (engine, about, memory, block_device)
     }

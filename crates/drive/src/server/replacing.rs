@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::{
     Handle, Server, Successor,
     attached::{nothing_new, open_unused, refuse_content},
-    changing::design_told,
     replacing_state::Replacement,
 };
 use crate::{
@@ -146,8 +145,10 @@ impl Server {
                 self.about.events.report(event);
             }
         }
-        let set = (why.is_none() && update_design).then(|| self.set_in_design(&name, Path::new(&path)));
-        let (design, error) = design_told(set);
+        let (design, error) = match why.is_none() && update_design {
+            true => self.set_in_design(&name, Path::new(&path)),
+            false => (Value::Null, Value::Null),
+        };
         self.replacing.last = json!({
             "device": name, "path": path, "succeeded": why.is_none(), "why": why, "design": design, "design_error": error,
         });

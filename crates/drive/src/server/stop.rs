@@ -28,10 +28,23 @@ enum Phase {
     Resting,
 }
 
+/// What the loop has to do for the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// To go on as ever.
+    Waits,
+    /// To handle what can proceed now.
+    Settle,
+    /// Nothing is left to do.
+    Over,
+}
+
 /// Whether a server is stopping, and its phase.
 #[derive(Debug, Default)]
 pub(crate) struct Stop {
     phase: Phase,
+    /// Whether the end is to begin.
+    is_wanted: bool,
     /// A device that fails is not waited for after this time.
     until: Nanos,
     /// The volume did not come to rest, because a device is in an outage.
@@ -41,6 +54,15 @@ pub(crate) struct Stop {
 impl Stop {
     pub(crate) fn is_asked(&self) -> bool {
         self.phase != Phase::Serving
+    }
+
+    /// The end is to begin in this turn of the loop.
+    pub(super) fn want(&mut self) {
+        self.is_wanted = true;
+    }
+
+    pub(super) fn takes_wish(&mut self) -> bool {
+        std::mem::take(&mut self.is_wanted)
     }
 
     /// Whether the next reply is that to the last flush.
@@ -67,23 +89,21 @@ impl Server {
         self.stop.phase = Phase::Draining;
         let until = self.now.saturating_add(FAREWELL);
         self.front.begin_to_stop(until);
-        self.fronts.begin_to_stop(until);
         // A new device is not part of the volume as long as it lacks something.
         let _ = self.stop_replacing();
-        let _ = self.stop_resizing();
         self.stop_changing("the volume is being closed");
         self.stop.until = self.now.saturating_add(OUTAGE_PATIENCE);
         self.volume.backend.hurry(self.stop.until);
         self.volume.backend.end_drills();
     }
 
-    /// Whether nothing is left to do; starts the next phase when one has ended.
-    pub(super) fn is_finished(&mut self) -> bool {
-        match self.stop.phase {
-            Phase::Serving => false,
+    /// Begins the next phase of the end when one has ended.
+    pub(super) fn end_goes_on(&mut self) -> Step {
+        debug_assert!(!self.stop.is_asked() || self.changing.away().is_none(), "the end waits for the engine");
+        let is_over = match self.stop.phase {
+            Phase::Serving => return Step::Waits,
+            Phase::Draining if self.front.drain() => return Step::Settle,
             Phase::Draining => {
-                self.front.drain();
-                self.settle();
                 let answered = self.block_device.as_ref().is_none_or(BlockDevice::is_idle);
                 if answered && self.front.is_deserted() {
                     self.stop.phase = Phase::Flushing;
@@ -93,7 +113,7 @@ impl Server {
                     self.record_figures();
                     let flush = Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
                     self.volume.submit(self.now, LAST_FLUSH, flush, Data::None);
-                    self.settle();
+                    return Step::Settle;
                 }
                 // What waits for a commit waits for the device.
                 self.is_given_up()
@@ -104,7 +124,8 @@ impl Server {
                 let rests = engine.is_idle() && self.volume.backend.in_flight() == 0 && self.notes.is_idle();
                 rests || self.is_given_up()
             }
-        }
+        };
+        if is_over { Step::Over } else { Step::Waits }
     }
 
     /// Whether the volume cannot come to rest: a device is in an outage, and its commands would be repeated without end.

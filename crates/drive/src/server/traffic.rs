@@ -4,12 +4,12 @@ use std::{io, sync::Arc};
 
 use super::{
     client::{Client, State},
-    front::Front,
+    front::{Front, MOST_ASKS},
     handshakes::{Done, Job},
     say::Kind,
     share::QUANTUM,
 };
-use crate::nbd;
+use crate::{kernel::Haste, nbd};
 
 impl Front {
     pub(super) fn received(&mut self, index: u32, result: i32) {
@@ -53,11 +53,7 @@ impl Front {
             if client.state != State::Open || client.waiting_request.is_some() || client.waits || client.is_away() {
                 return;
             }
-            if client.moves {
-                self.let_go(index);
-                return;
-            }
-            if client.credit <= 0 || self.asks.len() >= self.most_asks {
+            if client.credit <= 0 || self.asks.len() >= MOST_ASKS {
                 // The client waits for nothing but its next turn.
                 if !client.later {
                     client.later = true;
@@ -102,7 +98,6 @@ impl Front {
                     if !self.welcome(index) {
                         return self.cut(index);
                     }
-                    self.clients[index as usize].as_mut().expect("it was there").moves = self.moves_on;
                     self.list(index);
                 }
                 Ok(Some(nbd::Event::Disconnect)) => return self.finish_client(index),
@@ -237,8 +232,11 @@ impl Front {
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.listed = false;
             let fd = client.fd();
+            // Nobody waits for the end of the send but the client itself, whose next request is heard of.
+            let is_quiet = client.state == State::Open && client.receiving && self.stopping.is_none();
+            let haste = if is_quiet && self.buffer_waiters.is_empty() { Haste::Unheard } else { Haste::Heard };
             if let Some(message) = client.send_from() {
-                self.kernel.send(index, fd, message);
+                self.kernel.send(index, fd, message, haste);
             } else if client.is_deaf() {
                 client.cut();
             }
@@ -252,7 +250,7 @@ impl Front {
         if result == -libc::EINTR || result == -libc::EAGAIN || result > 0 {
             let fd = client.fd();
             if let Some(message) = client.sent(result.max(0) as usize) {
-                return self.kernel.send(index, fd, message);
+                return self.kernel.send(index, fd, message, Haste::Heard);
             }
         } else if client.state != State::Cut {
             client.cut();

@@ -170,6 +170,15 @@ fn listed(control: &mut Control) -> Result<Vec<BlockDevice>, UblkError> {
     Ok(devices)
 }
 
+/// The block device that the kernel calls so (`ublkb3`), if it is a volume of Peryton: the kernel's number says so, not only a file.
+///
+/// # Errors
+/// The kernel has no ublk, or this process may not use it.
+pub fn block_device(kernel_name: &str) -> Result<Option<BlockDevice>, UblkError> {
+    let id = id_of(kernel_name, "ublkb");
+    Ok(block_devices()?.into_iter().find(|device| Some(device.id) == id))
+}
+
 /// Stops and removes a block device that waits for a server: its requests fail from now on. `which` is its path, or the name of
 /// its volume.
 ///

@@ -9,7 +9,9 @@
 //! which other programs' need could deprive it. Devices can read straight into the pages instead, if the kernel can do that and the
 //! operator wants it (`crate::request_pages`); the slots keep their memory, for writes and for what is not read in whole blocks.
 
-use std::time::Duration;
+use std::{io, os::fd::OwnedFd, process::Child, time::Duration};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 mod attach;
 mod control;
@@ -27,7 +29,7 @@ mod zero_copy;
 pub use self::{
     attach::UblkSettings,
     error::UblkError,
-    find::{BlockDevice, block_devices, remove_block_device},
+    find::{BlockDevice, block_device, block_devices, remove_block_device},
     supervision::{Patience, Supervision, Task},
 };
 pub(crate) use self::{
@@ -57,16 +59,60 @@ pub enum Ask {
     Kill,
 }
 
-/// Sends a server a signal. Nothing happens if there is no such process.
-pub fn ask_server(pid: u32, ask: Ask) {
-    let signal = match ask {
-        Ask::End => rustix::process::Signal::TERM,
-        Ask::HandOver => rustix::process::Signal::USR2,
-        Ask::Kill => rustix::process::Signal::KILL,
-    };
-    let pid = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    if let Some(Err(error)) = pid.map(|pid| rustix::process::kill_process(pid, signal)) {
-        tracing::debug!(%error, "the server has ended");
+/// A server that this program has started. What is asked of it reaches no other process, should it have ended and its number be
+/// another one's.
+#[derive(Debug)]
+pub struct ServerProcess {
+    pid: u32,
+    descriptor: OwnedFd,
+}
+
+impl ServerProcess {
+    /// Takes the number of a child that was not waited for yet.
+    ///
+    /// # Errors
+    /// There is no such process, or no descriptor is left.
+    pub fn of(child: &Child) -> io::Result<ServerProcess> {
+        let pid = rustix::process::Pid::from_child(child);
+        let descriptor = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+        Ok(ServerProcess { pid: child.id(), descriptor })
+    }
+
+    /// Takes the number of a server that another program has started; `None` if there is no such process.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn running(pid: i32) -> io::Result<Option<ServerProcess>> {
+        let Some(number) = rustix::process::Pid::from_raw(pid) else { return Ok(None) };
+        match rustix::process::pidfd_open(number, rustix::process::PidfdFlags::empty()) {
+            Ok(descriptor) => Ok(Some(ServerProcess { pid: pid.unsigned_abs(), descriptor })),
+            Err(rustix::io::Errno::SRCH) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Whether it ends within a time.
+    pub fn ends_within(&self, time: Duration) -> bool {
+        let mut descriptors = [PollFd::new(&self.descriptor, PollFlags::IN)];
+        let within = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
+        poll(&mut descriptors, Some(&within)).is_ok_and(|count| count > 0)
+    }
+
+    /// Its number, for messages.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Sends it a signal. Nothing happens if it has ended.
+    pub fn ask(&self, ask: Ask) {
+        let signal = match ask {
+            Ask::End => rustix::process::Signal::TERM,
+            Ask::HandOver => rustix::process::Signal::USR2,
+            Ask::Kill => rustix::process::Signal::KILL,
+        };
+        if let Err(error) = rustix::process::pidfd_send_signal(&self.descriptor, signal) {
+            tracing::debug!(%error, "the server has ended");
+        }
     }
 }
 

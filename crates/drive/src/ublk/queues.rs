@@ -108,11 +108,6 @@ impl Queues {
         self.descriptors.len() as u32 * self.depth
     }
 
-    /// The slots of a queue.
-    pub(crate) fn depth(&self) -> u32 {
-        self.depth
-    }
-
     pub(crate) fn fd(&self) -> RawFd {
         self.file.as_raw_fd()
     }

@@ -3,7 +3,7 @@
 use peryton_units::Bytes;
 
 use super::wire::{
-    Descriptor, F_FUA, F_NOT_REGISTERED, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES, SECTOR,
+    Descriptor, F_FUA, F_NOT_REGISTERED, F_NOUNMAP, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES, SECTOR,
 };
 
 /// What a request asks for.
@@ -24,6 +24,8 @@ pub(crate) struct Request {
     pub(crate) len: Bytes,
     /// Whether it has to be durable when it is answered.
     pub(crate) fua: bool,
+    /// Whether room for zeros is kept.
+    pub(crate) keeps: bool,
     /// Whether its pages are in the ring's table of buffers, if that was asked for.
     pub(crate) registered: bool,
 }
@@ -52,7 +54,14 @@ impl Request {
             _ => return Err(-libc::EOPNOTSUPP),
         };
         if kind == Kind::Flush {
-            return Ok(Request { kind, offset: Bytes::ZERO, len: Bytes::ZERO, fua: false, registered: false });
+            return Ok(Request {
+                kind,
+                offset: Bytes::ZERO,
+                len: Bytes::ZERO,
+                fua: false,
+                keeps: false,
+                registered: false,
+            });
         }
         let len = u64::from(descriptor.sectors) * SECTOR;
         let offset = descriptor.first_sector.checked_mul(SECTOR).ok_or(-libc::EINVAL)?;
@@ -66,8 +75,9 @@ impl Request {
             return Err(-libc::EINVAL);
         }
         let fua = descriptor.flags & F_FUA != 0 && kind != Kind::Read;
+        let keeps = descriptor.flags & F_NOUNMAP != 0 && kind == Kind::WriteZeroes;
         let registered = descriptor.flags & F_NOT_REGISTERED == 0;
-        Ok(Request { kind, offset: Bytes(offset), len: Bytes(len), fua, registered })
+        Ok(Request { kind, offset: Bytes(offset), len: Bytes(len), fua, keeps, registered })
     }
 
     /// The answer to a request that was carried out: the number of bytes of a read or write.
@@ -101,7 +111,7 @@ mod tests {
         ] {
             let request = Request::decode(&descriptor(op, F_FUA, 16, 8), &LIMITS).unwrap();
             let fua = kind != Kind::Read;
-            let expected = Request { kind, offset: Bytes(8192), len: Bytes(4096), fua, registered: true };
+            let expected = Request { kind, offset: Bytes(8192), len: Bytes(4096), fua, keeps: false, registered: true };
             assert_eq!((request, request.done()), (expected, done));
         }
         // A flush has no range, whatever the descriptor says.

@@ -160,6 +160,12 @@ impl Slots {
         }
     }
 
+    /// Whether the volume's next reply for the request in `slot` is that to a flush.
+    #[inline]
+    pub(crate) fn flushes(&self, slot: u32) -> bool {
+        matches!(self.slots[slot as usize], Slot::Serving(serving) if serving.flushing || serving.request.kind == Kind::Flush)
+    }
+
     /// Handles the volume's reply for the request in `slot`: `Ok`, or the negative error number for the kernel.
     #[inline]
     pub(crate) fn replied(&mut self, now: Nanos, slot: u32, result: Result<(), i32>) -> Replied {

@@ -318,6 +318,8 @@ pub(crate) const OP_WRITE_ZEROES: u8 = 5;
 
 /// The request is durable when it is answered.
 pub(crate) const F_FUA: u32 = 1 << 13;
+/// The blocks of zeros stay allocated.
+pub(crate) const F_NOUNMAP: u32 = 1 << 15;
 /// The pages of the request could not be entered into the table of buffers.
 pub(crate) const F_NOT_REGISTERED: u32 = 1 << 17;
 

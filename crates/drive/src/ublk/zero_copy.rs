@@ -13,13 +13,9 @@ pub(crate) fn alignment_of_pages(
     control: &Control,
     settings: &UblkSettings,
     devices: impl Iterator<Item = Ability>,
-    threads: usize,
 ) -> Result<u32, String> {
     if !control.copies_nothing() {
         return Err("the kernel cannot do it (Linux 6.16 and later can)".to_owned());
-    }
-    if threads > 0 {
-        return Err("threads have the queues; with --front-threads 0 the volume's thread has them".to_owned());
     }
     alignment(settings.block, devices)
 }

@@ -220,7 +220,7 @@ pub fn spec(directory: &Path, config: Config) -> VolumeSpec {
         name: "test".to_owned(),
         config,
         devices,
-        process_death: ProcessDeath::SharedMemory { directory: directory.to_owned() },
+        process_death: ProcessDeath::SharedMemory { directory: Some(directory.to_owned()) },
         rotational: false,
         tuner: Some(tuner),
         whole: None,
@@ -242,6 +242,7 @@ impl Served {
     pub fn try_start(directory: &Path, config: Config, settings: Settings) -> Result<Served, ServeError> {
         let spec = spec(directory, config);
         let nbd = directory.join("nbd");
+        let settings = Settings { drills: true, ..settings };
         let service = Service::open(&spec, &Endpoint::Unix(nbd.clone()), settings)?;
         let handle = service.handle();
         Ok(Served { nbd, handle, thread: thread::spawn(move || service.run()) })
@@ -283,11 +284,7 @@ impl Served {
 /// Every way to access a device: with and without io_uring and the page cache.
 pub fn ways() -> [Settings; 3] {
     let usual = Settings { pool: Bytes::mib(8), ..Settings::default() };
-    [
-        usual.clone(),
-        Settings { direct: false, ..usual.clone() },
-        Settings { io_uring: false, spin: Duration::ZERO, ..usual },
-    ]
+    [usual.clone(), Settings { direct: false, ..usual.clone() }, Settings { io_uring: false, ..usual }]
 }
 
 /// What a service says that refuses to open the volume in this directory.

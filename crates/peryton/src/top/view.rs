@@ -6,7 +6,7 @@ use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
 use super::sample::Sample;
-use crate::{cleaning, drive_health};
+use crate::{cleaning, drive_health, verbs::status::unprotected};
 
 /// The kinds of requests that have a row.
 pub const KINDS: [&str; 4] = ["read", "write", "flush", "discard"];
@@ -164,6 +164,7 @@ fn warnings(status: &Value) -> Vec<String> {
     } else if status["in_doubt"] == true {
         lines.push("IN DOUBT: a flush failed; the next flush of a client says so".to_owned());
     }
+    lines.extend(unprotected(status));
     // The first line is no warning.
     lines.extend(cleaning::lines(&status["cleaning"]).into_iter().skip(1));
     lines

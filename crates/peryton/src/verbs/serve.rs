@@ -7,8 +7,7 @@ use std::{
 };
 
 use peryton_drive::{
-    Address, CpuLatency, Endpoint, FrontThreads, Http, LineLog, Notifier, Service, Settings, Summary, TlsFiles, Token,
-    UblkSettings,
+    Address, Endpoint, Http, LineLog, Notifier, Service, Settings, Summary, TlsFiles, Token, UblkSettings,
 };
 use peryton_engine::Opened;
 use peryton_trace::TraceError;
@@ -52,24 +51,19 @@ pub struct Args {
     /// The authority that signs the clients' certificates (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_ca: Option<PathBuf>,
+    /// Certificates that the authority has revoked (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_crl: Option<PathBuf>,
+    /// A client that may connect, by a name in its certificate's subjectAltName; may be given several times [default: every client whose
+    /// certificate the authority has signed]
+    #[arg(long, value_name = "NAME", requires = "tls_cert")]
+    tls_client: Vec<String>,
     /// Memory for requests in flight; when it is used up, clients wait
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pool: Bytes,
     /// The most memory for moves between devices
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     move_memory: Bytes,
-    /// How long to poll for the next event before sleeping, while events come that fast; 0 saves processor time
-    #[arg(long, value_name = "TIME", default_value = "250us")]
-    spin: Nanos,
-    /// How long a processor may take to wake up while answers are fast: a time, off (no limit), or auto (a short time on
-    /// machines with up to eight processors, else no limit). A short time costs energy, and needs permission for
-    /// /dev/cpu_dma_latency
-    #[arg(long, value_name = "TIME", default_value = "auto")]
-    cpu_latency: CpuLatency,
-    /// How many threads serve clients beside the one that owns the volume: auto, or a number; with 0 it serves them itself. Each
-    /// has its part of --pool
-    #[arg(long, value_name = "N|auto", default_value = "auto")]
-    front_threads: FrontThreads,
     /// Make the volume a block device of this machine as well, /dev/ublkbN (Linux 6.5 or later with the module ublk_drv, as root); it
     /// outlives this server, and the next one takes it over
     #[arg(long, conflicts_with_all = ["no_io_uring", "no_direct"])]
@@ -90,6 +84,9 @@ pub struct Args {
     /// How often the health of the drives beneath is read (SMART, NVMe): a time of 10s or more, or off
     #[arg(long, value_name = "TIME|off", default_value = "5min")]
     health: HealthEvery,
+    /// Let devices fail on demand (fault and heal of the control socket), for drills
+    #[arg(long)]
+    drills: bool,
     /// Do not use io_uring
     #[arg(long)]
     no_io_uring: bool,
@@ -165,7 +162,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     let mut service = Service::open(&spec, &endpoint, Settings { record, ..settings(args, notifier.clone())? })?;
     service.set_log(log.clone());
     // Before others find the control socket or hear that the server is there, and may end it.
-    stop_on_signals(&service, log)?;
+    stop_on_signals(&service, log, if args.ublk { 2 } else { 1 })?;
     let opened = service.opened().clone();
     let control = service.control(&control)?;
     let mut page = page::live(&spec.name, spec.config.placement.kind());
@@ -319,9 +316,13 @@ fn ublk(args: &Args) -> Result<Option<UblkSettings>, Failure> {
 
 fn settings(args: &Args, notifier: Notifier) -> Result<Settings, Failure> {
     let tls = match (&args.tls_cert, &args.tls_key, &args.tls_ca) {
-        (Some(certificate), Some(key), Some(authority)) => {
-            Some(TlsFiles { certificate: certificate.clone(), key: key.clone(), authority: authority.clone() })
-        }
+        (Some(certificate), Some(key), Some(authority)) => Some(TlsFiles {
+            certificate: certificate.clone(),
+            key: key.clone(),
+            authority: authority.clone(),
+            revoked: args.tls_crl.clone(),
+            clients: args.tls_client.clone(),
+        }),
         _ => None,
     };
     Ok(Settings {
@@ -329,12 +330,9 @@ fn settings(args: &Args, notifier: Notifier) -> Result<Settings, Failure> {
         move_memory: args.move_memory,
         io_uring: !args.no_io_uring,
         direct: !args.no_direct,
-        spin: Duration::from_nanos(args.spin.0),
-        cpu_latency: args.cpu_latency,
-        front_threads: args.front_threads,
-        front_ring: Settings::default().front_ring,
         tls,
         health: args.health.0,
+        drills: args.drills,
         without: args.without.clone(),
         ublk: ublk(args)?,
         notifier,
@@ -355,24 +353,25 @@ fn log() -> Result<LineLog, Failure> {
     Ok(log)
 }
 
-/// The first signal stops the server cleanly, the second at once. SIGUSR2 stops it cleanly as well, and leaves its block device for the
+/// The first signal stops the server cleanly, the second at once; with a block device the second as the first, because the device may be in
+/// use, and the third at once. SIGUSR2 stops it cleanly as well, and leaves its block device for the
 /// next server.
-fn stop_on_signals(service: &Service, log: &LineLog) -> Result<(), Failure> {
+fn stop_on_signals(service: &Service, log: &LineLog, clean: u32) -> Result<(), Failure> {
     let (handle, log) = (service.handle(), log.clone());
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGUSR2]).map_err(Failure::failed)?;
     std::thread::spawn(move || {
-        let mut stops = false;
+        let mut asked = 0;
         for signal in signals.forever() {
             if signal == SIGUSR2 {
                 handle.hand_over();
                 continue;
             }
-            if stops {
+            asked += 1;
+            if asked > clean {
                 tracing::warn!("stopped at once: the volume will be recovered when it is opened next");
                 log.finish(LAST_LINES);
                 std::process::exit(1);
             }
-            stops = true;
             handle.stop();
         }
     });

@@ -107,6 +107,15 @@ fn doubt(status: &Value) -> Option<String> {
     })
 }
 
+/// A line about what a kill would lose, if the design asks for less.
+pub(crate) fn unprotected(status: &Value) -> Option<String> {
+    let kept = &status["process_death"];
+    (kept["unprotected"] == true).then(|| {
+        let why = kept["not_kept"].as_str().unwrap_or("?");
+        format!("UNPROTECTED: if the server is killed, what was answered and not flushed may be lost: {why}")
+    })
+}
+
 /// Lines about the drives beneath the devices, and whether they rest.
 fn drives(status: &Value) -> Vec<String> {
     let mut lines = Vec::new();
@@ -288,6 +297,7 @@ fn shown(status: &Value) -> String {
         lines.push(outage(name, &device["outage"]));
     }
     lines.extend(doubt(status));
+    lines.extend(unprotected(status));
     if status["state"] == "degraded" || number(&lost["bytes"]) > 0 {
         lines.push(degraded(status, lost));
     }

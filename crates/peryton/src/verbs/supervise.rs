@@ -7,10 +7,14 @@
 //! what requires them. The supervisor kills the server alone, and the next one takes over its block device.
 
 use std::{
+    cell::RefCell,
     ffi::OsString,
     fs,
     io::{self, BufRead as _, BufReader},
-    os::unix::process::CommandExt as _,
+    os::{
+        fd::{AsFd as _, OwnedFd},
+        unix::process::CommandExt as _,
+    },
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
@@ -18,8 +22,8 @@ use std::{
 };
 
 use peryton_drive::{
-    Ask, BlockDevice, DevicePath, Message, Notified, Notifier, Patience, Supervision, Task, ask_server, block_devices,
-    remove_block_device,
+    Ask, BlockDevice, DevicePath, HANDOFF_NAME, Message, Notified, Notifier, Patience, ServerProcess, Supervision,
+    Task, block_devices, remove_block_device,
 };
 use peryton_units::Nanos;
 use serde_json::Value;
@@ -67,6 +71,8 @@ enum News {
     Serves(String),
     /// The server has sent this.
     Said(Message),
+    /// The server has given this to keep for the next one.
+    Kept(OwnedFd),
     /// The server has ended.
     Ended(Option<ExitStatus>),
     /// A signal asks for the end.
@@ -102,8 +108,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let socket = socket(&design);
     let notified = Notified::at(&socket).map_err(|error| Failure::failed(format!("{}: {error}", socket.display())))?;
     listen(&notified, &sender).map_err(Failure::failed)?;
+    // From an earlier supervisor, or the one that this process was before.
+    let kept = RefCell::new(notifier.inherited().map(OwnedFd::from));
     let supervisor =
-        Supervisor { args, design, program, hung_after, notifier, notified, sender, news, began: Instant::now() };
+        Supervisor { args, design, program, hung_after, notifier, notified, sender, news, began: Instant::now(), kept };
     supervisor.run()
 }
 
@@ -129,6 +137,8 @@ struct Supervisor<'a> {
     sender: Sender<News>,
     news: Receiver<News>,
     began: Instant,
+    /// What servers have given to keep: the memory that the next one takes over.
+    kept: RefCell<Option<OwnedFd>>,
 }
 
 impl Supervisor<'_> {
@@ -139,8 +149,7 @@ impl Supervisor<'_> {
     fn run(&self) -> Result<(), Failure> {
         let device = self.device();
         if let Some(BlockDevice { pid: Some(pid), .. }) = device {
-            let path = self.design.display();
-            return Err(Failure::bad_input(format!("{path}: process {pid} serves it already: stop that first")));
+            self.take_over(pid)?;
         }
         if let Some(early) = self.wait_for_devices()? {
             return match early {
@@ -151,7 +160,7 @@ impl Supervisor<'_> {
         let patience =
             Patience { give_up_after: self.args.give_up_after, hung_after: self.hung_after, end_within: END_WITHIN };
         let mut supervision = Supervision::new(self.now(), patience, device.is_some());
-        let (mut server, mut next_beat): (Option<u32>, _) = (None, Nanos::ZERO);
+        let (mut server, mut next_beat): (Option<ServerProcess>, _) = (None, Nanos::ZERO);
         loop {
             let now = self.now();
             if self.notifier.beat_every().is_some() && next_beat <= now {
@@ -164,8 +173,8 @@ impl Supervisor<'_> {
                     continue;
                 }
                 Task::Kill => {
-                    if let Some(pid) = server {
-                        self.kill(pid, &supervision);
+                    if let Some(server) = &server {
+                        self.kill(server, &supervision);
                     }
                     continue;
                 }
@@ -177,7 +186,7 @@ impl Supervisor<'_> {
                 Task::Wait { until } => until,
                 Task::End { code: 0 } => return Ok(()),
                 Task::End { code } => return Err(Failure::quietly(u8::try_from(code).unwrap_or(1))),
-                Task::GiveUp => return Err(self.give_up(server)),
+                Task::GiveUp => return Err(self.give_up(server.as_ref())),
             };
             let beat = self.notifier.beat_every().map(|_| next_beat);
             match self.next([until, beat].into_iter().flatten().min()) {
@@ -185,6 +194,24 @@ impl Supervisor<'_> {
                 None => continue,
             }
         }
+    }
+
+    /// Lets a server hand its block device over that has lost its supervisor.
+    fn take_over(&self, pid: i32) -> Result<(), Failure> {
+        let path = self.design.display();
+        if let Some(other) = supervisor_of(pid) {
+            return Err(Failure::bad_input(format!("{path}: process {other} supervises it already: stop that first")));
+        }
+        let Some(server) = ServerProcess::running(pid).map_err(Failure::failed)? else { return Ok(()) };
+        eprintln!("peryton: {path}: process {pid} serves it without a supervisor, and hands its block device over");
+        self.notifier.extend(Duration::from_nanos(END_WITHIN.0));
+        server.ask(Ask::HandOver);
+        if server.ends_within(Duration::from_nanos(END_WITHIN.0)) {
+            return Ok(());
+        }
+        Err(Failure::failed(format!(
+            "{path}: process {pid}, which serves it, has not ended within {END_WITHIN}: stop it first"
+        )))
     }
 
     /// Waits for news.
@@ -200,12 +227,26 @@ impl Supervisor<'_> {
         }
     }
 
-    fn heed(&self, news: News, supervision: &mut Supervision, server: &mut Option<u32>) -> Result<(), Failure> {
+    fn heed(
+        &self,
+        news: News,
+        supervision: &mut Supervision,
+        server: &mut Option<ServerProcess>,
+    ) -> Result<(), Failure> {
         match news {
             News::Serves(path) => {
                 supervision.serves(self.now());
-                let pid = server.map_or(String::new(), |pid| format!(" by process {pid}"));
+                let pid = server.as_ref().map_or(String::new(), |server| format!(" by process {}", server.pid()));
                 output::tell(&format!("{path} is served{pid}\n"))?;
+            }
+            News::Kept(descriptor) => {
+                // Should this program be killed, systemd has it.
+                if self.notifier.keeps()
+                    && let Err(error) = self.notifier.keep(HANDOFF_NAME, descriptor.as_fd())
+                {
+                    eprintln!("peryton: systemd does not keep what is for the next server: {error}");
+                }
+                *self.kept.borrow_mut() = Some(descriptor);
             }
             News::Said(Message { ready, alive, status, extend }) => {
                 if ready {
@@ -240,15 +281,15 @@ impl Supervisor<'_> {
             News::Stop => {
                 self.notifier.stopping("stopping");
                 supervision.stop(self.now());
-                if let Some(pid) = *server {
-                    ask_server(pid, Ask::End);
+                if let Some(server) = server {
+                    server.ask(Ask::End);
                 }
             }
             News::HandOver => {
                 self.notifier.status("handing over to the program that is installed now");
                 supervision.hand_over(self.now());
-                if let Some(pid) = server.filter(|_| supervision.is_handing_over()) {
-                    ask_server(pid, Ask::HandOver);
+                if let Some(server) = server.as_ref().filter(|_| supervision.is_handing_over()) {
+                    server.ask(Ask::HandOver);
                 }
             }
         }
@@ -309,7 +350,7 @@ impl Supervisor<'_> {
     }
 
     /// Starts a server, and returns its process.
-    fn start(&self, supervision: &mut Supervision) -> Option<u32> {
+    fn start(&self, supervision: &mut Supervision) -> Option<ServerProcess> {
         self.notifier.status("starting the server");
         let started = self.spawn();
         supervision.started();
@@ -322,22 +363,22 @@ impl Supervisor<'_> {
     }
 
     /// Starts a server, with threads that report its news; returns its process.
-    fn spawn(&self) -> io::Result<u32> {
+    fn spawn(&self) -> io::Result<ServerProcess> {
         let mut command = Command::new(&self.program);
         command.arg("serve").args(self.args.design.again());
         if !self.args.nbd_only {
             command.arg("--ublk");
         }
-        self.notified.listen_to(&mut command, self.hung_after);
+        self.notified.listen_to(&mut command, self.hung_after, self.kept.borrow().as_ref());
         command.arg("--json").args(&self.args.serve);
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
-        let (pid, news) = (child.id(), self.sender.clone());
+        let (process, news) = (ServerProcess::of(&child)?, self.sender.clone());
         let (lines, key) = (child.stdout.take().expect("it was asked for"), self.key());
         std::thread::Builder::new().name("server".to_owned()).spawn(move || {
             read(lines, key, &news);
             wait(&mut child, &news);
         })?;
-        Ok(pid)
+        Ok(process)
     }
 
     /// What names the place where clients are served, in the line that a server prints.
@@ -346,7 +387,8 @@ impl Supervisor<'_> {
     }
 
     /// Kills a server that hangs, or does not end. SIGABRT, with its core dump, would not end one that is stopped.
-    fn kill(&self, pid: u32, supervision: &Supervision) {
+    fn kill(&self, server: &ServerProcess, supervision: &Supervision) {
+        let pid = server.pid();
         let state = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let state = state.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or("unknown").trim();
         let why = match self.hung_after {
@@ -357,21 +399,23 @@ impl Supervisor<'_> {
         let line = format!("the server {why}; its state is {state}; it is killed");
         self.notifier.status(&line);
         eprintln!("peryton: {line}");
-        ask_server(pid, Ask::Kill);
+        server.ask(Ask::Kill);
     }
 
     /// Becomes the program that is installed now: the same process, the same arguments. Returns why not.
     fn renew(&self) -> String {
-        let error = Command::new(&self.program).args(std::env::args_os().skip(1)).exec();
+        let mut command = Command::new(&self.program);
+        Notified::renew(&mut command, self.kept.borrow().as_ref());
+        let error = command.args(std::env::args_os().skip(1)).exec();
         format!("{}: {error}; this version goes on", self.program.display())
     }
 
     /// Ends the server if it is there, and lets the requests of its device fail.
-    fn give_up(&self, server: Option<u32>) -> Failure {
+    fn give_up(&self, server: Option<&ServerProcess>) -> Failure {
         let (design, after) = (self.design.display(), self.args.give_up_after);
         self.notifier.status(&format!("giving up: the server stayed away for {after}"));
-        if let Some(pid) = server {
-            ask_server(pid, Ask::Kill);
+        if let Some(server) = server {
+            server.ask(Ask::Kill);
         }
         let Some(device) = self.device() else {
             return Failure::failed(format!("{design}: the server stayed away for {after}"));
@@ -393,6 +437,14 @@ impl Supervisor<'_> {
             Err(error) => Failure::failed(format!("{design}: the server stayed away for {after}: {error}")),
         }
     }
+}
+
+/// The supervisor of a server, if its parent is one.
+fn supervisor_of(pid: i32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let parent: u32 = status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()?;
+    let command = fs::read(format!("/proc/{parent}/cmdline")).ok()?;
+    command.split(|byte| *byte == 0).any(|word| word == b"supervise").then_some(parent)
 }
 
 /// The devices that the server is to do without, by its options.
@@ -428,9 +480,12 @@ fn wait(child: &mut Child, news: &Sender<News>) {
 fn listen(notified: &Notified, news: &Sender<News>) -> io::Result<()> {
     let (socket, news) = (notified.socket()?, news.clone());
     std::thread::Builder::new().name("notified".to_owned()).spawn(move || {
-        while let Ok(message) = Notified::next(&socket) {
-            if news.send(News::Said(message)).is_err() {
-                return;
+        while let Ok((message, kept)) = Notified::next(&socket) {
+            let kept = kept.map(News::Kept).into_iter();
+            for said in kept.chain([News::Said(message)]) {
+                if news.send(said).is_err() {
+                    return;
+                }
             }
         }
     })?;

@@ -1,6 +1,6 @@
 //! `peryton ublk`: lists the block devices of this machine that are volumes, and removes those that nobody serves.
 
-use peryton_drive::{BlockDevice, UblkError, block_devices, remove_block_device};
+use peryton_drive::{BlockDevice, UblkError, block_device, block_devices, remove_block_device};
 use serde_json::{Value, json};
 
 use crate::{failure::Failure, output, table};
@@ -13,6 +13,16 @@ pub enum Verb {
     /// Remove a block device that waits for a server. Its requests fail from then on, and a file system that is mounted on it loses
     /// what it had not flushed
     Remove(RemoveArgs),
+    /// Print what udev has to know of a block device, if it is a volume: the kernel's mark is looked at, not only a file
+    Name(NameArgs),
+}
+
+/// Options of `peryton ublk name`.
+#[derive(Debug, clap::Args)]
+pub struct NameArgs {
+    /// The kernel's name of the device, as ublkb0
+    #[arg(value_name = "KERNEL_NAME")]
+    which: String,
 }
 
 /// Options of `peryton ublk list`.
@@ -41,6 +51,7 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
             let devices = block_devices().map_err(refused)?;
             if args.json { output::print_json(&all(&devices)) } else { output::tell(&shown(&devices)) }
         }
+        Verb::Name(args) => name(args),
         Verb::Remove(args) => {
             let device = remove_block_device(&args.which).map_err(refused)?;
             if args.json {
@@ -50,6 +61,13 @@ pub fn run(verb: &Verb) -> Result<(), Failure> {
             }
         }
     }
+}
+
+/// Lines of `KEY=value`, as udev's `IMPORT{program}` reads them.
+fn name(args: &NameArgs) -> Result<(), Failure> {
+    let device = block_device(&args.which).map_err(refused)?;
+    let device = device.ok_or_else(|| Failure::failed(format!("{}: is no volume of Peryton", args.which)))?;
+    output::tell(&format!("PERYTON_NAME={}\nPERYTON_VOLUME={:032x}\n", device.name, device.volume))
 }
 
 fn refused(error: UblkError) -> Failure {

@@ -399,7 +399,9 @@ class DurabilityKeys(TypedDict, total=False):
     """Where a drive in service keeps what must survive its process: in memory that outlives it, or nowhere.
     Default: "shared-memory"."""
     directory: str
-    """The directory for that, on a file system in memory. Default: "/dev/shm"."""
+    """The directory for that, which is the drive's user's alone (mode 0700), on a file system in memory. It is
+    used if no program keeps the memory that watches the drive (systemd, or the supervisor). Default: of the
+    user's own, such as /run/peryton/handoff."""
 
 
 class PageCacheKeys(TypedDict, total=False):

@@ -4,33 +4,43 @@
 use std::path::PathBuf;
 
 use super::{
-    key::{KeyDefault::Value, keys, names},
+    key::{
+        KeyDefault::{Else, Value},
+        keys, names,
+    },
     placement::word,
 };
 use crate::{DesignError, document::Keys};
 
-/// The default directory for it, which is in memory.
-const IN_MEMORY: &str = "/dev/shm";
+/// Whether a drive keeps something in case its process dies, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptInMemory {
+    /// It keeps nothing.
+    No,
+    /// In this directory, or where the drive decides.
+    In(Option<PathBuf>),
+}
 
 keys! {
     /// Where a drive in service keeps what must survive its process: in memory that outlives it, or nowhere.
     PROCESS_DEATH: String = "durability.process_death" {
         default: Value("'shared-memory'"), words: || names(KEPT), example: "'off'",
     }
-    /// The directory for that, on a file system in memory.
-    DIRECTORY: String = "durability.directory" { default: Value("'/dev/shm'"), example: "'/run/shm'" }
+    /// The directory for that, which is the drive's user's alone (mode 0700), on a file system in memory. It is used if no program keeps
+    /// the memory that watches the drive (systemd, or the supervisor).
+    DIRECTORY: String = "durability.directory" { default: Else("of the user's own, such as /run/peryton/handoff"), example: "'/run/drive'" }
 }
 
 const KEPT: &[(&str, bool)] = &[("shared-memory", true), ("off", false)];
 
-/// Reads the table `durability`. `None` if the drive keeps nothing.
-pub(super) fn read(root: &mut Keys<'_>) -> Result<Option<PathBuf>, DesignError> {
-    let Some(mut keys) = root.table("durability")? else { return Ok(Some(IN_MEMORY.into())) };
+/// Reads the table `durability`.
+pub(super) fn read(root: &mut Keys<'_>) -> Result<KeptInMemory, DesignError> {
+    let Some(mut keys) = root.table("durability")? else { return Ok(KeptInMemory::In(None)) };
     let kept = match keys.get(&PROCESS_DEATH)? {
         None => true,
         Some(how) => word(&how, KEPT)?,
     };
     let directory = keys.get(&DIRECTORY)?.map(|directory| PathBuf::from(directory.into_inner()));
     keys.finish()?;
-    Ok(kept.then(|| directory.unwrap_or_else(|| IN_MEMORY.into())))
+    Ok(if kept { KeptInMemory::In(directory) } else { KeptInMemory::No })
 }

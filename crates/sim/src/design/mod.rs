@@ -19,16 +19,14 @@ mod sizes;
 mod text;
 mod volumes;
 
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{path::Path, sync::Arc};
 
 use peryton_device::{Class, flash::Images};
 use peryton_engine::{Config, Fill, Placement, Tuning};
 use peryton_units::Bytes;
 
 pub use device::DeviceDesign;
+pub use durability::KeptInMemory;
 pub use in_service::{DevicePlace, Formatted, InService};
 pub use key::{DesignKey, KeyDefault};
 pub use known_keys::{is_design_key, nearest_design_key};
@@ -134,7 +132,7 @@ pub struct Design {
     /// The settings of the placement.
     pub tuning: Tuning,
     /// The directory in memory where a drive in service keeps data that must survive its process; `None`: it keeps none.
-    pub shared_memory: Option<PathBuf>,
+    pub shared_memory: KeptInMemory,
     /// The seed of everything random.
     pub seed: u64,
     /// Price of electricity.
