@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use peryton_device::{Io, validate::Measured};
-use peryton_trace::{MeasuredFormat, measured};
+use peryton_trace::{Format, OpenOptions, measured};
 
 use crate::failure::Failure;
 
 /// Reads a trace with measured latencies.
-pub fn read(path: &Path, format: Option<MeasuredFormat>) -> Result<Vec<Measured>, Failure> {
-    let requests = measured(path, format)?;
+pub fn read(path: &Path, format: Option<Format>) -> Result<Vec<Measured>, Failure> {
+    let requests = measured(path, &OpenOptions { format, ..OpenOptions::default() })?;
     let measured = |timed: &peryton_trace::TimedRequest| Measured {
         at: timed.request.at,
         io: Io { op: timed.request.op, at: timed.request.offset, len: timed.request.len },

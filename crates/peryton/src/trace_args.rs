@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use peryton_trace::{
-    Format, OpenOptions, Reader, SaveError, Skipped, SkippedCount, Source, SourceError, TraceError, TraceFiles,
-    partial_of,
+    Account, Accounts, Columns, Format, OpenOptions, Reader, SaveError, Source, SourceError, TraceError, TraceFiles,
+    Units, partial_of,
 };
 use signal_hook::{
     consts::{SIGINT, SIGTERM},
@@ -20,18 +20,31 @@ pub struct TraceArgs {
     /// Format of the trace, if Peryton does not recognise it
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     pub format: Option<Format>,
+    /// Which columns of a table are what, by name or number (-1 is the last): time=1,op=2,offset=3,size=4,volume=5; id=... in place
+    /// of offset for objects, also end, latency, count
+    #[arg(long, value_name = "COLUMN=PLACE,...")]
+    pub columns: Option<Columns>,
+    /// Units of the trace's numbers: time=ns|us|ms|s|clock, offset=bytes|sectors|SIZE, size=..., op=read:1+write:0, volume=name
+    #[arg(long, value_name = "COLUMN=UNIT,...")]
+    pub unit: Option<Units>,
     /// Skip bad lines and records, and count them, instead of stopping at the first
     #[arg(long)]
     pub skip_bad: bool,
-    /// Read only these volumes (ASUs, disks) of the trace, such as 0,2
-    #[arg(long, value_name = "N,N...", value_delimiter = ',')]
-    pub volumes: Option<Vec<u32>>,
+    /// Read only these volumes (ASUs, disks) of the trace, such as 0,2 or the device 253,0
+    #[arg(long, value_name = "NAME,NAME...", value_delimiter = ',')]
+    pub volumes: Option<Vec<String>>,
     /// Put the volumes of the trace one after the other into one address space
     #[arg(long)]
     pub concatenate: bool,
     /// Number the volumes by file: the first file is volume 0, the second volume 1, whatever numbers the files contain
     #[arg(long)]
     pub files_as_volumes: bool,
+    /// Sort the whole trace by time first, in temporary files if it is long
+    #[arg(long)]
+    pub sort: bool,
+    /// Spread requests whose times are whole seconds evenly over their second
+    #[arg(long)]
+    pub spread: bool,
 }
 
 /// Reads the name of a format; help lists all of them with their descriptions.
@@ -44,11 +57,15 @@ impl TraceArgs {
     fn options(&self) -> OpenOptions {
         OpenOptions {
             format: self.format,
+            columns: self.columns.clone(),
+            units: self.unit.clone().unwrap_or_default(),
             skip_bad: self.skip_bad,
             volumes: self.volumes.clone(),
             concatenate: self.concatenate,
             files_as_volumes: self.files_as_volumes,
-            ..OpenOptions::default()
+            event: None,
+            sort: self.sort,
+            spread: self.spread,
         }
     }
 
@@ -58,13 +75,16 @@ impl TraceArgs {
         let mut words = Vec::new();
         words.extend(self.format.into_iter().flat_map(|format| ["--format".to_owned(), format.to_string()]));
         if let Some(volumes) = &self.volumes {
-            let list: Vec<String> = volumes.iter().map(ToString::to_string).collect();
-            words.extend(["--volumes".to_owned(), list.join(",")]);
+            words.extend(["--volumes".to_owned(), volumes.join(",")]);
         }
+        words.extend(self.columns.iter().flat_map(|columns| ["--columns".to_owned(), columns.to_string()]));
+        words.extend(self.unit.iter().flat_map(|unit| ["--unit".to_owned(), unit.to_string()]));
         let flags = [
             (self.skip_bad, "--skip-bad"),
             (self.concatenate, "--concatenate"),
             (self.files_as_volumes, "--files-as-volumes"),
+            (self.sort, "--sort"),
+            (self.spread, "--spread"),
         ];
         words.extend(flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.to_owned()));
         words
@@ -80,8 +100,7 @@ impl TraceArgs {
         self.files(paths).open()
     }
 
-    /// Opens a trace, or draws one if the file is a specification (`.toml`); the count of skipped lines goes to
-    /// `skipped`.
+    /// Opens a trace, or draws one if the file is a specification (`.toml`); what became of it goes to `skipped`.
     pub fn source(&self, paths: &[PathBuf], skipped: &Counted) -> Result<Box<dyn Source>, SourceError> {
         self.files(paths).source(&skipped.0)
     }
@@ -139,23 +158,20 @@ pub fn name(paths: &[PathBuf]) -> String {
     TraceFiles { paths: paths.to_vec(), ..TraceFiles::default() }.name()
 }
 
-/// The lines that were skipped in a trace; complete when the trace has been read to its end.
+/// What became of a trace on its way; complete when the trace has been read to its end.
 #[derive(Clone, Default)]
-pub struct Counted(SkippedCount);
+pub struct Counted(Accounts);
 
 impl Counted {
-    /// Warns on standard error if anything was skipped.
+    /// Says on standard error what was skipped, left out, moved, cut or spread.
     pub fn report(&self) {
-        if let Some(skipped) = self.0.get() {
-            warn_skipped(&skipped);
+        if let Some(account) = self.0.get() {
+            remark_on(&account);
         }
     }
 }
 
-/// Warns on standard error if anything was skipped.
-pub fn warn_skipped(skipped: &Skipped) {
-    if skipped.count > 0 {
-        let first = skipped.first.first().map_or(String::new(), |first| format!(", the first: {first}"));
-        crate::terminal::remark(&format!("skipped {} bad lines or records{first}", skipped.count));
-    }
+/// Says on standard error what was skipped, left out, moved, cut or spread.
+pub fn remark_on(account: &Account) {
+    account.remarks().iter().for_each(|remark| crate::terminal::remark(&remark.to_string()));
 }

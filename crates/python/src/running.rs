@@ -15,7 +15,7 @@ use std::{
     time::Duration,
 };
 
-use peryton_trace::{Request, Source, TraceError};
+use peryton_trace::{Account, Request, Source, TraceError};
 use pyo3::prelude::*;
 
 use crate::error::{failed, input};
@@ -191,6 +191,10 @@ impl Source for Stoppable {
         self.source.next_batch(batch)?;
         self.read += batch.len() as u64;
         Ok(())
+    }
+
+    fn account(&self) -> Account {
+        self.source.account()
     }
 }
 

@@ -5,8 +5,8 @@ use std::{path::PathBuf, sync::Arc};
 use arrow_array::{RecordBatch, RecordBatchIterator};
 use arrow_schema::{Field, Schema};
 use peryton_trace::{
-    Characteristics, ColumnTrace, Format, OpenOptions, Overwrites, SkippedCount, Source, TraceError, TraceFiles,
-    record_batch, save, schema,
+    Accounts, Characteristics, ColumnTrace, Format, ObjectCharacteristics, Objects, OpenOptions, Overwrites, Source,
+    TraceError, TraceFiles, record_batch, save, schema,
 };
 use pyo3::{
     prelude::*,
@@ -36,7 +36,7 @@ pub(crate) struct Opener {
 
 #[derive(Clone)]
 enum Kind {
-    Files(TraceFiles, SkippedCount),
+    Files(TraceFiles, Accounts),
     Columns(ColumnTrace),
 }
 
@@ -46,6 +46,17 @@ impl Opener {
         match &self.kind {
             Kind::Files(files, skipped) => files.again(skipped),
             Kind::Columns(columns) => Ok(Box::new(columns.source())),
+        }
+    }
+
+    /// The objects, if it is a trace of objects.
+    fn objects(&self) -> Result<Option<Objects>, TraceError> {
+        match &self.kind {
+            Kind::Files(files, _) if files.specification().is_none() => {
+                let reader = files.open()?;
+                if reader.is_of_objects() { reader.into_objects().map(Some) } else { Ok(None) }
+            }
+            _ => Ok(None),
         }
     }
 
@@ -72,25 +83,44 @@ impl Opener {
 #[pymethods]
 impl Trace {
     #[staticmethod]
-    #[pyo3(signature = (paths, format, skip_bad, volumes, concatenate, files_as_volumes))]
+    #[pyo3(signature = (paths, format, columns, unit, skip_bad, volumes, concatenate, files_as_volumes, sort, spread))]
+    #[allow(clippy::too_many_arguments, reason = "those of the class in Python")]
     fn _open(
         py: Python<'_>,
         paths: Vec<PathBuf>,
         format: Option<&str>,
+        columns: Option<&str>,
+        unit: Option<&str>,
         skip_bad: bool,
-        volumes: Option<Vec<u32>>,
+        volumes: Option<Vec<String>>,
         concatenate: bool,
         files_as_volumes: bool,
+        sort: bool,
+        spread: bool,
     ) -> PyResult<Trace> {
         if paths.iter().any(|path| path.as_os_str() == "-") {
             return Err(input("-: a trace is read several times, standard input only once: give a file"));
         }
         let format = format.map(|name| word::<Format>("format", name)).transpose()?;
-        let options =
-            OpenOptions { format, skip_bad, volumes, concatenate, files_as_volumes, ..OpenOptions::default() };
-        let (files, skipped) = (TraceFiles { paths, options }, SkippedCount::default());
+        let columns =
+            columns.map(str::parse).transpose().map_err(|error: String| input(format!("columns: {error}")))?;
+        let units = unit.unwrap_or("").parse().map_err(|error: String| input(format!("unit: {error}")))?;
+        let event = None;
+        let options = OpenOptions {
+            format,
+            columns,
+            units,
+            skip_bad,
+            volumes,
+            concatenate,
+            files_as_volumes,
+            event,
+            sort,
+            spread,
+        };
+        let (files, skipped) = (TraceFiles { paths, options }, Accounts::default());
         // What cannot be opened is reported at once.
-        py.detach(|| files.source(&SkippedCount::default()).map(drop)).in_python()?;
+        py.detach(|| files.source(&Accounts::default()).map(drop)).in_python()?;
         Ok(Trace { opener: Opener { name: files.name(), kind: Kind::Files(files, skipped) } })
     }
 
@@ -127,7 +157,17 @@ impl Trace {
     #[getter]
     fn _skipped(&self) -> Option<(u64, Vec<String>)> {
         match &self.opener.kind {
-            Kind::Files(_, skipped) => skipped.get().map(|skipped| (skipped.count, skipped.first)),
+            Kind::Files(_, accounts) => accounts.get().map(|account| (account.skipped.count, account.skipped.first)),
+            Kind::Columns(_) => None,
+        }
+    }
+
+    #[getter]
+    fn _remarks(&self) -> Option<Vec<String>> {
+        match &self.opener.kind {
+            Kind::Files(_, accounts) => {
+                accounts.get().map(|account| account.remarks().iter().map(ToString::to_string).collect())
+            }
             Kind::Columns(_) => None,
         }
     }
@@ -188,6 +228,10 @@ impl Trace {
     }
 
     fn _info(&self, py: Python<'_>) -> PyResult<String> {
+        if let Some(mut objects) = py.detach(|| self.opener.objects()).in_python()? {
+            let found = py.detach(|| ObjectCharacteristics::of(&mut objects)).in_python()?;
+            return json(&found);
+        }
         let work = |running: &Arc<Running>| Characteristics::of(&mut *self.opener.stoppable(running)?);
         json(&run(py, 1, None, work)?.in_python()?)
     }

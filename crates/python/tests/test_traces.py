@@ -167,3 +167,20 @@ def test_only_traces_in_memory_have_a_length(sqlite: Path) -> None:
     assert trace and repr(trace) == "Trace('sqlite-ext4.parquet')"
     assert repr(peryton.Trace.from_polars(trace.to_polars())) == "Trace('polars', 15,066 requests)"
     assert {"msr", "csv", "parquet"} <= {name for name, _ in peryton.formats()}
+
+
+def test_a_foreign_table_is_read_by_its_columns(tmp_path: Path) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text("0.5 sda 1 16 8\n0.75 sdb 0 0 1\n")
+    columns, unit = "time=1,volume=2,op=3,offset=4,size=5", "time=ms,offset=sectors,size=sectors,op=read:0+write:1"
+    found = peryton.Trace(path, columns=columns, unit=unit).to_numpy()
+    assert found["time_ns"].tolist() == [0, 250_000] and found["offset"].tolist() == [8192, 0] and found["op"].tolist() == [1, 0]
+    assert peryton.Trace(path, columns=columns, unit=unit, volumes=["sdb"]).to_numpy()["length"].tolist() == [512]
+    with pytest.raises(peryton.InputError, match="columns: 'when' is no column"):
+        peryton.Trace(path, columns="when=1")
+
+
+def test_a_frame_in_any_order_is_read_in_the_order_of_time() -> None:
+    columns = {"time_s": numpy.array([30.0, 0.0]), "op": numpy.array([0, 1]), "offset": numpy.array([0, 4096]), "length": numpy.array([512, 512])}
+    info = peryton.Trace.from_numpy(columns).info()
+    assert info["span_s"] == 30.0 and info["account"]["moved"] == 1

@@ -2,7 +2,7 @@ use std::io;
 
 use peryton_device::ProfileError;
 use peryton_engine::ConfigError;
-use peryton_trace::TraceError;
+use peryton_trace::{TraceError, VolumeNames};
 use peryton_units::{Bytes, Nanos, Op};
 use thiserror::Error;
 
@@ -105,8 +105,11 @@ pub enum SimError {
     },
     /// The trace has several volumes.
     #[error(
-        "request {request} of the trace is of volume {volume}, those before of volume {before}: choose one with \
-         --volumes, or lay them out one after the other with --concatenate"
+        "request {request} of the trace is of volume {}, those before of volume {}: {}choose one with --volumes, or lay them \
+         out one after the other with --concatenate",
+        names.name(*volume),
+        names.name(*before),
+        names.advice(&[*before, *volume]).map_or_else(String::new, |advice| format!("{advice}; or "))
     )]
     SeveralVolumes {
         /// The number of the request, counted from 1.
@@ -115,11 +118,14 @@ pub enum SimError {
         before: u32,
         /// The volume of this request.
         volume: u32,
+        /// What the trace calls its volumes.
+        names: VolumeNames,
     },
     /// The trace has more volumes than the drive.
     #[error(
-        "request {request} of the trace is of volume {volume}, a further one, but the design has {most}: raise \
-         volume.count, or choose some with --volumes"
+        "request {request} of the trace is of volume {}, a further one, but the design has {most}: raise volume.count, or \
+         choose some with --volumes",
+        names.name(*volume)
     )]
     TooManyVolumes {
         /// The number of the request, counted from 1.
@@ -128,6 +134,8 @@ pub enum SimError {
         volume: u32,
         /// The number of volumes of the drive.
         most: usize,
+        /// What the trace calls its volumes.
+        names: VolumeNames,
     },
     /// The trace has fewer volumes than the drive.
     #[error(

@@ -2,7 +2,7 @@
 
 use peryton_device::DeviceStats;
 use peryton_engine::{AdaptiveView, ClimbView, LoggingStats, Stats};
-use peryton_trace::RequestHash;
+use peryton_trace::{Account, RequestHash};
 use peryton_units::Nanos;
 
 use crate::{
@@ -21,6 +21,8 @@ pub(crate) struct Outcome {
     pub(crate) behind: Nanos,
     /// The hash of the requests read from the trace.
     pub(crate) hash: RequestHash,
+    /// What became of the trace on its way.
+    pub(crate) account: Account,
     /// The extents of the volume that were used.
     pub(crate) touched: Option<Touched>,
     pub(crate) stats: Stats,

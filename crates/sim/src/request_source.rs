@@ -6,7 +6,7 @@ mod fitted;
 #[cfg(test)]
 mod tests;
 
-use peryton_trace::{BATCH, Request, RequestHash, Source};
+use peryton_trace::{Account, BATCH, Request, RequestHash, Source};
 use peryton_units::Bytes;
 
 use self::{
@@ -177,6 +177,11 @@ impl<'a> RequestSource<'a> {
     pub(crate) fn hash(&self) -> RequestHash {
         debug_assert!(self.peek().is_none(), "what was not taken is not in the hash");
         self.hash
+    }
+
+    /// What became of the trace on its way.
+    pub(crate) fn account(&self) -> Account {
+        self.whole().account()
     }
 
     /// Number of volumes with a request.

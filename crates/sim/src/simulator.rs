@@ -598,6 +598,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             times: whole.times,
             behind: self.last_reply.saturating_sub(self.last_arrival),
             hash: self.source.hash(),
+            account: self.source.account(),
             touched: whole.touched,
             stats: whole.stats,
             devices,

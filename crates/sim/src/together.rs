@@ -11,7 +11,7 @@ use std::{
 };
 
 use peryton_engine::Placement;
-use peryton_trace::{BATCH, Request, Source, TraceError};
+use peryton_trace::{Account, BATCH, Request, Source, TraceError};
 use peryton_units::Bytes;
 
 use crate::{
@@ -291,6 +291,11 @@ impl Source for Reader {
             self.shared.changed.notify_all();
             state = self.shared.begin(state, |state| state.can_go_on(self.number));
         }
+    }
+
+    /// That of the trace, unless another simulation is reading on.
+    fn account(&self) -> Account {
+        self.shared.locked().source.as_ref().map_or_else(Account::default, |source| source.account())
     }
 }
 

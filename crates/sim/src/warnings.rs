@@ -59,6 +59,8 @@ const FULL_DISK: f64 = 0.1;
 pub(crate) fn of(design: &Design, options: &Options, outcome: &Outcome, report: &Report) -> Vec<Warning> {
     let mut all = Vec::new();
     let run = Run { design, options, outcome, report };
+    let remarks = outcome.account.remarks();
+    all.extend(remarks.into_iter().map(|remark| warning(remark.code, remark.message, remark.remedy)));
     run.requests_left_out(&mut all);
     all.extend(run.overload());
     all.extend(run.given_up());

@@ -1,12 +1,12 @@
 //! The common part of all readers: the loop over lines or records, the check of each request, and the count of bad
 //! lines.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    BATCH, Request, TraceError,
+    Account, BATCH, Request, Skipped, TraceError,
     error::{shown, shown_hex},
     input::Input,
 };
@@ -18,15 +18,6 @@ pub const MAX_TRANSFER: Bytes = Bytes(4 << 30);
 const MAX_OFFSET: u64 = i64::MAX as u64;
 /// The most bad lines whose messages are kept.
 pub(crate) const SHOWN_SKIPPED: usize = 5;
-
-/// The bad lines or records that were skipped.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Skipped {
-    /// Number of bad lines or records.
-    pub count: u64,
-    /// The messages of the first few.
-    pub first: Vec<String>,
-}
 
 /// The reason why a line or record is not a request.
 pub(crate) struct Problem(pub(crate) Cow<'static, str>);
@@ -53,14 +44,24 @@ impl<T> Or<T> for Option<T> {
     }
 }
 
+/// What readers say besides requests.
+#[derive(Default)]
+pub(crate) struct Notes {
+    /// Good lines or records that are no requests of the workload, by reason.
+    left_out: BTreeMap<&'static str, u64>,
+    /// How long each request took on the device that was traced, in nanoseconds; `None` if nobody asks.
+    pub(crate) latencies: Option<Vec<u64>>,
+}
+
 /// Receives the requests of a reader and refuses those that no volume could serve.
 pub(crate) struct Sink<'a> {
     out: &'a mut Vec<Request>,
+    notes: &'a mut Notes,
 }
 
 impl<'a> Sink<'a> {
-    pub(crate) fn new(out: &'a mut Vec<Request>) -> Sink<'a> {
-        Sink { out }
+    pub(crate) fn new(out: &'a mut Vec<Request>, notes: &'a mut Notes) -> Sink<'a> {
+        Sink { out, notes }
     }
 
     /// Adds a request; `at` is a time on the trace's own clock, in nanoseconds.
@@ -86,14 +87,56 @@ impl<'a> Sink<'a> {
             _ => Err("the request ends past 2^63 bytes".into()),
         }
     }
+
+    /// Adds a request for an object of a trace of objects: its id takes the place of the offset.
+    #[inline]
+    pub(crate) fn push_object(&mut self, at: u64, volume: u32, op: Op, id: u64, size: u64) -> Decoded {
+        if size > MAX_OFFSET {
+            return Err("the size of the object is out of range".into());
+        }
+        self.out.push(Request { at: Nanos(at), offset: Bytes(id), len: Bytes(size), volume, op });
+        Ok(())
+    }
+
+    /// Says how long the request that was added last took.
+    #[inline]
+    pub(crate) fn took(&mut self, latency: u64) {
+        if let Some(latencies) = &mut self.notes.latencies {
+            latencies.push(latency);
+        }
+    }
+
+    /// Takes back the requests from the given one on.
+    fn truncate(&mut self, len: usize) {
+        self.out.truncate(len);
+        if let Some(latencies) = &mut self.notes.latencies {
+            latencies.truncate(len);
+        }
+    }
+
+    /// Whether anybody asks how long requests took.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.notes.latencies.is_some()
+    }
+
+    /// Counts a good line or record that is no request of the workload; `reason` is what there were so many of.
+    #[cold]
+    pub(crate) fn leave_out(&mut self, reason: &'static str) -> Decoded {
+        *self.notes.left_out.entry(reason).or_default() += 1;
+        Ok(())
+    }
 }
 
 /// A text format: at most one request in a line.
 pub(crate) trait LineFormat: Send {
     /// The shape of a line, for the message about a bad one.
-    const EXPECTED: &'static str;
+    fn expected(&self) -> Cow<'static, str>;
     /// Reads one line, without its end. The format may keep state; a bad line must leave it usable.
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Decoded;
+    /// Whether it is a trace of objects.
+    fn is_of_objects(&self) -> bool {
+        false
+    }
 }
 
 /// A binary format of records of one size.
@@ -104,6 +147,8 @@ pub(crate) trait RecordFormat: Send {
     fn size(&self) -> usize;
     /// Reads one record of that size.
     fn record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Decoded;
+    /// Whether it is a trace of objects.
+    const IS_OF_OBJECTS: bool = false;
 }
 
 /// A reader of requests on the trace's own clock.
@@ -111,8 +156,17 @@ pub(crate) trait Decode: Send {
     /// Appends about a [`BATCH`] of requests; none at the end. Before an error, the good requests before it are
     /// appended.
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError>;
-    /// Adds the skipped lines or records to `into`.
-    fn skipped(&self, into: &mut Skipped);
+    /// Adds what was skipped and left out to `account`.
+    fn add_to(&self, account: &mut Account);
+    /// Whether it is a trace of objects: the offset of each request is the id of an object, the length its size.
+    fn is_of_objects(&self) -> bool {
+        false
+    }
+    /// The latencies of requests, which are kept from the first call on: those of the requests since the call before.
+    /// `None` if this reader does not know them.
+    fn latencies(&mut self) -> Option<Vec<u64>> {
+        None
+    }
 }
 
 /// Stops at the first bad line, or counts it.
@@ -138,10 +192,17 @@ impl BadLines {
         Ok(())
     }
 
-    pub(crate) fn add_to(&self, into: &mut Skipped) {
+    pub(crate) fn add_to(&self, account: &mut Account) {
+        let into = &mut account.skipped;
         into.count += self.skipped.count;
         let room = SHOWN_SKIPPED.saturating_sub(into.first.len());
         into.first.extend(self.skipped.first.iter().take(room).cloned());
+    }
+}
+
+impl Notes {
+    pub(crate) fn add_to(&self, account: &mut Account) {
+        self.left_out.iter().for_each(|(reason, count)| *account.left_out.entry(reason).or_default() += count);
     }
 }
 
@@ -151,18 +212,19 @@ pub(crate) struct Lines<F> {
     input: Input,
     format: F,
     bad: BadLines,
+    notes: Notes,
 }
 
 impl<F: LineFormat> Lines<F> {
     pub(crate) fn new(input: Input, format: F, skip_bad: bool) -> Lines<F> {
-        Lines { name: input.name().clone(), input, format, bad: BadLines::new(skip_bad) }
+        Lines { name: input.name().clone(), input, format, bad: BadLines::new(skip_bad), notes: Notes::default() }
     }
 }
 
 impl<F: LineFormat> Decode for Lines<F> {
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         let enough = out.len() + BATCH;
-        let mut sink = Sink::new(out);
+        let mut sink = Sink::new(out, &mut self.notes);
         while sink.out.len() < enough {
             let (number, line) = match self.input.next_line() {
                 Ok(Some(next)) => next,
@@ -176,13 +238,13 @@ impl<F: LineFormat> Decode for Lines<F> {
             let before = sink.out.len();
             if let Err(problem) = self.format.line(line, &mut sink) {
                 // A line counts as a whole or not at all.
-                sink.out.truncate(before);
+                sink.truncate(before);
                 let error = TraceError::Line {
                     path: self.name.to_string(),
                     line: number,
                     content: shown(line),
                     problem: problem.0.into_owned(),
-                    expected: F::EXPECTED,
+                    expected: self.format.expected(),
                 };
                 self.bad.note(error)?;
             }
@@ -190,8 +252,17 @@ impl<F: LineFormat> Decode for Lines<F> {
         Ok(())
     }
 
-    fn skipped(&self, into: &mut Skipped) {
-        self.bad.add_to(into);
+    fn add_to(&self, account: &mut Account) {
+        self.bad.add_to(account);
+        self.notes.add_to(account);
+    }
+
+    fn is_of_objects(&self) -> bool {
+        self.format.is_of_objects()
+    }
+
+    fn latencies(&mut self) -> Option<Vec<u64>> {
+        Some(self.notes.latencies.replace(Vec::new()).unwrap_or_default())
     }
 }
 
@@ -201,11 +272,12 @@ pub(crate) struct Records<F> {
     input: Input,
     format: F,
     bad: BadLines,
+    notes: Notes,
 }
 
 impl<F: RecordFormat> Records<F> {
     pub(crate) fn new(input: Input, format: F, skip_bad: bool) -> Records<F> {
-        Records { name: input.name().clone(), input, format, bad: BadLines::new(skip_bad) }
+        Records { name: input.name().clone(), input, format, bad: BadLines::new(skip_bad), notes: Notes::default() }
     }
 }
 
@@ -213,7 +285,7 @@ impl<F: RecordFormat> Decode for Records<F> {
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         let enough = out.len() + BATCH;
         let size = self.format.size();
-        let mut sink = Sink::new(out);
+        let mut sink = Sink::new(out, &mut self.notes);
         while sink.out.len() < enough {
             let byte = self.input.position();
             let record = self.input.peek(size)?;
@@ -234,8 +306,13 @@ impl<F: RecordFormat> Decode for Records<F> {
         Ok(())
     }
 
-    fn skipped(&self, into: &mut Skipped) {
-        self.bad.add_to(into);
+    fn add_to(&self, account: &mut Account) {
+        self.bad.add_to(account);
+        self.notes.add_to(account);
+    }
+
+    fn is_of_objects(&self) -> bool {
+        F::IS_OF_OBJECTS
     }
 }
 

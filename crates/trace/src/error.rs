@@ -1,4 +1,6 @@
-use std::io;
+use std::{borrow::Cow, io};
+
+use peryton_units::Nanos;
 
 /// An error in a trace: its place, the problem, and the accepted form. Every message is one line.
 #[derive(Debug, thiserror::Error)]
@@ -23,7 +25,7 @@ pub enum TraceError {
         /// The problem.
         problem: String,
         /// The form of a line of this format.
-        expected: &'static str,
+        expected: Cow<'static, str>,
     },
     /// A line is too long for a trace.
     #[error("{path}:{line}: the line is longer than {limit} bytes: expected a text trace with one request in a line")]
@@ -92,6 +94,20 @@ pub enum TraceError {
         wanted: String,
         /// The volumes of the trace.
         present: String,
+    },
+    /// A request comes long after later ones, so that the order of time is not that of the file.
+    #[error(
+        "{path}: request {request} arrives {by} before one that stands more than {window} requests before it: sort the \
+         whole trace with --sort",
+        window = crate::REORDER_WINDOW
+    )]
+    Late {
+        /// The trace.
+        path: String,
+        /// The number of the request in the order of the trace, counted from 1.
+        request: u64,
+        /// How much it comes before the latest request before it.
+        by: Nanos,
     },
     /// Columns in memory are not a trace.
     #[error("{trace}: {problem}")]

@@ -94,6 +94,15 @@ pub(crate) fn nanos(text: &[u8], unit_ns: u64) -> Option<u64> {
     value.checked_mul(unit_ns)?.checked_add(below)
 }
 
+/// Parses `17:58:57.814` into nanoseconds of the day.
+pub(crate) fn clock(text: &[u8]) -> Option<u64> {
+    let mut rest = text;
+    let hours = take_whole(&mut rest, b':').filter(|hours| *hours < 24)?;
+    let minutes = take_whole(&mut rest, b':').filter(|minutes| *minutes < 60)?;
+    let seconds = nanos(rest, 1_000_000_000).filter(|ns| *ns < 61_000_000_000)?;
+    Some((hours * 60 + minutes) * 60_000_000_000 + seconds)
+}
+
 /// Parses `1.5e-05`, as data frames print small numbers.
 #[cold]
 fn exponent(text: &[u8], unit_ns: u64) -> Option<u64> {
@@ -193,6 +202,14 @@ mod tests {
         assert_eq!(whole_u32(b"4294967296"), None);
         assert_eq!(hex_u32(b"1f"), Some(31));
         assert_eq!(hex_u32(b"100000000"), None);
+    }
+
+    #[test]
+    fn a_clock_counts_from_midnight() {
+        assert_eq!(clock(b"17:58:57.814"), Some(64_737_814_000_000));
+        for text in ["24:00:00", "1:60:0", "1:2", "x", "12:00:61.5"] {
+            assert_eq!(clock(text.as_bytes()), None, "{text}");
+        }
     }
 
     #[test]

@@ -9,7 +9,8 @@ use std::{
 use thiserror::Error;
 
 use crate::{
-    Join, OpenOptions, Reader, Request, Skipped, Source, SynthError, SynthSource, SynthSpec, TraceError, open_all,
+    Account, Join, Objects, OpenOptions, Reader, Request, Source, SynthError, SynthSource, SynthSpec, TraceError,
+    open_all,
 };
 
 /// The files of a trace and the options for reading them. One file whose name ends in `.toml` is a specification from
@@ -55,24 +56,32 @@ impl TraceFiles {
         open_all(&self.paths, Join::ByTime, &self.options)
     }
 
-    /// Opens the trace, or draws it; the count of skipped lines goes to `skipped` when the source is dropped.
+    /// Opens the trace, or draws it; what became of it goes to `accounts` when the source is dropped.
     ///
     /// # Errors
     /// A file cannot be read, is not a trace, or is a specification from which no trace can be drawn.
-    pub fn source(&self, skipped: &SkippedCount) -> Result<Box<dyn Source>, SourceError> {
+    pub fn source(&self, accounts: &Accounts) -> Result<Box<dyn Source>, SourceError> {
         if let Some(path) = self.specification() {
             let spec = SynthSpec::load(path)?;
             return Ok(Box::new(SynthSource::new(&spec, &path.display().to_string())?));
         }
-        Ok(Box::new(Watched { reader: self.open()?, skipped: skipped.clone() }))
+        Ok(Box::new(Watched { reader: self.open()?, accounts: accounts.clone() }))
+    }
+
+    /// The objects of the trace, if it is one of objects.
+    ///
+    /// # Errors
+    /// Those of [`open_all`] and of [`Reader::into_objects`].
+    pub fn objects(&self) -> Result<Objects, TraceError> {
+        self.open()?.into_objects()
     }
 
     /// Does the same after [`TraceFiles::source`] has succeeded, with the errors of a trace alone.
     ///
     /// # Errors
     /// Those of [`TraceFiles::source`].
-    pub fn again(&self, skipped: &SkippedCount) -> Result<Box<dyn Source>, TraceError> {
-        self.source(skipped).map_err(|error| match error {
+    pub fn again(&self, accounts: &Accounts) -> Result<Box<dyn Source>, TraceError> {
+        self.source(accounts).map_err(|error| match error {
             SourceError::Trace(error) => error,
             SourceError::Synth(error) => TraceError::Io { path: self.name(), source: io::Error::other(error) },
         })
@@ -93,35 +102,39 @@ impl TraceFiles {
     }
 }
 
-/// The lines and records that were skipped in a trace; complete when the trace has been read to its end.
+/// What became of a trace on its way; complete when the trace has been read to its end.
 #[derive(Clone, Debug, Default)]
-pub struct SkippedCount(Arc<Mutex<Option<Skipped>>>);
+pub struct Accounts(Arc<Mutex<Option<Account>>>);
 
-impl SkippedCount {
-    /// What was skipped when the trace was last read; `None` before that.
-    pub fn get(&self) -> Option<Skipped> {
+impl Accounts {
+    /// The account of when the trace was last read; `None` before that.
+    pub fn get(&self) -> Option<Account> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set(&self, skipped: Skipped) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(skipped);
+    fn set(&self, account: Account) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(account);
     }
 }
 
-/// A reader that passes its count of skipped lines on when it is dropped.
+/// A reader that passes its account on when it is dropped.
 struct Watched {
     reader: Reader,
-    skipped: SkippedCount,
+    accounts: Accounts,
 }
 
 impl Source for Watched {
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
         self.reader.next_batch(batch)
     }
+
+    fn account(&self) -> Account {
+        self.reader.account()
+    }
 }
 
 impl Drop for Watched {
     fn drop(&mut self) {
-        self.skipped.set(self.reader.skipped());
+        self.accounts.set(self.reader.account());
     }
 }

@@ -3,9 +3,9 @@
 use std::{fmt, str::FromStr};
 
 use crate::{
-    TraceError,
+    TraceError, columns,
     error::shown,
-    formats::{Format, Head},
+    formats::{Format, Head, fields, separator_of},
 };
 
 impl fmt::Display for Format {
@@ -35,30 +35,67 @@ fn names(formats: &[Format]) -> String {
 /// hand.
 const LIKELY: u32 = 50;
 
-/// The format with the highest likeness, if it is the only one.
-pub(crate) fn detect(path: &str, head: Head<'_>) -> Result<Format, TraceError> {
+/// The format with the highest likeness, if it is the only one, and nothing speaks against it. A trace whose units are given
+/// is not doubted.
+pub(crate) fn detect(path: &str, head: Head<'_>, may_doubt: bool) -> Result<Format, TraceError> {
     let scores: Vec<(u32, Format)> = Format::ALL.iter().map(|&format| (format.likeness(head), format)).collect();
     let best = scores.iter().map(|score| score.0).max().unwrap_or(0);
     let fitting: Vec<Format> =
         scores.iter().filter(|score| score.0 == best && best >= LIKELY).map(|score| score.1).collect();
-    if let [format] = fitting[..] {
-        return Ok(format);
-    }
+    let doubt = match fitting[..] {
+        [format] => match format.doubt(head).filter(|_| may_doubt) {
+            Some(doubt) => Some((format, doubt)),
+            None => return Ok(format),
+        },
+        _ => None,
+    };
     if head.bytes.is_empty() {
         let expected = "a file that is not empty".to_owned();
         return Err(TraceError::Empty { path: path.to_owned(), expected });
     }
-    let remedy = format!("give the format, one of {}", names(Format::ALL));
     let (found, remedy) = match head.bytes {
-        _ if fitting.len() > 1 => (format!("fits more than one format: {}", names(&fitting)), remedy),
+        _ if let Some((format, doubt)) = doubt => (
+            format!("might be {format}, but {doubt}"),
+            format!(
+                "give --format {format} if it is, --unit offset=bytes,size=bytes if it counts bytes, or {}",
+                the_columns(head)
+            ),
+        ),
+        _ if fitting.len() > 1 => {
+            let names = names(&fitting);
+            (format!("fits more than one format: {names}"), format!("give --format with one of {names}"))
+        }
         [b'P', b'K', 3, 4, ..] => ("a zip archive".to_owned(), "unzip it and give one trace".to_owned()),
         bytes if bytes.get(257..262) == Some(b"ustar") => {
             ("a tar archive".to_owned(), "unpack it and give one trace".to_owned())
         }
-        _ => ("fits no trace format".to_owned(), remedy),
+        _ if head.is_text() => {
+            let remedy =
+                format!("{} (--format names one of those that peryton trace info --help lists)", the_columns(head));
+            ("fits no trace format".to_owned(), remedy)
+        }
+        _ => ("fits no trace format".to_owned(), format!("give --format with one of {}", names(Format::ALL))),
     };
+    if head.is_text() {
+        let start = shown(head.first_line());
+        return Err(TraceError::UnknownFormat { path: path.to_owned(), found, start, remedy });
+    }
     let start = shown(&head.bytes[..head.bytes.len().min(64)]);
     Err(TraceError::UnknownFormat { path: path.to_owned(), found, start, remedy })
+}
+
+/// The most rows that a guess looks at.
+const GUESSED: usize = 1_000;
+
+/// What to say of the columns of a table: a guess, if there is one.
+fn the_columns(head: Head<'_>) -> String {
+    let separator = separator_of(head.first_line());
+    let lines = head.lines().filter(|line| !line.trim_ascii().is_empty() && !line.starts_with(b"#"));
+    let rows: Vec<Vec<&[u8]>> = lines.map(|line| fields(line, separator)).skip(1).take(GUESSED).collect();
+    let columns = columns::guess(&rows).unwrap_or_else(|| "time=1,op=2,offset=3,size=4".to_owned());
+    format!(
+        "say which columns are what, by name or number, such as --columns {columns} --unit time=us,offset=bytes,size=bytes"
+    )
 }
 
 #[cfg(test)]
@@ -83,7 +120,7 @@ mod tests {
                     assert!(likeness < LIKELY, "{} is {likeness} {format}", sample.name);
                 }
             }
-            assert_eq!(detect("t", head).unwrap(), sample.format);
+            assert_eq!(detect("t", head, true).unwrap(), sample.format);
         }
     }
 
@@ -93,7 +130,7 @@ mod tests {
         for &format in Format::ALL {
             // Parquet has its own tests.
             assert!(
-                format == Format::Parquet || sampled.contains(&format),
+                format == Format::Parquet || samples::NAMED_ONLY.contains(&format) || sampled.contains(&format),
                 "add a sample of {format} to tests/samples/mod.rs"
             );
         }
@@ -105,7 +142,7 @@ mod tests {
             let bytes = sample.bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&sample.bytes);
             for end in 0..bytes.len() {
                 for all in [false, true] {
-                    if let Ok(format) = detect("t", Head { bytes: &bytes[..end], all }) {
+                    if let Ok(format) = detect("t", Head { bytes: &bytes[..end], all }, true) {
                         assert_eq!(format, sample.format, "{} cut at {end}", sample.name);
                     }
                 }
@@ -135,7 +172,7 @@ mod tests {
             (&[0; 4096], "format"),
             (&[0xff; 4096], "format"),
         ] {
-            let message = detect("some/file", Head { bytes, all: true }).unwrap_err().to_string();
+            let message = detect("some/file", Head { bytes, all: true }, true).unwrap_err().to_string();
             assert!(message.starts_with("some/file: ") && message.contains(word), "{message}");
             assert!(!message.contains('\n') && message.len() < 600, "{message}");
         }

@@ -4,10 +4,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use peryton_units::Nanos;
 
-use crate::{
-    BATCH, Request, Source, TraceError,
-    decode::{Decode, Skipped},
-};
+use crate::{Account, BATCH, Request, TraceError, decode::Decode};
 
 /// The way in which several files form one trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -17,28 +14,6 @@ pub enum Join {
     ByTime,
     /// They were recorded one after another: each begins when the previous one ends.
     InSequence,
-}
-
-/// A trace in a format whose times start at zero, such as Parquet.
-pub(crate) struct FromSource<S> {
-    source: S,
-    batch: Vec<Request>,
-}
-
-impl<S> FromSource<S> {
-    pub(crate) fn new(source: S) -> FromSource<S> {
-        FromSource { source, batch: Vec::new() }
-    }
-}
-
-impl<S: Source> Decode for FromSource<S> {
-    fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
-        self.source.next_batch(&mut self.batch)?;
-        out.append(&mut self.batch);
-        Ok(())
-    }
-
-    fn skipped(&self, _: &mut Skipped) {}
 }
 
 /// One of several traces.
@@ -100,8 +75,8 @@ impl Decode for Merge {
         Ok(())
     }
 
-    fn skipped(&self, into: &mut Skipped) {
-        self.parts.iter().for_each(|part| part.decode.skipped(into));
+    fn add_to(&self, account: &mut Account) {
+        self.parts.iter().for_each(|part| part.decode.add_to(account));
     }
 }
 
@@ -144,8 +119,8 @@ impl Decode for Sequence {
         Ok(())
     }
 
-    fn skipped(&self, into: &mut Skipped) {
-        self.traces.iter().for_each(|trace| trace.skipped(into));
+    fn add_to(&self, account: &mut Account) {
+        self.traces.iter().for_each(|trace| trace.add_to(account));
     }
 }
 
@@ -163,7 +138,7 @@ impl Decode for AsVolume {
         filled
     }
 
-    fn skipped(&self, into: &mut Skipped) {
-        self.decode.skipped(into);
+    fn add_to(&self, account: &mut Account) {
+        self.decode.add_to(account);
     }
 }

@@ -33,6 +33,8 @@
 #[cfg(test)]
 extern crate self as peryton_trace;
 
+mod account;
+mod columns;
 mod compression;
 mod decode;
 mod error;
@@ -45,6 +47,7 @@ mod input;
 mod join;
 mod measured;
 mod new_file;
+mod objects;
 mod open;
 mod order;
 #[cfg(feature = "parquet")]
@@ -55,29 +58,33 @@ mod parquet;
 mod request;
 mod request_hash;
 mod save;
+mod seconds;
 mod synth;
+mod volume_names;
 mod volumes;
 
-pub use decode::{MAX_TRANSFER, Skipped};
+pub use account::{Account, Remark, Skipped};
+pub use columns::{Columns, Units};
+pub use decode::MAX_TRANSFER;
 pub use error::TraceError;
-pub use files::{SkippedCount, SourceError, TraceFiles};
+pub use files::{Accounts, SourceError, TraceFiles};
 pub use format::UnknownFormatName;
 pub use formats::{
     Format, TimeUnit,
     block_event::{BlockEvent, device_number},
-    disksim_validate::{MeasuredRequest, Measurements, measurements},
-    oracle_general::OBJECT_UNIT,
 };
 pub use info::{
     BlockAccess, Characteristics, CurvePoint, DEFAULT_MAX_BLOCKS, DEFAULT_MAX_PAGES, Distribution, Footprint,
-    IntervalShare, Intervals, MissRatioCurve, MissRatios, Overwrites, PAGE, Ratios, RewriteIntervals, STREAMS,
-    Sequentiality, SizeBucket, SizeDistribution, Sizes, Tally, VolumeRow, WorkingSet, block_accesses, block_hash,
+    IntervalShare, Intervals, MissRatioCurve, MissRatios, ObjectCharacteristics, Overwrites, PAGE, Ratios,
+    RewriteIntervals, STREAMS, Sequentiality, SizeBucket, SizeDistribution, Sizes, Tally, VolumeRow, WorkingSet,
+    block_accesses, block_hash,
 };
 pub use join::Join;
-pub use measured::{MAX_MEASURED, MeasuredFormat, TimedRequest, measured};
+pub use measured::{MAX_MEASURED, TimedRequest, measured};
 pub use new_file::partial_of;
+pub use objects::{OBJECT_UNIT, ObjectRequest, Objects};
 pub use open::{MAX_FILES, OpenOptions, Reader, open, open_all, read};
-pub use order::REORDER_WINDOW;
+pub use order::{MAX_RUNS, REORDER_WINDOW, SORT_RUN};
 #[cfg(feature = "parquet")]
 pub use parquet::{ColumnSource, ColumnTrace, record_batch, schema};
 pub use parquet::{ParquetSource, ParquetWriter};
@@ -88,6 +95,7 @@ pub use synth::{
     Address, Arrival, FileAccess, Files, Flush, OpSpec, Phase, Region, Rewrite, Size, SynthError, SynthSource,
     SynthSpec,
 };
+pub use volume_names::VolumeNames;
 pub use volumes::{VOLUME_ALIGNMENT, VolumeRange};
 
 /// The examples of the README are tests.

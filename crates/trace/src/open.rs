@@ -7,17 +7,21 @@ use std::{
 };
 
 use peryton_recording::Files;
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
-    BATCH, BlockEvent, Format, Join, ParquetSource, Request, Source, TraceError,
-    decode::{Decode, Skipped},
+    Account, BATCH, BlockEvent, Columns, Format, Join, Objects, Request, Source, TraceError, Units, VolumeNames,
+    decode::Decode,
     error::shown,
     format,
-    formats::{Head, ReadOptions, TimeUnit, blktrace, block_event::Choice},
+    formats::{Head, ReadOptions, blktrace, block_event::Choice},
     input::Input,
-    join::{AsVolume, FromSource, Merge, Sequence},
-    order::Order,
+    join::{AsVolume, Merge, Sequence},
+    objects,
+    order::{Order, Sorting},
+    parquet::ParquetRows,
+    seconds::{Seconds, Spread},
+    volume_names::KnownNames,
     volumes::{Layout, Selection},
 };
 
@@ -35,12 +39,16 @@ pub const MAX_FILES: usize = 1024;
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
-    /// The format; absent = detected from the first KiBs.
+    /// The format; absent = detected from the first KiBs, or a table if `columns` are given.
     pub format: Option<Format>,
+    /// Which columns of a table are what.
+    pub columns: Option<Columns>,
+    /// The units of numbers, where they are not those of the format.
+    pub units: Units,
     /// Skip and count bad lines and records instead of stopping at the first.
     pub skip_bad: bool,
-    /// Read only these volumes; absent = all. Time then starts at the first request of a selected volume.
-    pub volumes: Option<Vec<u32>>,
+    /// Read only the volumes of these names; absent = all. Time then starts at the first request of a selected volume.
+    pub volumes: Option<Vec<String>>,
     /// Lay the volumes one after another on one address space, in the order of their numbers, each aligned to
     /// [`VOLUME_ALIGNMENT`](crate::VOLUME_ALIGNMENT). The trace is read twice, so it must be a file.
     pub concatenate: bool,
@@ -49,21 +57,25 @@ pub struct OpenOptions {
     /// The event to take from traces of Linux's block layer; absent = the first of queue, issue, insert and complete
     /// that occurs at the start of the trace.
     pub event: Option<BlockEvent>,
-    /// The unit of arrivals in the `disksim` format; absent = milliseconds with decimals, nanoseconds without.
-    pub time_unit: Option<TimeUnit>,
+    /// Sort the whole trace by time before the first request, in temporary files if it is long.
+    pub sort: bool,
+    /// Spread the requests of a trace whose times are whole seconds evenly over their second.
+    pub spread: bool,
 }
 
 impl OpenOptions {
     /// The options that the reader of a format needs.
-    fn for_the_format(&self) -> ReadOptions {
-        ReadOptions { skip_bad: self.skip_bad, event: self.event, time_unit: self.time_unit }
+    fn for_the_format(&self, names: &KnownNames) -> ReadOptions {
+        let (columns, units, names) = (self.columns.clone(), self.units.clone(), names.clone());
+        ReadOptions { skip_bad: self.skip_bad, event: self.event, columns, units, names }
     }
 }
 
 /// An open trace of any format: a [`Source`] of its requests in the order of time.
 ///
 /// Memory is bounded for traces of any length. Arrivals count from the first request and never go back (see
-/// [`REORDER_WINDOW`](crate::REORDER_WINDOW)). Reads and writes of zero length are kept, as in the traced system; a
+/// [`REORDER_WINDOW`](crate::REORDER_WINDOW)). Of a trace of objects each has a slot on the drive
+/// ([`OBJECT_UNIT`](crate::OBJECT_UNIT)); [`Reader::into_objects`] reads them whole. Reads and writes of zero length are kept, as in the traced system; a
 /// flush has neither offset nor length. After an error, or at the end, batches are empty.
 ///
 /// ```
@@ -74,7 +86,7 @@ impl OpenOptions {
 /// let mut reader = read("example", text.as_bytes(), &options)?;
 /// let mut batch = Vec::new();
 /// reader.next_batch(&mut batch)?;
-/// assert_eq!((batch.len(), reader.skipped().count), (2, 1));
+/// assert_eq!((batch.len(), reader.account().skipped.count), (2, 1));
 /// # Ok::<(), peryton_trace::TraceError>(())
 /// ```
 pub struct Reader {
@@ -82,23 +94,17 @@ pub struct Reader {
     path: String,
     name: String,
     format: Format,
-    body: Body,
+    decode: Box<dyn Decode>,
+    order: Order,
+    is_of_objects: bool,
     selection: Selection,
     layout: Option<Layout>,
-    requests: u64,
+    names: KnownNames,
+    file_names: Option<Vec<String>>,
+    seconds: Seconds,
+    spread: Option<Spread>,
+    account: Account,
     finished: bool,
-}
-
-enum Body {
-    Decoded {
-        decode: Box<dyn Decode>,
-        order: Order,
-    },
-    /// A trace whose requests are already in order of time.
-    Parquet {
-        source: Box<ParquetSource>,
-        base: Option<Nanos>,
-    },
 }
 
 /// Opens the trace at `path`, compressed (gzip, zstd, xz, bzip2) or not; `-` is standard input. For a file of one CPU
@@ -144,11 +150,10 @@ pub fn read(name: &str, bytes: impl Read + Send + 'static, options: &OpenOptions
         return Err(cannot_lay_out(name.to_owned()));
     }
     let mut input = Input::new(name, Box::new(bytes))?;
-    let format = format_of(&mut input, options)?;
-    let body = Body::Decoded { decode: format.reader(input, &options.for_the_format())?, order: Order::default() };
-    let selection = Selection::new(options.volumes.as_deref());
-    let (path, name) = (name.to_owned(), name.to_owned());
-    Ok(Reader { path, name, format, body, selection, layout: None, requests: 0, finished: false })
+    let (format, names) = (format_of(&mut input, options)?, KnownNames::default());
+    let decode = format.reader(input, &options.for_the_format(&names))?;
+    let part = Part { format, is_in_order: false, decode };
+    Ok(Reader::new(name.to_owned(), name.to_owned(), vec![part], Join::ByTime, names, options))
 }
 
 /// Opens several files as one trace.
@@ -195,6 +200,14 @@ pub(crate) fn input(path: &Path) -> Result<Input, TraceError> {
     Input::new(&name, raw)
 }
 
+/// The reader of one file, in the order of the file and on the trace's own clock.
+pub(crate) fn decoder(path: &Path, options: &OpenOptions) -> Result<(String, Box<dyn Decode>), TraceError> {
+    let mut input = input(path)?;
+    let format = format_of(&mut input, options)?;
+    let name = input.name().to_string();
+    Ok((name, format.reader(input, &options.for_the_format(&KnownNames::default()))?))
+}
+
 fn options_error(path: String, problem: &str, remedy: &str) -> TraceError {
     TraceError::Options { path, problem: problem.to_owned(), remedy: remedy.to_owned() }
 }
@@ -225,7 +238,7 @@ fn lay_out(paths: &[&Path], join: Join, options: &OpenOptions) -> Result<Layout,
             *end = (*end).max(request.offset + request.len);
         }
         if ends.len() > crate::volumes::MAX_VOLUMES {
-            let problem = "more than 65536 volumes cannot be concatenated";
+            let problem = "more than 1048576 volumes cannot be concatenated";
             return Err(options_error(reader.path, problem, "select volumes"));
         }
     }
@@ -248,21 +261,21 @@ fn reader(paths: &[&Path], join: Join, options: &OpenOptions, layout: Option<Lay
     if paths.iter().filter(|path| is_stdin(path)).count() > 1 {
         return Err(options_error(path, "standard input is named twice", "name it once"));
     }
-    let mut parts = paths.iter().map(|path| part(path, options)).collect::<Result<Vec<_>, _>>()?;
-    let format = parts[0].format();
-    let volumes = options.files_as_volumes;
-    let body = match parts.pop() {
-        Some(Part::Parquet(source)) if parts.is_empty() && !volumes => Body::Parquet { source, base: None },
-        last => {
-            parts.extend(last);
-            let traces = parts.into_iter().map(Part::into_decode).zip(0..).map(|(decode, volume)| {
-                if volumes { Box::new(AsVolume { decode, volume }) as Box<dyn Decode> } else { decode }
-            });
-            Body::Decoded { decode: joined(traces.collect(), join), order: Order::default() }
-        }
-    };
-    let selection = Selection::new(options.volumes.as_deref());
-    Ok(Reader { path, name, format, body, selection, layout, requests: 0, finished: false })
+    let names = KnownNames::default();
+    let mut parts = Vec::new();
+    for path in paths {
+        parts.push(part(path, options, &names)?);
+    }
+    let objects = parts.iter().filter(|part| part.decode.is_of_objects()).count();
+    if objects > 0 && objects < parts.len() {
+        return Err(options_error(path, "some of the files have objects and others blocks", "read them one by one"));
+    }
+    let mut reader = Reader::new(path, name, parts, join, names, options);
+    if options.files_as_volumes {
+        reader.file_names = Some(paths.iter().map(|path| shown_path(path)).collect());
+    }
+    reader.layout = layout;
+    Ok(reader)
 }
 
 fn joined(mut traces: Vec<Box<dyn Decode>>, join: Join) -> Box<dyn Decode> {
@@ -274,55 +287,52 @@ fn joined(mut traces: Vec<Box<dyn Decode>>, join: Join) -> Box<dyn Decode> {
 }
 
 /// One file of a trace.
-enum Part {
-    Parquet(Box<ParquetSource>),
-    Decoded(Format, Box<dyn Decode>),
+struct Part {
+    format: Format,
+    /// Whether it promises to be in order of time.
+    is_in_order: bool,
+    decode: Box<dyn Decode>,
 }
 
-impl Part {
-    fn format(&self) -> Format {
-        match self {
-            Part::Parquet(_) => Format::Parquet,
-            Part::Decoded(format, _) => *format,
-        }
-    }
-
-    fn into_decode(self) -> Box<dyn Decode> {
-        match self {
-            Part::Parquet(source) => Box::new(FromSource::new(*source)),
-            Part::Decoded(_, decode) => decode,
-        }
-    }
-}
-
-fn part(path: &Path, options: &OpenOptions) -> Result<Part, TraceError> {
+/// The file at `path`, or those of all CPUs that it stands for.
+fn part(path: &Path, options: &OpenOptions, names: &KnownNames) -> Result<Part, TraceError> {
     if !is_stdin(path)
         && matches!(options.format, None | Some(Format::Blktrace))
         && let Some(cpus) = blktrace::siblings(path)
     {
-        return cpus_of_blktrace(&cpus, options).map(|decode| Part::Decoded(Format::Blktrace, decode));
+        return cpus_of_blktrace(&cpus, options, names);
     }
     let mut input = input(path)?;
     let format = format_of(&mut input, options)?;
     if format == Format::Parquet && !is_stdin(path) && path.is_file() && !input.is_compressed() {
-        return ParquetSource::open(path).map(|source| Part::Parquet(Box::new(source)));
+        let rows = ParquetRows::open(path)?;
+        return Ok(Part { format, is_in_order: rows.is_in_order(), decode: Box::new(rows) });
     }
-    format.reader(input, &options.for_the_format()).map(|decode| Part::Decoded(format, decode))
+    let decode = format.reader(input, &options.for_the_format(names))?;
+    Ok(Part { format, is_in_order: false, decode })
 }
 
 fn format_of(input: &mut Input, options: &OpenOptions) -> Result<Format, TraceError> {
-    if let Some(format) = options.format {
+    if let Some(format) = options.format.or(options.columns.is_some().then_some(Format::Csv)) {
         return Ok(format);
     }
     let name = input.name().clone();
-    format::detect(&name, Head::of(input)?)
+    format::detect(&name, Head::of(input)?, options.units == Units::default())
 }
 
-fn cpus_of_blktrace(cpus: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn Decode>, TraceError> {
+fn cpus_of_blktrace(cpus: &[PathBuf], options: &OpenOptions, names: &KnownNames) -> Result<Part, TraceError> {
     if cpus.len() > MAX_FILES {
         return Err(options_error(shown_path(&cpus[0]), "more than 1024 CPUs", "pipe the trace: blktrace -o -"));
     }
     let mut inputs = cpus.iter().map(|path| input(path)).collect::<Result<Vec<_>, _>>()?;
+    let binary = inputs.iter_mut().map(blktrace::is_binary).collect::<Result<Vec<bool>, _>>()?;
+    if options.format.is_none() && !binary.contains(&true) {
+        // The text of blkparse may have the name of what it was made of.
+        let format = format_of(&mut inputs[0], options)?;
+        let reader = |input| format.reader(input, &options.for_the_format(names));
+        let texts = inputs.into_iter().map(reader).collect::<Result<Vec<_>, _>>()?;
+        return Ok(Part { format, is_in_order: false, decode: joined(texts, Join::ByTime) });
+    }
     // All files use the same kind of event, because a CPU may have only completions.
     let mut kinds = Vec::new();
     for input in &mut inputs {
@@ -330,10 +340,48 @@ fn cpus_of_blktrace(cpus: &[PathBuf], options: &OpenOptions) -> Result<Box<dyn D
     }
     let choice = Choice::new(options.event, kinds.into_iter());
     let cpu = |input| Box::new(blktrace::Blktrace::new(input, choice, options.skip_bad)) as Box<dyn Decode>;
-    Ok(joined(inputs.into_iter().map(cpu).collect(), Join::ByTime))
+    let decode = joined(inputs.into_iter().map(cpu).collect(), Join::ByTime);
+    Ok(Part { format: Format::Blktrace, is_in_order: false, decode })
 }
 
 impl Reader {
+    fn new(
+        path: String,
+        name: String,
+        parts: Vec<Part>,
+        join: Join,
+        names: KnownNames,
+        options: &OpenOptions,
+    ) -> Reader {
+        let format = parts[0].format;
+        let is_of_objects = parts[0].decode.is_of_objects();
+        let sorting = match parts.iter().all(|part| part.is_in_order) {
+            _ if options.sort => Sorting::Whole,
+            true => Sorting::Promised,
+            false => Sorting::Window,
+        };
+        let traces = parts.into_iter().map(|part| part.decode).zip(0..).map(|(decode, volume)| {
+            if options.files_as_volumes { Box::new(AsVolume { decode, volume }) as Box<dyn Decode> } else { decode }
+        });
+        let kind = if format.names_devices() { VolumeNames::Devices } else { VolumeNames::Numbers };
+        Reader {
+            path,
+            name,
+            format,
+            decode: joined(traces.collect(), join),
+            order: Order::new(sorting),
+            is_of_objects,
+            selection: Selection::new(options.volumes.as_deref().map(|words| kind.select(words))),
+            layout: None,
+            names,
+            file_names: None,
+            seconds: Seconds::default(),
+            spread: options.spread.then(Spread::default),
+            account: Account::default(),
+            finished: false,
+        }
+    }
+
     /// The format of the trace; that of the first file if there are several.
     pub fn format(&self) -> Format {
         self.format
@@ -344,66 +392,104 @@ impl Reader {
         &self.name
     }
 
-    /// The bad lines and records that have been skipped so far.
-    pub fn skipped(&self) -> Skipped {
-        let mut skipped = Skipped::default();
-        if let Body::Decoded { decode, .. } = &self.body {
-            decode.skipped(&mut skipped);
-        }
-        skipped
-    }
-
-    /// Number of requests so far that came so late in the file that their arrival was changed to that of the previous
-    /// request.
-    pub fn late(&self) -> u64 {
-        match &self.body {
-            Body::Decoded { order, .. } => order.late(),
-            Body::Parquet { .. } => 0,
-        }
-    }
-
     /// The place of each volume, if they are concatenated.
     pub fn layout(&self) -> &[crate::VolumeRange] {
         self.layout.as_ref().map_or(&[], Layout::ranges)
     }
 
-    fn next_selected(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
-        let selection = &mut self.selection;
-        match &mut self.body {
-            Body::Decoded { decode, order } => order.next_batch(batch, |out| {
-                let before = out.len();
-                let filled = decode.fill(out);
-                let more = out.len() > before;
-                selection.apply(out, before);
-                filled.map(|()| more)
-            }),
-            Body::Parquet { source, base } => loop {
-                source.next_batch(batch)?;
-                let ended = batch.is_empty();
-                selection.apply(batch, 0);
-                if let Some(first) = batch.first() {
-                    let base = *base.get_or_insert(first.at);
-                    if base > Nanos::ZERO {
-                        batch.iter_mut().for_each(|request| request.at = request.at.saturating_sub(base));
-                    }
-                }
-                if ended || !batch.is_empty() {
-                    return Ok(());
-                }
-            },
+    /// Whether it is a trace of objects.
+    pub fn is_of_objects(&self) -> bool {
+        self.is_of_objects
+    }
+
+    /// The objects of a trace of objects, with their sizes.
+    ///
+    /// # Errors
+    /// It is a trace of blocks.
+    pub fn into_objects(self) -> Result<Objects, TraceError> {
+        if self.is_of_objects {
+            return Ok(Objects::new(self));
         }
+        let problem = format!("a trace of the format {} has blocks, not objects", self.format);
+        Err(TraceError::Options {
+            path: self.path,
+            problem,
+            remedy: "give a trace of objects, such as oracle-general".into(),
+        })
+    }
+
+    fn volume_names(&self) -> VolumeNames {
+        match &self.file_names {
+            Some(names) => VolumeNames::Words(names.clone().into()),
+            None if self.format.names_devices() => VolumeNames::Devices,
+            None => self.names.all().unwrap_or_default(),
+        }
+    }
+
+    /// The next requests as they stand in the trace: those for objects have ids and whole sizes.
+    pub(crate) fn next_as_read(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        batch.clear();
+        if self.finished {
+            return Ok(());
+        }
+        if let Err(error) = self.next_in_time(batch) {
+            self.finished = true;
+            batch.clear();
+            return Err(error);
+        }
+        if batch.is_empty() {
+            self.finished = true;
+            return if self.account.requests == 0 { Err(self.nothing()) } else { Ok(()) };
+        }
+        self.account.requests += batch.len() as u64;
+        Ok(())
+    }
+
+    /// The next requests of the selected volumes, spread over their second if they are to be.
+    fn next_in_time(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        loop {
+            if let Some(spread) = &mut self.spread
+                && spread.take(batch)
+            {
+                return Ok(());
+            }
+            self.next_in_order(batch)?;
+            self.seconds.see(self.order.start(), batch);
+            let Some(spread) = &mut self.spread else { return Ok(()) };
+            spread.put(&self.path, self.seconds.are_whole(), batch)?;
+        }
+    }
+
+    fn next_in_order(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        let Reader { path, decode, order, selection, names, format, file_names, .. } = self;
+        let (names, format, file_names) = (&*names, *format, &*file_names);
+        let named = |volume: u32| match file_names {
+            Some(files) => files.get(volume as usize).cloned().unwrap_or_default(),
+            None if format.names_devices() => VolumeNames::Devices.name(volume),
+            None => names.name(volume).unwrap_or_else(|| volume.to_string()),
+        };
+        order.next_batch(path, batch, |out| {
+            let before = out.len();
+            let filled = decode.fill(out);
+            let more = out.len() > before;
+            selection.apply(out, before, &named);
+            filled.map(|()| more)
+        })
     }
 
     /// The error for a trace without requests.
     fn nothing(&self) -> TraceError {
-        let path = self.path.clone();
-        if let Some((wanted, present)) = self.selection.missed() {
+        let (path, names) = (self.path.clone(), self.volume_names());
+        if let Some((wanted, present)) = self.selection.missed(|volume| names.name(volume)) {
             return TraceError::NoSuchVolume { path, wanted, present };
         }
-        let skipped = self.skipped();
-        let expected = match skipped.first.first() {
-            Some(first) => format!("{} lines or records, but {} were bad, first {first}", self.format, skipped.count),
-            None => format!("a trace of the format {} with at least one", self.format),
+        let account = self.account();
+        let expected = match (account.skipped.first.first(), account.left_out.iter().next()) {
+            (Some(first), _) => {
+                format!("{} lines or records, but {} were bad, first {first}", self.format, account.skipped.count)
+            }
+            (None, Some((reason, count))) => format!("requests, but it has {count} {reason}"),
+            (None, None) => format!("a trace of the format {} with at least one", self.format),
         };
         TraceError::Empty { path, expected }
     }
@@ -411,20 +497,10 @@ impl Reader {
 
 impl Source for Reader {
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
-        batch.clear();
-        if self.finished {
-            return Ok(());
+        self.next_as_read(batch)?;
+        if self.is_of_objects {
+            objects::place(batch, &mut self.account);
         }
-        if let Err(error) = self.next_selected(batch) {
-            self.finished = true;
-            batch.clear();
-            return Err(error);
-        }
-        if batch.is_empty() {
-            self.finished = true;
-            return if self.requests == 0 { Err(self.nothing()) } else { Ok(()) };
-        }
-        self.requests += batch.len() as u64;
         if let Some(layout) = &self.layout
             && !layout.apply(batch)
         {
@@ -434,5 +510,15 @@ impl Source for Reader {
             return Err(options_error(self.path.clone(), problem, "read it when nothing writes to it"));
         }
         Ok(())
+    }
+
+    fn account(&self) -> Account {
+        let mut account = self.account.clone();
+        self.decode.add_to(&mut account);
+        self.order.add_to(&mut account);
+        account.names = self.volume_names();
+        account.together = self.seconds.together();
+        account.spread = self.spread.as_ref().map_or(0, Spread::count);
+        account
     }
 }

@@ -1,6 +1,6 @@
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::TraceError;
+use crate::{Account, TraceError};
 
 /// One block request of a trace.
 ///
@@ -62,4 +62,9 @@ pub trait Source: Send {
     /// The trace cannot be read further, or contains data that is not a request. The batch is then empty, and the
     /// stream has ended.
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError>;
+
+    /// What became of the trace so far; a source that passes on another's requests passes on its account.
+    fn account(&self) -> Account {
+        Account::default()
+    }
 }

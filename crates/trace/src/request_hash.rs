@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::{Request, Source, TraceError, info::mixed};
+use crate::{Account, Request, Source, TraceError, info::mixed};
 
 /// A hash of requests in their order: time, operation, volume, offset and length of each. Equal requests give an equal
 /// hash from any format and compression. It distinguishes traces; it does not protect against forgery.
@@ -118,11 +118,19 @@ impl<S: Source> Source for Hashed<S> {
         batch.iter().for_each(|request| self.hash.add(request));
         Ok(())
     }
+
+    fn account(&self) -> Account {
+        self.source.account()
+    }
 }
 
 impl Source for Box<dyn Source> {
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
         (**self).next_batch(batch)
+    }
+
+    fn account(&self) -> Account {
+        (**self).account()
     }
 }
 

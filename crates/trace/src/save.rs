@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use peryton_units::Op;
+use peryton_units::{Nanos, Op};
 use thiserror::Error;
 
 use crate::{ParquetWriter, Request, Source, TraceError, new_file::NewFile};
@@ -13,18 +13,19 @@ use crate::{ParquetWriter, Request, Source, TraceError, new_file::NewFile};
 /// The first line of a CSV trace.
 pub const CSV_HEADER: &str = "time_us,op,offset,length,volume\n";
 
-/// Writes a request as a line of CSV; times keep their nanoseconds.
+/// Writes a request as a line of CSV; times keep their nanoseconds, and count from `start` before the first request.
 ///
 /// # Errors
 /// Those of `out`.
-pub fn csv_line(out: &mut dyn Write, request: &Request) -> io::Result<()> {
+pub fn csv_line(out: &mut dyn Write, start: Nanos, request: &Request) -> io::Result<()> {
     let op = match request.op {
         Op::Read => 'R',
         Op::Write => 'W',
         Op::Discard => 'D',
         Op::Flush => 'F',
     };
-    let (us, ns) = (request.at.0 / 1_000, request.at.0 % 1_000);
+    let at = request.at.0.saturating_add(start.0);
+    let (us, ns) = (at / 1_000, at % 1_000);
     match ns {
         0 => write!(out, "{us}")?,
         ns => write!(out, "{us}.{ns:03}")?,
@@ -49,7 +50,8 @@ pub enum SaveError {
 }
 
 /// Writes all requests to a file: CSV if its name ends in `.csv`, otherwise Parquet. `origin` says in words where the
-/// requests come from; Parquet keeps it. Returns the number of requests. The file gets its name when it is complete, so it may be one
+/// requests come from; Parquet keeps it. Both keep the time of the first request on the trace's own clock, so that files of one clock
+/// can be merged. Returns the number of requests. The file gets its name when it is complete, so it may be one
 /// that is being read.
 ///
 /// # Errors
@@ -73,7 +75,7 @@ pub fn save(source: &mut dyn Source, path: &Path, origin: &str) -> Result<u64, S
         let (kept, file) = NewFile::create(path).map_err(failed)?;
         let mut out = BufWriter::new(file);
         out.write_all(CSV_HEADER.as_bytes()).map_err(failed)?;
-        let mut requests = 0;
+        let (mut requests, mut start) = (0, None);
         loop {
             source.next_batch(&mut batch)?;
             if batch.is_empty() {
@@ -81,7 +83,8 @@ pub fn save(source: &mut dyn Source, path: &Path, origin: &str) -> Result<u64, S
                 return Ok(requests);
             }
             requests += batch.len() as u64;
-            batch.iter().try_for_each(|request| csv_line(&mut out, request)).map_err(failed)?;
+            let start = *start.get_or_insert_with(|| source.account().start);
+            batch.iter().try_for_each(|request| csv_line(&mut out, start, request)).map_err(failed)?;
         }
     }
     // What the writer reports is about the file that it writes.
@@ -93,6 +96,7 @@ pub fn save(source: &mut dyn Source, path: &Path, origin: &str) -> Result<u64, S
     loop {
         source.next_batch(&mut batch)?;
         if batch.is_empty() {
+            writer.starts_at(source.account().start);
             return writer.finish().map_err(failed);
         }
         writer.write(&batch).map_err(failed)?;

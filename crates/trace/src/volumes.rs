@@ -3,49 +3,51 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use peryton_units::Bytes;
+use rustc_hash::FxHashMap;
 
 use crate::Request;
 
 /// Concatenated volumes begin at multiples of this, so that no two of them share an extent of usual size.
 pub const VOLUME_ALIGNMENT: Bytes = Bytes::mib(1);
 /// The most volumes in one address space.
-pub(crate) const MAX_VOLUMES: usize = 65_536;
+pub(crate) const MAX_VOLUMES: usize = 1 << 20;
 /// The most volumes that a message names.
 const SHOWN: usize = 16;
 
 /// The volumes that are read.
 #[derive(Default)]
 pub(crate) struct Selection {
-    /// The selected volumes, sorted; `None` for all.
-    wanted: Option<Vec<u32>>,
+    /// The names of the selected volumes; `None` for all.
+    wanted: Option<Vec<String>>,
+    /// Whether each volume that was seen is selected, and the one seen last.
+    seen: FxHashMap<u32, bool>,
+    last: Option<(u32, bool)>,
     /// Other volumes of the trace, as many as a message names.
     others: BTreeSet<u32>,
-    last_other: Option<u32>,
 }
 
 impl Selection {
-    pub(crate) fn new(wanted: Option<&[u32]>) -> Selection {
-        let wanted = wanted.map(|volumes| {
-            let mut volumes = volumes.to_vec();
-            volumes.sort_unstable();
-            volumes
-        });
+    pub(crate) fn new(wanted: Option<Vec<String>>) -> Selection {
         Selection { wanted, ..Selection::default() }
     }
 
     /// Removes the requests from `from` on whose volumes are not selected.
-    pub(crate) fn apply(&mut self, requests: &mut Vec<Request>, from: usize) {
+    pub(crate) fn apply(&mut self, requests: &mut Vec<Request>, from: usize, name: impl Fn(u32) -> String) {
         let Some(wanted) = &self.wanted else {
             return;
         };
         let mut kept = from;
         for at in from..requests.len() {
             let request = requests[at];
-            if wanted.binary_search(&request.volume).is_ok() {
+            let selected = match self.last {
+                Some((volume, selected)) if volume == request.volume => selected,
+                _ => *self.seen.entry(request.volume).or_insert_with(|| wanted.contains(&name(request.volume))),
+            };
+            self.last = Some((request.volume, selected));
+            if selected {
                 requests[kept] = request;
                 kept += 1;
-            } else if self.last_other != Some(request.volume) && self.others.len() <= SHOWN {
-                self.last_other = Some(request.volume);
+            } else if self.others.len() <= SHOWN {
                 self.others.insert(request.volume);
             }
         }
@@ -53,16 +55,16 @@ impl Selection {
     }
 
     /// The selected volumes and the existing ones, if requests were dropped.
-    pub(crate) fn missed(&self) -> Option<(String, String)> {
-        let list = |volumes: &mut dyn Iterator<Item = u32>| {
-            let mut names: Vec<String> = volumes.take(SHOWN + 1).map(|volume| volume.to_string()).collect();
+    pub(crate) fn missed(&self, name: impl Fn(u32) -> String) -> Option<(String, String)> {
+        let list = |names: &mut dyn Iterator<Item = String>| {
+            let mut names: Vec<String> = names.take(SHOWN + 1).collect();
             if names.len() > SHOWN {
                 names[SHOWN] = "…".to_owned();
             }
             names.join(", ")
         };
         let wanted = self.wanted.as_ref().filter(|_| !self.others.is_empty())?;
-        Some((list(&mut wanted.iter().copied()), list(&mut self.others.iter().copied())))
+        Some((list(&mut wanted.iter().cloned()), list(&mut self.others.iter().map(|&volume| name(volume)))))
     }
 }
 

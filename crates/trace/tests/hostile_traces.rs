@@ -36,8 +36,8 @@ fn exercise(bytes: Vec<u8>, format: Option<Format>, skip_bad: bool, step: usize)
         reader.next_batch(&mut batch).map_err(|error| one_line(&error))?;
         assert!(batch.len() <= BATCH);
         if batch.is_empty() {
-            assert!(skip_bad || reader.skipped().count == 0);
-            assert!(reader.skipped().first.iter().all(|message| !message.contains('\n')));
+            assert!(skip_bad || reader.account().skipped.count == 0);
+            assert!(reader.account().skipped.first.iter().all(|message| !message.contains('\n')));
             return Ok(count);
         }
         for request in &batch {
@@ -182,7 +182,7 @@ fn what_never_ends_is_not_stored() {
                 Err(error) => break Some(error.to_string()),
             }
         };
-        (ended, reader.skipped())
+        (ended, reader.account().skipped)
     };
     let before = resident();
     for skip in [false, true] {

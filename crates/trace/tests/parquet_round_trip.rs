@@ -37,6 +37,10 @@ proptest! {
 
     #[test]
     fn what_is_written_reads_back(requests in prop::collection::vec(any_request(), 0..3 * BATCH / 2), pieces in 1usize..5) {
+        // A file keeps the order of time; times are counted from the first.
+        let mut requests = requests;
+        requests.sort_by_key(|request| request.at);
+        let first = requests.first().map_or(Nanos::ZERO, |first| first.at);
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trace.parquet");
         let mut writer = ParquetWriter::create(&path, "a property test").unwrap();
@@ -47,6 +51,7 @@ proptest! {
         let mut source = ParquetSource::open(&path).unwrap();
         prop_assert_eq!(source.origin(), Some("a property test"));
         prop_assert_eq!(source.requests(), requests.len() as u64);
+        requests.iter_mut().for_each(|request| request.at -= first);
         prop_assert_eq!(read_all(&mut source), requests);
         prop_assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "no partial file is left");
     }
@@ -69,6 +74,17 @@ fn an_interrupted_write_leaves_the_old_file_alone() {
 fn a_place_that_cannot_be_written_is_named() {
     let error = ParquetWriter::create("no/such/directory/trace.parquet", "").err().unwrap().to_string();
     assert!(error.starts_with("no/such/directory/trace.parquet"), "{error}");
+}
+
+/// The fear: a file that promises the order of time has another.
+#[test]
+fn requests_out_of_order_are_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |at| Request { at: Nanos(at), offset: Bytes(0), len: Bytes(512), volume: 0, op: Op::Read };
+    let mut writer = ParquetWriter::create(dir.path().join("trace.parquet"), "").unwrap();
+    writer.write(&[at(5), at(5)]).unwrap();
+    let message = writer.write(&[at(4)]).unwrap_err().to_string();
+    assert!(message.contains("request 3 arrives"), "{message}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use peryton_device::{
     measure::Measurement,
     validate::{Measured, Validation},
 };
-use peryton_trace::MeasuredFormat;
+use peryton_trace::Format;
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
@@ -64,9 +64,9 @@ pub struct Args {
     /// Fit to what fio measured: its latency log (log_offset=1)
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     fio: Option<PathBuf>,
-    /// The trace's format: flashnet, csv, msr, disksim-validate or fio-log [default: recognised]
+    /// The trace's format, one with latencies such as flashnet, csv, msr or fio-log [default: recognised]
     #[arg(long, value_name = "FORMAT", requires = "trace")]
-    format: Option<MeasuredFormat>,
+    format: Option<Format>,
     /// Write the fitted profile to this file
     #[arg(long, value_name = "PROFILE.toml")]
     out: PathBuf,
@@ -241,7 +241,7 @@ fn measurement(args: &Args) -> Result<(Option<Measurement>, Flushes), Failure> {
 fn requests(args: &Args) -> Result<(String, Vec<Measured>), Failure> {
     let (paths, format) = match (&args.trace[..], &args.fio) {
         (traces @ [_, ..], _) => (traces, args.format),
-        ([], Some(log)) => (std::slice::from_ref(log), Some(MeasuredFormat::FioLog)),
+        ([], Some(log)) => (std::slice::from_ref(log), Some(Format::FioLog)),
         ([], None) => {
             let what = "nothing to fit to: name a DEVICE to measure, or give --from, --trace or --fio with a FILE";
             return Err(Failure::bad_input(what));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use peryton_device::{DataSheet, ModelFigures, Origin, Profile, Throughput, WriteState, characterise, validate};
-use peryton_trace::MeasuredFormat;
+use peryton_trace::Format;
 use peryton_units::Bytes;
 
 use crate::{
@@ -24,9 +24,10 @@ pub struct Args {
     /// .seek and .diskspecs are beside the trace
     #[arg(long, value_name = "TRACE")]
     validate: Vec<PathBuf>,
-    /// The format of a trace that is validated: flashnet, csv, msr, disksim-validate or fio-log [default: recognised]
+    /// The format of a trace that is validated: one with latencies such as flashnet, csv, msr or fio-log [default:
+    /// recognised]
     #[arg(long, value_name = "FORMAT", requires = "validate", requires = "name")]
-    format: Option<MeasuredFormat>,
+    format: Option<Format>,
     /// Also write a page with the distributions of the validated traces
     #[arg(long, value_name = "FILE", requires = "validate")]
     report: Option<PathBuf>,
@@ -280,11 +281,7 @@ fn validate_all(traces: &[PathBuf]) -> Result<Vec<validate::Validation>, Failure
 }
 
 /// Replays traces with measured latencies on the model of a profile.
-fn validate_on(
-    name: &str,
-    traces: &[PathBuf],
-    format: Option<MeasuredFormat>,
-) -> Result<Vec<validate::Validation>, Failure> {
+fn validate_on(name: &str, traces: &[PathBuf], format: Option<Format>) -> Result<Vec<validate::Validation>, Failure> {
     let profile = Profile::named(name)?;
     let replay = |trace: &PathBuf| {
         let requests = measured_args::read(trace, format)?;

@@ -160,7 +160,10 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     let folder = args.out.as_ref().map(TableFolder::create).transpose()?;
     let mut reports = simulate(&designs, &args, &options, &skipped)?;
-    skipped.report();
+    // Reports of a whole trace say themselves what became of it.
+    if options.sample.is_some() {
+        skipped.report();
+    }
     for report in &mut reports {
         report.command = Some(page::command_line());
     }

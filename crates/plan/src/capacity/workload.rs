@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use peryton_sim::{TraceFactory, sampling::Held};
-use peryton_trace::{Characteristics, Hashed, Request, RequestHash, Source, TraceError};
+use peryton_trace::{Account, Characteristics, Hashed, Request, RequestHash, Source, TraceError};
 use peryton_units::Bytes;
 use serde::Serialize;
 
@@ -122,5 +122,9 @@ impl Source for Tee {
             held => *held = None,
         }
         Ok(())
+    }
+
+    fn account(&self) -> Account {
+        self.source.account()
     }
 }

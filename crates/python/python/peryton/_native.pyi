@@ -41,11 +41,17 @@ class Trace:
     def _open(
         paths: Sequence[str],
         format: str | None,
+        columns: str | None,
+        unit: str | None,
         skip_bad: bool,
-        volumes: Sequence[int] | None,
+        volumes: Sequence[str] | None,
         concatenate: bool,
         files_as_volumes: bool,
+        sort: bool,
+        spread: bool,
     ) -> Trace: ...
+    @property
+    def _remarks(self) -> list[str] | None: ...
     @staticmethod
     def _from_arrow(object: object, name: str) -> Trace: ...
     @staticmethod

@@ -43,10 +43,14 @@ class Trace:
     Args:
         paths: a path, or several that are merged by time.
         format: the format, if Peryton does not recognise it.
+        columns: which columns of a table are what, by name or number: ``"time=1,op=2,offset=3,size=4,volume=5"``.
+        unit: the units of its numbers: ``"time=ns,offset=sectors,size=bytes,op=read:1+write:0"``.
         skip_bad: skip bad lines and records and count them (:attr:`skipped`) instead of stopping at the first.
-        volumes: read these volumes only.
+        volumes: read these volumes only, by number or name; a device is ``"253,0"``.
         concatenate: put the volumes one after the other into one address space.
         files_as_volumes: number the volumes by file, whatever numbers the files contain.
+        sort: sort the whole trace by time, in temporary files.
+        spread: spread requests whose times are whole seconds evenly over their second.
 
     Raises:
         InputError: a file cannot be read or is not a trace. Wrong lines are found when the trace is read.
@@ -61,19 +65,27 @@ class Trace:
         paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         *,
         format: str | None = None,
+        columns: str | None = None,
+        unit: str | None = None,
         skip_bad: bool = False,
-        volumes: Iterable[int] | None = None,
+        volumes: Iterable[int | str] | None = None,
         concatenate: bool = False,
         files_as_volumes: bool = False,
+        sort: bool = False,
+        spread: bool = False,
     ) -> None:
         all_paths = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
         self._inner = _Trace._open(
             [os.fspath(path) for path in all_paths],
             format,
+            columns,
+            unit,
             skip_bad,
-            None if volumes is None else list(volumes),
+            None if volumes is None else [part for volume in volumes for part in str(volume).split(",")],
             concatenate,
             files_as_volumes,
+            sort,
+            spread,
         )
 
     @classmethod
@@ -85,7 +97,7 @@ class Trace:
     @classmethod
     def from_arrow(cls, columns: Any, name: str = "columns") -> "Trace":
         """A trace of any object with Arrow's ``__arrow_c_stream__``: a table of pyarrow, a frame of polars, a relation of
-        DuckDB. The columns are not copied. Rows are in the order of arrival."""
+        DuckDB. The columns are not copied. Rows may be in any order."""
         if not hasattr(columns, "__arrow_c_stream__"):
             raise TypeError(f"columns: expected a table or a data frame of Arrow (with __arrow_c_stream__), not {type(columns).__name__}")
         return cls._of(_Trace._from_arrow(columns, name))
@@ -123,9 +135,14 @@ class Trace:
         found = self._inner._skipped
         return None if found is None else {"count": found[0], "first": found[1]}
 
+    @property
+    def remarks(self) -> list[str] | None:
+        """What was skipped, left out, moved in time, cut or spread when the trace was last read, a sentence each."""
+        return self._inner._remarks
+
     def info(self) -> dict[str, Any]:
         """Describes the trace: counts, sizes, arrivals, sequentiality, footprint, working set; as ``peryton trace info
-        --json``. Reads it once."""
+        --json``. Of a trace of objects, the objects with their whole sizes. Reads it once."""
         return json.loads(self._inner._info())  # type: ignore[no-any-return]
 
     def overwrites(self) -> dict[str, Any]:

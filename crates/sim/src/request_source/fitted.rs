@@ -1,6 +1,6 @@
 //! A trace whose requests are made to fit the volume, and hashed.
 
-use peryton_trace::{Request, RequestHash, Source};
+use peryton_trace::{Account, Request, RequestHash, Source};
 use peryton_units::{Bytes, Nanos, Op};
 
 use super::Spread;
@@ -154,6 +154,11 @@ impl Fitted {
         };
     }
 
+    /// What became of the trace on its way.
+    pub(super) fn account(&self) -> Account {
+        self.source.account()
+    }
+
     /// An error, because requests of more volumes than the drive has would overlap.
     #[cold]
     fn another_volume(&mut self, volume: u32) -> Result<(), SimError> {
@@ -162,9 +167,10 @@ impl Fitted {
         if known.is_none() {
             if self.volumes.len() == self.most_volumes {
                 let before = before.expect("a drive has a volume at least");
+                let (request, names) = (self.read, self.source.account().names);
                 return Err(match self.most_volumes {
-                    1 => SimError::SeveralVolumes { request: self.read, before, volume },
-                    most => SimError::TooManyVolumes { request: self.read, volume, most },
+                    1 => SimError::SeveralVolumes { request, before, volume, names },
+                    most => SimError::TooManyVolumes { request, volume, most, names },
                 });
             }
             self.volumes.push(volume);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use peryton_device::flash::Images;
-use peryton_trace::{OpenOptions, SkippedCount, Source, TraceError, TraceFiles};
+use peryton_trace::{Accounts, OpenOptions, Source, TraceError, TraceFiles};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -30,14 +30,26 @@ pub struct PointTrace {
     pub files: Vec<PathBuf>,
     /// The name of its format, if it has to be given.
     pub format: Option<String>,
+    /// Which columns of a table are what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub columns: Option<String>,
+    /// The units of numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
     /// Whether bad lines are skipped.
     pub skip_bad: bool,
-    /// The volumes to read; `None`: all.
-    pub volumes: Option<Vec<u32>>,
+    /// The names of the volumes to read; `None`: all.
+    pub volumes: Option<Vec<String>>,
     /// Whether the volumes are put one after the other into one address space.
     pub concatenate: bool,
     /// Whether the volumes are numbered by file.
     pub files_as_volumes: bool,
+    /// Whether the whole trace is sorted by time.
+    #[serde(default)]
+    pub sort: bool,
+    /// Whether requests with times in whole seconds are spread over their second.
+    #[serde(default)]
+    pub spread: bool,
     /// The hash of the bytes of each file.
     pub hashes: Vec<String>,
 }
@@ -87,15 +99,24 @@ impl PointTrace {
     /// The files and the options for reading them.
     ///
     /// # Errors
-    /// The format is not known.
+    /// The format, a column or a unit is not known.
     pub fn opened_by(&self) -> Result<TraceFiles, String> {
         let format = self.format.as_deref().map(str::parse).transpose();
         let options = OpenOptions {
             format: format.map_err(|error| format!("format: {error}"))?,
+            columns: self
+                .columns
+                .as_deref()
+                .map(str::parse)
+                .transpose()
+                .map_err(|error| format!("columns: {error}"))?,
+            units: self.unit.as_deref().unwrap_or("").parse().map_err(|error| format!("unit: {error}"))?,
             skip_bad: self.skip_bad,
             volumes: self.volumes.clone(),
             concatenate: self.concatenate,
             files_as_volumes: self.files_as_volumes,
+            sort: self.sort,
+            spread: self.spread,
             ..OpenOptions::default()
         };
         Ok(TraceFiles { paths: self.files.clone(), options })
@@ -235,7 +256,7 @@ impl Prepared<'_> {
         let design = self.design.as_ref().map_err(ToString::to_string)?;
         let options = self.point.options()?;
         let files = self.point.trace.opened_by()?;
-        let source = files.again(&SkippedCount::default()).map_err(|error: TraceError| error.to_string())?;
+        let source = files.again(&Accounts::default()).map_err(|error: TraceError| error.to_string())?;
         let report = run_one(design, &self.point.trace.name, wrapped(source), &options, &|_| {});
         let report = report.map_err(|error| error.to_string())?;
         // Neither fits a row.

@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use peryton_trace::SkippedCount;
+use peryton_trace::Accounts;
 use peryton_units::{Bytes, Nanos};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -262,7 +262,7 @@ impl Space {
     fn check(&self, place: &str) -> Result<(), SpaceError> {
         for trace in &self.traces {
             let files = trace.opened_by().map_err(|problem| SpaceError::Wrong { place: place.to_owned(), problem })?;
-            files.source(&SkippedCount::default())?;
+            files.source(&Accounts::default())?;
         }
         if !matches!(&self.drawn, Drawn::Grid(values) if values.is_empty())
             && let Some(key) = self.ignored().first()
@@ -349,7 +349,8 @@ impl Reading<'_> {
             }
             other => other,
         };
-        let has = "give a file, or a table with files, name, format, skip_bad, volumes, concatenate, files_as_volumes";
+        let has = "give a file, or a table with files, name, format, columns, unit, skip_bad, volumes, concatenate, files_as_volumes, \
+                   sort, spread";
         let trace: WrittenTrace = table(trace, has).map_err(|problem| self.wrong("traces", problem))?;
         let files = FILE.several(&trace.files).map_err(|problem| self.wrong("traces", format!("files: {problem}")))?;
         let files: Vec<PathBuf> = files.into_iter().map(PathBuf::from).collect();
@@ -371,9 +372,13 @@ impl Reading<'_> {
             files,
             format: trace.format,
             skip_bad: trace.skip_bad,
-            volumes: trace.volumes,
+            columns: trace.columns,
+            unit: trace.unit,
+            volumes: trace.volumes.map(|volumes| volumes.iter().map(named).collect()),
             concatenate: trace.concatenate,
             files_as_volumes: trace.files_as_volumes,
+            sort: trace.sort,
+            spread: trace.spread,
             hashes: Vec::new(),
         };
         let files = found.opened_by().map_err(|problem| self.wrong("traces", problem))?;
@@ -592,4 +597,9 @@ fn number(values: &[&toml::Value]) -> Result<(Unit, Vec<f64>), String> {
         _ => return Err("from and to have different units".to_owned()),
     };
     Ok((unit, numbers))
+}
+
+/// A volume as it is written: a number or a name.
+fn named(volume: &toml::Value) -> String {
+    volume.as_str().map_or_else(|| volume.to_string(), str::to_owned)
 }

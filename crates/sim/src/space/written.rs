@@ -48,11 +48,17 @@ pub(super) struct WrittenTrace {
     pub(super) format: Option<String>,
     #[serde(default)]
     pub(super) skip_bad: bool,
-    pub(super) volumes: Option<Vec<u32>>,
+    pub(super) columns: Option<String>,
+    pub(super) unit: Option<String>,
+    pub(super) volumes: Option<Vec<Value>>,
     #[serde(default)]
     pub(super) concatenate: bool,
     #[serde(default)]
     pub(super) files_as_volumes: bool,
+    #[serde(default)]
+    pub(super) sort: bool,
+    #[serde(default)]
+    pub(super) spread: bool,
 }
 
 #[derive(Deserialize)]

@@ -108,7 +108,7 @@ fn several_volumes_do_not_lie_on_top_of_each_other() {
     let mut requests = vec![request(0, Op::Read, 0, 4096); 3];
     requests[2].volume = 7;
     let error = simulate(SINGLE, &requests, &Options::default()).unwrap_err();
-    assert!(matches!(error, SimError::SeveralVolumes { request: 3, before: 0, volume: 7 }), "{error}");
+    assert!(matches!(error, SimError::SeveralVolumes { request: 3, before: 0, volume: 7, .. }), "{error}");
 }
 
 /// A request of zero length, and a flush, take no service time; they are answered and counted.

@@ -1,9 +1,16 @@
-//! blktrace's binary: `struct blk_io_trace` (Linux, `include/uapi/linux/blktrace_api.h`), 48 bytes with a magic number,
-//! either byte order, and `pdu_len` bytes after each, from a file of one CPU or a pipe (`blktrace -o -`). Times in ns,
-//! sectors of 512 bytes. The choice of events is [blkparse's](super::blkparse); commands that programs send to a driver
-//! (`SG_IO`) are ignored. The volume is the device number.
+//! blktrace's binary (Linux, `include/uapi/linux/blktrace_api.h`): records with a magic number, either byte order, and
+//! `pdu_len` bytes after each, from a file of one CPU or a pipe (`blktrace -o -`). Version 7 has `struct blk_io_trace` of 48
+//! bytes, version 8 (Linux 6.19 and later) `struct blk_io_trace2` of 64:
 //!
-//! `NAME.blktrace.0`, `.1`, … are the CPUs of one trace: opening one of them, or `NAME`, merges all.
+//! | version | magic | sequence | time | sector | bytes | action | pid | device | cpu | error | pdu_len |
+//! |---|---|---|---|---|---|---|---|---|---|---|---|
+//! | 7 | 0 | 4 | 8 | 16 | 24 | 28, `u32` | 32 | 36 | 40 | 44 | 46 |
+//! | 8 | 0 | 4 | 8 | 16 | 24 | 32, `u64` | 28 | 40 | 44 | 48 | 50 |
+//!
+//! Times in ns, sectors of 512 bytes. The choice of events is [blkparse's](super::blkparse); commands that programs send to a
+//! driver (`SG_IO`) are left out. The volume is the device number.
+//!
+//! `NAME.blktrace.0`, `.1`, … are the CPUs of one trace, compressed or not: opening one of them, or `NAME`, merges all.
 
 use std::{
     fs,
@@ -18,88 +25,102 @@ use super::{
     block_event::{BlockEvent, Choice},
 };
 use crate::{
-    BATCH, Request, TraceError,
-    decode::{BadLines, Decode, Decoded, Problem, Sink, Skipped, bad_record},
+    Account, BATCH, Request, TraceError,
+    decode::{BadLines, Decode, Decoded, Notes, Problem, Sink, bad_record},
 };
 
-const EXPECTED: &str = "struct blk_io_trace with the magic 0x65617407 (blktrace, version 7)";
-/// Magic number, and the version in the last byte.
-const MAGIC: u32 = 0x6561_7407;
-const RECORD: usize = 48;
+const EXPECTED: &str = "a record with the magic 0x65617407 or 0x65617408 (blktrace, versions 7 and 8)";
+/// Magic number, without the version in the last byte.
+const MAGIC: u32 = 0x6561_7400;
 
-// `enum blktrace_cat`, in the upper half of an action.
-const TC_WRITE: u32 = 1 << (16 + 1);
-const TC_FLUSH: u32 = 1 << (16 + 2);
-const TC_PC: u32 = 1 << (16 + 9);
-const TC_NOTIFY: u32 = 1 << (16 + 10);
-const TC_DISCARD: u32 = 1 << (16 + 13);
+// `enum blktrace_cat`, in the upper part of an action.
+const TC_WRITE: u64 = 1 << (16 + 1);
+const TC_FLUSH: u64 = 1 << (16 + 2);
+const TC_PC: u64 = 1 << (16 + 9);
+const TC_NOTIFY: u64 = 1 << (16 + 10);
+const TC_DISCARD: u64 = 1 << (16 + 13);
+// Those of version 8: zones are appended to and reset, and zeroes written.
+const TC_ZONE_APPEND: u64 = 1 << (16 + 16);
+const TC_ZONE_RESET: u64 = 3 << (16 + 17);
+const TC_ZONE_OTHER: u64 = 7 << (16 + 19);
+const TC_WRITE_ZEROES: u64 = 1 << (16 + 22);
 /// The record is followed by a control group's id.
-const TA_CGROUP: u32 = 1 << 8;
+const TA_CGROUP: u64 = 1 << 8;
 
-#[derive(Clone, Copy)]
-enum Endian {
-    Little,
-    Big,
+/// How records are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Layout {
+    big_endian: bool,
+    version: u8,
 }
 
-impl Endian {
-    fn of(bytes: &[u8]) -> Option<Endian> {
+impl Layout {
+    /// That of a record, of any version.
+    fn of(bytes: &[u8]) -> Option<Layout> {
         let word: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
-        match (u32::from_le_bytes(word), u32::from_be_bytes(word)) {
-            (MAGIC, _) => Some(Endian::Little),
-            (_, MAGIC) => Some(Endian::Big),
+        let little = u32::from_le_bytes(word);
+        let (big_endian, word) =
+            if little & !0xff == MAGIC { (false, little) } else { (true, u32::from_be_bytes(word)) };
+        (word & !0xff == MAGIC).then_some(Layout { big_endian, version: word as u8 })
+    }
+
+    /// The size of a record of a version that is read.
+    fn size(self) -> Option<usize> {
+        match self.version {
+            7 => Some(48),
+            8 => Some(64),
             _ => None,
         }
     }
 
-    /// The version, whether known or not.
-    fn version(bytes: &[u8]) -> Option<u32> {
-        let word: [u8; 4] = bytes.get(..4)?.try_into().ok()?;
-        let words = [u32::from_le_bytes(word), u32::from_be_bytes(word)];
-        words.into_iter().find(|word| word & !0xff == MAGIC & !0xff).map(|word| word & 0xff)
+    fn magic(self) -> [u8; 4] {
+        let word = MAGIC | u32::from(self.version);
+        if self.big_endian { word.to_be_bytes() } else { word.to_le_bytes() }
     }
 
-    fn magic(self) -> [u8; 4] {
-        match self {
-            Endian::Little => MAGIC.to_le_bytes(),
-            Endian::Big => MAGIC.to_be_bytes(),
-        }
+    fn number(self, record: &[u8], at: usize, size: usize) -> u64 {
+        let bytes = &record[at..at + size];
+        let add = |value: u64, &byte: &u8| value << 8 | u64::from(byte);
+        if self.big_endian { bytes.iter().fold(0, add) } else { bytes.iter().rev().fold(0, add) }
     }
 }
 
+/// The longest record.
+const RECORD: usize = 64;
+
 struct Event {
+    size: usize,
     time: u64,
     sector: u64,
     bytes: u32,
-    action: u32,
+    action: u64,
     device: u32,
     pdu: u16,
 }
 
 impl Event {
-    /// `None` without the magic number.
+    /// `None` without the magic number of a known version, or if the record is cut.
     fn parse(record: &[u8]) -> Option<Event> {
-        let endian = Endian::of(record)?;
-        let number = |at: usize, size: usize| {
-            let bytes = &record[at..at + size];
-            let add = |value: u64, &byte: &u8| value << 8 | u64::from(byte);
-            match endian {
-                Endian::Little => bytes.iter().rev().fold(0, add),
-                Endian::Big => bytes.iter().fold(0, add),
-            }
+        let layout = Layout::of(record)?;
+        let size = layout.size().filter(|&size| record.len() >= size)?;
+        let number = |at, size| layout.number(record, at, size);
+        let (action, device, pdu) = match layout.version {
+            7 => (number(28, 4), number(36, 4), number(46, 2)),
+            _ => (number(32, 8), number(40, 4), number(50, 2)),
         };
         Some(Event {
+            size,
             time: number(8, 8),
             sector: number(16, 8),
             bytes: number(24, 4) as u32,
-            action: number(28, 4) as u32,
-            device: number(36, 4) as u32,
-            pdu: number(46, 2) as u16,
+            action,
+            device: device as u32,
+            pdu: pdu as u16,
         })
     }
 
     fn kind(&self) -> Option<BlockEvent> {
-        if self.action & (TC_NOTIFY | TC_PC) != 0 {
+        if self.action & TC_NOTIFY != 0 {
             return None;
         }
         // `enum blktrace_act`.
@@ -113,15 +134,18 @@ impl Event {
     }
 
     fn push(&self, sink: &mut Sink<'_>) -> Decoded {
+        if self.action & TC_PC != 0 {
+            return sink.leave_out("commands of programs to a driver");
+        }
         if self.action & TC_FLUSH != 0 {
             sink.push(self.time, self.device, Op::Flush, 0, 0)?;
         }
-        if self.bytes == 0 {
+        if self.bytes == 0 || self.action & TC_ZONE_OTHER != 0 {
             return Ok(());
         }
         let op = match self.action {
-            action if action & TC_DISCARD != 0 => Op::Discard,
-            action if action & TC_WRITE != 0 => Op::Write,
+            action if action & (TC_DISCARD | TC_ZONE_RESET | TC_WRITE_ZEROES) != 0 => Op::Discard,
+            action if action & (TC_WRITE | TC_ZONE_APPEND) != 0 => Op::Write,
             _ => Op::Read,
         };
         let Some(offset) = self.sector.checked_mul(512) else {
@@ -133,7 +157,7 @@ impl Event {
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
     // Another version is recognised as well, so that the message can name it.
-    if Endian::version(head.bytes).is_some() { 100 } else { 0 }
+    if Layout::of(head.bytes).is_some() { 100 } else { 0 }
 }
 
 pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
@@ -145,9 +169,9 @@ pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
 pub(crate) fn kinds(head: Head<'_>) -> impl Iterator<Item = BlockEvent> {
     let mut rest = head.bytes;
     std::iter::from_fn(move || {
-        let event = Event::parse(rest.get(..RECORD)?)?;
-        rest = rest.get(RECORD + usize::from(event.pdu)..).unwrap_or(&[]);
-        Some(event.kind())
+        let event = Event::parse(rest)?;
+        rest = rest.get(event.size + usize::from(event.pdu)..).unwrap_or(&[]);
+        Some(event.kind().filter(|_| event.action & TC_PC == 0))
     })
     .flatten()
 }
@@ -157,11 +181,21 @@ pub(crate) struct Blktrace {
     input: Input,
     choice: Choice,
     bad: BadLines,
+    notes: Notes,
+    /// That of the last good record.
+    layout: Option<Layout>,
 }
 
 impl Blktrace {
     pub(crate) fn new(input: Input, choice: Choice, skip_bad: bool) -> Blktrace {
-        Blktrace { name: input.name().clone(), input, choice, bad: BadLines::new(skip_bad) }
+        Blktrace {
+            name: input.name().clone(),
+            input,
+            choice,
+            bad: BadLines::new(skip_bad),
+            notes: Notes::default(),
+            layout: None,
+        }
     }
 }
 
@@ -174,28 +208,28 @@ impl Decode for Blktrace {
             if record.is_empty() {
                 return Ok(());
             }
-            let event = if record.len() == RECORD { Event::parse(record) } else { None };
-            let Some(event) = event else {
-                let cut = record.len() < RECORD;
-                let problem = match Endian::version(record) {
-                    _ if cut => "the trace ends inside a record".into(),
-                    Some(version) if version != MAGIC & 0xff => Problem(format!("version {version}").into()),
-                    _ => "no magic number".into(),
+            let Some(event) = Event::parse(record) else {
+                let layout = Layout::of(record);
+                let problem = match layout {
+                    Some(layout) if layout.size().is_none() => Problem(format!("version {}", layout.version).into()),
+                    None if record.len() >= 4 => "no magic number".into(),
+                    _ => "the trace ends inside a record".into(),
                 };
-                let endian = Endian::of(record);
                 self.bad.note(bad_record(&self.name, byte, record, problem, EXPECTED))?;
                 self.input.skip(1)?;
                 // Records have no fixed distance: go on at the next magic number.
-                self.input.skip_to(&endian.unwrap_or(Endian::Little).magic())?;
+                let layout = layout.filter(|layout| layout.size().is_some()).or(self.layout);
+                self.input.skip_to(&layout.unwrap_or(Layout { big_endian: false, version: 7 }).magic())?;
                 continue;
             };
+            self.layout = Layout::of(record);
             let before = out.len();
             let wanted = event.kind().is_some_and(|kind| self.choice.takes(kind));
-            if wanted && let Err(problem) = event.push(&mut Sink::new(out)) {
+            if wanted && let Err(problem) = event.push(&mut Sink::new(out, &mut self.notes)) {
                 out.truncate(before);
                 self.bad.note(bad_record(&self.name, byte, record, problem, EXPECTED))?;
             }
-            if !self.input.skip(RECORD + usize::from(event.pdu))? {
+            if !self.input.skip(event.size + usize::from(event.pdu))? {
                 let problem = "the trace ends inside the data after a record";
                 self.bad.note(bad_record(&self.name, byte, &[], problem.into(), EXPECTED))?;
             }
@@ -203,16 +237,24 @@ impl Decode for Blktrace {
         Ok(())
     }
 
-    fn skipped(&self, into: &mut Skipped) {
-        self.bad.add_to(into);
+    fn add_to(&self, account: &mut Account) {
+        self.bad.add_to(account);
+        self.notes.add_to(account);
     }
 }
 
+/// What may come after the number of a CPU.
+const COMPRESSED: [&str; 6] = ["", ".gz", ".zst", ".xz", ".bz2", ".lzma"];
+
 /// The files of all CPUs, in the order of the CPUs, if `path` is one of them or their common name; otherwise `None`.
 pub(crate) fn siblings(path: &Path) -> Option<Vec<PathBuf>> {
+    let cpu = |text: &str| -> Option<u32> {
+        let end = text.bytes().position(|byte| !byte.is_ascii_digit()).unwrap_or(text.len());
+        COMPRESSED.contains(&&text[end..]).then(|| text[..end].parse().ok()).flatten()
+    };
     let file = path.file_name()?.to_str()?;
     let stem = match file.rsplit_once(".blktrace.") {
-        Some((stem, cpu)) if cpu.bytes().all(|byte| byte.is_ascii_digit()) => stem,
+        Some((stem, rest)) if cpu(rest).is_some() => stem,
         _ if !path.exists() => file,
         _ => return None,
     };
@@ -223,11 +265,25 @@ pub(crate) fn siblings(path: &Path) -> Option<Vec<PathBuf>> {
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name();
-            let cpu = name.to_str()?.strip_prefix(&prefix)?.parse().ok()?;
+            let cpu = cpu(name.to_str()?.strip_prefix(&prefix)?)?;
             // A CPU without requests leaves an empty file.
             (entry.metadata().ok()?.len() > 0).then(|| (cpu, path.with_file_name(&name)))
         })
         .collect();
     found.sort();
-    (!found.is_empty()).then(|| found.into_iter().map(|(_, path)| path).collect())
+    // A file may lie beside its compressed copy.
+    let mut kept: Vec<(u32, PathBuf)> = Vec::new();
+    for (cpu, file) in found {
+        match kept.last_mut().filter(|(last, _)| *last == cpu) {
+            Some((_, last)) if file == path => *last = file,
+            Some(_) => {}
+            None => kept.push((cpu, file)),
+        }
+    }
+    (!kept.is_empty()).then(|| kept.into_iter().map(|(_, path)| path).collect())
+}
+
+/// Whether the input is blktrace's binary, whatever its name says.
+pub(crate) fn is_binary(input: &mut Input) -> Result<bool, TraceError> {
+    Ok(looks_like(Head::of(input)?) > 0)
 }

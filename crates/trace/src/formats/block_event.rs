@@ -92,6 +92,19 @@ pub(crate) fn device(word: &[u8]) -> Option<u32> {
     device_number(crate::field::whole_u32(&word[..comma])?, crate::field::whole_u32(&word[comma + 1..])?)
 }
 
+/// The operation of letters that are the kernel's to the last: `Some(None)` if it transfers no data.
+pub(crate) fn rwbs_op(letters: &[u8]) -> Option<Option<Op>> {
+    let flags = letters.iter().rposition(|letter| !b"FASMP".contains(letter)).map_or(0, |last| last + 1);
+    let op = match &letters[..flags] {
+        b"" if letters.first() == Some(&b'F') => &b"F"[..],
+        b"R" | b"W" | b"D" | b"DE" | b"N" | b"FR" | b"FW" | b"FD" | b"FN" | b"ZA" | b"ZR" | b"ZRA" | b"WZ" => {
+            &letters[..flags]
+        }
+        _ => return None,
+    };
+    Rwbs::parse(op).map(|letters| letters.op)
+}
+
 /// The operation given by the letters of `blk_fill_rwbs` (Linux, `kernel/trace/blktrace.c`).
 pub(crate) struct Rwbs {
     /// Whether the cache is to be flushed first: the letter F before the operation.
@@ -112,6 +125,8 @@ impl Rwbs {
         };
         let op = match rest {
             [b'R', ..] => Some(Op::Read),
+            // WZ is WRITE ZEROES in version 8 of blktrace.
+            [b'W', b'Z', ..] => Some(Op::Discard),
             // Zone append is a write, zone reset discards the zone; opening and closing zones transfers nothing.
             [b'W', ..] | [b'Z', b'A', ..] => Some(Op::Write),
             // N stands for operations without a letter; with sectors it is WRITE ZEROES.
@@ -121,6 +136,11 @@ impl Rwbs {
             _ => return None,
         };
         Some(Rwbs { preflush, op })
+    }
+
+    /// Whether it moves data from or to the device.
+    pub(crate) fn transfers(&self) -> bool {
+        matches!(self.op, Some(Op::Read | Op::Write)) && !self.preflush
     }
 
     /// Pushes the requests: a preflush is a flush of its own before the data, if there is data. FUA is a write.
@@ -138,10 +158,13 @@ impl Rwbs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decode::Notes;
 
     fn ops(letters: &str, sectors: u64) -> Option<Vec<(Op, u64)>> {
         let mut out = Vec::new();
-        Rwbs::parse(letters.as_bytes())?.push(&mut Sink::new(&mut out), 5, 1, 8, sectors).ok()?;
+        Rwbs::parse(letters.as_bytes())?
+            .push(&mut Sink::new(&mut out, &mut Notes::default()), 5, 1, 8, sectors)
+            .ok()?;
         Some(out.iter().map(|request| (request.op, request.len.0)).collect())
     }
 
@@ -170,6 +193,19 @@ mod tests {
         }
         for letters in ["", "X", "r", "W1", "WWWWWWWWW"] {
             assert!(ops(letters, 8).is_none(), "{letters}");
+        }
+    }
+
+    #[test]
+    fn letters_in_a_table_are_the_kernels_to_the_last() {
+        for (letters, op) in
+            [("R", Op::Read), ("RAM", Op::Read), ("WS", Op::Write), ("WFS", Op::Write), ("WSM", Op::Write)]
+        {
+            assert_eq!(rwbs_op(letters.as_bytes()), Some(Some(op)), "{letters}");
+        }
+        assert_eq!((rwbs_op(b"F"), rwbs_op(b"DS")), (Some(Some(Op::Flush)), Some(Some(Op::Discard))));
+        for letters in ["", "RENAME", "WARM", "X", "r"] {
+            assert_eq!(rwbs_op(letters.as_bytes()), None, "{letters}");
         }
     }
 

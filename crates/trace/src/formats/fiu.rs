@@ -4,6 +4,8 @@
 //!
 //! The volume is the [device number](crate::device_number). Process names may have blanks in them.
 
+use std::borrow::Cow;
+
 use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions, likeness, lines};
@@ -16,7 +18,7 @@ use crate::{
 pub(crate) struct Fiu;
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
-    likeness(head, Fiu)
+    likeness(head, &mut Fiu)
 }
 
 pub(crate) fn reader(input: Input, options: &ReadOptions) -> Opened {
@@ -24,7 +26,9 @@ pub(crate) fn reader(input: Input, options: &ReadOptions) -> Opened {
 }
 
 impl LineFormat for Fiu {
-    const EXPECTED: &'static str = "ns pid process sector sectors R|W major minor [md5] (FIU)";
+    fn expected(&self) -> Cow<'static, str> {
+        "ns pid process sector sectors R|W major minor [md5] (FIU)".into()
+    }
 
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Decoded {
         let mut front = words(line);

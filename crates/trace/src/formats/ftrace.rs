@@ -6,6 +6,8 @@
 //! [`OpenOptions::event`](crate::OpenOptions) overrides this. Events of other subsystems, headers and call stacks are
 //! ignored. The volume is the [device number](crate::device_number).
 
+use std::borrow::Cow;
+
 use memchr::memmem;
 
 use super::{
@@ -41,7 +43,7 @@ impl Ftrace {
 }
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
-    likeness(head, Ftrace::new(None, head))
+    likeness(head, &mut Ftrace::new(None, head))
 }
 
 pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
@@ -90,8 +92,9 @@ fn is_other(line: &[u8]) -> bool {
 }
 
 impl LineFormat for Ftrace {
-    const EXPECTED: &'static str =
-        "process-pid [cpu] flags seconds: block_…: major,minor RWBS sector + sectors (ftrace)";
+    fn expected(&self) -> Cow<'static, str> {
+        "process-pid [cpu] flags seconds: block_…: major,minor RWBS sector + sectors (ftrace)".into()
+    }
 
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Decoded {
         let Some((kind, time, rest)) = event(&self.finder, line) else {

@@ -2,7 +2,7 @@
 
 use crate::{
     TraceError,
-    decode::{LineFormat, Sink},
+    decode::{LineFormat, Notes, Sink},
     error::shown,
     input::Input,
 };
@@ -55,16 +55,16 @@ impl<'a> Head<'a> {
     }
 }
 
-/// The likeness of the head to a text format, from 0 to 100: the share of its lines that the reader accepts, or 0 if it
+/// The likeness of the head to a text format, from 0 to 100 (a table whose names fit has more): the share of its lines that the reader accepts, or 0 if it
 /// finds no request.
-pub(crate) fn likeness(head: Head<'_>, mut format: impl LineFormat) -> u32 {
+pub(crate) fn likeness(head: Head<'_>, format: &mut impl LineFormat) -> u32 {
     if !head.is_text() {
         return 0;
     }
-    let (mut good, mut lines, mut requests) = (0u32, 0u32, Vec::new());
+    let (mut good, mut lines, mut requests, mut notes) = (0u32, 0u32, Vec::new(), Notes::default());
     for line in head.lines().filter(|line| !line.trim_ascii().is_empty()) {
         lines += 1;
-        good += u32::from(format.line(line, &mut Sink::new(&mut requests)).is_ok());
+        good += u32::from(format.line(line, &mut Sink::new(&mut requests, &mut notes)).is_ok());
     }
     if requests.is_empty() { 0 } else { 100 * good / lines.max(1) }
 }

@@ -8,17 +8,13 @@
 //! | 4 to 8 | version 3 and 1, 2, 4, 8 or 16 features of 4 bytes |
 //!
 //! The header begins and ends with a magic number; the version follows the first. In the older header of 1,024 bytes the place
-//! of the second differs. Objects have slots as in oracleGeneral (`oracle_general.rs`). What stores an object is a write, a
+//! of the second differs. What stores an object is a write, a
 //! deletion is a discard, everything else is a read. The next request, tenants, times to live and features are not used: as in
 //! libCacheSim, an object is the same for every tenant.
 
 use peryton_units::Op;
 
-use super::{
-    Head, Input, Opened, ReadOptions,
-    oracle_general::{OBJECT_UNIT, slot},
-    records,
-};
+use super::{Head, Input, Opened, ReadOptions, records};
 use crate::decode::{Decoded, RecordFormat, Sink};
 
 const MAGIC: u64 = 0x1234_5678_9abc_def0;
@@ -62,6 +58,8 @@ fn op(number: u8) -> Op {
 impl RecordFormat for Lcs {
     const EXPECTED: &'static str = "records of libCacheSim's lcs, versions 1 to 8";
 
+    const IS_OF_OBJECTS: bool = true;
+
     fn size(&self) -> usize {
         match self.version {
             1 => 24,
@@ -83,9 +81,6 @@ impl RecordFormat for Lcs {
             2 => (number(12, 4), op(record[16])),
             _ => (number(12, 8), op(record[20])),
         };
-        if size > i64::MAX as u64 {
-            return Err("the size is negative".into());
-        }
-        sink.push(seconds * 1_000_000_000, 0, op, slot(object) * OBJECT_UNIT.0, size.min(OBJECT_UNIT.0))
+        sink.push_object(seconds * 1_000_000_000, 0, op, object, size)
     }
 }

@@ -2,6 +2,8 @@
 //! The authors say that the third column is to be ignored; the fourth counts the requests from 0. There are no times and no kinds: each request is a
 //! read, one microsecond after the one before.
 
+use std::borrow::Cow;
+
 use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions, lines};
@@ -54,7 +56,9 @@ pub(crate) fn reader(input: Input, options: &ReadOptions) -> Opened {
 }
 
 impl LineFormat for Lis {
-    const EXPECTED: &'static str = "block blocks other number, in blocks of 512 bytes (the ARC paper's .lis)";
+    fn expected(&self) -> Cow<'static, str> {
+        "block blocks other number, in blocks of 512 bytes (the ARC paper's .lis)".into()
+    }
 
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Decoded {
         if line.is_empty() {

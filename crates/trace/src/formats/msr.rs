@@ -4,12 +4,14 @@
 //! A file usually has one host and one disk. If several hosts are in one file, the first host's disks keep their
 //! numbers, and disk n of the k-th further host is volume k × 1000 + n.
 
+use std::borrow::Cow;
+
 use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions, likeness, lines};
 use crate::{
     decode::{Decoded, LineFormat, Or, Problem, Sink},
-    field::{leading, take_whole},
+    field::{leading, nanos, take_whole},
 };
 
 /// The most hosts in one file; more would come from a wrong column.
@@ -25,7 +27,7 @@ pub(crate) struct Msr {
 }
 
 pub(crate) fn looks_like(head: Head<'_>) -> u32 {
-    likeness(head, Msr::default())
+    likeness(head, &mut Msr::default())
 }
 
 pub(crate) fn reader(input: Input, options: &ReadOptions) -> Opened {
@@ -62,7 +64,9 @@ impl Msr {
 }
 
 impl LineFormat for Msr {
-    const EXPECTED: &'static str = "FILETIME,host,disk,Read|Write,offset,size,response (MSR Cambridge)";
+    fn expected(&self) -> Cow<'static, str> {
+        "FILETIME,host,disk,Read|Write,offset,size,response (MSR Cambridge)".into()
+    }
 
     #[inline]
     fn line(&mut self, line: &[u8], sink: &mut Sink<'_>) -> Decoded {
@@ -85,13 +89,17 @@ impl LineFormat for Msr {
         rest = after;
         let offset = take_whole(&mut rest, b',').or_problem("the offset is not a whole number")?;
         let (size, rest) = leading(rest).or_problem("the size is not a whole number")?;
-        match rest {
-            [] => {}
-            [b',', response @ ..] if !response.contains(&b',') => {}
+        let response = match rest {
+            [] => None,
+            [b',', response @ ..] if !response.contains(&b',') => Some(response),
             [b',', ..] => return Err("more than seven columns".into()),
             _ => return Err("the size is not a whole number".into()),
-        }
+        };
         let volume = self.volume(host, disk)?;
-        sink.push(at, volume, op, offset, size)
+        sink.push(at, volume, op, offset, size)?;
+        if let Some(response) = response.filter(|_| sink.is_timed()) {
+            sink.took(nanos(response, 100).or_problem("the response is not a number")?);
+        }
+        Ok(())
     }
 }

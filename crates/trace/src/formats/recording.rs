@@ -8,8 +8,8 @@ use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions};
 use crate::{
-    BATCH, Request, TraceError,
-    decode::{Decode, Sink, Skipped},
+    Account, BATCH, Request, TraceError,
+    decode::{BadLines, Decode, Notes, Sink},
 };
 
 /// The most bytes that are taken from the input at once.
@@ -25,9 +25,8 @@ pub(crate) fn reader(mut input: Input, options: &ReadOptions) -> Opened {
         return Err(head.unfit(&name, "not a recording", "peryton serve --record writes them"));
     }
     let name = name.to_string();
-    let recording =
-        Recording { scan: Scan::new(Bytes(input)), name, skip_bad: options.skip_bad, skipped: Skipped::default() };
-    Ok(Box::new(recording))
+    let (bad, notes) = (BadLines::new(options.skip_bad), Notes::default());
+    Ok(Box::new(Recording { scan: Scan::new(Bytes(input)), name, bad, notes }))
 }
 
 /// An input as a stream of bytes.
@@ -47,8 +46,8 @@ impl Read for Bytes {
 struct Recording {
     scan: Scan<Bytes>,
     name: String,
-    skip_bad: bool,
-    skipped: Skipped,
+    bad: BadLines,
+    notes: Notes,
 }
 
 impl Decode for Recording {
@@ -58,29 +57,35 @@ impl Decode for Recording {
             let found = self.scan.next_chunk().map_err(|source| TraceError::Io { path: self.name.clone(), source })?;
             let Some(found) = found else { return Ok(()) };
             let Content::Requests(rows) = found.content() else { continue };
-            let mut sink = Sink::new(out);
             for row in rows {
+                let mut sink = Sink::new(out, &mut self.notes);
                 let mut pushed = sink.push(row.at.0, 0, row.op, row.offset.0, row.len.0);
-                if pushed.is_ok() && row.flags.has(Flags::DURABLE) {
-                    pushed = sink.push(row.at.0, 0, Op::Flush, 0, 0);
+                if pushed.is_ok() {
+                    sink.took(row.latency.0);
+                    if row.flags.has(Flags::DURABLE) {
+                        pushed = sink.push(row.at.0, 0, Op::Flush, 0, 0);
+                        sink.took(row.latency.0);
+                    }
                 }
                 let Err(problem) = pushed else { continue };
-                if !self.skip_bad {
-                    return Err(TraceError::Line {
-                        path: self.name.clone(),
-                        line: found.number,
-                        content: format!("{row:?}"),
-                        problem: problem.0.into_owned(),
-                        expected: "requests that a volume can serve",
-                    });
-                }
-                self.skipped.count += 1;
+                self.bad.note(TraceError::Line {
+                    path: self.name.clone(),
+                    line: found.number,
+                    content: format!("{row:?}"),
+                    problem: problem.0.into_owned(),
+                    expected: "requests that a volume can serve".into(),
+                })?;
             }
         }
         Ok(())
     }
 
-    fn skipped(&self, into: &mut Skipped) {
-        into.count += self.skipped.count;
+    fn add_to(&self, account: &mut Account) {
+        self.bad.add_to(account);
+        self.notes.add_to(account);
+    }
+
+    fn latencies(&mut self) -> Option<Vec<u64>> {
+        Some(self.notes.latencies.replace(Vec::new()).unwrap_or_default())
     }
 }

@@ -6,7 +6,7 @@
 //! | version 1, 32 bytes | number | | length | segments | command | version | block | time µs | |
 //! | version 2, 40 bytes | command | version | number | length | segments | | block | time µs | response |
 //!
-//! Lengths are in bytes, blocks of 512. Commands that transfer no data (inquiries, reservations) are ignored, and so is
+//! Lengths are in bytes, blocks of 512. Commands that transfer no data (inquiries, reservations) are left out and counted, and so is
 //! UNMAP, whose ranges are not in the record.
 
 use peryton_units::Op;
@@ -97,7 +97,8 @@ impl RecordFormat for Vscsi {
             0x08 | 0x28 | 0xa8 | 0x88 => Op::Read,
             0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Op::Write,
             0x35 | 0x91 => Op::Flush,
-            _ => return Ok(()),
+            0x42 => return sink.leave_out("UNMAP commands, whose ranges the trace has not"),
+            _ => return sink.leave_out("SCSI commands that transfer no data of the disk"),
         };
         let at = number(24).checked_mul(1_000).or_problem("the time is out of range")?;
         let offset = number(16).checked_mul(512).or_problem("the request ends past 2^63 bytes")?;

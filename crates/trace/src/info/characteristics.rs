@@ -8,7 +8,7 @@ use super::{
     pages::{DEFAULT_MAX_PAGES, PAGE, PageTable, WorkingSet, pages_of},
     sequential::{Sequentiality, Tracker},
 };
-use crate::{Request, Source, TraceError};
+use crate::{Account, Request, Source, TraceError};
 
 /// The characteristics of a trace. A figure that does not apply is absent. A page has 4 KiB; MiB are 2²⁰ bytes.
 ///
@@ -44,8 +44,8 @@ pub struct Characteristics {
     pub bytes_discarded: u64,
     /// Time from the first arrival to the last, in seconds.
     pub span_s: f64,
-    /// Number of requests that arrive earlier than the request before them in the trace.
-    pub out_of_order: u64,
+    /// What became of the trace on its way: what was skipped, left out, moved in time, cut.
+    pub account: Account,
     /// Requests per second over the span.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mean_iops: Option<f64>,
@@ -133,10 +133,12 @@ pub struct Footprint {
 }
 
 /// A volume's share of the trace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VolumeRow {
-    /// The volume's number in the trace.
+    /// The volume's number.
     pub volume: u32,
+    /// What the trace calls it.
+    pub name: String,
     /// Number of all requests.
     pub requests: u64,
     /// Number of reads.
@@ -171,7 +173,7 @@ impl Characteristics {
         loop {
             source.next_batch(&mut batch)?;
             if batch.is_empty() {
-                return Ok(collect.finish());
+                return Ok(collect.finish(source.account()));
             }
             for request in &batch {
                 collect.record(request);
@@ -188,7 +190,6 @@ struct Collect {
     /// The latest arrival so far, and the arrival of the last request.
     latest: Nanos,
     last: Nanos,
-    out_of_order: u64,
     second: Second,
     peak: Second,
     sizes: [SizeCollector; 3],
@@ -218,7 +219,6 @@ impl Collect {
             first: None,
             latest: Nanos::ZERO,
             last: Nanos::ZERO,
-            out_of_order: 0,
             second: Second::default(),
             peak: Second::default(),
             sizes: std::array::from_fn(|_| SizeCollector::new()),
@@ -264,7 +264,6 @@ impl Collect {
                 let gap = request.at.saturating_sub(self.last);
                 self.gaps.record(gap.0);
                 self.zero_gaps += u64::from(gap == Nanos::ZERO);
-                self.out_of_order += u64::from(request.at < self.last);
                 self.latest = self.latest.max(request.at);
             }
         }
@@ -307,7 +306,7 @@ impl Collect {
         row.end_bytes = row.end_bytes.max(request.offset.0.saturating_add(request.len.0));
     }
 
-    fn finish(mut self) -> Characteristics {
+    fn finish(mut self, account: Account) -> Characteristics {
         self.end_second();
         let share = |count: u64, of: u64| (of > 0).then(|| count as f64 / of as f64);
         let [reads, writes, discards, flushes] = self.counts;
@@ -330,7 +329,6 @@ impl Collect {
             bytes_written,
             bytes_discarded,
             span_s,
-            out_of_order: self.out_of_order,
             mean_iops: per_second(requests as f64),
             peak_iops: self.peak.requests,
             mean_mib_per_s: per_second(mib(bytes_read.saturating_add(bytes_written))),
@@ -357,8 +355,13 @@ impl Collect {
             first_write_share: overwrite_share.map(|share| 1.0 - share),
             overwrite_share,
             working_set: self.pages.working_sets(),
-            volumes: self.volumes.into_values().collect(),
+            volumes: self
+                .volumes
+                .into_values()
+                .map(|row| VolumeRow { name: account.names.name(row.volume), ..row })
+                .collect(),
             requests_of_other_volumes: self.other_volumes,
+            account,
         }
     }
 }

@@ -4,6 +4,7 @@
 mod characteristics;
 mod distribution;
 mod mrc;
+mod objects;
 mod overwrites;
 mod pages;
 mod render;
@@ -13,6 +14,7 @@ mod sequential;
 pub use characteristics::{Characteristics, Footprint, Intervals, Sizes, VolumeRow};
 pub use distribution::{Distribution, SizeBucket, SizeDistribution};
 pub use mrc::{BlockAccess, MissRatioCurve, MissRatios, Ratios, Tally, block_accesses};
+pub use objects::ObjectCharacteristics;
 pub use overwrites::{CurvePoint, DEFAULT_MAX_BLOCKS, IntervalShare, Overwrites, RewriteIntervals};
 pub use pages::{DEFAULT_MAX_PAGES, PAGE, WorkingSet};
 pub use sample::block_hash;

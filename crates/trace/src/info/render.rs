@@ -21,11 +21,11 @@ impl Display for Characteristics {
     }
 }
 
-fn line(f: &mut fmt::Formatter<'_>, name: &str, value: impl Display) -> fmt::Result {
+pub(super) fn line(f: &mut fmt::Formatter<'_>, name: &str, value: impl Display) -> fmt::Result {
     writeln!(f, "{name:<22}{value}")
 }
 
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
@@ -45,9 +45,6 @@ fn counts(c: &Characteristics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         line(f, "discarded", Bytes(c.bytes_discarded))?;
     }
     line(f, "time span", seconds(c.span_s))?;
-    if c.out_of_order > 0 {
-        line(f, "out of order", format!("{} requests arrive before their predecessor", grouped(c.out_of_order)))?;
-    }
     Ok(())
 }
 
@@ -68,16 +65,21 @@ fn rates(c: &Characteristics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 
 fn sizes(c: &Characteristics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     for (name, sizes) in [("read size", &c.request_bytes.read), ("write size", &c.request_bytes.write)] {
-        let Some(SizeDistribution { distribution, histogram }) = sizes else { continue };
-        let Distribution { mean, p50, p90, p99, max, .. } = *distribution;
-        let [mean, p50, p90, p99, max] = [mean, p50, p90, p99, max].map(|bytes| Bytes(bytes.round() as u64));
-        line(f, name, format!("{mean} mean, {p50} p50, {p90} p90, {p99} p99, {max} max"))?;
-        let most = histogram.iter().map(|bucket| bucket.requests).max().unwrap_or(1);
-        for bucket in histogram {
-            let bar = "#".repeat((bucket.requests as f64 / most as f64 * BAR).ceil() as usize);
-            let upto = format!("≤ {}", Bytes(bucket.upto_bytes));
-            writeln!(f, "  {upto:<12}{:>14}  {bar}", grouped(bucket.requests))?;
-        }
+        sizes.as_ref().map_or(Ok(()), |sizes| sizes_of(name, sizes, f))?;
+    }
+    Ok(())
+}
+
+/// Mean, percentiles and histogram of sizes.
+pub(super) fn sizes_of(name: &str, sizes: &SizeDistribution, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let Distribution { mean, p50, p90, p99, max, .. } = sizes.distribution;
+    let [mean, p50, p90, p99, max] = [mean, p50, p90, p99, max].map(|bytes| Bytes(bytes.round() as u64));
+    line(f, name, format!("{mean} mean, {p50} p50, {p90} p90, {p99} p99, {max} max"))?;
+    let most = sizes.histogram.iter().map(|bucket| bucket.requests).max().unwrap_or(1);
+    for bucket in &sizes.histogram {
+        let bar = "#".repeat((bucket.requests as f64 / most as f64 * BAR).ceil() as usize);
+        let upto = format!("≤ {}", Bytes(bucket.upto_bytes));
+        writeln!(f, "  {upto:<12}{:>14}  {bar}", grouped(bucket.requests))?;
     }
     Ok(())
 }
@@ -131,7 +133,7 @@ fn volumes(c: &Characteristics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [requests, reads, writes] = [row.requests, row.reads, row.writes].map(grouped);
         let [read, written, end] =
             [row.bytes_read, row.bytes_written, row.end_bytes].map(|bytes| Bytes(bytes).to_string());
-        writeln!(f, "{:>10} {requests:>14} {reads:>14} {writes:>14} {read:>11} {written:>11} {end:>11}", row.volume)?;
+        writeln!(f, "{:>10} {requests:>14} {reads:>14} {writes:>14} {read:>11} {written:>11} {end:>11}", row.name)?;
     }
     if c.volumes.len() > LISTED_VOLUMES {
         writeln!(f, "{:>10} and {} more: --json lists them", "", c.volumes.len() - LISTED_VOLUMES)?;
@@ -140,7 +142,7 @@ fn volumes(c: &Characteristics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
 }
 
 /// `1234567` as `1,234,567`.
-fn grouped(n: u64) -> String {
+pub(super) fn grouped(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -152,6 +154,6 @@ fn grouped(n: u64) -> String {
     text
 }
 
-fn seconds(seconds: f64) -> String {
+pub(super) fn seconds(seconds: f64) -> String {
     Nanos::from_s_f64(seconds).to_string()
 }

@@ -6,10 +6,13 @@ use arrow_array::RecordBatch;
 use arrow_schema::Schema;
 
 use super::rows::Columns;
-use crate::{BATCH, Request, Source, TraceError};
+use crate::{
+    Account, BATCH, Request, Source, TraceError,
+    order::{Order, Sorting},
+};
 
-/// A trace in columns of Arrow, with the names and types that [`ParquetSource`](crate::ParquetSource) reads from files.
-/// Clones and sources share the columns; nothing is copied but the batch of requests that is read.
+/// A trace in columns of Arrow, with the names and types that [`ParquetSource`](crate::ParquetSource) reads from files, in any
+/// order: requests are read in the order of time. Clones and sources share the columns; nothing is copied but the batch of requests that is read.
 ///
 /// ```
 /// use arrow_array::RecordBatch;
@@ -28,6 +31,7 @@ pub struct ColumnTrace {
     schema: Arc<Schema>,
     batches: Arc<[RecordBatch]>,
     columns: Columns,
+    sorting: Sorting,
 }
 
 impl ColumnTrace {
@@ -40,7 +44,12 @@ impl ColumnTrace {
         if let Some(other) = batches.iter().find(|batch| batch.schema_ref() != schema) {
             return Err(wrong(name, format!("a part of it has other columns: {}", other.schema_ref())));
         }
-        Ok(ColumnTrace { name: name.into(), schema: Arc::clone(schema), batches: batches.into(), columns })
+        let mut latest = 0;
+        let sorting = match batches.iter().all(|batch| columns.are_in_order(batch, &mut latest)) {
+            true => Sorting::Promised,
+            false => Sorting::Whole,
+        };
+        Ok(ColumnTrace { name: name.into(), schema: Arc::clone(schema), batches: batches.into(), columns, sorting })
     }
 
     /// Its name.
@@ -65,25 +74,47 @@ impl ColumnTrace {
 
     /// The requests, from the first one.
     pub fn source(&self) -> ColumnSource {
-        ColumnSource { trace: self.clone(), part: 0, row: 0, before: 0, start: None }
+        let rows = ColumnRows { trace: self.clone(), part: 0, row: 0, before: 0 };
+        ColumnSource { rows, order: Order::new(self.sorting), requests: 0 }
     }
 }
 
-/// The requests of a [`ColumnTrace`].
-#[derive(Debug)]
+/// The requests of a [`ColumnTrace`], in the order of time.
 pub struct ColumnSource {
+    rows: ColumnRows,
+    order: Order,
+    requests: u64,
+}
+
+impl Source for ColumnSource {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        let ColumnSource { rows, order, requests } = self;
+        let name = Arc::clone(&rows.trace.name);
+        order.next_batch(&name, batch, |out| rows.fill(out))?;
+        *requests += batch.len() as u64;
+        Ok(())
+    }
+
+    fn account(&self) -> Account {
+        let mut account = Account { requests: self.requests, ..Account::default() };
+        self.order.add_to(&mut account);
+        account
+    }
+}
+
+/// The rows in the order of the columns.
+struct ColumnRows {
     trace: ColumnTrace,
     /// The record batch that is read, and its next row.
     part: usize,
     row: usize,
     /// Number of rows in the record batches before it.
     before: u64,
-    start: Option<u64>,
 }
 
-impl Source for ColumnSource {
-    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
-        batch.clear();
+impl ColumnRows {
+    /// Appends the next rows; false at the end.
+    fn fill(&mut self, out: &mut Vec<Request>) -> Result<bool, TraceError> {
         while let Some(part) = self.trace.batches.get(self.part) {
             let rows = (part.num_rows() - self.row).min(BATCH);
             if rows == 0 {
@@ -92,16 +123,17 @@ impl Source for ColumnSource {
                 continue;
             }
             let first = self.before + self.row as u64;
-            let filled = self.trace.columns.fill(&part.slice(self.row, rows), first, &mut self.start, batch);
+            let filled = self.trace.columns.fill(&part.slice(self.row, rows), first, 0, out);
             self.row += rows;
-            if let Err(message) = filled {
-                batch.clear();
-                self.part = self.trace.batches.len();
-                return Err(wrong(&self.trace.name, message));
-            }
-            break;
+            return match filled {
+                Ok(()) => Ok(true),
+                Err(message) => {
+                    self.part = self.trace.batches.len();
+                    Err(wrong(&self.trace.name, message))
+                }
+            };
         }
-        Ok(())
+        Ok(false)
     }
 }
 
@@ -155,6 +187,29 @@ mod tests {
         let third =
             Request { at: Nanos::from_ms(3), offset: Bytes(24 * 512), len: Bytes::kib(8), volume: 0, op: Op::Write };
         assert_eq!(found[3], third);
+    }
+
+    /// The fear: the span of a data frame that is not sorted is 0.0 s.
+    #[test]
+    fn rows_in_any_order_are_read_in_the_order_of_time() {
+        let count = 3 * BATCH as i64;
+        let numbers =
+            |value: fn(i64) -> i64| -> ArrayRef { Arc::new(Int64Array::from_iter_values((0..count).rev().map(value))) };
+        let batch = rows(vec![
+            ("time_ms", numbers(|n| 50 + n)),
+            ("op", numbers(|_| 1)),
+            ("offset", numbers(|n| 4096 * n)),
+            ("length", numbers(|_| 4096)),
+        ]);
+        let trace = ColumnTrace::new("frame", batch.schema_ref(), vec![batch.clone()]).unwrap();
+        let found = all(&trace).unwrap();
+        assert!(
+            found.iter().zip(0..).all(|(request, n)| request.at == Nanos::from_ms(n) && request.offset.0 == 4096 * n)
+        );
+        assert_eq!(found.len() as i64, count);
+        let mut source = trace.source();
+        source.next_batch(&mut Vec::new()).unwrap();
+        assert_eq!((source.account().moved as i64, source.account().start), (count - 1, Nanos::from_ms(50)));
     }
 
     #[test]

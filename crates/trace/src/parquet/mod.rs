@@ -16,6 +16,7 @@ use std::{io, path::Path};
 use crate::TraceError;
 
 pub use columns_in_memory::{ColumnSource, ColumnTrace};
+pub(crate) use reader::ParquetRows;
 pub use reader::ParquetSource;
 pub use writer::{ParquetWriter, record_batch, schema};
 
@@ -23,6 +24,8 @@ pub use writer::{ParquetWriter, record_batch, schema};
 pub const VERSION_KEY: &str = "peryton.trace.version";
 /// Key of the metadata entry with a description of the requests' origin.
 pub const ORIGIN_KEY: &str = "peryton.trace.source";
+/// Key of the metadata entry with what times are counted from, in nanoseconds on the clock of the original trace.
+pub const START_KEY: &str = "peryton.trace.start_ns";
 /// The version of the schema that this library writes, and the newest that it reads.
 pub const VERSION: u32 = 1;
 

@@ -53,13 +53,22 @@ impl Columns {
         [time.0, *op, offset.0, length.0].into_iter().chain(*volume).collect()
     }
 
-    /// Appends the rows to `batch`. Times are counted from `start`, which becomes the time of the first row if it is
-    /// unknown. `before` is the number of rows before these, for errors.
+    /// Whether the rows are in order of time after one at `latest`, which becomes the time of the last. Rows without a time say
+    /// so when they are read.
+    pub(super) fn are_in_order(&self, rows: &RecordBatch, latest: &mut u64) -> bool {
+        let Ok(times) = numbers(rows.column(self.time.0), self.time.1) else { return true };
+        let sorted = times.is_sorted() && times.first().is_none_or(|first| first >= latest);
+        *latest = times.last().copied().unwrap_or(*latest);
+        sorted
+    }
+
+    /// Appends the rows to `batch`, with `start` added to their times. `before` is the number of rows before these, for
+    /// errors.
     pub(super) fn fill(
         &self,
         rows: &RecordBatch,
         before: u64,
-        start: &mut Option<u64>,
+        start: u64,
         batch: &mut Vec<Request>,
     ) -> Result<(), String> {
         let at = |name: &'static str| {
@@ -79,10 +88,9 @@ impl Columns {
         if let Some(row) = (0..rows.num_rows()).find(|&i| offset[i].checked_add(length[i]).is_none()) {
             return Err(at("offset")((row, format!("{} + length {} passes 2^64", offset[row], length[row]))));
         }
-        let start = *start.get_or_insert_with(|| time.first().copied().unwrap_or(0));
         let columns = time.iter().zip(op.iter()).zip(offset.iter()).zip(length.iter()).enumerate();
         batch.extend(columns.map(|(row, (((&time, &op), &offset), &len))| Request {
-            at: Nanos(time.saturating_sub(start)),
+            at: Nanos(time.saturating_add(start)),
             offset: Bytes(offset),
             len: Bytes(len),
             volume: volume.get(row).map_or(0, |&v| v as u32),

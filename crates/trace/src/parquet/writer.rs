@@ -18,7 +18,9 @@ use parquet::{
     schema::types::ColumnPath,
 };
 
-use super::{ORIGIN_KEY, ROW_GROUP_ROWS, VERSION, VERSION_KEY, invalid, io_error};
+use super::{ORIGIN_KEY, ROW_GROUP_ROWS, START_KEY, VERSION, VERSION_KEY, invalid, io_error};
+use peryton_units::Nanos;
+
 use crate::{Request, TraceError, new_file::NewFile};
 
 /// Writes a trace as Parquet, in bounded memory: one row group, encoded.
@@ -43,6 +45,7 @@ pub struct ParquetWriter {
     file: NewFile,
     writer: ArrowWriter<BufWriter<File>>,
     requests: u64,
+    latest: Nanos,
 }
 
 impl ParquetWriter {
@@ -55,14 +58,28 @@ impl ParquetWriter {
         let (kept, file) = NewFile::create(&path).map_err(|error| io_error(&path, error))?;
         let writer = ArrowWriter::try_new(BufWriter::new(file), schema(), Some(properties(origin)));
         let writer = writer.map_err(|error| invalid(&path, error))?;
-        Ok(ParquetWriter { path, file: kept, writer, requests: 0 })
+        Ok(ParquetWriter { path, file: kept, writer, requests: 0, latest: Nanos::ZERO })
     }
 
-    /// Appends any number of requests.
+    /// Says what times are counted from: the arrival of the first request on the trace's own clock.
+    pub fn starts_at(&mut self, start: Nanos) {
+        self.writer.append_key_value_metadata(KeyValue::new(START_KEY.to_owned(), start.0.to_string()));
+    }
+
+    /// Appends any number of requests, in the order of time.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written, or a request arrives before one that was written.
     pub fn write(&mut self, requests: &[Request]) -> Result<(), TraceError> {
+        let mut latest = self.latest;
+        for (request, number) in requests.iter().zip(self.requests + 1..) {
+            if request.at < latest {
+                let path = self.path.display().to_string();
+                return Err(TraceError::Late { path, request: number, by: latest - request.at });
+            }
+            latest = request.at;
+        }
+        self.latest = latest;
         let batch = record_batch(requests);
         self.writer.write(&batch).map_err(|error| failed(&self.path, error))?;
         self.requests += requests.len() as u64;
@@ -74,7 +91,7 @@ impl ParquetWriter {
     /// # Errors
     /// The file cannot be written, made durable or renamed; there is no file under its name then.
     pub fn finish(self) -> Result<u64, TraceError> {
-        let ParquetWriter { path, file, writer, requests } = self;
+        let ParquetWriter { path, file, writer, requests, .. } = self;
         let buffered = writer.into_inner().map_err(|error| failed(&path, error))?;
         let written = buffered.into_inner().map_err(|error| io_error(&path, error.into_error()))?;
         file.keep(&written).map_err(|error| io_error(&path, error))?;

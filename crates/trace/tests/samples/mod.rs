@@ -33,10 +33,15 @@ const SDA: u32 = 8 << 20;
 
 pub fn all() -> Vec<Sample> {
     let mut samples = text();
+    samples.extend(published());
     samples.extend(linux());
     samples.extend(binary());
     samples
 }
+
+/// The formats that are not recognised, because too many others look like them.
+#[allow(dead_code, reason = "not every test that uses the samples needs it")]
+pub const NAMED_ONLY: [Format; 2] = [Format::Replayer, Format::Webcachesim];
 
 fn text() -> Vec<Sample> {
     vec![
@@ -134,12 +139,13 @@ fn text() -> Vec<Sample> {
             "fio 2",
             Format::Fio,
             "fio version 2 iolog\n/dev/sda add\n/dev/sda open\n/dev/sda write 4096 8192\n/dev/sda wait 250 0\n\
-             /dev/sdb add\n/dev/sdb read 0 512\n/dev/sda datasync 0 0\n/dev/sda trim 0 1048576\n/dev/sda close\n",
+             /dev/sdb add\n/dev/sdb read 0 512\n/dev/sda wait 240 0\n/dev/sda datasync 0 0\n/dev/sda wait 900 0\n\
+             /dev/sda trim 0 1048576\n/dev/sda close\n",
             &[
                 (0, 0, Write, 4_096, 8_192),
-                (250_000, 1, Read, 0, 512),
-                (250_000, 0, Flush, 0, 0),
-                (250_000, 0, Discard, 0, 1 << 20),
+                (250_000_000, 1, Read, 0, 512),
+                (250_000_000, 0, Flush, 0, 0),
+                (900_000_000, 0, Discard, 0, 1 << 20),
             ],
         ),
         sample(
@@ -175,8 +181,121 @@ fn text() -> Vec<Sample> {
     ]
 }
 
-fn linux() -> Vec<Sample> {
+/// Tables that others publish.
+fn published() -> Vec<Sample> {
     vec![
+        sample(
+            "k5cloud",
+            Format::K5cloud,
+            "1274,0.000100,W,4096,8192\n12,0.5001,R,0,512\n",
+            &[(0, 1274, Write, 4_096, 8_192), (500_000_000, 12, Read, 0, 512)],
+        ),
+        sample(
+            "camelab",
+            Format::Camelab,
+            "1 R 100 4 0.000000\n1 R 102 4 0.001000\n1 W 200 8 0.002000\n",
+            &[(0, 0, Read, 51_200, 2_048), (1_000_000, 0, Read, 52_224, 2_048), (2_000_000, 0, Write, 102_400, 4_096)],
+        ),
+        sample(
+            "simplessd",
+            Format::Simplessd,
+            "1 0 48 W\n200 80 8 W\n15000 80 8 R\n",
+            &[(0, 0, Write, 0, 24_576), (199, 0, Write, 40_960, 4_096), (14_999, 0, Read, 40_960, 4_096)],
+        ),
+        sample(
+            "blkparse with nanoseconds, sector, sectors and letters",
+            Format::Simplessd,
+            "1427376394 274432 8 WS\n1428376394 8 16 RAM\n",
+            &[(0, 0, Write, 274_432 * 512, 4_096), (1_000_000, 0, Read, 4_096, 8_192)],
+        ),
+        sample(
+            "thesios",
+            Format::Thesios,
+            "filename,file_offset,application,op_type,cache_hit,request_io_size_bytes,start_time\n\
+             1002466513447037024,8388608,bigtable,READ,0,65536,1705305600.000312\n\
+             7702466513447037024,0,spanner,WRITE,0,4096,1705305600.010312\n",
+            &[(0, 0, Read, 8 << 20, 65_536), (10_000_000, 1, Write, 0, 4_096)],
+        ),
+        sample(
+            "tectonic",
+            Format::Tectonic,
+            "# block_id io_offset io_size op_time op_name user_namespace\n\
+             102644117 4063232 131072 1570147200.017 1 6\n99644117 0 8388608 1570147201.217 3 6\n",
+            &[(0, 0, Read, 4_063_232, 131_072), (1_200_000_000, 1, Write, 0, 8 << 20)],
+        ),
+        sample(
+            "iotrace",
+            Format::Iotrace,
+            "\"header.sid\",\"header.timestamp\",\"io.lba\",\"io.len\",\"io.deviceId\",\"io.operation\"\n\
+             1,1000000,274432,8,2049,Write\n2,2000000,8,16,2049,Read\n3,3000000,0,262144,2049,Discard\n",
+            &[
+                (0, 2049, Write, 274_432 * 512, 4_096),
+                (1_000_000, 2049, Read, 4_096, 8_192),
+                (2_000_000, 2049, Discard, 0, 128 << 20),
+            ],
+        ),
+        sample(
+            "flashnet",
+            Format::Flashnet,
+            "5.000,134,1,4096,8192,7.100,4096\n6.000,10,0,512,0,8.100,512\n",
+            &[(0, 0, Read, 8_192, 4_096), (1_000_000, 0, Write, 0, 512)],
+        ),
+        sample(
+            "fio's latency log",
+            Format::FioLog,
+            "7, 134000, 0, 4096, 8192, 0\n9, 1000000, 1, 512, 0, 0\n",
+            &[(0, 0, Read, 8_192, 4_096), (1_134_000, 0, Write, 0, 512)],
+        ),
+        // Objects have slots of 4 KiB where they are read as blocks.
+        sample(
+            "ibm-cos",
+            Format::IbmCos,
+            "0 REST.PUT.OBJECT 17 1056\n9 REST.HEAD.OBJECT 18 528\n32 REST.GET.OBJECT 18 9000 0 8999\n40 REST.DELETE.OBJECT 17\n",
+            &[
+                (0, 0, Write, 17 << 12, 1_056),
+                (32_000_000, 0, Read, 18 << 12, 4_096),
+                (40_000_000, 0, Discard, 17 << 12, 0),
+            ],
+        ),
+        sample(
+            "ibm-cos-csv",
+            Format::IbmCosCsv,
+            "# timestamp (ms), op type [Put:0, Get:1, Delete:2, Head: 3, Copy: 4], object id, object size (byte)\n\
+             0,1,10,8371\n103,0,11,31\n",
+            &[(0, 0, Read, 10 << 12, 4_096), (103_000_000, 0, Write, 11 << 12, 31)],
+        ),
+        sample(
+            "twitter",
+            Format::Twitter,
+            "5,17,17,213,4,get,0\n6,18,27,27,6,set,86400\n",
+            &[(0, 0, Read, 17 << 12, 230), (1_000_000_000, 0, Write, 18 << 12, 54)],
+        ),
+        sample(
+            "meta-kv",
+            Format::MetaKv,
+            "op_time,key,key_size,op,op_count,size,cache_hits,ttl,usecase,sub_usecase\n\
+             1679090400,21,34,GET_LEASE,2,0,0,0,1,1\n1679090401,21,34,SET_LEASE,1,66,0,86400,1,1\n",
+            &[(0, 0, Read, 21 << 12, 34), (0, 0, Read, 21 << 12, 34), (1_000_000_000, 0, Write, 21 << 12, 100)],
+        ),
+        sample(
+            "meta-kv-1",
+            Format::MetaKv1,
+            "key,op,size,op_count,key_size\n57,SET,82,1,40\n57,GET,0,1,40\n",
+            &[(0, 0, Write, 57 << 12, 122), (1_000, 0, Read, 57 << 12, 40)],
+        ),
+        sample(
+            "meta-cdn",
+            Format::MetaCdn,
+            "timestamp,cacheKey,OpType,objectSize,responseSize,rangeStart\n1678863569,1001,1,54321,54321,-\n1678863570,7,1,9,9,-\n",
+            &[(0, 0, Read, 1_001 << 12, 4_096), (1_000_000_000, 0, Read, 7 << 12, 9)],
+        ),
+    ]
+}
+
+fn linux() -> Vec<Sample> {
+    // The same two requests, as `blkparse -f` prints them.
+    let custom = [(0, SDA | 16, Write, 274_432 * 512, 4_096), (1_000_000, SDA | 16, Read, 4_096, 8_192)];
+    let mut samples = vec![
         sample(
             "blkparse",
             Format::Blkparse,
@@ -240,7 +359,36 @@ fn linux() -> Vec<Sample> {
              fio  1234 [002]  1234.567891:      block:block_bio_queue: 8,0 DS 0 + 2048 [fio]\n",
             &[(0, SDA, Write, 1 << 19, 4_096), (1_000, SDA, Discard, 0, 1 << 20)],
         ),
-    ]
+        sample(
+            "biosnoop",
+            Format::Biosnoop,
+            "TIME(s)        COMM           PID    DISK    T  SECTOR    BYTES   LAT(ms)\n\
+             0.004000000    dd             24852  sda     W  26236512  8192       3.00\n\
+             0.004329000    supervise 1    809    sdb     RM 13092560  4096       0.23\n\
+             0.006000000    ?              0              R  0         8          1.00\n",
+            &[
+                (0, 0, Write, 26_236_512 * 512, 8_192),
+                (3_099_000, 1, Read, 13_092_560 * 512, 4_096),
+                (4_000_000, 2, Read, 0, 8),
+            ],
+        ),
+        sample(
+            "biosnoop of libbpf-tools with the time of day",
+            Format::Biosnoop,
+            "TIMESTAMP    COMM           PID     DISK    T    SECTOR     BYTES   QUE(ms) LAT(ms)\n\
+             17:58:57.814 mount          163467  sde     WSM  41944043   524288  0.578   1.422\n\
+             17:58:57.815 mount          163467  sde     WSM  41945067   524288  0.500   1.500\n",
+            &[(0, 0, Write, 41_944_043 * 512, 524_288), (1_000_000, 0, Write, 41_945_067 * 512, 524_288)],
+        ),
+    ];
+    for (name, text) in [
+        ("blkparse without processes", "8,16 1 1 1.427376394 Q WS 274432 + 8\n8,16 1 2 1.428376394 Q R 8 + 16\n"),
+        ("blkparse with commas", "8,16,1,1,1.427376394,5529,Q,WS,274432,8\n8,16,1,2,1.428376394,5529,Q,R,8,16\n"),
+        ("blkparse in bytes", "8,16 1 1 1.427376394 5529 Q WS 274432 4096\n8,16 1 2 1.428376394 5529 Q R 8 8192\n"),
+    ] {
+        samples.push(sample(name, Format::Blkparse, text, &custom));
+    }
+    samples
 }
 
 fn binary() -> Vec<Sample> {
@@ -325,14 +473,16 @@ fn binary() -> Vec<Sample> {
         sample("lcs 5", Format::Lcs, lcs_5, &kinds),
         sample("vscsi 1", Format::Vscsi, one, &vscsi_rows),
         sample("vscsi 2", Format::Vscsi, two, &vscsi_rows),
-        sample("blktrace", Format::Blktrace, blktrace(false), &blktrace_rows),
-        sample("blktrace of a big-endian machine", Format::Blktrace, blktrace(true), &blktrace_rows),
+        sample("blktrace", Format::Blktrace, blktrace(7, false), &blktrace_rows),
+        sample("blktrace of a big-endian machine", Format::Blktrace, blktrace(7, true), &blktrace_rows),
+        sample("blktrace 8", Format::Blktrace, blktrace(8, false), &blktrace_rows),
+        sample("blktrace 8 of a big-endian machine", Format::Blktrace, blktrace(8, true), &blktrace_rows),
         sample("oracle-general", Format::OracleGeneral, oracle, &objects),
     ]
 }
 
 /// A notification, queue, issue and completion events, and a command of a program.
-pub fn blktrace(big_endian: bool) -> Vec<u8> {
+pub fn blktrace(version: u8, big_endian: bool) -> Vec<u8> {
     let mut out = Vec::new();
     let (write, flush, queue, issue) = (1u32 << 17, 1u32 << 18, 1u32 << 20, 1u32 << 22);
     let (complete, pc, notify, discard) = (1u32 << 23, 1u32 << 25, 1u32 << 26, 1u32 << 29);
@@ -353,17 +503,26 @@ pub fn blktrace(big_endian: bool) -> Vec<u8> {
                 out.extend(&value.to_le_bytes()[..size])
             }
         };
-        put(0x6561_7407, 4);
+        put(0x6561_7400 | u64::from(version), 4);
         put(1, 4);
         put(time, 8);
         put(sector, 8);
         put(u64::from(bytes), 4);
-        put(u64::from(action), 4);
-        put(697, 4);
+        // Version 8 has a wider action, and the process before it.
+        if version == 7 {
+            put(u64::from(action), 4);
+            put(697, 4);
+        } else {
+            put(697, 4);
+            put(u64::from(action), 8);
+        }
         put(u64::from(SDA), 4);
         put(3, 4);
         put(0, 2);
         put(pdu.len() as u64, 2);
+        if version == 8 {
+            out.extend([0; 12]);
+        }
         out.extend(pdu);
     }
     out

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use peryton_trace::save;
+use peryton_trace::{Source, save};
 
 use crate::{
     failure::Failure,
@@ -36,7 +36,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let files = args.trace_args.files(&files);
     let mut reader = files.open()?;
     let requests = save(&mut reader, &output, &files.name())?;
-    trace_args::warn_skipped(&reader.skipped());
+    trace_args::remark_on(&reader.account());
     terminal::remark(&format!("wrote {requests} requests to {}", output.display()));
     Ok(())
 }

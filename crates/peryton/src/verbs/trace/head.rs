@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use peryton_trace::{CSV_HEADER, Source, csv_line};
+use peryton_units::Nanos;
 
 use crate::{failure::Failure, output, trace_args::TraceArgs};
 
@@ -48,12 +49,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
                     });
                     writeln!(out, "{object}")?;
                 } else {
-                    csv_line(out, request)?;
+                    csv_line(out, Nanos::ZERO, request)?;
                 }
             }
             Ok(())
         })?;
     }
-    crate::trace_args::warn_skipped(&reader.skipped());
+    crate::trace_args::remark_on(&reader.account());
     Ok(())
 }

@@ -2,13 +2,13 @@
 
 use std::{fmt::Display, path::PathBuf};
 
-use peryton_trace::{Characteristics, Overwrites, Source, TraceError};
+use peryton_trace::{Characteristics, ObjectCharacteristics, Overwrites, Source, TraceError};
 use serde::Serialize;
 
 use crate::{
     failure::Failure,
     output,
-    trace_args::{Counted, TraceArgs},
+    trace_args::{self, Counted, TraceArgs},
 };
 
 /// Options of both verbs.
@@ -26,7 +26,19 @@ pub struct Args {
 
 /// Prints counts, sizes, arrivals, sequentiality, footprint and working set.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    show(args, |source| Characteristics::of(source))
+    let files = args.trace_args.files(&args.files);
+    if files.specification().is_some() {
+        return show(args, |source| Characteristics::of(source));
+    }
+    let mut reader = files.open()?;
+    if reader.is_of_objects() {
+        let found = ObjectCharacteristics::of(&mut reader.into_objects()?)?;
+        trace_args::remark_on(&found.account);
+        return tell(args, &found);
+    }
+    let found = Characteristics::of(&mut reader)?;
+    trace_args::remark_on(&found.account);
+    tell(args, &found)
 }
 
 /// Prints which blocks are overwritten, and how soon.
@@ -43,5 +55,9 @@ fn show<T: Serialize + Display>(
     let found = of(&mut *source)?;
     drop(source);
     skipped.report();
-    if args.json { output::print_json(&found) } else { output::tell(&found.to_string()) }
+    tell(args, &found)
+}
+
+fn tell<T: Serialize + Display>(args: &Args, found: &T) -> Result<(), Failure> {
+    if args.json { output::print_json(found) } else { output::tell(&found.to_string()) }
 }
