@@ -243,14 +243,14 @@ impl Crate {
 }
 
 /// Whether something is compiled for tests only.
-fn is_for_tests(attributes: &[Attribute]) -> bool {
+pub(crate) fn is_for_tests(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| match &attribute.meta {
         syn::Meta::List(list) if list.path.is_ident("cfg") => list.tokens.to_string() == "test",
         _ => attribute.path().is_ident("test"),
     })
 }
 
-fn attributes(item: &Item) -> &[Attribute] {
+pub(crate) fn attributes(item: &Item) -> &[Attribute] {
     match item {
         Item::Const(item) => &item.attrs,
         Item::Enum(item) => &item.attrs,
