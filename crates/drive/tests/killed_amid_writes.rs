@@ -12,7 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use peryton_drive::{Endpoint, ProcessDeath, Service, Settings, Successor, VolumeSpec, format, inspect, repair};
+use peryton_drive::{
+    Endpoint, Notified, Notifier, ProcessDeath, Service, Settings, Successor, VolumeSpec, format, inspect, repair,
+};
 use peryton_engine::{LogCaching, OpenError, Trust};
 use peryton_units::{Bytes, Nanos};
 use rand::{RngExt, SeedableRng};
@@ -58,7 +60,8 @@ fn child() {
     let (Ok(directory), Ok(placement)) = (env::var(DIRECTORY), env::var(PLACEMENT)) else { return };
     let directory = PathBuf::from(directory);
     let spec = volume(&directory, &placement);
-    let service = Service::open(&spec, &Endpoint::Unix(directory.join("nbd")), Settings::default()).unwrap();
+    let settings = Settings { notifier: Notifier::from_environment().unwrap(), ..Settings::default() };
+    let service = Service::open(&spec, &Endpoint::Unix(directory.join("nbd")), settings).unwrap();
     if let Ok(name) = env::var(REPLACES) {
         let (handle, path) = (service.handle(), directory.join("new"));
         let new = Successor { path, bytes_per_s: None, accept_loss: false, force: true, update_design: false };
@@ -330,4 +333,44 @@ fn a_copy_that_is_served_takes_nothing_from_a_server_that_is_killed() {
 
 fn client_blocks(directory: &tempfile::TempDir) -> u64 {
     fs::metadata(directory.path().join("slow")).unwrap().len() / BLOCK / 2
+}
+
+/// With a program that watches the server the memory has no name, and no directory is needed.
+#[test]
+fn what_a_watched_server_leaves_is_kept_by_the_program_that_watches_it() {
+    use std::os::{fd::OwnedFd, unix::fs::PermissionsExt as _};
+    const COUNT: u64 = 200;
+    let (directory, open_to_all) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::set_permissions(open_to_all.path(), fs::Permissions::from_mode(0o1777)).unwrap();
+    format(&volume(directory.path(), "tiering"), false).unwrap();
+    let notified = Notified::at(&directory.path().join("notify")).unwrap();
+    let start = |kept: Option<&OwnedFd>| {
+        let _ = fs::remove_file(directory.path().join("nbd"));
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "child", "--nocapture"]).env(DIRECTORY, directory.path());
+        command.env(PLACEMENT, "tiering").env(MEMORY, open_to_all.path()).stdout(Stdio::null());
+        notified.listen_to(&mut command, None, kept);
+        command.spawn().unwrap()
+    };
+    let stamp = |block: u64| (block + 1).to_le_bytes().repeat(BLOCK as usize / 8);
+    let at = |block: u64| block * 37 % client_blocks(&directory) * BLOCK;
+    let mut kept = None;
+    for round in 0..3 {
+        let mut server = start(kept.as_ref());
+        let mut client = Client::connect(&directory.path().join("nbd"));
+        let lost = (0..round * COUNT).filter(|block| client.read(at(*block), BLOCK as usize).unwrap() != stamp(*block));
+        assert_eq!(lost.count(), 0, "of {} acknowledged writes", round * COUNT);
+        for block in round * COUNT..(round + 1) * COUNT {
+            client.write(at(block), &stamp(block), false).unwrap();
+        }
+        server.kill().unwrap();
+        server.wait().unwrap();
+        let socket = notified.socket().unwrap();
+        socket.set_nonblocking(true).unwrap();
+        while let Ok((_, given)) = Notified::next(&socket) {
+            kept = given.or(kept);
+        }
+        assert!(kept.is_some(), "it has given its memory to keep");
+    }
+    assert_eq!(fs::read_dir(open_to_all.path()).unwrap().count(), 0, "nothing of it has a name");
 }
