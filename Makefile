@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test test-python test-ray wheel deb dist dist-try publish-try docs figures test-kernel test-kernel-build torture mutants bench findings fuzz libfuzzer setup clean
+.PHONY: demo test test-python test-ray wheel deb dist dist-try publish-try docs figures test-kernel test-kernel-build torture mutants bench soak bench-kernel picture findings fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
@@ -93,6 +93,30 @@ bench: setup
 	python3 scripts/bench/nbd.py
 	python3 scripts/bench/raw.py
 	python3 scripts/bench/moves.py
+	python3 scripts/bench/page.py
+	python3 scripts/bench/scrapes.py
+	python3 scripts/bench/process_death.py
+	python3 scripts/bench/twin.py
+	python3 scripts/scale.py --peryton target/release/peryton
+
+# Clients that behave well beside clients that attack, each for MINUTES, on volumes that are killed again and again.
+MINUTES ?= 10
+soak: setup
+	@scripts/setup.sh test
+	@$(CARGO) build --release --package peryton
+	python3 scripts/bench/attacks.py --peryton target/release/peryton
+	python3 scripts/bench/soak.py --minutes $(MINUTES)
+
+# What the kernel's caches and Peryton leave to the slow disk for the very same requests, and their IOPS from cold, in a virtual machine.
+bench-kernel:
+	@$(CARGO) build --release --package peryton
+	@mkdir -p target/bench; truncate -s 512M target/bench/fast.img
+	scripts/vm --disk target/bench/fast.img -- scripts/bench/decisions.sh target/release/peryton
+	scripts/vm --count --mem 6000 -- scripts/bench/head-to-head.sh target/release/peryton
+
+# Takes the picture of a report for README.md.
+picture: demo
+	python3 scripts/picture.py
 
 # Computes the figures of docs/findings/ again; this takes some hours on two cores, most of them for the mixed arrays and the planner.
 findings: setup

@@ -79,7 +79,7 @@ class Drive:
         self.process = None
 
     def format(self):
-        subprocess.run([self.peryton, "format", self.design, *self.settings], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([self.peryton, "create", self.design, *self.settings], check=True, stdout=subprocess.DEVNULL)
 
     def start(self):
         for path in (self.nbd, self.control):
@@ -96,7 +96,7 @@ class Drive:
         return Nbd(self.nbd)
 
     def status(self):
-        answer = subprocess.run([self.peryton, "status", self.control, "--json"], capture_output=True, text=True,
+        answer = subprocess.run([self.peryton, "status", self.design, "--control", self.control, "--json"], capture_output=True, text=True,
                                 check=True)
         return json.loads(answer.stdout)
 

@@ -167,7 +167,7 @@ def main():
         with tempfile.TemporaryDirectory(dir=args.folder) as folder:
             with open(os.path.join(folder, "v.toml"), "w") as design:
                 design.write(DESIGN)
-            subprocess.run([peryton, "format", "v.toml"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([peryton, "create", "v.toml"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
             server, path = serve(peryton, folder)
             honest(path, args.requests)
             rounds = []

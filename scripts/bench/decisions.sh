@@ -57,7 +57,7 @@ design() {
   for _ in $(seq 100); do [[ -S $1.nbd ]] && break; sleep 0.1; done
   nbd-client -unix "$PWD/$1.nbd" /dev/nbd0 -C 2 >c 2>&1 || cat c
   local clean=true
-  $P clean --help >/dev/null 2>&1 && clean="$P clean $1.control --wait >/dev/null"
+  clean="$P writeback $1.toml --wait >/dev/null"
   run "$1" /dev/nbd0 "$clean"
   nbd-client -d /dev/nbd0 >/dev/null 2>&1
   kill $pid

@@ -41,15 +41,15 @@ CASES = [("no moves", 1_000_000, 16), ("up to 1", 0, 1), ("up to 4", 0, 4), ("up
 COUNTED = ["promotions", "demotions"]
 
 
-def moves(peryton, control):
-    status = json.loads(subprocess.run([peryton, "status", control, "--json"], check=True, capture_output=True).stdout)
+def moves(peryton, design):
+    status = json.loads(subprocess.run([peryton, "status", design, "--json"], check=True, capture_output=True).stdout)
     return sum(status["ledger"]["moves"][name] for name in COUNTED)
 
 
 def measure(peryton, directory, seconds, rounds):
     design = os.path.join(directory, "bench.toml")
     open(design, "w").write(DESIGN)
-    subprocess.run([peryton, "format", design], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([peryton, "create", design], check=True, stdout=subprocess.DEVNULL)
     socket, control = os.path.join(directory, "bench.nbd"), os.path.join(directory, "bench.control")
     server = Server("peryton", [peryton, "serve", design], socket, directory)
     try:
@@ -60,18 +60,18 @@ def measure(peryton, directory, seconds, rounds):
         for _ in range(rounds):
             for name, threshold, most in CASES:
                 settings = [f"placement.promotion.threshold={threshold}", f"placement.max_moves={most}"]
-                subprocess.run([peryton, "set", control, *settings], check=True, stdout=subprocess.DEVNULL)
+                subprocess.run([peryton, "set", design, *settings], check=True, stdout=subprocess.DEVNULL)
                 # Wait until the extents that the last case demoted are back before this case is measured.
                 fio(server, "read", "1m", 1, None, size=HOT)
                 fio(server, "read", "1m", 1, None, size=HOT)
                 more = ["--offset", str(COLD_AT), "--rate_iops=400", "--randseed=7"]
                 other = threading.Thread(target=fio, args=(server, "randread", "64k", 16, seconds + 1, more),
                                          kwargs={"size": COLD})
-                before = moves(peryton, control)
+                before = moves(peryton, design)
                 other.start()
                 run = fio(server, "randread", "4k", 4, seconds, size=HOT)
                 other.join()
-                runs[name].append({**run, "moves_per_s": (moves(peryton, control) - before) / (seconds + 1)})
+                runs[name].append({**run, "moves_per_s": (moves(peryton, design) - before) / (seconds + 1)})
         return {name: median(all_runs) for name, all_runs in runs.items()}
     finally:
         server.stop()

@@ -123,7 +123,7 @@ def median(runs):
 def measure(peryton, directory, seconds, rounds):
     design = os.path.join(directory, "bench.toml")
     open(design, "w").write(DESIGN.format(fast=SIZE // MIB + 256))
-    subprocess.run([peryton, "format", design], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([peryton, "create", design], check=True, stdout=subprocess.DEVNULL)
     raw = os.path.join(directory, "raw.img")
     subprocess.run(["truncate", "-s", str(SIZE), raw], check=True)
     ours, theirs = os.path.join(directory, "p.sock"), os.path.join(directory, "q.sock")

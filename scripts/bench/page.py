@@ -88,7 +88,7 @@ def measure(peryton, directory, seconds, rounds):
             os.makedirs(folder, exist_ok=True)
             design = os.path.join(folder, "bench.toml")
             open(design, "w").write(DESIGN)
-            subprocess.run([peryton, "format", design, "--force"], check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([peryton, "create", design, "--force"], check=True, stdout=subprocess.DEVNULL)
             command = [peryton, "serve", design, *(["--http", f"unix:{http}"] if has_page else [])]
             servers.append(Server("peryton", command, os.path.join(folder, "bench.nbd"), folder))
             fio(servers[-1], "write", "1m", 4, None, size=SIZE)

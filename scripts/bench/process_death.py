@@ -50,7 +50,7 @@ def run(peryton, directory, placement, kept, seconds):
     fast = "1GiB" if placement == "logging" else "256MiB"
     with open(os.path.join(directory, "design.toml"), "w", encoding="utf-8") as design:
         design.write(DEVICES.format(kept=kept, fast=fast) + PLACEMENTS[placement])
-    subprocess.run([peryton, "format", "design.toml"], cwd=directory, check=True, capture_output=True)
+    subprocess.run([peryton, "create", "design.toml"], cwd=directory, check=True, capture_output=True)
     server = subprocess.Popen(
         [peryton, "serve", "design.toml", "--nbd", "nbd"], cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

@@ -103,7 +103,7 @@ def servers(args, directory):
         return Server("qemu-nbd", ["qemu-nbd", "-f", "raw", "--cache=none", "--aio=io_uring", "-k", socket, "-t", "-e", "16", path],
                       socket, directory)
 
-    subprocess.run([args.peryton[0].split(",")[0], "format", design], check=True, capture_output=True)
+    subprocess.run([args.peryton[0].split(",")[0], "create", design], check=True, capture_output=True)
     all_of_them = [("file", lambda rw: Raw(file if "read" in rw else other)), *map(peryton, args.peryton)]
     return all_of_them + ([] if args.without_qemu else [("qemu-nbd", qemu)])
 

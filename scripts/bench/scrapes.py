@@ -58,7 +58,7 @@ def scrape(path, case, ended, count):
 def measure(peryton, directory, seconds, rounds):
     design, metrics = os.path.join(directory, "bench.toml"), os.path.join(directory, "m.sock")
     open(design, "w").write(DESIGN)
-    subprocess.run([peryton, "format", design], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([peryton, "create", design], check=True, stdout=subprocess.DEVNULL)
     server = Server("peryton", [peryton, "serve", design, "--metrics", f"unix:{metrics}"], os.path.join(directory, "bench.nbd"), directory)
     try:
         fio(server, "write", "1m", 4, None, size=SIZE)

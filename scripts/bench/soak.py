@@ -51,7 +51,7 @@ class Volume:
         self.design = os.path.join(self.folder, "volume.toml")
         with open(self.design, "w") as file:
             file.write(DESIGN + PLACEMENTS[name])
-        subprocess.run([peryton, "format", self.design], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([peryton, "create", self.design], check=True, stdout=subprocess.DEVNULL)
         self.nbd, self.control = os.path.join(self.folder, "nbd"), os.path.join(self.folder, "volume.control")
         self.log = open(os.path.join(self.folder, "log"), "w")
         self.server = subprocess.Popen([peryton, "serve", "--drills", self.design, "--nbd", self.nbd], stderr=self.log,

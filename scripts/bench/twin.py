@@ -17,10 +17,13 @@ import os
 import random
 import signal
 import socket
-import struct
 import subprocess
+import sys
 import threading
 import time
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from nbd_client import Nbd  # noqa: E402
 
 DESIGN = """
 [devices.ssd]
@@ -45,7 +48,6 @@ demotion = { low = 4, high = 8 }
 LAGS_US = [(0, 1000), (1, 6000)]
 # The workload, and its number of clients.
 WORKLOADS = [("hot", 1), ("zipf", 4), ("seq", 2)]
-READ, WRITE, FLUSH = 0, 1, 3
 BLOCK = 4096
 EXTENT = 64 << 10
 FAST_MIB, SLOW_MIB = 32, 64
@@ -62,32 +64,8 @@ SHOWN = [
 ]
 
 
-class Client:
-    """A client of NBD with one request at a time."""
-
-    def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(path)
-        self.receive(18)
-        self.socket.sendall(struct.pack(">I", 3) + b"IHAVEOPT" + struct.pack(">II", 1, 0))
-        self.size = struct.unpack(">Q", self.receive(10)[:8])[0]
-
-    def receive(self, count):
-        data = b""
-        while len(data) < count:
-            data += (more := self.socket.recv(count - len(data)))
-            assert more, "the server has gone"
-        return data
-
-    def ask(self, command, offset, length, data=b""):
-        self.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, command, 1, offset, length) + data)
-        assert struct.unpack(">I", self.receive(16)[4:8])[0] == 0
-        if command == READ:
-            self.receive(length)
-
-
 def ask_as(path, kind, requests, seed):
-    client, draw, next_block = Client(path), random.Random(seed), 0
+    client, draw, next_block = Nbd(path), random.Random(seed), 0
     blocks = client.size // BLOCK
     for number in range(requests):
         if kind == "hot":
@@ -97,9 +75,12 @@ def ask_as(path, kind, requests, seed):
         else:
             next_block = (next_block + 1) % blocks if draw.random() < 0.9 else draw.randrange(blocks)
             block, reads = next_block, draw.random() < 0.3
-        client.ask(READ if reads else WRITE, block * BLOCK, BLOCK, b"" if reads else bytes([number % 256]) * BLOCK)
+        if reads:
+            assert client.read(block * BLOCK, BLOCK) is not None
+        else:
+            client.write(block * BLOCK, bytes([number % 256]) * BLOCK)
         if number % (200 if kind == "hot" else 50) == 49:
-            client.ask(FLUSH, 0, 0)
+            client.flush()
         time.sleep(draw.random() * 0.004)
 
 
@@ -123,12 +104,12 @@ def stop(server):
 
 def fill(path):
     """Writes all of the volume, one extent after the other and then in another order, so that all places of the cache are written as well."""
-    client, extents = Client(path), list(range(SLOW_MIB * 16 - 1))
+    client, extents = Nbd(path), list(range(SLOW_MIB * 16 - 1))
     for _ in range(3):
         for extent in extents:
-            client.ask(WRITE, extent * EXTENT, EXTENT, os.urandom(EXTENT))
+            client.write(extent * EXTENT, os.urandom(EXTENT))
         random.Random(1).shuffle(extents)
-    client.ask(FLUSH, 0, 0)
+    client.flush()
 
 
 def run(peryton, folders, kind, clients, requests, seed, name, lags):
@@ -137,10 +118,10 @@ def run(peryton, folders, kind, clients, requests, seed, name, lags):
     for folder, file, mib in zip(folders, ["ssd.img", "hdd.img"], [FAST_MIB, SLOW_MIB]):
         with open(os.path.join(folder, file), "wb") as image:
             image.truncate(mib << 20)
-    subprocess.run([peryton, "format", at("v.toml"), "--force"], check=True, capture_output=True)
+    subprocess.run([peryton, "create", at("v.toml"), "--force"], check=True, capture_output=True)
     filling = serve(peryton, at("v.toml"))
     fill(at("v.nbd"))
-    subprocess.run([peryton, "clean", at("v.control"), "--wait"], check=True, capture_output=True)
+    subprocess.run([peryton, "writeback", at("v.toml"), "--wait"], check=True, capture_output=True)
     stop(filling)
     server = serve(peryton, at("v.toml"), "--record", at(name))
     for device, lag_us in lags:

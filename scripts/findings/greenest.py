@@ -50,7 +50,7 @@ class Runner:
         return found
 
     def greenest(self, *arguments):
-        return self.json("greenest", *arguments)
+        return self.json("energy", *arguments)
 
 
 def number(value, digits=4):
@@ -107,7 +107,7 @@ def model(run):
         for name, paper in printed.items():
             got = [found[name]["bandwidth_mb_per_s"], found[name]["busy_w"]]
             rows.append([NAMES[name], TITLES[workload].split(", ")[1], *beside(paper[0], got[0]), *beside(paper[1], got[1])])
-    tail = run.json("devices", HD1)["model"]["seq_read_tail"]
+    tail = run.json("profiles", HD1)["model"]["seq_read_tail"]
     rows.append(["HD1", "sequential read, tail", *beside(104, tail["mb_per_s"]), *beside(5.38, tail["mean_w"])])
     return table(["device", "workload", "MB/s measured", "modelled", "", "W measured", "modelled", ""], rows)
 

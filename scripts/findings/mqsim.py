@@ -259,7 +259,7 @@ def run_peryton(binary, folder, scenario, latencies):
     )
     path = folder / "as-mqsim.toml"
     path.write_text(profile, encoding="ascii")
-    command = [binary, "devices", path, "--validate", measured, "--format", "csv", "--json"]
+    command = [binary, "profiles", path, "--validate", measured, "--format", "csv", "--json"]
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Disks with ext4, xfs and LVM are taken over (peryton adopt), used and given back (peryton detach), each killed again and again.
+"""Disks with ext4, xfs and LVM are taken over (peryton import), used and given back (peryton export), each killed again and again.
 
 The file systems are mounted by the kernel before, from the volume, and after. A disk in use is refused; the disk alone cannot be mounted
 while it is part of the volume; all files have their checksums at any time, also after the server was killed beneath the file system.
@@ -110,7 +110,7 @@ def guest(peryton):
         drive = Drive(peryton, f"/run/{kind}", "", fast, disk)
         os.remove(drive.file)
         drive.paths = []
-        adopt = [peryton, "adopt", drive.file, "--slow", disk, "--fast", fast]
+        adopt = [peryton, "import", drive.file, "--slow", disk, "--fast", fast]
         refused(vm, adopt, "LVM" if kind == "lvm" else "mounted")
         expected = sums(MOUNTED)
         vm.sh("umount", MOUNTED)
@@ -143,7 +143,7 @@ def guest(peryton):
             if last != 180 and drive.stop() != 0:
                 raise Failed(f"{kind}: the server did not close the volume: {drive.last_words()}")
 
-        done, kills_back = killed(vm, [peryton, "detach", drive.file], chance)
+        done, kills_back = killed(vm, [peryton, "export", drive.file], chance)
         if done.returncode != 0 and "is not part of a Peryton volume" not in done.stderr:
             raise Failed(f"{kind}: detach after {kills_back} kills: {done.stderr.strip()}")
         vm.sh("mount", activate(vm, kind, disk), MOUNTED)

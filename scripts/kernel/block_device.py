@@ -80,7 +80,7 @@ class BlockDrive(Drive):
 
 def new(peryton, placement, name):
     drive = BlockDrive(peryton, f"/run/{name}", design(placement, FAST, SLOW), "/dev/vda", "/dev/vdb")
-    drive.run("format", "--force")
+    drive.run("create", "--force")
     return drive
 
 
@@ -322,7 +322,7 @@ def stop(vm, peryton):
         file.write("written before")  # And not flushed.
     if drive.stop() != 0 or not os.path.exists(device):
         raise Failed(f"a device that was mounted did not stay: {drive.last_words()}")
-    listed = json.loads(subprocess.run([peryton, "ublk", "list", "--json"], capture_output=True, text=True, check=True).stdout)
+    listed = json.loads(subprocess.run([peryton, "list", "--json"], capture_output=True, text=True, check=True).stdout)
     if [(one["path"], one["state"], one["design"]) for one in listed] != [(device, "waiting", drive.file)]:
         raise Failed(f"the list is {listed}")
     if drive.start() != device or not json.loads(open(drive.answer).readline())["clean"]:
@@ -351,7 +351,7 @@ def stop(vm, peryton):
         raise Failed("a device of another volume was taken over")
     if other.stop() != 0:
         raise Failed(f"the other drive did not close: {other.last_words()}")
-    removed = subprocess.run([peryton, "ublk", "remove", device], capture_output=True, text=True, timeout=PATIENCE)
+    removed = subprocess.run([peryton, "disconnect", device], capture_output=True, text=True, timeout=PATIENCE)
     if removed.returncode != 0 or os.path.exists(device):
         raise Failed(f"it was not removed: {removed.stderr}")
     vm.say("stop: limits, permission, SIGTERM with and without users, three handovers beneath a writer, removal: as described")
@@ -393,7 +393,7 @@ def grow(vm, peryton):
     resized = [line for line in text.splitlines() if line.startswith("size")][1]
     with open(drive.file, "w") as file:
         file.write(text.replace(resized, f"size = {before}"))
-    drive.run("format", "--force")
+    drive.run("create", "--force")
     device = drive.start()
 
     def size():
@@ -407,9 +407,9 @@ def grow(vm, peryton):
     wanted = random.Random(SEED).randbytes(8 * MIB)
     with open("/run/grow/m/file", "wb") as file:
         file.write(wanted)
-    grown = subprocess.run([peryton, "grow", drive.control, "slow", "--wait"], capture_output=True, text=True, timeout=PATIENCE)
+    grown = subprocess.run([peryton, "resize", drive.file, "slow", "--control", drive.control, "--wait"], capture_output=True, text=True, timeout=PATIENCE)
     if grown.returncode != 0:
-        raise Failed(f"peryton grow ended with {grown.returncode}: {grown.stderr}")
+        raise Failed(f"peryton resize ended with {grown.returncode}: {grown.stderr}")
     volume = json.loads(drive.status())["size"]
     follows = "keeps its size" not in grown.stdout
     version = tuple(int(part) for part in os.uname().release.split(".")[:2])
@@ -451,14 +451,14 @@ def supervise(vm, peryton, patience):
 
     def server():
         """The process that serves the device, if it is there and the device is live."""
-        done = subprocess.run([peryton, "ublk", "list", "--json"], capture_output=True, text=True, check=True)
+        done = subprocess.run([peryton, "list", "--json"], capture_output=True, text=True, check=True)
         served = [one for one in json.loads(done.stdout) if one["state"] == "served"]
         return (served[0]["pid"], served[0]["path"]) if served else None
 
     vm.wait(lambda: server() and os.path.exists(server()[1]), "the supervisor starts no server")
     pid, device = server()
     # The list says so before partitions were looked for.
-    vm.wait(lambda: subprocess.run([peryton, "status", drive.control], capture_output=True, check=False).returncode == 0, "no status")
+    vm.wait(lambda: subprocess.run([peryton, "status", drive.file, "--control", drive.control], capture_output=True, check=False).returncode == 0, "no status")
     vm.sh("mkfs.ext4", "-q", device)
     vm.sh("mount", device, folder)
     for _ in range(3):

@@ -308,7 +308,7 @@ class Debian:
     # What there is of Peryton.
 
     def devices(self):
-        return {one["name"]: one for one in json.loads(self.says("peryton ublk list --json"))}
+        return {one["name"]: one for one in json.loads(self.says("peryton list --json"))}
 
     def server(self, name="data"):
         """The process that serves, or None."""
@@ -365,7 +365,7 @@ def install(vm):
     vm.run(f"dpkg -i /packages/peryton_{OLD}.deb")
     vm.run("test -x /usr/bin/peryton -a -e /usr/share/man/man1/peryton-supervise.1.gz -a -e /usr/share/bash-completion/completions/peryton -a -d /etc/peryton")
     for name, fast, slow, mode in (("data", "vdb", "vdc", "caching"), ("second", "vdd", "vde", "tiering")):
-        vm.run(f"peryton format /etc/peryton/{name}.toml --fast /dev/{fast} --slow /dev/{slow} --mode {mode}")
+        vm.run(f"peryton create /etc/peryton/{name}.toml --fast /dev/{fast} --slow /dev/{slow} --mode {mode}")
     vm.run("modprobe ublk_drv; systemctl enable --now peryton@data peryton@second")
     for name in ("data", "second"):
         if vm.server(name) is None or "is served by process" not in vm.status(name):

@@ -1,17 +1,19 @@
-"""The built drive as a process, on two block devices or files, and a small NBD client in user space."""
+"""The built drive as a process, on two block devices or files, and a client of NBD in user space."""
 
 import json
 import os
 import signal
 import socket
-import struct
 import subprocess
+import sys
 import time
 
 from records import BLOCK
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from nbd_client import Nbd  # noqa: E402, F401
+
 MIB = 1 << 20
-READ, WRITE, DISCONNECT, FLUSH = 0, 1, 2, 3
 PATIENCE = 900  # Seconds before something counts as hung. The emulated machine may be slow, or stopped for a while.
 
 HYBRID = 'fast = "fast"\nslow = "slow"\n'
@@ -59,7 +61,7 @@ class Drive:
         return done
 
     def status(self):
-        done = subprocess.run([self.peryton, "status", self.control, "--json"], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        done = subprocess.run([self.peryton, "status", self.file, "--control", self.control, "--json"], capture_output=True, text=True, timeout=PATIENCE, check=True)
         return done.stdout
 
     def ask(self, what):
@@ -100,39 +102,6 @@ class Drive:
         if self.process and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-
-
-class Nbd:
-    """The part of NBD that reading a whole volume needs."""
-
-    def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE)
-        self.socket.connect(path)
-        assert self.exactly(18)[:8] == b"NBDMAGIC"
-        self.socket.sendall(struct.pack(">I", 3) + b"IHAVEOPT" + struct.pack(">II", 1, 0))
-        self.size = struct.unpack(">Q", self.exactly(10)[:8])[0]
-
-    def exactly(self, length):
-        data = bytearray(length)
-        view, done = memoryview(data), 0
-        while done < length:
-            count = self.socket.recv_into(view[done:])
-            if not count:
-                raise Failed("the drive hung up")
-            done += count
-        return data
-
-    def read(self, offset, length):
-        """The data, or None if the drive answers with an error."""
-        self.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, READ, offset, offset, length))
-        magic, error, cookie = struct.unpack(">IIQ", self.exactly(16))
-        assert (magic, cookie) == (0x67446698, offset)
-        return None if error else self.exactly(length)
-
-    def close(self):
-        self.socket.sendall(struct.pack(">IHHQQI", 0x25609513, 0, DISCONNECT, 0, 0, 0))
-        self.socket.close()
 
 
 def verify(nbd, model, errors_allowed=False):

@@ -35,7 +35,7 @@ class Run:
         # Bad sectors are for good, so there the drive has little patience.
         text = design(placement, FAST, SLOW, patience="2s" if case == "ranges" else "2min")
         self.drive = Drive(peryton, f"/run/{placement}-{case}", text, self.dm("fast"), self.dm("slow"))
-        self.again(lambda: self.drive.run("format", "--force"))
+        self.again(lambda: self.drive.run("create", "--force"))
         self.restarts = self.readmitted = 0
         self.again(self.drive.start)
         self.load = Load(vm.attach(self.drive), f"{folder}/{placement}-{case}.journal", SEED)
@@ -100,7 +100,7 @@ class Run:
     def take_back(self):
         refused = self.drive.last_words()
         for name in ("fast", "slow"):
-            if self.drive.run("readmit", name, check=False).returncode == 0:
+            if self.drive.run("re-add", name, check=False).returncode == 0:
                 self.readmitted += 1
                 return
         raise Failed(f"{self.placement}, {self.case}: no device can be taken back: {refused}")

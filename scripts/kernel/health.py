@@ -72,7 +72,7 @@ def standby(vm, peryton, slow, kind):
     """The slow device rests when nothing is asked of it, and wakes when something is."""
     text = design("caching-through", FAST, SLOW) + '[power.slow]\nspin_down_after = "3s"\n[power.fast]\nspin_down_after = "3s"\n'
     drive = Drive(peryton, f"/run/{kind}", text, "/dev/nvme0n1", slow)
-    drive.run("format", "--force")
+    drive.run("create", "--force")
     drive.start("--health", "10s", "--metrics", f"unix:{drive.folder}/metrics")
     device = lambda name: json.loads(drive.status())["devices"][name]
     nbd = Nbd(drive.nbd)
@@ -117,14 +117,14 @@ def scraped(drive, slow, kind, rest):
 def warned(vm, peryton, drive):
     """A warning of a drive is an event, and in the status."""
     vm.say("warn 0")
-    events = lambda: subprocess.run([peryton, "events", drive.control, "--json"], capture_output=True, text=True, check=True).stdout
+    events = lambda: subprocess.run([peryton, "events", drive.file, "--control", drive.control, "--json"], capture_output=True, text=True, check=True).stdout
     about = lambda: [event for event in map(json.loads, events().splitlines()) if event["event"] == "drive_health"]
     vm.wait(about, "the warning is no event")
     event = about()[0]
     expect(f"the warning of nvme0n1, not {event}", (event["drive"], event["devices"], event["about"]) == ("nvme0n1", ["fast"], "temperature"))
     hot = one(ask(peryton, "/dev/nvme0n1", code=1)[0])
     expect(f"the warning, not {hot}", hot["warnings"] == ["temperature"])
-    shown = subprocess.run([peryton, "status", drive.control], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run([peryton, "status", drive.file, "--control", drive.control], capture_output=True, text=True, check=True).stdout
     expect(f"WARNS, not {shown}", "WARNS of temperature" in shown)
     vm.say("a warning of the drive became an event")
 

@@ -4,7 +4,7 @@
 * returns: the disk is below the device mapper, which keeps its path as a multipath device would. The drive waits for it
   (failure.patience); afterwards nothing is lost, no read fails, and the volume is healthy.
 * gone: the drive has the disk itself, and the patience with it ends. What it alone had answers EIO; when the disk is there again,
-  `peryton readmit` takes it back, and everything that had been flushed before is there. A log cannot take a device back.
+  `peryton re-add` takes it back, and everything that had been flushed before is there. A log cannot take a device back.
 
 The script in the machine asks for the disk by a line `pull N` or `put back N`, and the one outside does it through QEMU's monitor.
 """
@@ -42,7 +42,7 @@ def returns(vm, peryton, folder, placement, number, seconds):
     name, mib = (("fast", FAST), ("slow", SLOW))[number]
     drive = Drive(peryton, f"/run/{placement}-{name}", design(placement, FAST, SLOW),
                   vm.dm("fast", vm.linear(FAST, disk(0), 0)), vm.dm("slow", vm.linear(SLOW, disk(1), 0)))
-    drive.run("format", "--force")
+    drive.run("create", "--force")
     drive.start()
     load = Load(vm.attach(drive), f"{folder}/{placement}-{name}.journal", SEED)
     load.run(seconds / 2)
@@ -109,7 +109,7 @@ def finish(vm, drive, load):
 def gone(vm, peryton, folder, placement, number, seconds):
     name = ("fast", "slow")[number]
     drive = Drive(peryton, f"/run/{placement}-{name}-gone", design(placement, FAST, SLOW, patience="1s"), disk(0), disk(1))
-    drive.run("format", "--force")
+    drive.run("create", "--force")
     drive.start()
     load = Load(vm.attach(drive), f"{folder}/{placement}-{name}-gone.journal", SEED)
     load.run(seconds / 2)
@@ -125,7 +125,7 @@ def gone(vm, peryton, folder, placement, number, seconds):
     drive.stop()
     ask(vm, "put back", number)
     drive.paths = Drive(peryton, drive.folder, design(placement, FAST, SLOW), disk(0), disk(1)).paths
-    drive.run("readmit", name)
+    drive.run("re-add", name)
     drive.start()
     vm.attach(drive)
     load.reopen()

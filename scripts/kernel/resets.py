@@ -97,7 +97,7 @@ def host(machine, peryton, folder, cut):
                 with open(path, "wb") as file:
                     file.truncate(mib * MIB)
             drives[placement] = Drive(peryton, f"{folder}/drive-{placement}", design(placement, FAST, SLOW), *disks)
-            drives[placement].run("format")
+            drives[placement].run("create")
         try:
             flushes, blocks = one(machine, peryton, folder, placement, drives[placement], disks, number, chance)
         finally:

@@ -37,7 +37,7 @@ def guest(peryton, folder, seconds, stressors):
     os.makedirs(MOUNTED)
     for index, (kind, placement) in enumerate(RUNS):
         drive = Drive(peryton, f"/run/{kind}", design(placement, FAST, SLOW), f"/dev/vd{'ac'[index]}", f"/dev/vd{'bd'[index]}")
-        drive.run("format", "--force")
+        drive.run("create", "--force")
         drive.start()
         device = vm.attach(drive)
         vm.sh(*MAKE[kind], device)

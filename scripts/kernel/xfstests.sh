@@ -45,7 +45,7 @@ sys.path.insert(0, here)
 import guest
 from drive import Drive, design
 drive = Drive(peryton, f"/run/drive/{name}", design(placement, 512, 4096), fast, slow)
-drive.run("format")
+drive.run("create")
 drive.start()
 guest.attach(drive, sys.argv[4])
 PYTHON

@@ -49,7 +49,7 @@ pub enum BuildError {
 #[derive(Debug, Error)]
 pub enum ProfileError {
     /// No such profile.
-    #[error("profile '{name}' is neither shipped nor a file{hint} (`peryton devices` lists the shipped ones)")]
+    #[error("profile '{name}' is neither shipped nor a file{hint} (`peryton profiles` lists the shipped ones)")]
     Unknown {
         /// The name that was given.
         name: String,

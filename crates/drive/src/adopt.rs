@@ -278,7 +278,7 @@ fn decide(
 ) -> Result<(Plan, &'static str), AdoptionError> {
     let disk = opened.device(opened.disk);
     let kind = |what, remedy| AdoptionError::Kind { name: disk.name.clone(), path: disk.path.clone(), what, remedy };
-    let holds = probe::content(disk)?.ok_or_else(|| kind("empty", "peryton format makes a volume of it"))?;
+    let holds = probe::content(disk)?.ok_or_else(|| kind("empty", "peryton create makes a volume of it"))?;
     if let Some((what, remedy)) = NEVER.iter().find(|(what, _)| *what == holds) {
         return Err(kind(what, remedy));
     }

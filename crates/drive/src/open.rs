@@ -90,7 +90,7 @@ pub enum DeviceOpenError {
     },
     /// It is neither what it was nor part of a volume.
     #[error(
-        "{}: device '{name}' was being taken over (peryton adopt) or given back (peryton detach), and that has not come to its end: \
+        "{}: device '{name}' was being taken over (peryton import) or given back (peryton export), and that has not come to its end: \
          run the same again", path.display()
     )]
     HalfAdopted {

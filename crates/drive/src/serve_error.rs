@@ -25,7 +25,7 @@ pub enum ServeError {
     #[error(transparent)]
     Open(#[from] DeviceOpenError),
     /// A device does not exist.
-    #[error("{}: device '{name}' is not there: check the path, make it with peryton format, or do without what it has \
+    #[error("{}: device '{name}' is not there: check the path, make it with peryton create, or do without what it has \
         (--without {name})", path.display())]
     Missing {
         /// The device.

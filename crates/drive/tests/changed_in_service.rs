@@ -231,7 +231,7 @@ fn an_empty_device_takes_the_place_of_one_that_is_gone() {
     File::create(&new).unwrap().set_len(16 << 20).unwrap();
     let new = Successor { path: new, bytes_per_s: None, accept_loss: false, force: false, update_design: false };
     let said = served.handle.replace("fast", new).unwrap_err();
-    assert!(said.contains("repair --replace"), "{said}");
+    assert!(said.contains("replace"), "{said}");
     drop(client);
     let _ = served.end();
 }
@@ -381,15 +381,12 @@ fn a_device_that_takes_reads_only_lets_nothing_change_and_the_volume_goes_on() {
             let (key, begun) = match change {
                 "evacuate" => ("last_evacuation", served.handle.evacuate("fast", None)),
                 "shrink" => {
-                    let new = NewSize { grows: false, size: Some(size / 2), bytes_per_s: None };
+                    let new = NewSize { size: Some(size / 2), bytes_per_s: None };
                     ("last_resize", served.handle.resize("fast", new))
                 }
                 _ => {
                     File::options().write(true).open(directory.path().join("fast")).unwrap().set_len(2 * size).unwrap();
-                    (
-                        "last_resize",
-                        served.handle.resize("fast", NewSize { grows: true, size: None, bytes_per_s: None }),
-                    )
+                    ("last_resize", served.handle.resize("fast", NewSize { size: None, bytes_per_s: None }))
                 }
             };
             begun.unwrap_or_else(|error| panic!("{case}: {error}"));

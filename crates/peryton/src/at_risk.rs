@@ -1,4 +1,4 @@
-//! What the loss of one drive would cost a volume, for `peryton format`: acknowledged writes that lie on one device alone.
+//! What the loss of one drive would cost a volume, for `peryton create`: acknowledged writes that lie on one device alone.
 
 use peryton_drive::{DevicePath, Linux, Mirrored, VolumeSpec};
 use peryton_engine::{DeviceId, Placement, WritePolicy};
@@ -11,13 +11,13 @@ pub fn at_risk(spec: &VolumeSpec, linux: &Linux) -> Vec<String> {
         Placement::Caching(pair) if tuning.write == WritePolicy::Back => {
             let share = tuning.cleaning.dirty_target_ppm as f64 / 1e4;
             let lost = format!(
-                "the writes that have not gone home are lost with it (up to {share} % of it, which may be {} old)",
+                "the writes that are not written back are lost with it (up to {share} % of it, which may be {} old)",
                 tuning.cleaning.max_age
             );
             vec![(pair.fast, lost, "; placement.write = \"through\" loses nothing either")]
         }
         Placement::Partitioned(pair) => {
-            vec![(pair.fast, "the writes that have not gone home are lost with it".to_owned(), "")]
+            vec![(pair.fast, "the writes that are not written back are lost with it".to_owned(), "")]
         }
         Placement::Tiering(pair) => {
             vec![(

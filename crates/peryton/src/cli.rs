@@ -10,15 +10,15 @@ use clap::{
 };
 
 #[cfg(feature = "plan")]
-use crate::verbs::{advise, greenest, lifetime, plan, size, tune};
+use crate::verbs::{advise, energy, lifetime, plan, size, tune};
 use crate::{
     destination,
     failure::Failure,
     output, terminal,
     verbs::{
-        adopt, calibrate, check, clean, completions, detach, devices, dump, evacuate, events, format, grow, health,
-        init, keys, man, readmit, repair, replace, schema, serve, set, shrink, sim, status, supervise, sweep, top,
-        trace, twin, ublk,
+        calibrate, check, completions, create, disconnect, dump, events, export, get, health, help, import, keys, list,
+        man, profiles, re_add, remove, repair, replace, resize, schema, serve, set, sim, status, supervise, sweep, top,
+        trace, twin, writeback,
     },
 };
 
@@ -29,95 +29,117 @@ pub struct Cli {
     /// The verb to run.
     #[command(subcommand)]
     pub verb: Verb,
-    /// Number of threads for simulations and searches; by default one for each core. Results do not depend on it
-    #[arg(long, global = true, value_name = "N", value_parser = value_parser!(u16).range(1..=1024))]
+    /// Threads for simulations and searches [default: one for each core]
+    ///
+    /// Threads for simulations and searches; results do not depend on it [default: one for each core].
+    #[arg(long, global = true, value_name = "N", value_parser = value_parser!(u16).range(1..=1024), help_heading = GENERAL)]
     pub jobs: Option<u16>,
     /// Leave out progress bars and remarks; errors are printed
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, help_heading = GENERAL)]
     pub quiet: bool,
     /// Show all columns of tables, however wide the terminal is
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = GENERAL)]
     pub wide: bool,
 }
+
+/// The heading of the options that every verb has.
+const GENERAL: &str = "General options";
+
+/// The verbs, in groups: what each group is for, and its verbs in the order of the help.
+const GROUPS: [(&str, &[&str]); 5] = [
+    (
+        "Decide what to buy and how to set it up",
+        &["trace", "sim", "sweep", "plan", "size", "tune", "energy", "lifetime", "twin", "advise"],
+    ),
+    ("Make and mend a volume", &["create", "import", "export", "check", "repair", "dump"]),
+    (
+        "Run a volume",
+        &["serve", "supervise", "list", "status", "top", "events", "get", "set", "writeback", "disconnect"],
+    ),
+    ("Look after devices", &["remove", "re-add", "replace", "resize", "health", "calibrate", "profiles"]),
+    ("Look things up", &["help", "keys", "schema", "man", "completions"]),
+];
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// Ask what a design should be, and write it with comments
-    Init(init::Args),
-    /// Simulate one or several designs under a trace, and compare them
-    Sim(sim::Args),
-    /// Simulate designs, traces, replays and values of keys, each with each, into a data set of Parquet
-    Sweep(sweep::Args),
     /// Describe, convert and generate traces
     #[command(subcommand)]
     Trace(trace::Verb),
-    /// List the device profiles, or show one beside its data sheet
-    Devices(devices::Args),
-    /// Fit a profile to a device of your own: to latencies that were measured on it
-    Calibrate(calibrate::Args),
-    /// Show what more or less of the fast device of a design would do, and where more stops paying
+    /// Simulate designs under a trace, and compare them
+    Sim(sim::Args),
+    /// Simulate designs, traces and values of keys, each with each
+    Sweep(sweep::Args),
+    /// Plan which devices to buy for a workload and its budgets
+    #[cfg(feature = "plan")]
+    Plan(plan::Args),
+    /// Show what more or less of the fast device would do
     #[cfg(feature = "plan")]
     Size(size::Args),
     /// Find better settings of a design under a trace
     #[cfg(feature = "plan")]
     Tune(tune::Args),
-    /// Plan which devices to buy so that a workload meets budgets of response time, lifetime, power and money
+    /// Rank devices by the energy and money that a workload needs
     #[cfg(feature = "plan")]
-    Plan(plan::Args),
-    /// List devices by the energy and money that a workload needs on them
-    #[cfg(feature = "plan")]
-    Greenest(greenest::Args),
+    Energy(energy::Args),
     /// Compute how long a mixed SSD array lives
     #[cfg(feature = "plan")]
     Lifetime(lifetime::Args),
-    /// Format the devices of a design as a volume
-    Format(format::Args),
-    /// Take over a disk that has data: it keeps them and gains a cache
-    Adopt(adopt::Args),
-    /// Serve a volume as a block device: over NBD, or of this machine (--ublk)
-    Serve(serve::Args),
-    /// Serve a volume as a block device of this machine, and start the server again when it ends unexpectedly
-    Supervise(supervise::Args),
-    /// List the block devices of this machine that are volumes, or remove one whose server has gone
-    #[command(subcommand)]
-    Ublk(ublk::Verb),
-    /// Check a volume that is not being served
-    Check(check::Args),
-    /// Repair a volume after a crash, or replace a lost device
-    Repair(repair::Args),
-    /// Make a device part of the volume again that was given up, with the data that it holds
-    Readmit(readmit::Args),
-    /// Print the metadata of a volume
-    Dump(dump::Args),
-    /// Write all data back to the slow device, so that it can be used without Peryton
-    Detach(detach::Args),
-    /// Print the state of a volume that is being served
-    Status(status::Args),
-    /// Show what a volume that is being served does now, on a screen that is drawn again and again
-    Top(top::Args),
-    /// Change settings of a volume that is being served
-    Set(set::Args),
-    /// Print the events of a volume that is being served
-    Events(events::Args),
-    /// Read the health of drives once: wear, errors, temperature (SMART, NVMe)
-    Health(health::Args),
-    /// Replay what a drive recorded on models of its devices, and set prediction beside measurement
+    /// Compare what models predict with what a volume recorded
     Twin(twin::Args),
-    /// Simulate other settings and devices for a drive in service on its own recorded requests
+    /// Try other settings and devices on what a volume recorded
     #[cfg(feature = "plan")]
     Advise(advise::Args),
-    /// Write everything home that is dirty in the cache of a volume that is being served
-    Clean(clean::Args),
-    /// Let another device take the place of one of a volume that is being served
+    /// Make a volume: write its design, and format its devices
+    Create(create::Args),
+    /// Take over a disk that has data, and give it a cache
+    Import(import::Args),
+    /// Write everything back to the slow device, to use it alone
+    Export(export::Args),
+    /// Check a volume that is not being served
+    Check(check::Args),
+    /// Repair a volume after a crash or damage
+    Repair(repair::Args),
+    /// Print the metadata of a volume
+    Dump(dump::Args),
+    /// Serve a volume as a block device, over NBD or by ublk
+    Serve(serve::Args),
+    /// Serve a volume, and start the server again when it ends unexpectedly
+    Supervise(supervise::Args),
+    /// List the volumes of this machine
+    List(list::Args),
+    /// Print the state of a volume
+    Status(status::Args),
+    /// Show what a volume does now, on a screen that is drawn again and again
+    Top(top::Args),
+    /// Print the events of a volume
+    Events(events::Args),
+    /// Print settings of a volume, and where each comes from
+    Get(get::Args),
+    /// Change settings of a volume while it is served
+    Set(set::Args),
+    /// Write back what is dirty in a cache
+    Writeback(writeback::Args),
+    /// Remove a block device whose server has gone
+    Disconnect(disconnect::Args),
+    /// Empty the fast device of a cache, so that it can be pulled
+    Remove(remove::Args),
+    /// Add a device again that was given up, with the data that it holds
+    #[command(name = "re-add")]
+    ReAdd(re_add::Args),
+    /// Put another device in the place of one
     Replace(replace::Args),
-    /// Let a volume that is being served use more of a device, after that was made larger
-    Grow(grow::Args),
-    /// Let a volume that is being served use less of its fast device
-    Shrink(shrink::Args),
-    /// Empty the fast device of a cache that is being served, so that it can be pulled
-    Evacuate(evacuate::Args),
-    /// List the keys of design files: what each sets, its type and default, and what may change while a volume is served
+    /// Use more or less of a device
+    Resize(resize::Args),
+    /// Read the health of drives: wear, errors, temperature (SMART, NVMe)
+    Health(health::Args),
+    /// Fit a profile to a device of your own
+    Calibrate(calibrate::Args),
+    /// List device profiles, or show one beside its data sheet
+    Profiles(profiles::Args),
+    /// Print the help of a verb, or what exit codes say
+    Help(help::Args),
+    /// List the keys of designs: what each sets, and its default
     Keys(keys::Args),
     /// Print the JSON Schema of reports
     Schema(schema::Args),
@@ -132,7 +154,41 @@ const OUTPUT: &str = "json-output";
 
 /// The whole program: every verb that has `--json` has `-o` as well.
 pub fn command() -> Command {
-    with_output(Cli::command())
+    let program = with_help(with_output(Cli::command()));
+    let help = grouped(&program);
+    program.override_help(help)
+}
+
+/// How wide help is.
+const HELP_COLUMNS: usize = 120;
+
+/// `-h` and `--help` are the same: a line for each option. The manual pages have the details.
+fn with_help(command: Command) -> Command {
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
+    let command = command.disable_help_flag(true).term_width(HELP_COLUMNS).arg(help.help_heading(GENERAL));
+    command.mut_subcommands(with_help)
+}
+
+/// The help of the whole program: its verbs in groups, a line each.
+fn grouped(program: &Command) -> String {
+    let about = |command: &Command| command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut text = format!("{}\n\nUsage: peryton VERB [OPTIONS]\n", about(program));
+    for (title, verbs) in GROUPS {
+        let found = verbs.iter().filter_map(|name| program.find_subcommand(name));
+        let lines = found.map(|verb| format!("  {:<12} {}\n", verb.get_name(), about(verb)));
+        text += &format!("\n{title}:\n{}", lines.collect::<String>());
+    }
+    let general =
+        program.get_arguments().filter(|arg| arg.get_help_heading() == Some(GENERAL) && arg.get_id() != "help");
+    text += "\nOptions of every verb:\n";
+    for arg in general {
+        let short = arg.get_short().map(|short| format!("-{short}, ")).unwrap_or_default();
+        let value = arg.get_value_names().filter(|_| arg.get_action().takes_values());
+        let value = value.map(|names| format!(" {}", names[0])).unwrap_or_default();
+        let option = format!("{short}--{}{value}", arg.get_long().unwrap_or_default());
+        text += &format!("  {option:<12} {}\n", arg.get_help().map(ToString::to_string).unwrap_or_default());
+    }
+    text + "  -h, --help   Print the help of a verb: peryton VERB --help\n  -V, --version Print the version\n"
 }
 
 fn with_output(command: Command) -> Command {
@@ -216,45 +272,46 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         pool.map_err(|error| Failure::failed(format!("--jobs {jobs}: {error}")))?;
     }
     match cli.verb {
-        Verb::Init(args) => init::run(&args),
+        Verb::Trace(verb) => trace::run(verb),
         Verb::Sim(args) => sim::run(args),
         Verb::Sweep(args) => sweep::run(&args),
-        Verb::Trace(verb) => trace::run(verb),
-        Verb::Devices(args) => devices::run(args),
-        Verb::Calibrate(args) => calibrate::run(&args),
+        #[cfg(feature = "plan")]
+        Verb::Plan(args) => plan::run(args),
         #[cfg(feature = "plan")]
         Verb::Size(args) => size::run(&args),
         #[cfg(feature = "plan")]
         Verb::Tune(args) => tune::run(&args),
         #[cfg(feature = "plan")]
-        Verb::Greenest(args) => greenest::run(args),
+        Verb::Energy(args) => energy::run(args),
         #[cfg(feature = "plan")]
         Verb::Lifetime(args) => lifetime::run(args),
-        #[cfg(feature = "plan")]
-        Verb::Plan(args) => plan::run(args),
-        Verb::Format(args) => format::run(&args),
-        Verb::Serve(args) => serve::run(args),
-        Verb::Supervise(args) => supervise::run(&args),
-        Verb::Ublk(verb) => ublk::run(&verb),
-        Verb::Check(args) => check::run(&args),
-        Verb::Repair(args) => repair::run(&args),
-        Verb::Readmit(args) => readmit::run(&args),
-        Verb::Dump(args) => dump::run(&args),
-        Verb::Adopt(args) => adopt::run(&args),
-        Verb::Detach(args) => detach::run(&args),
-        Verb::Status(args) => status::run(&args),
-        Verb::Top(args) => top::run(&args),
-        Verb::Set(args) => set::run(args),
-        Verb::Events(args) => events::run(&args),
-        Verb::Health(args) => health::run(&args),
         Verb::Twin(args) => twin::run(&args),
         #[cfg(feature = "plan")]
         Verb::Advise(args) => advise::run(&args),
-        Verb::Clean(args) => clean::run(&args),
+        Verb::Create(args) => create::run(&args),
+        Verb::Import(args) => import::run(&args),
+        Verb::Export(args) => export::run(&args),
+        Verb::Check(args) => check::run(&args),
+        Verb::Repair(args) => repair::run(&args),
+        Verb::Dump(args) => dump::run(&args),
+        Verb::Serve(args) => serve::run(args),
+        Verb::Supervise(args) => supervise::run(&args),
+        Verb::List(args) => list::run(&args),
+        Verb::Status(args) => status::run(&args),
+        Verb::Top(args) => top::run(&args),
+        Verb::Events(args) => events::run(&args),
+        Verb::Get(args) => get::run(&args),
+        Verb::Set(args) => set::run(args),
+        Verb::Writeback(args) => writeback::run(&args),
+        Verb::Disconnect(args) => disconnect::run(&args),
+        Verb::Remove(args) => remove::run(&args),
+        Verb::ReAdd(args) => re_add::run(&args),
         Verb::Replace(args) => replace::run(&args),
-        Verb::Grow(args) => grow::run(&args),
-        Verb::Shrink(args) => shrink::run(&args),
-        Verb::Evacuate(args) => evacuate::run(&args),
+        Verb::Resize(args) => resize::run(&args),
+        Verb::Health(args) => health::run(&args),
+        Verb::Calibrate(args) => calibrate::run(&args),
+        Verb::Profiles(args) => profiles::run(args),
+        Verb::Help(args) => help::run(&args, command()),
         Verb::Keys(args) => keys::run(&args),
         Verb::Schema(args) => schema::run(&args),
         Verb::Man(args) => man::run(&args, command()),
@@ -268,9 +325,32 @@ mod tests {
 
     use super::*;
 
+    /// The longest help of an option, which is a line.
+    const LONGEST_HELP: usize = 80;
+
     #[test]
     fn the_command_line_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn every_verb_is_in_one_group() {
+        let mut grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, verbs)| verbs.iter().copied()).collect();
+        let program = command();
+        let mut verbs: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
+        grouped.sort_unstable();
+        verbs.sort_unstable();
+        if cfg!(feature = "plan") {
+            assert_eq!(grouped, verbs);
+        }
+    }
+
+    /// The fear: the list of verbs does not fit on a screen.
+    #[test]
+    fn the_help_is_one_screen() {
+        let text = command().render_help().to_string();
+        assert!(text.lines().count() <= 60, "{text}");
+        text.lines().for_each(|line| assert!(line.chars().count() <= 100, "{line}"));
     }
 
     /// The fear: a verb has `--json` and no `-o`.
@@ -300,6 +380,12 @@ mod tests {
             assert!(told(command.get_about()), "{path}");
             for arg in command.get_arguments() {
                 assert!(told(arg.get_help()), "{path}: {}", arg.get_id());
+                let length = arg.get_help().map_or(0, |text| text.to_string().chars().count());
+                assert!(
+                    length <= LONGEST_HELP,
+                    "{path}: {}: the help has {length} characters: put details into a second paragraph",
+                    arg.get_id()
+                );
                 assert!(!arg.is_hide_set(), "{path}: {} is hidden", arg.get_id());
                 *found += 1;
             }

@@ -13,19 +13,25 @@ use toml_edit::{DocumentMut, Item, Value};
 
 /// The design file for a server that was started from it. `set`: the keys that were given with `--set`.
 pub fn design_file(design: PathBuf, set: Vec<String>) -> DesignFile {
-    DesignFile::new(move |name, path| {
-        let key = format!("devices.{name}.path");
-        if set.iter().any(|setting| setting.split('=').next().is_some_and(|given| given.trim() == key)) {
-            return Err(format!("{key} was given with --set when the volume was served: change it there"));
-        }
-        let text = fs::read_to_string(&design).map_err(|error| format!("{}: {error}", design.display()))?;
-        let path = path.map(|path| Linux::default().stable_name(path).unwrap_or_else(|| path.to_owned()));
-        let edited = with_path(&text, &design, name, path.as_deref())?;
-        if path.is_some() {
-            replace(&design, &edited).map_err(|error| format!("{}: {error}", design.display()))?;
-        }
-        Ok(design.clone())
-    })
+    DesignFile::new(move |name, path| self::set(&design, &set, name, path))
+}
+
+/// Sets the path of a device, and returns that of the file; without a path, says whether that could be done.
+///
+/// # Errors
+/// One line: why the file cannot be changed.
+pub fn set(design: &Path, given: &[String], name: &str, path: Option<&Path>) -> Result<PathBuf, String> {
+    let key = format!("devices.{name}.path");
+    if given.iter().any(|setting| setting.split('=').next().is_some_and(|given| given.trim() == key)) {
+        return Err(format!("{key} was given with --set: change it there"));
+    }
+    let text = fs::read_to_string(design).map_err(|error| format!("{}: {error}", design.display()))?;
+    let path = path.map(|path| Linux::default().stable_name(path).unwrap_or_else(|| path.to_owned()));
+    let edited = with_path(&text, design, name, path.as_deref())?;
+    if path.is_some() {
+        replace(design, &edited).map_err(|error| format!("{}: {error}", design.display()))?;
+    }
+    Ok(design.to_owned())
 }
 
 /// The text with this path of the device; without one as it is, if it could be changed.

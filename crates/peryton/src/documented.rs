@@ -121,5 +121,5 @@ fn what_is_not_understood_is_found() {
     assert_eq!(unknown("peryton sim a.toml --tracee x").as_deref(), Some("--tracee"));
     assert_eq!(unknown("peryton simulate a.toml").as_deref(), Some("simulate"));
     assert_eq!(unknown("peryton trace look a").as_deref(), Some("look"));
-    assert_eq!(unknown("peryton devices -x").as_deref(), Some("-x"));
+    assert_eq!(unknown("peryton profiles -x").as_deref(), Some("-x"));
 }

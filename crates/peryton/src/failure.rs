@@ -6,12 +6,10 @@ use peryton_drive::{AdoptionError, MakeError, OfflineError, ServeError, control:
 use peryton_sim::{DesignError, MiniatureError, SimError, SweepError, TableError};
 use peryton_trace::{SynthError, TraceError};
 
-/// Exit code for bad input: a command line, design, trace or profile.
-const BAD_INPUT: u8 = 2;
+use crate::exit_code;
+
 /// The longest time to write the last line.
 const LAST_LINE: std::time::Duration = std::time::Duration::from_secs(1);
-/// Exit code for everything else.
-const FAILED: u8 = 1;
 
 /// The reason why the program ends.
 #[derive(Debug)]
@@ -24,12 +22,22 @@ pub struct Failure {
 impl Failure {
     /// A failure that the user can correct.
     pub fn bad_input(message: impl Display) -> Failure {
-        Failure { message: Some(message.to_string()), code: BAD_INPUT }
+        Failure { message: Some(message.to_string()), code: exit_code::BAD_INPUT }
     }
 
     /// A failure of the machine or of Peryton.
     pub fn failed(message: impl Display) -> Failure {
-        Failure { message: Some(message.to_string()), code: FAILED }
+        Failure { message: Some(message.to_string()), code: exit_code::FAILED }
+    }
+
+    /// The volume has no server, and the verb needs one.
+    pub fn not_served(message: impl Display) -> Failure {
+        Failure { message: Some(message.to_string()), code: exit_code::NOT_SERVED }
+    }
+
+    /// Data of the volume are lost, so the verb cannot do what it was asked to.
+    pub fn lost(message: impl Display) -> Failure {
+        Failure { message: Some(message.to_string()), code: exit_code::LOST }
     }
 
     /// An early end without a message.

@@ -1,13 +1,13 @@
-//! What the verbs have in common that change the devices of a volume that is being served: asking the server, waiting, and telling.
+//! What the verbs have in common that change the devices of a volume that is being served: waiting, and telling.
 
-use std::{path::Path, thread, time::Duration};
+use std::{thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use peryton_units::{Bytes, Nanos};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::{failure::Failure, terminal};
+use crate::{failure::Failure, naming::Served, output, terminal};
 
 /// How often the progress is looked at.
 pub const EVERY: Duration = Duration::from_millis(300);
@@ -25,16 +25,6 @@ pub struct Change {
     pub stays: &'static str,
 }
 
-/// The value with this key of the server's answer.
-pub fn ask(socket: &Path, ask: &Ask, key: &str) -> Result<Value, Failure> {
-    let mut value = Value::Null;
-    control::ask(socket, ask, |mut answer| {
-        value = answer[key].take();
-        true
-    })?;
-    Ok(value)
-}
-
 /// A bound in bytes per second as the server takes it.
 pub fn rate(rate: Option<Bytes>) -> Result<Option<u64>, Failure> {
     match rate {
@@ -44,8 +34,8 @@ pub fn rate(rate: Option<Bytes>) -> Result<Option<u64>, Failure> {
 }
 
 /// Where it is said how far it is.
-pub fn told_where(socket: &Path) -> String {
-    format!("peryton status {} shows how far it is", socket.display())
+pub fn told_where(volume: &Served) -> String {
+    format!("peryton status {volume} shows how far it is")
 }
 
 impl Change {
@@ -53,7 +43,7 @@ impl Change {
     /// and how long it will take.
     pub fn wait(
         self,
-        socket: &Path,
+        volume: &Served,
         name: &str,
         bytes: u64,
         mut look: impl FnMut(&ProgressBar, &Value) -> (u64, String),
@@ -63,7 +53,7 @@ impl Change {
             ProgressStyle::with_template(&format!("{{bar:30}} {{bytes}}/{{total_bytes}} {}, {{msg}}", self.done));
         bar.set_style(style.expect("the template is a constant"));
         let last = loop {
-            let mut status = ask(socket, &Ask::Status, "status")?;
+            let mut status = volume.value(&Ask::Status, "status")?;
             let state = &status[self.state];
             if state.is_null() {
                 break status[self.last].take();
@@ -79,6 +69,26 @@ impl Change {
         }
         let why = last["why"].as_str().unwrap_or("the server has ended it");
         Err(Failure::failed(format!("'{name}' {}: {why}", self.stays)))
+    }
+}
+
+/// Says that a change was given up.
+pub fn stopped(json: bool, stays: &str) -> Result<(), Failure> {
+    match json {
+        true => output::print_json(&json!({ "stopped": true })),
+        false => output::tell(&format!("stopped; {stays}\n")),
+    }
+}
+
+/// Says what came of setting the path in the design.
+pub fn tell_design(done: &Value) -> Result<(), Failure> {
+    match (done["design"].as_str(), done["design_error"].as_str()) {
+        (Some(design), _) => output::tell(&format!("{design} has the new path\n")),
+        (None, Some(why)) => {
+            terminal::remark(&format!("the design is as it was: {why}"));
+            Ok(())
+        }
+        (None, None) => Ok(()),
     }
 }
 

@@ -6,11 +6,13 @@ mod cleaning;
 mod cli;
 mod comma_separated;
 mod completing;
+mod condition;
 mod design_path;
 mod destination;
 #[cfg(test)]
 mod documented;
 mod drive_health;
+mod exit_code;
 mod failure;
 #[cfg(feature = "plan")]
 mod figure_arg;
@@ -18,11 +20,11 @@ mod in_service;
 mod json_layout;
 mod lifetime_told;
 mod measured_args;
+mod naming;
 mod new_design;
 mod output;
 mod page;
 mod replay_args;
-mod resizing;
 mod sensitivity;
 mod table;
 mod terminal;

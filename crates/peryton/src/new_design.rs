@@ -1,32 +1,23 @@
-//! The design that `peryton format --fast DEVICE --slow DEVICE` writes: short, with comments, for people to change later.
+//! The design that `peryton create` writes: short, with comments, for people to change later.
 
 use std::{
+    fmt::Write as _,
     fs,
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf, absolute},
 };
 
+use peryton_device::{Class, Model, Profile};
 use peryton_drive::Linux;
+use peryton_engine::PlacementKind;
+use peryton_units::Bytes;
 
 use crate::failure::Failure;
-
-/// What the devices are for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Mode {
-    /// The slow device holds the volume, and the fast one copies of what is used often
-    Caching,
-    /// What is used often is on the fast device, and the rest on the slow one; the volume is as large as both
-    Tiering,
-    /// Writes go to the device that answers sooner; copies on the fast one go home
-    Partitioned,
-    /// The fast device holds the volume, and writes go to a log on the slow one first, which spares the fast one (Griffin)
-    Logging,
-}
 
 /// Where the writes of a cache go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Write {
-    /// To the fast device, and home later: the fastest; losing the fast device loses what had not gone home
+    /// To the fast device, and to the slow one later: the fastest; losing the fast device loses what was not written back
     Back,
     /// To both devices: losing the fast device loses nothing
     Through,
@@ -36,21 +27,31 @@ pub enum Write {
 
 /// A design that is to be written.
 #[derive(Debug)]
-pub struct NewDesign<'a> {
-    /// The fast device.
-    pub fast: &'a Path,
-    /// The slow device.
-    pub slow: &'a Path,
-    /// What they are for.
-    pub mode: Mode,
-    /// The verb that writes it.
-    pub by: &'static str,
+pub struct NewDesign {
+    /// How data are placed on the devices.
+    pub mode: PlacementKind,
+    /// The fast device and the slow one, or the only one.
+    pub devices: Vec<NewDevice>,
+    /// The size of the volume; `None`: it follows from the devices.
+    pub volume: Option<Bytes>,
     /// Where writes go; `None`: back, or the placement is no cache.
     pub write: Option<Write>,
 }
 
+/// A device of a design that is to be written.
+#[derive(Debug, Default)]
+pub struct NewDevice {
+    /// The block device or the file; `None`: the design is for simulations.
+    pub path: Option<Named>,
+    /// How fast it is in simulations.
+    pub profile: Option<Profile>,
+    /// The part that is used; `None`: all of it, or what the volume needs.
+    pub size: Option<Bytes>,
+}
+
 /// The path by which a design names a device.
-struct Named {
+#[derive(Debug)]
+pub struct Named {
     path: String,
     /// What it was called on the command line, if that is not the same.
     given: Option<String>,
@@ -61,19 +62,26 @@ struct Named {
 /// Folders with names that are not given in the order in which devices are found.
 const STABLE: [&str; 3] = ["/dev/disk/", "/dev/mapper/", "/dev/md/"];
 
-fn named(path: &Path, linux: &Linux) -> Result<Named, Failure> {
-    let wrong = |problem: &str| Failure::bad_input(format!("{}: {problem}", path.display()));
-    let about =
-        fs::metadata(path).map_err(|error| wrong(&format!("{error}: name a device or a file that is there")))?;
-    let is_block = about.file_type().is_block_device();
-    let given = absolute(path).map_err(|error| wrong(&error.to_string()))?;
-    let is_stable = !is_block || STABLE.iter().any(|folder| given.starts_with(folder));
-    let found = if is_stable { None } else { linux.stable_name(path) };
-    let may_change = !is_stable && found.is_none();
-    let chosen = found.unwrap_or_else(|| given.clone());
-    let text = |path: &PathBuf| path.to_str().map(str::to_owned);
-    let name = text(&chosen).ok_or_else(|| wrong("is not text, so no design can name it: give it another name"))?;
-    Ok(Named { path: name, given: text(&given).filter(|_| given != chosen), may_change })
+impl Named {
+    /// `may_be_made`: a file that is not there yet will be made.
+    pub fn of(path: &Path, linux: &Linux, may_be_made: bool) -> Result<Named, Failure> {
+        let wrong = |problem: &str| Failure::bad_input(format!("{}: {problem}", path.display()));
+        let is_block = match fs::metadata(path) {
+            Ok(about) => about.file_type().is_block_device(),
+            Err(error) if may_be_made && error.kind() == std::io::ErrorKind::NotFound && !path.starts_with("/dev") => {
+                false
+            }
+            Err(error) => return Err(wrong(&format!("{error}: name a device or a file that is there"))),
+        };
+        let given = absolute(path).map_err(|error| wrong(&error.to_string()))?;
+        let is_stable = !is_block || STABLE.iter().any(|folder| given.starts_with(folder));
+        let found = if is_stable { None } else { linux.stable_name(path) };
+        let may_change = !is_stable && found.is_none();
+        let chosen = found.unwrap_or_else(|| given.clone());
+        let text = |path: &PathBuf| path.to_str().map(str::to_owned);
+        let name = text(&chosen).ok_or_else(|| wrong("is not text, so no design can name it: give it another name"))?;
+        Ok(Named { path: name, given: text(&given).filter(|_| given != chosen), may_change })
+    }
 }
 
 /// A text as a TOML string without line breaks: one of JSON, in which one more character is escaped.
@@ -81,92 +89,168 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
 }
 
-impl NewDesign<'_> {
-    /// The text of the design.
-    pub fn text(&self, linux: &Linux) -> Result<String, Failure> {
-        let devices = [("fast", named(self.fast, linux)?), ("slow", named(self.slow, linux)?)];
+/// A size, exactly: a text with its unit, or a number.
+fn exact(size: Bytes) -> String {
+    let text = size.exact();
+    if text.parse::<u64>().is_ok() { text } else { quoted(&text) }
+}
+
+/// The names of the devices of a design.
+pub fn names(mode: PlacementKind) -> &'static [&'static str] {
+    if mode == PlacementKind::Single { &["device"] } else { &["fast", "slow"] }
+}
+
+impl NewDesign {
+    /// Whether every device has a path, so that the volume can be formatted.
+    pub fn can_be_served(&self) -> bool {
+        self.devices.iter().all(|device| device.path.is_some())
+    }
+
+    /// The text of the design. Writing to a text cannot fail.
+    pub fn text(&self) -> String {
         let mut text = format!(
-            "# A volume on two devices, written by `peryton {}`. `peryton keys` lists every key, with its default and whether it may\n\
-             # change while the volume is served (`peryton set`). The mode and the extents stay as they were when the volume was formatted.\n",
-            self.by
+            "# {}\n# Written by `peryton create`. `peryton keys` lists every key, with its default and whether it may change while the\n\
+             # volume is served (`peryton set`). The mode and the extents stay as they were when the volume was made.\n",
+            about(self.mode)
         );
-        for (name, named) in &devices {
-            text.push_str(&format!("\n[devices.{name}]\n"));
-            if let Some(given) = &named.given {
-                text.push_str(&format!(
-                    "# It was given as {}. This name stays the same when devices are found in another order.\n",
-                    quoted(given)
-                ));
-            }
-            if named.may_change {
-                text.push_str(
-                    "# Linux has no name for it that stays the same: after a restart this may be another device.\n",
-                );
-            }
-            text.push_str(&format!("path = {}\n", quoted(&named.path)));
-            text.push_str(
-                "# Without a size, all of the device is used. Without a profile it can be served, and not simulated.\n",
-            );
+        if let Some(size) = self.volume {
+            let _ = write!(text, "\n[volume]\nsize = {}\n", exact(size));
+        }
+        for (name, device) in names(self.mode).iter().zip(&self.devices) {
+            device.write(name, &mut text);
         }
         text.push_str("\n[placement]\n");
         text.push_str(self.placement());
-        if self.mode == Mode::Caching {
-            text.push_str(match self.write.unwrap_or(Write::Back) {
-                Write::Back => {
-                    "# A write is answered when the fast device has it. If that is one drive, and it dies, what had not gone home is lost:\n\
-                     # put two drives beneath it (md RAID 1), or say \"through\", which loses nothing.\n\
-                     write = \"back\"\n\
-                     # At most this share of the cache waits to go home, and none of it for longer than this.\n\
-                     # writeback = { dirty_target = 0.4, max_age = \"10min\" }\n"
-                }
-                Write::Through => {
-                    "# A write is answered when both devices have it. \"back\" is faster, and needs two mirrored drives as the fast device.\n\
-                     write = \"through\"\n"
-                }
-                Write::Around => {
-                    "# Writes go past the cache. \"through\" keeps a copy of them in it.\n\
-                     write = \"around\"\n"
-                }
-            });
+        if self.mode == PlacementKind::Caching {
+            text.push_str(self.writes());
         }
         match self.mode {
-            Mode::Caching | Mode::Tiering => {
-                text.push_str(
+            PlacementKind::Caching | PlacementKind::Tiering => text.push_str(
                 "# The unit that moves between the devices. Small ones suit small requests that lie apart, and take memory: 36 bytes for each\n\
                  # extent of the volume (a TiB: 36 MiB with 1MiB, 576 MiB with 64KiB, 2.25 GiB with 16KiB).\n# extent = \"1MiB\"\n",
-            )
+            ),
+            PlacementKind::Partitioned => {
+                text.push_str("# The unit that moves between the devices.\n# extent = \"4KiB\"\n");
             }
-            Mode::Partitioned => text.push_str("# The unit that moves between the devices.\n# extent = \"4KiB\"\n"),
-            Mode::Logging => {}
+            PlacementKind::Logging | PlacementKind::Linear | PlacementKind::Single => {}
         }
-        Ok(text)
+        for (name, device) in names(self.mode).iter().zip(&self.devices) {
+            if device.profile.as_ref().is_some_and(|profile| profile.class == Class::Hdd) {
+                let _ = write!(
+                    text,
+                    "\n# Puts the disk into standby when it is idle.\n# [power.{name}]\n# spin_down_after = \"5min\"\n"
+                );
+            }
+        }
+        text
+    }
+
+    fn writes(&self) -> &'static str {
+        match self.write.unwrap_or(Write::Back) {
+            Write::Back => {
+                "# A write is answered when the fast device has it. If that is one drive, and it dies, what was not written back is lost:\n\
+                 # put two drives beneath it (md RAID 1), or say \"through\", which loses nothing.\n\
+                 write = \"back\"\n\
+                 # At most this share of the cache is dirty, and none of it for longer than this.\n\
+                 # writeback = { dirty_target = 0.4, max_age = \"10min\" }\n"
+            }
+            Write::Through => {
+                "# A write is answered when both devices have it. \"back\" is faster, and needs two mirrored drives as the fast device.\n\
+                 write = \"through\"\n"
+            }
+            Write::Around => {
+                "# Writes go past the cache. \"through\" keeps a copy of them in it.\n\
+                 write = \"around\"\n"
+            }
+        }
     }
 
     fn placement(&self) -> &'static str {
         match self.mode {
-            Mode::Caching => {
-                "# The slow device holds the volume, and the fast one copies of what is used often.\n\
-                 mode = \"caching\"\nfast = \"fast\"\nslow = \"slow\"\n"
+            PlacementKind::Caching => "mode = \"caching\"\nfast = \"fast\"\nslow = \"slow\"\n",
+            PlacementKind::Tiering => "mode = \"tiering\"\nfast = \"fast\"\nslow = \"slow\"\n",
+            PlacementKind::Partitioned => "mode = \"partitioned\"\nfast = \"fast\"\nslow = \"slow\"\n",
+            PlacementKind::Logging => "mode = \"logging\"\nprimary = \"fast\"\nlog = \"slow\"\n",
+            PlacementKind::Linear => {
+                "mode = \"linear\"\n# In the order of their addresses.\ndevices = [\"fast\", \"slow\"]\n"
             }
-            Mode::Tiering => {
-                "# What is used often is on the fast device, and the rest on the slow one.\n\
-                 mode = \"tiering\"\nfast = \"fast\"\nslow = \"slow\"\n"
+            PlacementKind::Single => "mode = \"single\"\n",
+        }
+    }
+}
+
+impl NewDevice {
+    fn write(&self, name: &str, text: &mut String) {
+        let _ = write!(text, "\n[devices.{name}]\n");
+        match &self.path {
+            Some(named) => named.write(text),
+            None => text.push_str("# A block device or an image file; without a path it can be simulated, and not served.\n# path = \"/dev/sdb\"\n"),
+        }
+        match &self.profile {
+            Some(profile) => {
+                let _ = writeln!(
+                    text,
+                    "# The model in simulations; `peryton profiles` lists them.\nprofile = {}",
+                    quoted(profile.origin())
+                );
             }
-            Mode::Partitioned => {
-                "# Writes go to the device that answers sooner; what the fast one has goes home later.\n\
-                 mode = \"partitioned\"\nfast = \"fast\"\nslow = \"slow\"\n"
+            None => text
+                .push_str("# Without a profile it can be served, and not simulated; `peryton profiles` lists them.\n"),
+        }
+        match self.size {
+            Some(size) => {
+                let _ = writeln!(text, "# The part that is used.\nsize = {}", exact(size));
             }
-            Mode::Logging => {
-                "# The fast device holds the volume. Writes go to a log on the slow one first, which spares the fast one.\n\
-                 mode = \"logging\"\nprimary = \"fast\"\nlog = \"slow\"\n"
-            }
+            None => text.push_str("# Without a size, all of the device is used.\n"),
+        }
+        if self.profile.as_ref().is_some_and(|profile| matches!(profile.model, Model::Flash(_))) {
+            let _ = write!(
+                text,
+                "\n[devices.{name}.model]\n# Simulate a drive in use, not a new one.\nprecondition = \"random\"\n"
+            );
+        }
+    }
+}
+
+impl Named {
+    fn write(&self, text: &mut String) {
+        if let Some(given) = &self.given {
+            let _ = writeln!(
+                text,
+                "# It was given as {}. This name stays the same when devices are found in another order.",
+                quoted(given)
+            );
+        }
+        if self.may_change {
+            text.push_str(
+                "# Linux has no name for it that stays the same: after a restart this may be another device.\n",
+            );
+        }
+        let _ = writeln!(text, "path = {}", quoted(&self.path));
+    }
+}
+
+fn about(mode: PlacementKind) -> &'static str {
+    match mode {
+        PlacementKind::Single => "One device alone.",
+        PlacementKind::Linear => "Two devices one after the other, without moves.",
+        PlacementKind::Tiering => {
+            "Tiering: what is used often is on the fast device, and the rest on the slow one; the volume is as large as both."
+        }
+        PlacementKind::Caching => {
+            "Caching: the slow device holds the volume, and the fast one copies of what is used often."
+        }
+        PlacementKind::Partitioned => {
+            "Partitioned (MixedStore): each write goes to the device that answers sooner; the fast one's are written back later."
+        }
+        PlacementKind::Logging => {
+            "Logging (Griffin): the fast device holds the volume; writes go to a log on the slow one first, which spares the fast one."
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use peryton_engine::Placement;
     use peryton_sim::{DesignText, InService};
     use peryton_units::Bytes;
 
@@ -186,50 +270,40 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (fast, slow) = (folder.path().join("a \"fast\"\n# one"), folder.path().join("slow"));
         fs::write(&fast, "x").and_then(|()| fs::write(&slow, "x")).unwrap();
-        let sizes = [("fast".to_owned(), Bytes::gib(2)), ("slow".to_owned(), Bytes::gib(9))].into();
-        let known = InService { sizes, ..InService::default() };
-        for (mode, write) in [
-            (Mode::Caching, None),
-            (Mode::Caching, Some(Write::Through)),
-            (Mode::Caching, Some(Write::Around)),
-            (Mode::Tiering, None),
-            (Mode::Partitioned, None),
-            (Mode::Logging, None),
-        ] {
-            let text =
-                NewDesign { fast: &fast, slow: &slow, mode, write, by: "format" }.text(&Linux::default()).unwrap();
+        let sizes = [("device", 9), ("fast", 2), ("slow", 9)].map(|(name, gib)| (name.to_owned(), Bytes::gib(gib)));
+        let known = InService { sizes: sizes.into(), ..InService::default() };
+        let writes = [Some(Write::Through), Some(Write::Around)].map(|write| (PlacementKind::Caching, write));
+        for (mode, write) in PlacementKind::ALL.map(|mode| (mode, None)).into_iter().chain(writes) {
+            let device = |path| NewDevice {
+                path: Some(Named::of(path, &Linux::default(), false).unwrap()),
+                ..NewDevice::default()
+            };
+            let paths = [fast.as_path(), slow.as_path()];
+            let devices = paths.into_iter().take(names(mode).len()).map(device).collect();
+            let text = NewDesign { mode, devices, volume: None, write }.text();
             assert!(text.lines().all(|line| line.len() <= 140), "{text}");
             let is_offer = |line: &&str| line.starts_with("# ") && line.contains(" = ");
             let offers = text.lines().filter(is_offer).count();
             let taken: Vec<&str> = text.lines().map(|line| if is_offer(&line) { &line[2..] } else { line }).collect();
             for text in [text.clone(), taken.join("\n")] {
                 let design = DesignText::new(text.as_str(), "new").in_service(&[], &known).unwrap();
-                let placement = match design.placement {
-                    Placement::Caching(_) => Mode::Caching,
-                    Placement::Tiering(_) => Mode::Tiering,
-                    Placement::Partitioned(_) => Mode::Partitioned,
-                    _ => Mode::Logging,
-                };
-                assert_eq!(placement, mode, "{text}");
-                assert_eq!(design.devices[0].path.as_deref(), Some(fast.as_path()), "{text}");
-                assert_eq!(design.devices[1].path.as_deref(), Some(slow.as_path()));
+                assert_eq!(design.placement.kind(), mode, "{text}");
+                let read: Vec<_> = design.devices.iter().map(|device| device.path.as_deref()).collect();
+                assert_eq!(read, paths.map(Some)[..read.len()], "{text}");
             }
-            assert_eq!(
-                offers,
-                match (mode, write) {
-                    (Mode::Caching, None) => 2,
-                    (Mode::Logging, _) => 0,
-                    _ => 1,
-                }
-            );
+            let least = match (mode, write) {
+                (PlacementKind::Caching, None) => 2,
+                (PlacementKind::Logging | PlacementKind::Linear | PlacementKind::Single, _) => 0,
+                _ => 1,
+            };
+            assert_eq!(offers, least, "{text}");
         }
     }
 
     #[test]
     fn a_device_that_is_not_there_is_named() {
-        let none = Path::new("/dev/none-of-that-name");
-        let design = NewDesign { fast: none, slow: none, mode: Mode::Caching, write: None, by: "format" };
-        let error = format!("{:?}", design.text(&Linux::default()).unwrap_err());
+        let error =
+            format!("{:?}", Named::of(Path::new("/dev/none-of-that-name"), &Linux::default(), true).unwrap_err());
         assert!(error.contains("/dev/none-of-that-name") && error.contains("is there"), "{error}");
     }
 }

@@ -7,15 +7,18 @@ use crate::failure::Failure;
 /// When the requests of a trace arrive.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArrivalArgs {
-    /// When requests arrive: as recorded (timed), one after the other without think time (sync), or so that N are in flight
-    /// at all times (qd=N)
+    /// When requests arrive: timed (as recorded), sync, or qd=N in flight
+    ///
+    /// When requests arrive: as recorded (timed), one after the other without think time (sync), or so that N are in flight at
+    /// all times (qd=N).
     #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
     replay: Replay,
     /// With timed replay: how many times faster than recorded
     #[arg(long, value_name = "X")]
     speed: Option<f64>,
-    /// Replay this many requests before the measured ones [default: 0; of peryton plan and
-    /// size, half of the trace]
+    /// Requests that are replayed before those that are measured [default: 0]
+    ///
+    /// Replay this many requests before the measured ones [default: 0; of peryton plan and size, half of the trace].
     #[arg(long, value_name = "N")]
     pub warm_up_requests: Option<u64>,
 }
@@ -25,7 +28,9 @@ pub struct ArrivalArgs {
 pub struct ReplayArgs {
     #[command(flatten)]
     arrival_args: ArrivalArgs,
-    /// Begin with the map that a scan of the whole volume leaves behind, and with flash that has been in use
+    /// Begin with a full map, and with flash that has been in use
+    ///
+    /// Begin with the map that a scan of the whole volume leaves behind, and with flash that has been in use.
     #[arg(long)]
     warm_up: bool,
     /// Stop after this many requests

@@ -15,7 +15,7 @@ pub fn estimates(by_profile: &BTreeMap<String, Vec<String>>, asked: bool) -> Str
     let each = by_profile.iter().map(|(profile, values)| format!("{} of {profile}", values.len()));
     let remedy = if asked { "" } else { "; which of them matter: --sensitivity" };
     format!(
-        "Rests on estimated values: {} (peryton devices NAME --values{remedy})\n",
+        "Rests on estimated values: {} (peryton profiles NAME --values{remedy})\n",
         each.collect::<Vec<_>>().join(", ")
     )
 }

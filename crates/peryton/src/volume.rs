@@ -12,23 +12,48 @@ use peryton_engine::{Config, Tuning};
 use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory, design_keys};
 use peryton_units::{Bytes, Nanos};
 
-use crate::{design_path::design_file, failure::Failure};
+use crate::{
+    design_path::{self, design_file},
+    failure::Failure,
+    naming::{self, Named},
+};
 
 /// The options that name a volume.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct DesignArgs {
-    /// Design file; its devices have a `path`, and need no profile
-    #[arg(value_name = "DESIGN.toml")]
-    design: PathBuf,
-    /// Set a key of the design, such as devices.ssd.path=/dev/sdb or placement.max_moves=4
-    #[arg(long, value_name = "KEY=VALUE")]
+    /// The volume: its name, or the path of its design
+    #[arg(value_name = naming::VOLUME, value_parser = naming::volume(), add = naming::completer())]
+    volume: Named,
+    /// Set a key of the design, such as placement.max_moves=4
+    ///
+    /// Set a key of the design, such as devices.ssd.path=/dev/sdb or placement.max_moves=4.
+    #[arg(long, value_name = "KEY=VALUE", add = crate::completing::key_value())]
     set: Vec<String>,
 }
 
 impl DesignArgs {
-    /// The design at this path.
-    pub fn new(design: PathBuf, set: Vec<String>) -> DesignArgs {
-        DesignArgs { design, set }
+    /// The design of this volume.
+    pub fn new(volume: Named, set: Vec<String>) -> DesignArgs {
+        DesignArgs { volume, set }
+    }
+
+    /// The same with another path of a device.
+    ///
+    /// # Errors
+    /// The path cannot be written as a setting.
+    pub fn with_path(&self, device: &str, path: &Path) -> Result<DesignArgs, Failure> {
+        let wrong = |problem: String| Failure::bad_input(format!("{}: {problem}", path.display()));
+        let path = std::path::absolute(path).map_err(|error| wrong(error.to_string()))?;
+        let text = path.to_str().ok_or_else(|| wrong("is not text, so no design can name it".to_owned()))?;
+        let mut again = self.clone();
+        again.set.push(format!("devices.{device}.path={text}"));
+        Ok(again)
+    }
+
+    /// Sets the path of a device in the design's file, whose path is returned, or why not.
+    pub fn set_path(&self, device: &str, path: &Path) -> Result<PathBuf, String> {
+        let path = std::path::absolute(path).map_err(|error| error.to_string())?;
+        design_path::set(self.path(), &self.set, device, Some(&path))
     }
 
     /// Reads the design of the volume that is on its devices. `without`: the devices that are left out.
@@ -60,8 +85,8 @@ impl DesignArgs {
 
     /// The devices that the design names, whether they are there or not.
     pub fn devices(&self) -> Result<Vec<DevicePath>, Failure> {
-        let near = self.design.parent().unwrap_or(Path::new(""));
-        let places = DesignText::read(&self.design)?.device_places(&self.set)?;
+        let near = self.path().parent().unwrap_or(Path::new(""));
+        let places = DesignText::read(self.path())?.device_places(&self.set)?;
         let at = |place: DevicePlace| Some(DevicePath { path: near.join(place.path?), name: place.name });
         Ok(places.into_iter().filter_map(at).collect())
     }
@@ -77,36 +102,35 @@ impl DesignArgs {
     }
 
     fn read(&self, purpose: Purpose<'_>) -> Result<InPlace, Failure> {
-        let text = DesignText::read(&self.design)?;
-        InPlace::read(text, self.design.parent().unwrap_or(Path::new("")), &self.set, purpose)
+        let text = DesignText::read(self.path())?;
+        InPlace::read(text, self.path().parent().unwrap_or(Path::new("")), &self.set, purpose)
     }
 
     /// The arguments that name the same volume.
     pub fn again(&self) -> impl Iterator<Item = &std::ffi::OsStr> {
         let set = self.set.iter().flat_map(|setting| ["--set".as_ref(), setting.as_ref()]);
-        std::iter::once(self.design.as_os_str()).chain(set)
+        std::iter::once(self.path().as_os_str()).chain(set)
     }
 
     /// The absolute path of the design's file.
     pub fn absolute(&self) -> Result<PathBuf, Failure> {
-        fs::canonicalize(&self.design)
-            .map_err(|error| Failure::bad_input(format!("{}: {error}", self.design.display())))
+        fs::canonicalize(self.path()).map_err(|error| Failure::bad_input(format!("{}: {error}", self.path().display())))
     }
 
-    /// The path as it was given.
+    /// The path of the design.
     pub fn path(&self) -> &Path {
-        &self.design
+        self.volume.design()
+    }
+
+    /// The volume, as it was named.
+    pub fn named(&self) -> &Named {
+        &self.volume
     }
 
     /// The file of the design, for a server that sets paths in it.
     pub fn file(&self) -> DesignFile {
-        let design = std::path::absolute(&self.design).unwrap_or_else(|_| self.design.clone());
+        let design = std::path::absolute(self.path()).unwrap_or_else(|_| self.path().to_owned());
         design_file(design, self.set.clone())
-    }
-
-    /// A path in the design's folder, with its name and this extension.
-    pub fn beside(&self, extension: &str) -> PathBuf {
-        self.design.with_extension(extension)
     }
 }
 
@@ -334,7 +358,7 @@ fn retuned(
     let new = design.config();
     if new.placement != config.placement || new.devices != config.devices {
         let last = settings.last().map_or("it", String::as_str);
-        return Err(format!("{last}: the format has fixed that: format the volume again to change it"));
+        return Err(format!("{last}: the format has fixed that: make the volume again to change it (peryton create)"));
     }
     Ok(new.tuning)
 }

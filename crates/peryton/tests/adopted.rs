@@ -1,4 +1,4 @@
-//! `peryton adopt`: disks with real file systems are taken over, used and given back. The fear: a byte of them is lost or moved, the
+//! `peryton import`: disks with real file systems are taken over, used and given back. The fear: a byte of them is lost or moved, the
 //! disk alone is mounted while the fast device has newer data, or a disk is taken over that cannot be.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -109,7 +109,7 @@ fn files_of_ext4(folder: &Path, image: &str) -> String {
 }
 
 fn adopt(folder: &Path, more: &[&str]) -> Run {
-    peryton(folder, &[&["adopt", "v.toml", "--slow", "slow.img", "--fast", "fast.img"], more].concat())
+    peryton(folder, &[&["import", "v.toml", "--slow", "slow.img", "--fast", "fast.img"], more].concat())
 }
 
 fn read_all(client: &mut Client) -> Vec<u8> {
@@ -178,7 +178,7 @@ fn a_file_system_keeps_every_byte_and_comes_back_with_what_was_written_since() {
         assert!(adopt(at, more).ok().out.contains("was taken over already"));
         let checked = peryton(at, &["check", "v.toml"]);
         assert!(checked.out.contains("taken over with data: the first"), "{}", checked.out);
-        let detached = peryton(at, &["detach", "v.toml"]).ok();
+        let detached = peryton(at, &["export", "v.toml"]).ok();
         assert!(detached.out.contains("as it was before it was taken over"), "{}", detached.out);
         assert!(fs::read(at.join("slow.img")).unwrap() == after, "{kind}: the disk differs from the volume");
         check(at, kind, "slow.img");
@@ -247,8 +247,8 @@ fn a_file_system_that_leaves_room_keeps_all_of_it_on_the_disk() {
     peryton(at, &["repair", "v.toml", "--without", "fast"]).ok();
     // Another device takes its place, and the disk comes back.
     empty(at, "fast.img", 32 * MIB);
-    peryton(at, &["repair", "v.toml", "--replace", "fast"]).ok();
-    peryton(at, &["detach", "v.toml"]).ok();
+    peryton(at, &["replace", "v.toml", "fast", "--with", "fast.img"]).ok();
+    peryton(at, &["export", "v.toml"]).ok();
     let after = fs::read(at.join("slow.img")).unwrap();
     assert!(after[..4096] == [7; 4096] && after[4096..size] == before[4096..size]);
 }
@@ -285,20 +285,21 @@ fn the_loss_of_the_fast_device_is_that_of_the_first_part_and_says_so() {
             client.flush().unwrap();
         }
         assert_eq!(client.read(moved + MIB, 4096).unwrap(), [39; 4096]);
-        let status = peryton(at, &["status", "v.control", "--json"]).ok();
+        let status = peryton(at, &["status", "v.toml", "--json"]).ok();
         let status: Value = serde_json::from_str(&status.out).unwrap();
         assert_eq!(status["displaced"]["device"], "fast", "{status}");
         assert_eq!(status["lost"]["bytes"].as_u64(), Some(moved), "{status}");
     }
     // It can be replaced only by accepting that what it had reads as zeros.
     empty(at, "fast.img", 24 * MIB);
-    peryton(at, &["repair", "v.toml", "--replace", "fast"]).fails(1, &["would read as zeros", "--accept-loss"]);
-    peryton(at, &["repair", "v.toml", "--replace", "fast", "--accept-loss"]).ok();
+    peryton(at, &["replace", "v.toml", "fast", "--with", "fast.img"])
+        .fails(1, &["would read as zeros", "--accept-loss"]);
+    peryton(at, &["replace", "v.toml", "fast", "--with", "fast.img", "--accept-loss"]).ok();
     let (_serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(0, 4096).unwrap() == [0; 4096]);
     client.write(0, &[5; 4096], true).unwrap();
     drop((client, _serving));
-    peryton(at, &["detach", "v.toml"]).ok();
+    peryton(at, &["export", "v.toml"]).ok();
     let after = fs::read(at.join("slow.img")).unwrap();
     assert!(after[..4096] == [5; 4096] && after[moved as usize..][..4096] == before[moved as usize..][..4096]);
 }
@@ -312,7 +313,7 @@ fn the_disk_goes_on_when_the_fast_device_dies() {
     adopt(at, &["--write", "through"]).ok();
     let (_serving, mut client) = Serving::start(at, &[]);
     client.write(20 * MIB, &[9; 4096], true).unwrap();
-    let asked = peryton(at, &["status", "v.control", "--json"]).ok();
+    let asked = peryton(at, &["status", "v.toml", "--json"]).ok();
     let status: Value = serde_json::from_str(&asked.out).unwrap();
     let moved = status["displaced"]["bytes"].as_u64().unwrap();
     use std::io::{BufRead, BufReader, Write};
@@ -325,7 +326,7 @@ fn the_disk_goes_on_when_the_fast_device_dies() {
     loop {
         let _ = client.read(0, 4096);
         let _ = client.flush();
-        let status = peryton(at, &["status", "v.control", "--json"]).ok();
+        let status = peryton(at, &["status", "v.toml", "--json"]).ok();
         let status: Value = serde_json::from_str(&status.out).unwrap();
         if status["devices"]["fast"]["state"] == "gone" {
             assert_ne!(status["devices"]["slow"]["state"], "gone", "{status}");
@@ -384,7 +385,7 @@ fn what_cannot_be_taken_over_is_refused_in_one_line_and_stays() {
     assert!(small.code == 2 && small.err.lines().count() == 1 && small.err.contains("fast"), "{}", small.err);
     empty(at, "fast.img", 24 * MIB);
     empty(at, "slow.img", 24 * MIB);
-    adopt(at, &[]).fails(2, &["is empty: peryton format makes a volume of it"]);
+    adopt(at, &[]).fails(2, &["is empty: peryton create makes a volume of it"]);
     fs::write(at.join("slow.img"), &before[..MIB as usize]).unwrap();
     adopt(at, &[]).fails(2, &["slow", "1MiB"]);
     fs::write(at.join("slow.img"), &before[..before.len() - 100]).unwrap();
@@ -393,16 +394,16 @@ fn what_cannot_be_taken_over_is_refused_in_one_line_and_stays() {
     adopt(at, &[]).ok();
     // A volume is not taken over into another one.
     empty(at, "other.img", 24 * MIB);
-    peryton(at, &["adopt", "w.toml", "--slow", "slow.img", "--fast", "other.img"]).fails(2, &["a Peryton volume"]);
-    peryton(at, &["format", "w.toml", "--slow", "slow.img", "--fast", "other.img"]).fails(2, &["a Peryton volume"]);
-    adopt(at, &["--undo"]).fails(2, &["is taken over: peryton detach gives it back"]);
+    peryton(at, &["import", "w.toml", "--slow", "slow.img", "--fast", "other.img"]).fails(2, &["a Peryton volume"]);
+    peryton(at, &["create", "w.toml", "--slow", "slow.img", "--fast", "other.img"]).fails(2, &["a Peryton volume"]);
+    adopt(at, &["--undo"]).fails(2, &["is taken over: peryton export gives it back"]);
     // Formatted again it is a volume like any other.
-    peryton(at, &["format", "v.toml", "--slow", "slow.img", "--fast", "fast.img", "--force"]).ok();
+    peryton(at, &["create", "v.toml", "--slow", "slow.img", "--fast", "fast.img", "--force"]).ok();
     let (_serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(0, 4096).unwrap() == [0; 4096]);
     drop((client, _serving));
     let checked = peryton(at, &["check", "v.toml"]);
     assert!(!checked.out.contains("taken over"), "{}", checked.out);
-    let detached = peryton(at, &["detach", "v.toml"]).ok();
+    let detached = peryton(at, &["export", "v.toml"]).ok();
     assert!(detached.out.contains("mount -o loop,offset="), "{}", detached.out);
 }

@@ -34,12 +34,11 @@ fn without_ublk_the_error_names_the_kernel_the_module_and_nbd() {
     }
     let folder = tempfile::tempdir().unwrap();
     let design = design(folder.path());
-    assert!(peryton(&["format", &design]).status.success());
+    assert!(peryton(&["create", &design]).status.success());
     for arguments in [
         &["serve", &design, "--ublk"][..],
         &["supervise", &design, "--give-up-after", "1s"],
-        &["ublk", "list"],
-        &["ublk", "remove", "/dev/ublkb0"],
+        &["disconnect", "/dev/ublkb0"],
     ] {
         let error = error(&peryton(arguments));
         for word in ["6.0", "6.5", "ublk_drv", "NBD"] {

@@ -56,7 +56,7 @@ fn a_scratch_file_is_measured_and_removed_and_what_was_kept_gives_the_same_profi
     let raw: Value = serde_json::from_slice(&fs::read(folder.join("raw.json")).unwrap()).unwrap();
     assert!(raw["flushes"].as_array().unwrap().iter().all(|round| round["latencies_ns"][0].as_u64() > Some(0)));
     // It is a profile as others are.
-    let shown = peryton(folder, &["devices", "mine.toml", "--values"]).ok().out;
+    let shown = peryton(folder, &["profiles", "mine.toml", "--values"]).ok().out;
     assert!(shown.contains("measured") && shown.contains("fitted"), "{shown}");
 }
 

@@ -1,4 +1,4 @@
-//! `peryton evacuate`, `readmit` and `replace --update-design` of a volume that is being served. The fear: the operator pulls a device that
+//! `peryton remove`, `re-add` and `replace --update-design` of a volume that is being served. The fear: the operator pulls a device that
 //! is needed, or is left with a volume that does not start without a hand.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
@@ -24,7 +24,7 @@ fn an_evacuated_device_is_pulled_and_comes_back_and_the_design_follows() {
     let at = folder.path();
     let run = |args: &[&str]| peryton(at, args);
     fs::write(at.join("v.toml"), DESIGN).unwrap();
-    run(&["format", "v.toml"]).ok();
+    run(&["create", "v.toml"]).ok();
     let (serving, mut client) = Serving::start(at, &[]);
     // So much, and in this order, that it is neither "little", which goes home at once, nor a stream, which goes past the cache.
     let data: Vec<u8> = (0..6 * MIB).map(|byte| (byte / 4096 + byte) as u8).collect();
@@ -33,26 +33,26 @@ fn an_evacuated_device_is_pulled_and_comes_back_and_the_design_follows() {
     }
     client.flush().unwrap();
 
-    run(&["evacuate", "v.control"]).fails(2, &["NAME"]);
-    run(&["evacuate", "v.control", "hdd"]).fails(2, &["'hdd' has the home of all 32MiB", "peryton replace"]);
-    run(&["evacuate", "v.control", "--stop"]).fails(2, &["no device is being evacuated"]);
-    run(&["evacuate", "v.control", "ssd", "--rate", "0"]).fails(2, &["--rate 0"]);
-    run(&["readmit", "v.control", "ssd"]).fails(2, &["'ssd' is part of the volume"]);
-    let begun = run(&["evacuate", "v.control", "ssd", "--rate", "64KiB"]).ok();
-    assert!(begun.out.contains("of 'ssd' home; peryton status v.control shows how far it is"), "{}", begun.out);
-    let status = run(&["status", "v.control"]).ok().out;
-    assert!(status.contains("EVACUATING: ssd: "), "{status}");
-    run(&["replace", "v.control", "hdd", "--with", "x.img"]).fails(2, &["x.img"]);
+    run(&["remove", "v.toml"]).fails(2, &["DEVICE"]);
+    run(&["remove", "v.toml", "hdd"]).fails(2, &["'hdd' has the home of all 32MiB", "peryton replace"]);
+    run(&["remove", "v.toml", "--stop"]).fails(2, &["no device is being evacuated"]);
+    run(&["remove", "v.toml", "ssd", "--rate", "0"]).fails(2, &["--rate 0"]);
+    run(&["re-add", "v.toml", "ssd"]).fails(2, &["'ssd' is part of the volume"]);
+    let begun = run(&["remove", "v.toml", "ssd", "--rate", "64KiB"]).ok();
+    assert!(begun.out.contains("of 'ssd'; peryton status v.toml shows how far it is"), "{}", begun.out);
+    let status = run(&["status", "v.toml"]).ok().out;
+    assert!(status.contains("REMOVING: ssd: "), "{status}");
+    run(&["replace", "v.toml", "hdd", "--with", "x.img"]).fails(2, &["x.img"]);
     // The server is killed amid it: nothing has changed.
     drop((client, serving));
     run(&["check", "v.toml"]);
     let (serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(4 * MIB, data.len()).unwrap() == data);
-    assert!(!run(&["status", "v.control"]).ok().out.contains("EVACUATING"));
-    let done = run(&["evacuate", "v.control", "ssd", "--wait"]).ok();
-    assert_eq!(done.out, "'ssd' is evacuated: the volume goes on without it, and it can be taken out\n");
-    let status = run(&["status", "v.control"]).ok().out;
-    assert!(status.contains("evacuated: ssd") && !status.contains("DEGRADED"), "{status}");
+    assert!(!run(&["status", "v.toml"]).ok().out.contains("REMOVING"));
+    let done = run(&["remove", "v.toml", "ssd", "--wait"]).ok();
+    assert_eq!(done.out, "'ssd' is removed: the volume goes on without it, and it can be taken out\n");
+    let status = run(&["status", "v.toml"]).ok().out;
+    assert!(status.contains("removed: ssd") && !status.contains("DEGRADED"), "{status}");
     fs::rename(at.join("ssd.img"), at.join("pulled.img")).unwrap();
     assert!(client.read(4 * MIB, data.len()).unwrap() == data);
     drop((client, serving));
@@ -62,12 +62,12 @@ fn an_evacuated_device_is_pulled_and_comes_back_and_the_design_follows() {
     assert!(!checked.out.contains("superblock is not whole") && !checked.out.contains("missing"), "{}", checked.out);
     let (serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(4 * MIB, data.len()).unwrap() == data);
-    run(&["readmit", "v.control", "ssd"]).fails(2, &["ssd.img", "there is nothing", "--path"]);
-    let done = run(&["readmit", "v.control", "ssd", "--path", "pulled.img", "--update-design"]).ok();
+    run(&["re-add", "v.toml", "ssd"]).fails(2, &["ssd.img", "there is nothing", "--path"]);
+    let done = run(&["re-add", "v.toml", "ssd", "--path", "pulled.img", "--update-design"]).ok();
     assert!(done.out.contains("'ssd' is part of the volume again after a pause of"), "{}", done.out);
     assert!(client.read(4 * MIB, data.len()).unwrap() == data);
     File::create(at.join("new.img")).unwrap().set_len(64 * MIB).unwrap();
-    let done = run(&["replace", "v.control", "hdd", "--with", "new.img", "--wait", "--update-design"]).ok();
+    let done = run(&["replace", "v.toml", "hdd", "--with", "new.img", "--wait", "--update-design"]).ok();
     let real = at.canonicalize().unwrap();
     let (new, design) = (real.join("new.img"), real.join("v.toml"));
     assert!(done.out.contains(&format!("'hdd' is {} now\n", new.display())), "{}", done.out);
@@ -87,16 +87,21 @@ fn an_evacuated_device_is_pulled_and_comes_back_and_the_design_follows() {
     assert!(client.read(4 * MIB, data.len()).unwrap() == data);
     drop((client, serving));
     let (serving, client) = Serving::start(at, &["--set", "devices.hdd.path=new.img"]);
-    let refused = run(&["replace", "v.control", "hdd", "--with", "x.img", "--update-design"]);
+    let refused = run(&["replace", "v.toml", "hdd", "--with", "x.img", "--update-design"]);
     refused.fails(2, &["--update-design", "devices.hdd.path was given with --set"]);
     drop((client, serving));
 }
 
 #[test]
-fn what_is_for_a_volume_in_service_is_refused_for_a_design() {
+fn what_is_for_a_volume_in_service_is_refused_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     fs::write(at.join("v.toml"), DESIGN).unwrap();
-    peryton(at, &["readmit", "v.toml", "ssd", "--wait"]).fails(2, &["--wait", "control socket"]);
-    peryton(at, &["readmit", "v.toml", "ssd", "--path", "x"]).fails(2, &["--path", "control socket"]);
+    peryton(at, &["re-add", "v.toml", "ssd", "--wait"]).fails(2, &["--wait", "is not"]);
+    for verb in ["status", "top", "events", "writeback"] {
+        let once: &[&str] = if verb == "top" { &["--once"] } else { &[] };
+        peryton(at, &[&[verb, "v.toml"], once].concat())
+            .fails(3, &["'v.toml' is not being served", "peryton serve v.toml"]);
+        peryton(at, &[&[verb, "w.toml"], once].concat()).fails(2, &["w.toml", "no such design"]);
+    }
 }

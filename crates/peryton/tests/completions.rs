@@ -44,9 +44,9 @@ fn shells_are_offered_verbs_options_keys_devices_and_values() {
         has(&["sim", "caching.toml", "--set", "devices."], "devices.ssd.size=");
         has(&["sim", "caching.toml", "--sweep", "placement.promotion."], "placement.promotion.threshold=");
         has(&["keys", "devices.N"], "devices.NAME.profile");
-        has(&["set", "x.control", "placement.max"], "placement.max_moves=");
+        has(&["set", "x.toml", "placement.max"], "placement.max_moves=");
         has(&["size", "--objective", "p9"], "p99");
-        let live = offered(&["set", "x.control", "placement.ext"]);
+        let live = offered(&["set", "x.toml", "placement.ext"]);
         assert!(live.is_empty(), "{shell}: an extent cannot change: {live:?}");
     }
 }

@@ -153,7 +153,7 @@ fn written(round: u8, block: u64) -> u8 {
 /// A volume that is used for a while by a server that is then killed, or ends in good order.
 fn used(folder: &Path, placement: &str, kill: bool) -> Model {
     fs::write(folder.join("v.toml"), design(placement, "off")).unwrap();
-    peryton(folder, &["format", "v.toml"]).ok();
+    peryton(folder, &["create", "v.toml"]).ok();
     let mut child = command(folder, &["serve", "v.toml"]).spawn().unwrap();
     let mut client = served(folder, &mut child).expect("it is served");
     let blocks = client.size / BLOCK as u64;
@@ -192,11 +192,11 @@ fn copy(from: &Path, to: &Path) {
 fn is_done(error: &str) -> bool {
     [
         "was not given up",
-        "was detached",
+        "was exported",
         "is not missing",
         "is not part of a Peryton volume",
         "nothing to undo",
-        "is taken over: peryton detach",
+        "is taken over: peryton export",
     ]
     .iter()
     .any(|part| error.contains(part))
@@ -277,7 +277,7 @@ fn every_write_of_format_may_fail() {
     for placement in ["back", "logging"] {
         let base = folder();
         fs::write(base.path().join("v.toml"), design(placement, "off")).unwrap();
-        points += every(base.path(), &["format", "v.toml"], &["format", "v.toml", "--force"], |work, case| {
+        points += every(base.path(), &["create", "v.toml"], &["create", "v.toml", "--force"], |work, case| {
             Model::all(|_| 0, 20).check(work, case);
         });
     }
@@ -302,8 +302,8 @@ fn every_write_of_detach_may_fail() {
     for placement in ["back", "logging"] {
         let base = folder();
         let model = used(base.path(), placement, true);
-        points += every(base.path(), &["detach", "v.toml"], &["detach", "v.toml"], |work, case| {
-            let done = peryton(work, &["detach", "v.toml"]);
+        points += every(base.path(), &["export", "v.toml"], &["export", "v.toml"], |work, case| {
+            let done = peryton(work, &["export", "v.toml"]);
             assert!(is_done(&done.err), "{case}: {}", done.err);
             let bytes = fs::read(work.join("large.img")).unwrap();
             let whole = |from: usize| {
@@ -315,7 +315,7 @@ fn every_write_of_detach_may_fail() {
             assert!((1..4).any(|mib| whole(mib << 20)), "{case}: what is detached does not stand alone");
         });
     }
-    report("detach", points, 120);
+    report("export", points, 120);
 }
 
 #[test]
@@ -325,8 +325,8 @@ fn every_write_of_replace_may_fail() {
     fs::write(base.path().join("small.img"), "").unwrap();
     let design = design("through", "off");
     fs::write(base.path().join("v.toml"), &design).unwrap();
-    let args = ["repair", "v.toml", "--replace", "small"];
-    let again = ["repair", "v.toml", "--replace", "small", "--force"];
+    let args = ["replace", "v.toml", "small", "--with", "small.img"];
+    let again = ["replace", "v.toml", "small", "--with", "small.img", "--force"];
     // The cache had written everything back before it was closed, or the lost blocks say so.
     let points = every(base.path(), &args, &again, |work, case| {
         let mut model = model.clone();
@@ -346,7 +346,7 @@ fn disk_with_data(folder: &Path) -> Model {
     Model::all(|block| written(1, block), blocks as u64)
 }
 
-const ADOPT: [&str; 6] = ["adopt", "v.toml", "--slow", "large.img", "--fast", "small.img"];
+const ADOPT: [&str; 6] = ["import", "v.toml", "--slow", "large.img", "--fast", "small.img"];
 
 #[test]
 fn every_write_of_adopt_may_fail() {
@@ -359,13 +359,13 @@ fn every_write_of_adopt_may_fail() {
         + every(base.path(), &ADOPT, &undo, |work, case| {
             let done = peryton(work, &undo);
             let is_as_it_was = fs::read(work.join("large.img")).unwrap() == before;
-            let is_adopted = done.err.contains("is taken over: peryton detach");
+            let is_adopted = done.err.contains("is taken over: peryton export");
             assert!(is_as_it_was != is_adopted, "{case}: {}", done.err);
             if is_adopted {
                 model.check(work, case);
             }
         });
-    report("adopt", points, 160);
+    report("import", points, 160);
 }
 
 #[test]
@@ -388,8 +388,8 @@ fn every_write_of_giving_back_may_fail() {
     drop(client);
     child.kill().unwrap();
     child.wait().unwrap();
-    let points = every(base.path(), &["detach", "v.toml"], &["detach", "v.toml"], |work, case| {
-        let done = peryton(work, &["detach", "v.toml"]);
+    let points = every(base.path(), &["export", "v.toml"], &["export", "v.toml"], |work, case| {
+        let done = peryton(work, &["export", "v.toml"]);
         assert!(is_done(&done.err), "{case}: {}", done.err);
         let bytes = fs::read(work.join("large.img")).unwrap();
         for (block, (may_be, _)) in &model.0 {
@@ -442,9 +442,9 @@ fn every_write_of_readmit_may_fail() {
     let mut model = degraded(base.path(), "back", 0);
     // What was being moved stays lost.
     model.0.values_mut().for_each(|(_, may_fail)| *may_fail = true);
-    let args = ["readmit", "v.toml", "small"];
+    let args = ["re-add", "v.toml", "small"];
     points += every(base.path(), &args, &args, |work, case| model.check(work, case));
-    report("readmit", points, 50);
+    report("re-add", points, 50);
 }
 
 /// How often a server is written to and flushed.
@@ -506,7 +506,7 @@ fn use_server(work: &Path, watched: &mut Watched, point: Point, rounds: u64, mut
         }
         if round == 1 {
             // It may be killed meanwhile.
-            let _ = peryton(work, &["set", "v.control", "placement.max_moves=3"]);
+            let _ = peryton(work, &["set", "v.toml", "placement.max_moves=3"]);
         }
         let hint = if placement_is_log(work) { client.try_ask(CACHE, 0, client.size as u32, &[]) } else { Ok(0) };
         let Ok(_) = hint else { return model };
@@ -562,7 +562,7 @@ fn a_program_that_is_watched_and_not_touched_works() {
     let base = folder();
     fs::write(base.path().join("v.toml"), design("back", "off")).unwrap();
     let Some(mut watched) =
-        interposed::start(command(base.path(), &["format", "v.toml"]), at(base.path(), 0, Point::Fails))
+        interposed::start(command(base.path(), &["create", "v.toml"]), at(base.path(), 0, Point::Fails))
     else {
         return;
     };

@@ -42,7 +42,7 @@ fn volume(placement: &str) -> tempfile::TempDir {
                    [devices.large]\nprofile = 'fixed'\nsize = '16MiB'\npath = 'large.img'\n\
                    [endurance.small]\nwritten = '1TB'\n[placement]\n";
     fs::write(folder.path().join("v.toml"), format!("name = 'a <b>\"name\"'\n{devices}{placement}")).unwrap();
-    peryton(folder.path(), &["format", "v.toml"]).ok();
+    peryton(folder.path(), &["create", "v.toml"]).ok();
     token(folder.path(), 0o600);
     folder
 }
@@ -113,7 +113,7 @@ fn the_page_shows_what_the_volume_does() {
     assert!(page.contains("a &lt;b&gt;&quot;name&quot;") && !page.contains("a <b>"), "the name is markup");
 
     let status = || -> Value {
-        serde_json::from_str(&peryton(folder.path(), &["status", "v.control", "--json"]).ok().out).unwrap()
+        serde_json::from_str(&peryton(folder.path(), &["status", "v.toml", "--json"]).ok().out).unwrap()
     };
     after(&web, 1);
     let mut client = Client::connect(&folder.path().join("v.nbd"));
@@ -233,7 +233,7 @@ fn settings_through_the_page_change_the_running_drive() {
     let web = Web::start(folder.path(), &WITH_TOKEN);
     let mut client = Client::connect(&folder.path().join("v.nbd"));
     let status = || -> Value {
-        serde_json::from_str(&peryton(folder.path(), &["status", "v.control", "--json"]).ok().out).unwrap()
+        serde_json::from_str(&peryton(folder.path(), &["status", "v.toml", "--json"]).ok().out).unwrap()
     };
     let began = Instant::now();
     while status()["cleaning"]["dirty_bytes"] == 0 {
@@ -262,7 +262,7 @@ fn settings_through_the_page_change_the_running_drive() {
         let (said, answer) = post(&web, &right, &json!({ "settings": [setting] }).to_string());
         let error = answer["error"].as_str().unwrap();
         assert_eq!((said.as_str(), &answer["ok"]), ("400", &json!(false)), "{answer}");
-        peryton(folder.path(), &["set", "v.control", setting]).fails(2, &[error]);
+        peryton(folder.path(), &["set", "v.toml", setting]).fails(2, &[error]);
     }
     let (said, answer) = post(&web, &right, r#"{"unset":["placement.writeback.delay"]}"#);
     assert_eq!((said.as_str(), &answer["settings"]), ("200", &json!([])));

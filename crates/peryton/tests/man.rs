@@ -12,15 +12,17 @@ fn every_verb_has_a_page_with_its_options() {
     for (page, option) in [
         ("peryton.1", "serve"),
         ("peryton-check.1", "json"),
-        ("peryton-repair.1", "replace"),
+        ("peryton-repair.1", "trust"),
         ("peryton-dump.1", "json"),
-        ("peryton-detach.1", "DESIGN.toml"),
+        ("peryton-export.1", "DESIGN.toml"),
         ("peryton-status.1", "json"),
         ("peryton-set.1", "KEY=VALUE"),
         ("peryton-events.1", "follow"),
         ("peryton-trace-mrc.1", "replacement"),
         ("peryton-supervise.1", "give"),
-        ("peryton-ublk-remove.1", "DEVICE"),
+        ("peryton-disconnect.1", "DEVICE"),
+        ("peryton-re-add.1", "DEVICE"),
+        ("peryton-check.1", "EXIT STATUS"),
     ] {
         let text = fs::read_to_string(folder.path().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"));
         assert!(text.contains(".TH") && text.contains(option), "{page} says nothing of {option}:\n{text}");

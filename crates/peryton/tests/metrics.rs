@@ -71,12 +71,12 @@ fn volume(placement: &str) -> tempfile::TempDir {
     let large = "[devices.large]\nprofile = 'fixed'\nsize = '16MiB'\npath = 'large.img'\n[placement]\n";
     let devices = if placement.contains("single") { large } else { DEVICES };
     fs::write(folder.path().join("v.toml"), format!("name = 'a \"name\" \\\\ '\n{devices}{placement}")).unwrap();
-    peryton(folder.path(), &["format", "v.toml"]).ok();
+    peryton(folder.path(), &["create", "v.toml"]).ok();
     folder
 }
 
 fn status(folder: &Path) -> Value {
-    serde_json::from_str(&peryton(folder, &["status", "v.control", "--json"]).ok().out).unwrap()
+    serde_json::from_str(&peryton(folder, &["status", "v.toml", "--json"]).ok().out).unwrap()
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_scrape_is_strictly_valid_and_agrees_with_the_status() {
         client.cache(0, 4096).unwrap();
         assert!(client.read(client.size, 4096).is_err(), "a request beyond the end");
         if placement == "caching" {
-            peryton(folder.path(), &["clean", "v.control", "--wait"]).ok();
+            peryton(folder.path(), &["writeback", "v.toml", "--wait"]).ok();
             dirty_one_extent(&mut client, folder.path());
         }
         // Moves and commits end after a while; then nothing changes between the two.

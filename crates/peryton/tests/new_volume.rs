@@ -1,4 +1,4 @@
-//! `peryton format --fast DEVICE --slow DEVICE`, and which devices `format` refuses. The fear: it overwrites a design, or a device
+//! `peryton create --fast DEVICE --slow DEVICE`, and which devices it refuses. The fear: it overwrites a design, or a device
 //! that is in use.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -28,8 +28,11 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
+/// Makes a volume whose design is volume.toml, unless `more` begins with another.
 fn format(folder: &Path, more: &[&str]) -> Run {
-    peryton(folder, &[&["format", "--fast", "fast.img", "--slow", "slow.img"], more].concat())
+    let is_named = more.first().is_some_and(|word| word.ends_with(".toml"));
+    let name = if is_named { &[][..] } else { &["volume.toml"] };
+    peryton(folder, &[&["create", "--fast", "fast.img", "--slow", "slow.img"], name, more].concat())
 }
 
 fn is_empty(path: &Path) -> bool {
@@ -66,12 +69,12 @@ fn a_design_that_is_there_is_overwritten_only_by_force() {
     let folder = folder();
     let design = folder.path().join("volume.toml");
     fs::write(&design, "mine").unwrap();
-    format(folder.path(), &[]).fails(2, &["volume.toml: there is a file already", "stays as it is"]);
+    format(folder.path(), &[]).fails(2, &["volume.toml: there is a design already", "stays as it is"]);
     assert_eq!(fs::read_to_string(&design).unwrap(), "mine");
     assert!(is_empty(&folder.path().join("fast.img")) && is_empty(&folder.path().join("slow.img")));
     // A link that leads nowhere is a name that is taken, too.
     std::os::unix::fs::symlink("nowhere", folder.path().join("link.toml")).unwrap();
-    format(folder.path(), &["link.toml"]).fails(2, &["link.toml: there is a file already"]);
+    format(folder.path(), &["link.toml"]).fails(2, &["link.toml: there is a design already"]);
     let made = format(folder.path(), &["--force"]).ok();
     assert!(made.out.contains("peryton serve volume.toml"), "{}", made.out);
     assert!(fs::read_to_string(&design).unwrap().contains("mode = \"caching\""));
@@ -97,12 +100,15 @@ fn a_volume_that_cannot_be_made_leaves_no_design_behind_and_a_former_one_as_it_w
 #[test]
 fn what_does_not_belong_together_is_refused() {
     let folder = folder();
-    format(folder.path(), &["--mode", "tiering", "--write", "back"]).fails(2, &["--write is for a cache"]);
-    peryton(folder.path(), &["format", "--fast", "fast.img"]).fails(2, &["--slow"]);
-    peryton(folder.path(), &["format", "v.toml", "--mode", "tiering"]).fails(2, &["--fast"]);
-    peryton(folder.path(), &["format"]).fails(2, &["DESIGN.toml"]);
-    peryton(folder.path(), &["format", "--fast", "none.img", "--slow", "slow.img"]).fails(2, &["none.img", "is there"]);
-    peryton(folder.path(), &["format", "--fast", "slow.img", "--slow", "./slow.img"]).fails(2, &["are the same"]);
+    format(folder.path(), &["--mode", "tiering", "--write", "back"])
+        .fails(2, &["--write: has no effect with --mode tiering"]);
+    peryton(folder.path(), &["create", "v.toml", "--fast", "fast.img"]).fails(2, &["--slow"]);
+    peryton(folder.path(), &["create", "v.toml"]).fails(2, &["v.toml: there is no such design", "--fast"]);
+    peryton(folder.path(), &["create"]).fails(2, &["NAME"]);
+    peryton(folder.path(), &["create", "v.toml", "--fast", "none.img", "--slow", "slow.img"])
+        .fails(2, &["none.img", "is there"]);
+    peryton(folder.path(), &["create", "v.toml", "--fast", "slow.img", "--slow", "./slow.img"])
+        .fails(2, &["are the same"]);
     assert!(!folder.path().join("volume.toml").exists());
 }
 
@@ -141,7 +147,8 @@ fn devices_in_use_are_refused_by_what_uses_them_even_by_force() {
     let device = device.to_str().unwrap();
     let refused = |parts: &[&str]| {
         for (slow, more) in [(device, &["--force"][..]), (device, &[])] {
-            let run = peryton(folder.path(), &[&["format", "--fast", "fast.img", "--slow", slow], more].concat());
+            let run =
+                peryton(folder.path(), &[&["create", "w.toml", "--fast", "fast.img", "--slow", slow], more].concat());
             run.fails(2, parts);
         }
         assert!(!folder.path().join("volume.toml").exists());
@@ -156,7 +163,7 @@ fn devices_in_use_are_refused_by_what_uses_them_even_by_force() {
     if sh(&["mkfs.ext4", "-q", device]).is_some() && sh(&["mount", device, mounted.to_str().unwrap()]).is_some() {
         refused(&[device, "'slow' is mounted at", "a mount: unmount it first"]);
         sh(&["umount", mounted.to_str().unwrap()]).unwrap();
-        let run = peryton(folder.path(), &["format", "--fast", "fast.img", "--slow", device]);
+        let run = peryton(folder.path(), &["create", "w.toml", "--fast", "fast.img", "--slow", device]);
         run.fails(2, &["'slow' holds an ext2, ext3 or ext4 file system: name another device"]);
     } else {
         eprintln!("skipped: a file system that is mounted");
@@ -181,7 +188,7 @@ fn devices_in_use_are_refused_by_what_uses_them_even_by_force() {
         let name = partition.trim_start_matches("/dev/");
         refused(&[&format!("'slow' has the partition {name}, which is mounted at")]);
         sh(&["umount", mounted.to_str().unwrap()]).unwrap();
-        let run = peryton(folder.path(), &["format", "--fast", "fast.img", "--slow", device]);
+        let run = peryton(folder.path(), &["create", "w.toml", "--fast", "fast.img", "--slow", device]);
         run.fails(2, &["'slow' holds swap space"]);
     } else {
         eprintln!("skipped: a partition that is mounted");
@@ -193,12 +200,60 @@ fn devices_in_use_are_refused_by_what_uses_them_even_by_force() {
         Command::new("python3").args(["-c", holder, device]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(holder.stdout.as_mut().unwrap()), &mut String::new())
         .unwrap();
-    let run = peryton(folder.path(), &["format", "--fast", "fast.img", "--slow", device]);
+    let run = peryton(folder.path(), &["create", "w.toml", "--fast", "fast.img", "--slow", device]);
     holder.kill().and_then(|()| holder.wait()).unwrap();
     run.fails(2, &["'slow' is in use by another program", "holds swap space", "lsof"]);
     // Only its content is left.
-    let made = peryton(folder.path(), &["format", "v.toml", "--fast", "fast.img", "--slow", device, "--force"]).ok();
+    let made = peryton(folder.path(), &["create", "v.toml", "--fast", "fast.img", "--slow", device, "--force"]).ok();
     let text = fs::read_to_string(folder.path().join("v.toml")).unwrap();
     assert!(made.out.contains(device) && text.contains("may be another device"), "{}{text}", made.out);
     peryton(folder.path(), &["check", "v.toml"]).ok();
+}
+
+#[test]
+fn without_paths_the_design_is_for_simulations() {
+    let folder = common::folder();
+    let run = peryton(folder.path(), &["create", "design.toml", "--yes"]).ok();
+    assert!(run.out.contains("design.toml, caching") && run.out.contains("nothing was formatted"), "{}", run.out);
+    let text = fs::read_to_string(folder.path().join("design.toml")).unwrap();
+    assert!(text.contains("# ") && text.contains("write = \"back\"") && text.contains("peryton create"), "{text}");
+    peryton(folder.path(), &["sim", "design.toml", "--trace", "trace.csv", "--limit", "100"]).ok();
+    // It is not overwritten by mistake.
+    peryton(folder.path(), &["create", "design.toml", "--yes"])
+        .fails(2, &["design.toml: there is a design", "--force"]);
+    peryton(folder.path(), &["create", "design.toml", "--force", "--write", "through"]).ok();
+    assert!(fs::read_to_string(folder.path().join("design.toml")).unwrap().contains("write = \"through\""));
+    let printed = peryton(folder.path(), &["create", "-", "--mode", "tiering", "--size", "64GiB"]).ok();
+    assert!(printed.out.contains("mode = \"tiering\"") && printed.out.contains("size = \"64GiB\""), "{}", printed.out);
+}
+
+#[test]
+fn image_files_with_sizes_are_made() {
+    let folder = common::folder();
+    let options =
+        ["--fast", "a.img", "--fast-size", "64MiB", "--slow", "b.img", "--size", "256MiB", "--fast-profile", "fixed"];
+    let made = peryton(folder.path(), &[&["create", "my.toml"][..], &options].concat()).ok();
+    assert!(made.out.contains("peryton serve my.toml"), "{}", made.out);
+    peryton(folder.path(), &["check", "my.toml"]).ok();
+}
+
+#[test]
+fn mistakes_in_a_design_are_one_line_and_write_nothing() {
+    let folder = common::folder();
+    let table: &[(&[&str], &[&str])] = &[
+        (&["--mode", "cache"], &["cache", "caching"]),
+        (&["--fast-profile", "wd-black"], &["wd-black", "did you mean"]),
+        (&["--mode", "tiering", "--write", "back"], &["--write", "tiering"]),
+        (&["--mode", "single", "--slow-profile", "fixed"], &["--slow-profile", "single"]),
+        (&["--fast-size", "100TiB"], &["devices.fast.size"]),
+        (&["--size", "0"], &["volume.size"]),
+    ];
+    for (args, parts) in table {
+        peryton(folder.path(), &[&["create", "design.toml"][..], args].concat()).fails(2, parts);
+        assert!(!folder.path().join("design.toml").exists(), "{args:?}");
+    }
+    peryton(folder.path(), &["create", "nowhere/my.toml", "--yes"]).fails(1, &["nowhere/my.toml"]);
+    for name in ["", "..", "-x", "a b", "ä", "x".repeat(49).as_str()] {
+        peryton(folder.path(), &["create", "--yes", "--", name]).fails(2, &["is no name for a volume"]);
+    }
 }

@@ -23,7 +23,7 @@ fn peryton() -> Command {
 fn volume() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("v.toml"), DESIGN).unwrap();
-    let made = peryton().args(["format", "v.toml"]).current_dir(folder.path()).output().unwrap();
+    let made = peryton().args(["create", "v.toml"]).current_dir(folder.path()).output().unwrap();
     assert!(made.status.success());
     folder
 }

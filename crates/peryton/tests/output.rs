@@ -22,14 +22,14 @@ fn a_file_has_what_would_be_printed_as_json() {
     let path = |name: &str| folder.path().join(name);
     fs::write(path("drive.toml"), DRIVE).unwrap();
     fs::File::create(path("ssd.img")).unwrap().set_len(64 << 20).unwrap();
-    peryton(folder.path(), &["format", "drive.toml", "-o", "made.json"]).ok();
+    peryton(folder.path(), &["create", "drive.toml", "-o", "made.json"]).ok();
     assert!(serde_json::from_slice::<serde_json::Value>(&fs::read(path("made.json")).unwrap()).unwrap().is_object());
     for words in [
         &["trace", "info", "trace.csv"][..],
         &["trace", "head", "trace.csv", "-n", "3000"],
         &["trace", "mrc", "trace.csv", "--points", "3"],
-        &["devices"],
-        &["devices", "fixed"],
+        &["profiles"],
+        &["profiles", "fixed"],
         &["keys", "placement"],
         &["check", "drive.toml"],
         &["dump", "drive.toml"],

@@ -110,7 +110,7 @@ fn the_pages_of_the_other_verbs_show_their_answers() {
     let trace = ["--trace", "trace.csv"];
     run(&["trace", "mrc", "trace.csv", "--replacement", "lru,arc,opt", "--rate", "0.5", "--report", "mrc.html"]);
     run(&[
-        "greenest",
+        "energy",
         "--capacity",
         "200TB",
         "--peak",

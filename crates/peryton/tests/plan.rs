@@ -1,4 +1,4 @@
-//! `peryton lifetime`, `peryton greenest` and the miss ratios of any policy.
+//! `peryton lifetime`, `peryton energy` and the miss ratios of any policy.
 
 mod common;
 
@@ -60,7 +60,7 @@ fn the_case_study_by_options_and_by_file_is_the_same() {
 fn an_archive_is_greenest_on_disks_that_sleep() {
     let folder = folder();
     let args = [
-        "greenest",
+        "energy",
         "--peak",
         "50MB",
         "--average",
@@ -92,7 +92,7 @@ fn an_archive_is_greenest_on_disks_that_sleep() {
 fn shelves_draw_power_in_the_cost_of_five_years_and_in_the_ratios_of_emerald() {
     let folder = folder();
     let devices = "seagate-st4000dm000,samsung-870-evo-1tb";
-    let base = ["greenest", "--peak", "50MB", "--average", "50MB", "--capacity", "12TB", "--workload", "rand-write"];
+    let base = ["energy", "--peak", "50MB", "--average", "50MB", "--capacity", "12TB", "--workload", "rand-write"];
     let with = |more: &[&str]| peryton(folder.path(), &[&base[..], &["--devices", devices], more].concat()).ok().out;
     let (bare, shelf) = (json(&with(&["--json"])), json(&with(&["--json", "--emerald", "--shelf-power", "2"])));
     assert!(bare.get("emerald").is_none(), "it takes seconds, so it has to be asked for");
@@ -120,17 +120,8 @@ fn shelves_draw_power_in_the_cost_of_five_years_and_in_the_ratios_of_emerald() {
 #[test]
 fn the_request_size_is_not_assumed_in_silence() {
     let folder = folder();
-    let args = [
-        "greenest",
-        "--peak",
-        "400MB",
-        "--average",
-        "20MB",
-        "--capacity",
-        "40TB",
-        "--devices",
-        "seagate-exos-x20-20tb",
-    ];
+    let args =
+        ["energy", "--peak", "400MB", "--average", "20MB", "--capacity", "40TB", "--devices", "seagate-exos-x20-20tb"];
     let random = [&args[..], &["--workload", "rand-read"]].concat();
     let text = peryton(folder.path(), &random).ok().out;
     assert!(text.contains("Assumed: requests of 1MiB") && text.contains("--request-size"), "{text}");
@@ -158,7 +149,7 @@ fn the_request_size_is_not_assumed_in_silence() {
 #[test]
 fn a_trace_says_what_it_needs() {
     let folder = folder();
-    let args = ["greenest", "--trace", "trace.csv", "--devices", "greenest-ssd1", "--mixed", "--json"];
+    let args = ["energy", "--trace", "trace.csv", "--devices", "greenest-ssd1", "--mixed", "--json"];
     let found = json(&peryton(folder.path(), &args).ok().out);
     // Requests of 8 KiB, two thirds reads, one every 700 µs.
     assert_eq!((&found["pattern"]["random"], &found["pattern"]["request"]), (&true.into(), &8192.into()));
@@ -203,7 +194,7 @@ fn every_policy_has_its_curve() {
 #[test]
 fn devices_of_other_years_take_part_where_they_are_asked_for_and_estimates_are_marked() {
     let folder = folder();
-    let args = ["greenest", "--peak", "50MB", "--average", "50MB", "--capacity", "12TB", "--json"];
+    let args = ["energy", "--peak", "50MB", "--average", "50MB", "--capacity", "12TB", "--json"];
     let names = |more: &[&str]| -> Vec<String> {
         let found = json(&peryton(folder.path(), &[&args[..], more].concat()).ok().out);
         let rows = found["devices"].as_array().expect("a list");
@@ -238,7 +229,7 @@ fn rubbish_gets_one_line() {
     let folder = folder();
     std::fs::write(folder.path().join("bad.toml"), "[workload]\nreed = 1\n").expect("the folder is ours");
     let greenest = |more: &'static [&'static str]| {
-        [&["greenest", "--peak", "50MB", "--average", "50MB", "--capacity", "12TB"], more].concat()
+        [&["energy", "--peak", "50MB", "--average", "50MB", "--capacity", "12TB"], more].concat()
     };
     let table: &[(Vec<&str>, &[&str])] = &[
         (vec!["lifetime"], &["--help"]),
@@ -248,8 +239,8 @@ fn rubbish_gets_one_line() {
         (CASE_STUDY.iter().map(|word| if *word == "0.65" { "2" } else { word }).collect(), &["--dirty is 2"]),
         ([CASE_STUDY, &["--cache-cycles", "0"]].concat(), &["--cache-cycles"]),
         ([CASE_STUDY, &["--admit", "-1"]].concat(), &["-1"]),
-        (vec!["greenest"], &["--peak"]),
-        (vec!["greenest", "--peak", "1MB", "--average", "2MB", "--capacity", "1TB"], &["average"]),
+        (vec!["energy"], &["--peak"]),
+        (vec!["energy", "--peak", "1MB", "--average", "2MB", "--capacity", "1TB"], &["average"]),
         (greenest(&["--devices", "nosuchdevice"]), &["nosuchdevice"]),
         (greenest(&["--devices", "fixed"]), &["fixed", "power"]),
         (greenest(&["--alpha", "0.5"]), &["--alpha 0.5"]),
@@ -257,7 +248,7 @@ fn rubbish_gets_one_line() {
         (greenest(&["--request", "0"]), &["--request-size 0"]),
         (greenest(&["--queue-depth", "0"]), &["--queue-depth 0"]),
         (greenest(&["--electricity", "-1"]), &["-1"]),
-        (vec!["greenest", "--trace", "nothing"], &["nothing"]),
+        (vec!["energy", "--trace", "nothing"], &["nothing"]),
         (vec!["trace", "mrc", "trace.csv", "--rate", "2"], &["--rate 2"]),
         (vec!["trace", "mrc", "trace.csv", "--points", "0"], &["--points 0"]),
         (vec!["trace", "mrc", "trace.csv", "--replacement", "arcs"], &["arcs"]),

@@ -23,7 +23,7 @@ const DESIGN: &str =
 
 fn volume(folder: &Path) {
     fs::write(folder.join("v.toml"), DESIGN).unwrap();
-    let made = Command::new(env!("CARGO_BIN_EXE_peryton")).args(["format", "v.toml"]).current_dir(folder).output();
+    let made = Command::new(env!("CARGO_BIN_EXE_peryton")).args(["create", "v.toml"]).current_dir(folder).output();
     assert!(made.unwrap().status.success());
 }
 
@@ -72,7 +72,7 @@ impl Drop for Serving {
 
 fn status(folder: &Path) -> serde_json::Value {
     let output = Command::new(env!("CARGO_BIN_EXE_peryton"))
-        .args(["status", "v.control", "--json"])
+        .args(["status", "v.toml", "--json"])
         .current_dir(folder)
         .output()
         .unwrap();

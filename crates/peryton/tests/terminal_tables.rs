@@ -77,9 +77,9 @@ fn tables_of_simulations_fit_the_terminal() {
 #[test]
 fn tables_of_devices_fit_the_terminal() {
     let folder = folder();
-    check(folder.path(), "devices", true);
-    check(folder.path(), "devices seagate-st4000dm000", true);
-    check(folder.path(), "devices intel-320-300gb --values", true);
+    check(folder.path(), "profiles", true);
+    check(folder.path(), "profiles seagate-st4000dm000", true);
+    check(folder.path(), "profiles intel-320-300gb --values", true);
 }
 
 #[cfg(feature = "plan")]

@@ -36,7 +36,7 @@ impl Drop for Running {
 
 fn serve(folder: &Path) -> Running {
     fs::write(folder.join("v.toml"), DESIGN).unwrap();
-    peryton(folder, &["format", "v.toml"]).ok();
+    peryton(folder, &["create", "v.toml"]).ok();
     let mut command = Command::new(env!("CARGO_BIN_EXE_peryton"));
     let command = command.args(["serve", "v.toml"]).current_dir(folder).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
@@ -139,7 +139,7 @@ fn one_screen_as_text_shows_traffic_cache_devices_and_heat() {
         }
     });
     thread::sleep(Duration::from_millis(500));
-    let shown = peryton(folder.path(), &["top", "v.control", "--once", "--interval", "500ms"]).ok().out;
+    let shown = peryton(folder.path(), &["top", "v.toml", "--once", "--interval", "500ms"]).ok().out;
     busy.join().unwrap();
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
     let row = |start: &str| -> Vec<String> {
@@ -166,7 +166,7 @@ fn the_terminal_is_given_back_however_the_program_ends() {
         let terminal = Terminal::new();
         let before = terminal.settings();
         let mut command = Command::new(env!("CARGO_BIN_EXE_peryton"));
-        let top = terminal.spawn(command.args(["top", "v.control", "--interval", "100ms"]).current_dir(folder.path()));
+        let top = terminal.spawn(command.args(["top", "v.toml", "--interval", "100ms"]).current_dir(folder.path()));
         terminal.wait_for("seen: ");
         assert_ne!(terminal.settings(), before, "it has not taken the terminal");
         let signal = |name: &str, process: &Child| {
@@ -201,7 +201,7 @@ fn the_terminal_is_given_back_however_the_program_ends() {
 #[test]
 fn without_a_terminal_or_a_server_one_line_says_so() {
     let folder = tempfile::tempdir().unwrap();
-    peryton(folder.path(), &["top", "none.control"]).fails(2, &["--once"]);
-    peryton(folder.path(), &["top", "none.control", "--once"]).fails(2, &["none.control", "control socket"]);
-    peryton(folder.path(), &["top", "none.control", "--once", "--interval", "1ms"]).fails(2, &["--interval", "50ms"]);
+    peryton(folder.path(), &["top", "none.toml"]).fails(2, &["--once"]);
+    peryton(folder.path(), &["top", "none.toml", "--once"]).fails(2, &["none.toml", "no such design"]);
+    peryton(folder.path(), &["top", "none.toml", "--once", "--interval", "1ms"]).fails(2, &["--interval", "50ms"]);
 }

@@ -118,7 +118,7 @@ fn a_calibrated_twin_agrees_and_a_wrong_model_is_named() {
     let folder = folder();
     let folder = folder.path();
     fs::write(folder.join("v.toml"), DESIGN).unwrap();
-    peryton(folder, &["format", "v.toml"]).ok();
+    peryton(folder, &["create", "v.toml"]).ok();
     // The second session begins with what the first left in the cache.
     for seed in [7, 11] {
         let (serving, mut client) = begin(folder, &[]);
@@ -184,18 +184,18 @@ fn a_killed_server_leaves_a_recording_and_rubbish_is_refused() {
     let folder = folder();
     let folder = folder.path();
     fs::write(folder.join("v.toml"), DESIGN).unwrap();
-    peryton(folder, &["format", "v.toml"]).ok();
+    peryton(folder, &["create", "v.toml"]).ok();
     let (serving, mut client) = begin(folder, &["--record-limit", "8MiB"]);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(7) {
         work(&mut client, 100, 3);
     }
-    let status: Value = serde_json::from_str(&peryton(folder, &["status", "v.control", "--json"]).ok().out).unwrap();
+    let status: Value = serde_json::from_str(&peryton(folder, &["status", "v.toml", "--json"]).ok().out).unwrap();
     let recording = &status["recording"];
     assert_eq!((&recording["state"], &recording["dropped"]), (&"recording".into(), &0.into()), "{recording}");
     assert!(recording["requests"].as_u64().unwrap() >= 100);
-    // A recording that is being written is read as well, also by its volume's control socket.
-    let live: Value = serde_json::from_str(&peryton(folder, &["twin", "v.control", "--json"]).ok().out).unwrap();
+    // A recording that is being written is read as well, also by its volume.
+    let live: Value = serde_json::from_str(&peryton(folder, &["twin", "v.toml", "--json"]).ok().out).unwrap();
     assert!(live["recording"]["requests"].as_u64().unwrap() > 50);
     drop(serving);
     let killed = twin(folder, &[]);
@@ -218,11 +218,11 @@ fn a_full_recording_has_what_came_last_and_its_twin_is_warmed_up() {
     let folder = folder();
     let folder = folder.path();
     fs::write(folder.join("v.toml"), DESIGN).unwrap();
-    peryton(folder, &["format", "v.toml"]).ok();
+    peryton(folder, &["create", "v.toml"]).ok();
     let args = ["--record", "v.parquet", "--record-limit", "1MiB"];
     let (serving, mut client) = Serving::start(folder, &args);
     let recording = || -> Value {
-        let status = peryton(folder, &["status", "v.control", "--json"]).ok().out;
+        let status = peryton(folder, &["status", "v.toml", "--json"]).ok().out;
         serde_json::from_str::<Value>(&status).unwrap()["recording"].clone()
     };
     // The drive counts every five seconds.
@@ -282,13 +282,13 @@ fn advise_finds_what_is_obviously_better_and_applies_it() {
     // No block is asked for so often that it would come into the cache.
     let design = DESIGN.replace("promotion = { threshold = 0 }", "promotion = { threshold = 200 }\nfill = 'extent'");
     fs::write(folder.join("v.toml"), design).unwrap();
-    peryton(folder, &["format", "v.toml"]).ok();
+    peryton(folder, &["create", "v.toml"]).ok();
     let (serving, mut client) = begin(folder, &[]);
     let began = Instant::now();
     while began.elapsed() < Duration::from_secs(14) {
         work(&mut client, 100, 5);
     }
-    let args = ["advise", "v.control", "--objective", "p50", "--try", "placement.promotion.threshold=0,300", "--only"];
+    let args = ["advise", "v.toml", "--objective", "p50", "--try", "placement.promotion.threshold=0,300", "--only"];
     let mut with_more = args.to_vec();
     with_more.extend(["--apply", "--json"]);
     let advice: Value = serde_json::from_str(&peryton(folder, &with_more).ok().out).unwrap();
@@ -298,8 +298,7 @@ fn advise_finds_what_is_obviously_better_and_applies_it() {
     assert_eq!(others[1]["verdict"], "no_difference", "{advice:#}");
     assert_eq!(advice["applied"]["settings"][0], "placement.promotion.threshold=0", "{advice:#}");
     let settings = || -> Value {
-        let status: Value =
-            serde_json::from_str(&peryton(folder, &["status", "v.control", "--json"]).ok().out).unwrap();
+        let status: Value = serde_json::from_str(&peryton(folder, &["status", "v.toml", "--json"]).ok().out).unwrap();
         status["settings"].clone()
     };
     assert_eq!(settings()[0], "placement.promotion.threshold=0");
@@ -310,6 +309,6 @@ fn advise_finds_what_is_obviously_better_and_applies_it() {
     assert_eq!(settings(), Value::Array(Vec::new()));
     let shown = peryton(folder, &args).ok().out;
     assert!(shown.contains("better, live") && shown.contains("no difference"), "{shown}");
-    peryton(folder, &["advise", "v.recording", "--apply"]).fails(2, &["--apply", "control socket"]);
+    peryton(folder, &["advise", "v.recording", "--apply"]).fails(2, &["--apply", "is being served"]);
     drop(serving);
 }

@@ -109,6 +109,6 @@ impl Design {
 
 /// The names of the shipped profiles of devices.
 #[pyfunction]
-pub(crate) fn devices() -> Vec<&'static str> {
+pub(crate) fn profiles() -> Vec<&'static str> {
     Profile::shipped().collect()
 }

@@ -42,8 +42,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(curves::mrc, module)?)?;
     module.add_function(wrap_pyfunction!(lifetime::lifetime, module)?)?;
     module.add_function(wrap_pyfunction!(purchase::plan, module)?)?;
-    module.add_function(wrap_pyfunction!(purchase::greenest, module)?)?;
-    module.add_function(wrap_pyfunction!(design::devices, module)?)?;
+    module.add_function(wrap_pyfunction!(purchase::energy, module)?)?;
+    module.add_function(wrap_pyfunction!(design::profiles, module)?)?;
     module.add_function(wrap_pyfunction!(reference::design_keys, module)?)?;
     module.add_function(wrap_pyfunction!(reference::report_schema, module)?)?;
     module.add_function(wrap_pyfunction!(trace::formats, module)?)?;

@@ -122,10 +122,10 @@ fn models(arguments: &Bound<'_, PyDict>) -> PyResult<Option<KeptModels>> {
     }
 }
 
-/// Ranks devices by energy or cost; returns the answer as JSON. The arguments are those of `peryton.greenest`.
+/// Ranks devices by energy or cost; returns the answer as JSON. The arguments are those of `peryton.energy`.
 #[pyfunction]
 #[pyo3(signature = (trace, arguments, progress))]
-pub(crate) fn greenest(
+pub(crate) fn energy(
     py: Python<'_>,
     trace: Option<&Trace>,
     arguments: &Bound<'_, PyDict>,

@@ -78,7 +78,7 @@ def test_messages_name_arguments_and_not_options_of_the_command(sqlite: Path) ->
     with pytest.raises(peryton.InputError, match="fit 'wrp': use one of error, wrap, skip"):
         peryton.simulate(CACHE, sqlite, fit="wrp")  # type: ignore[call-overload]
     with pytest.raises(peryton.InputError, match="give peak, average and capacity, or a trace"):
-        peryton.greenest(peak="5MB")
+        peryton.energy(peak="5MB")
     with pytest.raises(peryton.InputError, match="rate 0: use a share"):
         peryton.mrc(sqlite, rate=0)
     with pytest.raises(peryton.InputError, match="latency has two budgets"):
@@ -86,7 +86,7 @@ def test_messages_name_arguments_and_not_options_of_the_command(sqlite: Path) ->
 
 
 def test_the_shipped_devices_can_be_used() -> None:
-    names = peryton.devices()
+    names = peryton.profiles()
     assert len(names) > 20 and "intel-320-300gb" in names
     assert peryton.replacement_policies()[:2] == ["wsclock", "lru"] and "size" in peryton.admission_rules()
 

@@ -46,8 +46,8 @@ NOT_RUN = [
     ("*", r"^CARGO_TARGET_DIR=\S+ +bash -c 'time cargo build", COMPILES),
     ("*", r"^(pip install maturin|maturin build)\b", COMPILES),
     ("*", r"^(systemctl|mkfs\.ext4|mount|umount|apt|mdadm|modprobe|nbd-client)\b", ROOT),
-    ("*", r"^peryton (serve \S+ --ublk|ublk list)\b", "needs root and a kernel with ublk_drv"),
-    ("*", r"^peryton format \S+ --fast /dev/md/fast\b", ROOT),
+    ("*", r"^peryton (serve \S+ --ublk|list)\b", "needs root and a kernel with ublk_drv"),
+    ("*", r"^peryton create \S+ --fast /dev/md/fast\b", ROOT),
     ("*", r"^sudo examples/traces/record-\w+\.sh", ROOT),
     ("*", r"^(python3 )?scripts/findings/\w+\.py\b", HOURS),
     ("docs/performance.md", r"^sudo chrt -r 1 scripts/bench/raw\.py\b", ROOT),
@@ -58,13 +58,13 @@ NOT_RUN = [
     ("docs/calibrating.md", r"^peryton calibrate --from fio\.json", "needs what fio has measured: crates/peryton/tests/calibrate_fio.rs"),
     ("docs/calibrating.md", r"^peryton calibrate --from raw\.json", "needs what another command has kept: crates/peryton/tests/calibrate.rs"),
     ("docs/health.md", r"^peryton health /dev/", "needs root and drives"),
-    ("docs/in-service.md", r"^peryton (replace|grow|shrink) ", "needs a volume that is served, and another drive or a larger one"),
-    ("README.md", r"^peryton grow ", "needs a device that was made larger: crates/drive/tests/resized_in_service.rs"),
+    ("docs/in-service.md", r"^peryton (replace|resize) ", "needs a volume that is served, and another drive or a larger one"),
+    ("README.md", r"^peryton resize ", "needs a device that was made larger: crates/drive/tests/resized_in_service.rs"),
     ("docs/in-service.md", r"^peryton replace ", "needs a volume that is served, and another drive"),
-    ("docs/in-service.md", r"^peryton (readmit|evacuate) ", "needs a volume that is served, and a device that failed or is to be pulled"),
+    ("docs/in-service.md", r"^peryton (re-add|remove) ", "needs a volume that is served, and a device that failed or is to be pulled"),
     ("docs/twin.md", r"^peryton ", "needs a recording of a volume that clients use: crates/peryton/tests/twin.rs"),
     ("docs/nbd.md", r"^(nbdinfo 'nbds://drive\.example|qemu-io --object tls-creds)", OTHERS),
-    ("README.md", r"^peryton devices --validate real\.trace", ELSEWHERE),
+    ("README.md", r"^peryton profiles --validate real\.trace", ELSEWHERE),
 ]
 PYTHON_NOT_RUN = [
     ("docs/python.md", r"import my_policies", "is tested by test_policies_in_rust.py"),
@@ -89,10 +89,11 @@ INSTEAD = [
     (r"--peryton target/(release|quick)/peryton\b", f"--peryton {PERYTON}"),
     (r"(^|\s)(scripts/\S+\.py)\b", rf"\1{REPOSITORY}/\2"),
     (r"/etc/peryton/", ""),
+    (r"^peryton create data ", "peryton create data.toml "),
     (r"=136500 --warm-up-requests 150000", f"={OF_A_WORKLOAD // 3} --warm-up-requests {OF_A_WORKLOAD // 2}"),
     (r"--replacement lru,fifo", "--replacement lru,clock_pro"),
     (r"admission\.by=reads", "admission.by=all"),
-    (r"devices my-device\b", "devices ./my-device.toml"),
+    (r"profiles my-device\b", "profiles ./my-device.toml"),
     (r'ftl="yours"', 'ftl="page"'),
     (r"--objective yours", "--objective p99"),
 ]
@@ -122,10 +123,12 @@ GIVEN = {
     "slow.img": "truncate -s 320M slow.img",
     "full.img": "seq 9999 > full.img && truncate -s 64M full.img",
 }
+# Verbs that ask the server of a volume.
+LIVE = ["status", "top", "events", "set", "writeback"]
 # A design whose devices are two small files.
 A_VOLUME = (
-    "peryton init {0}.toml --mode caching --fast intel-320-300gb --fast-size 64MiB --fast-path {0}-ssd.img "
-    "--slow seagate-st32000641as --slow-path {0}-hdd.img --volume 320MiB --yes --quiet"
+    "peryton create - --mode caching --fast-profile intel-320-300gb --fast-size 64MiB --fast {0}-ssd.img "
+    "--slow-profile seagate-st32000641as --slow {0}-hdd.img --size 320MiB > {0}.toml"
 )
 
 
@@ -256,12 +259,13 @@ class Desk:
             name = word.removeprefix("./")
             if name in GIVEN and word != made and words[0] != "truncate" and not (self.folder / name).exists():
                 run(GIVEN[name], self.folder, self.environment)
-            for volume in re.findall(r"([\w-]+)\.(?:control|nbd)\b", word):
+            served = r"([\w-]+)\.(?:control|nbd|toml)\b" if words[:1] == ["peryton"] and words[1] in LIVE else r"([\w-]+)\.(?:control|nbd)\b"
+            for volume in re.findall(served, word):
                 if volume not in self.servers:
                     self.serve(volume, ["peryton", "serve", f"{volume}.toml"])
-        if words[:2] == ["peryton", "format"]:
+        if words[:2] == ["peryton", "create"]:
             self.prepare_format(words)
-        elif words[0] == "peryton" and words[1] in ("check", "repair", "detach", "dump", "readmit"):
+        elif words[0] == "peryton" and words[1] in ("check", "repair", "export", "dump"):
             self.stop(words[2].removesuffix(".toml"))
 
     def prepare_format(self, words: list[str]) -> None:
@@ -287,7 +291,7 @@ class Desk:
             # The page takes a volume for granted.
             design.unlink(missing_ok=True)
             run(A_VOLUME.format(name), self.folder, self.environment)
-            run(f"peryton format {name}.toml", self.folder, self.environment)
+            run(f"peryton create {name}.toml", self.folder, self.environment)
         with (self.folder / f"{name}.log").open("wb") as log:
             said = {"stdout": log, "stderr": log}
             server = subprocess.Popen(words, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, **said)
@@ -454,7 +458,7 @@ def test_verbs_and_options_in_sentences_exist() -> None:
             words = span.split()[1:]
             if not re.fullmatch(r"[a-z]+", words[0]):
                 continue
-            verb = words[:2] if words[0] in ("trace", "ublk") and len(words) > 1 and words[1].isalpha() else words[:1]
+            verb = words[:2] if words[0] in ("trace",) and len(words) > 1 and words[1].isalpha() else words[:1]
             found, seen = help_of(*verb), seen + 1
             unknown = [option for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", span) if f"{option}" not in (found or "")]
             if found is None or unknown:

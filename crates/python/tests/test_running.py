@@ -72,7 +72,7 @@ def test_other_threads_run_while_rust_works(endless: peryton.Trace) -> None:
         "peryton.size(cache, trace)",
         "peryton.mrc(trace, policies=['lru', 's3fifo'])",
         "peryton.simulate(cache, trace, replacement=Fifo)",
-        "peryton.greenest(trace)",
+        "peryton.energy(trace)",
         "peryton.plan(trace, latency='1s')",
         "trace.info()",
         "trace.to_numpy()",

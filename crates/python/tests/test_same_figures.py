@@ -141,12 +141,12 @@ def test_lifetimes(command: Command) -> None:
 
 
 def test_the_greenest_devices(command: Command, sqlite: Path) -> None:
-    answer = peryton.greenest(peak="50MB", average="50MB", capacity="12TB", workload="rand-write", by="cost", run_for="3y")
+    answer = peryton.energy(peak="50MB", average="50MB", capacity="12TB", workload="rand-write", by="cost", run_for="3y")
     words = "--peak 50MB --average 50MB --capacity 12TB --workload rand-write --by cost --for 3y --json"
-    same(answer.to_dict(), command("greenest", *words.split()))
-    answer = peryton.greenest(sqlite, capacity="4TB", mixed=True, prices={"seagate-exos-x24-24tb": 450.0})
+    same(answer.to_dict(), command("energy", *words.split()))
+    answer = peryton.energy(sqlite, capacity="4TB", mixed=True, prices={"seagate-exos-x24-24tb": 450.0})
     words = "--capacity 4TB --mixed --price seagate-exos-x24-24tb=450 --json"
-    same(answer.to_dict(), command("greenest", "--trace", sqlite, *words.split()))
+    same(answer.to_dict(), command("energy", "--trace", sqlite, *words.split()))
 
 
 def test_plans(command: Command, sqlite: Path) -> None:

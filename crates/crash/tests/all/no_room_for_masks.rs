@@ -79,7 +79,7 @@ fn it_is_found_before_anything_is_written_and_the_message_says_how_small_the_cac
     let before = storage.writes;
     let Err(OpenError::Upgrade { why }) = opens(&mut storage, fast, slow, Fill::Auto) else { panic!("it has no room") };
     assert_eq!(storage.writes, before, "{why}");
-    assert!(why.contains("shrink device 0 to ") && why.contains("peryton shrink"), "{why}");
+    assert!(why.contains("shrink device 0 to ") && why.contains("peryton resize"), "{why}");
     assert_eq!(opens(&mut storage, fast, slow, Fill::Extent), Ok(false));
     let most = why.split("device 0 to ").nth(1).unwrap().split(" or less").next().unwrap();
     let most: Bytes = most.parse().unwrap();

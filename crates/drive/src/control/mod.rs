@@ -211,25 +211,21 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
         Ask::Set { settings, unset } => handle.set(settings, unset).map(|done| json!({ "settings": done })),
         Ask::Fault { fault } => handle.fault(fault).map(|faults| json!({ "faults": faults })),
         Ask::Heal => handle.heal().map(|()| json!({ "faults": [] })),
-        Ask::Clean => handle.clean().map(|state| json!({ "cleaning": state })),
+        Ask::Writeback => handle.clean().map(|state| json!({ "cleaning": state })),
         Ask::Replace { device, path, bytes_per_s, accept_loss, force, update_design } => {
             let new = Successor { path, bytes_per_s, accept_loss, force, update_design };
             handle.replace(&device, new).map(|replacement| json!({ "replacement": replacement }))
         }
-        Ask::Readmit { device, path, update_design } => {
+        Ask::ReAdd { device, path, update_design } => {
             handle.readmit(&device, path, update_design).map(|readmitted| json!({ "readmitted": readmitted }))
         }
-        Ask::Evacuate { device, bytes_per_s } => {
+        Ask::Remove { device, bytes_per_s } => {
             handle.evacuate(&device, bytes_per_s).map(|evacuation| json!({ "evacuation": evacuation }))
         }
-        Ask::StopEvacuating => handle.stop_evacuating().map(|()| json!({})),
+        Ask::StopRemoving => handle.stop_evacuating().map(|()| json!({})),
         Ask::StopReplacing => handle.stop_replacing().map(|()| json!({})),
-        Ask::Grow { device, size } => {
-            let new = NewSize { grows: true, size, bytes_per_s: None };
-            handle.resize(&device, new).map(|resizing| json!({ "resizing": resizing }))
-        }
-        Ask::Shrink { device, size, bytes_per_s } => {
-            let new = NewSize { grows: false, size: Some(size), bytes_per_s };
+        Ask::Resize { device, size, bytes_per_s } => {
+            let new = NewSize { size, bytes_per_s };
             handle.resize(&device, new).map(|resizing| json!({ "resizing": resizing }))
         }
         Ask::StopResizing => handle.stop_resizing().map(|()| json!({})),

@@ -46,8 +46,8 @@ pub enum Ask {
     },
     /// End all faults.
     Heal,
-    /// Write everything home that is dirty now, without delay.
-    Clean,
+    /// Write back everything that is dirty now, without delay.
+    Writeback,
     /// Copy a device to another one, which then takes its place.
     Replace {
         /// The name of the device.
@@ -68,7 +68,7 @@ pub enum Ask {
         update_design: bool,
     },
     /// Take a device back that was gone, with what it holds.
-    Readmit {
+    ReAdd {
         /// The name of the device.
         device: String,
         /// Where it is, from the root; `None`: where it was.
@@ -79,32 +79,25 @@ pub enum Ask {
         update_design: bool,
     },
     /// Empty a device, which then leaves the volume.
-    Evacuate {
+    Remove {
         /// The name of the device.
         device: String,
         /// The most bytes that are written home in a second; no bound if absent.
         #[serde(default)]
         bytes_per_s: Option<u64>,
     },
-    /// Give up evacuating a device, which stays.
-    StopEvacuating,
+    /// Give up removing a device, which stays.
+    StopRemoving,
     /// Give that up.
     StopReplacing,
-    /// Let a device have more of data, after it was made larger.
-    Grow {
+    /// Let a device have more of data, after it was made larger, or less: then what is beyond is written back and given up.
+    Resize {
         /// The name of the device.
         device: String,
         /// How much data it is to have; as much as it has room for if absent.
         #[serde(default)]
         size: Option<u64>,
-    },
-    /// Let a device have less of data: what is beyond is written home and given up.
-    Shrink {
-        /// The name of the device.
-        device: String,
-        /// How much data it is to have.
-        size: u64,
-        /// The most bytes to write home in a second; without a bound if absent.
+        /// The most bytes that are written back in a second; without a bound if absent.
         #[serde(default)]
         bytes_per_s: Option<u64>,
     },

@@ -21,7 +21,7 @@ impl<'a, S: Storage> Noting<'a, S> {
         let (mut reads, most) = (most.map(|_| StateReads::default()), most.map_or(0, |most| most.0));
         // What is read would say that a device is divided, and a simulated one is not.
         let why_not = (storage.displaced().is_some() && reads.take().is_some())
-            .then(|| "one of its devices had data before the volume was made (peryton adopt)".to_owned());
+            .then(|| "one of its devices had data before the volume was made (peryton import)".to_owned());
         Noting { storage, reads, most, why_not }
     }
 

@@ -149,8 +149,8 @@ impl Handle {
         let gone = self.ask(move |server| server.gone(&asked)).unwrap_or_else(|| Err(ENDED.to_owned()))?;
         if gone.is_divided {
             return Err(format!(
-                "the volume was taken over with data (adopt), and part of it may lie on '{name}': stop it, and use peryton readmit or \
-                 repair --replace with the design"
+                "the volume was taken over with data (peryton import), and part of it may lie on '{name}': stop it, and use peryton re-add or \
+                 replace with the design"
             ));
         }
         Ok(gone)

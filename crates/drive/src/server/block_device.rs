@@ -208,7 +208,7 @@ impl Server {
                 device.phase = Phase::Left;
                 device.slots.leave();
                 tracing::warn!(
-                    "{path} stays ({why}): its requests wait until peryton serve --ublk takes it over; peryton ublk remove \
+                    "{path} stays ({why}): its requests wait until peryton serve --ublk takes it over; peryton disconnect \
                      {path} lets them fail"
                 );
                 self.about.events.report(What::BlockDeviceLeft { path });

@@ -40,7 +40,7 @@ impl Server {
             (Some(change), _) => match change.aim {
                 Aim::Leave(_) => (change.device, "being evacuated: wait until that is done, or stop it (--stop)"),
                 Aim::Resize { .. } => {
-                    (change.device, "being resized: wait until that is done, or stop it (peryton shrink --stop)")
+                    (change.device, "being resized: wait until that is done, or stop it (peryton resize --stop)")
                 }
                 Aim::Return(_) | Aim::Fill(_) => (change.device, "just being taken in"),
                 Aim::Reopen => return Some("the volume is being opened again after a failed flush".to_owned()),

@@ -39,8 +39,6 @@ const LONGEST_PAUSE: Nanos = Nanos::from_s(60);
 /// How a device is to be resized.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSize {
-    /// Whether it is to become larger; otherwise smaller.
-    pub grows: bool,
     /// How many bytes of data it is to have; `None`: as many as it has room for.
     pub size: Option<u64>,
     /// The most bytes that are written home in a second; `None`: no bound.

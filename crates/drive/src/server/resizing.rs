@@ -27,11 +27,6 @@ impl Server {
         let size = new.size.map_or_else(|| engine.largest(id, room).max(before), Bytes);
         let mut plan = ResizePlan { device: id, size, room, rate: Bytes(new.bytes_per_s.unwrap_or(0)) };
         let name = self.about.names[device].clone();
-        let is_other_way = if new.grows { plan.size < before } else { plan.size > before };
-        if is_other_way {
-            let (is, verb) = if new.grows { ("more", "peryton shrink") } else { ("less", "peryton grow") };
-            return Err(format!("'{name}' has {before} of data, which is {is} than {}: use {verb}", plan.size));
-        }
         let mut can = engine.can_resize(plan);
         if let (Err(ResizeError::MapTooLong { most, .. }), None) = (&can, new.size)
             && *most > before
@@ -46,7 +41,7 @@ impl Server {
         self.volume.resize(self.now, plan).map_err(|error| self.about.named(&error.to_string()))?;
         tracing::info!(device = name, from = %before, to = %plan.size, "the device is being resized");
         self.about.events.report(What::Resizing { device: name, from_bytes: before.0, to_bytes: plan.size.0 });
-        self.begin_change(Change::new(device, Aim::Resize { grows: new.grows }, self.now));
+        self.begin_change(Change::new(device, Aim::Resize { grows: plan.size >= before }, self.now));
         Ok(self.resizing_status())
     }
 

@@ -63,7 +63,7 @@ pub enum UblkError {
     },
     /// The device that waits for this volume's server is another.
     #[error(
-        "/dev/ublkb{id} waits for a server of this volume, but {what}: unmount it and remove it with peryton ublk remove \
+        "/dev/ublkb{id} waits for a server of this volume, but {what}: unmount it and remove it with peryton disconnect \
          /dev/ublkb{id} (requests that wait fail then)"
     )]
     Other {
@@ -95,7 +95,7 @@ pub enum UblkError {
         waited_s: u64,
     },
     /// There is no such device.
-    #[error("{0}: no block device of a Peryton volume: see peryton ublk list")]
+    #[error("{0}: no block device of a Peryton volume: see peryton list")]
     Unknown(String),
     /// A system call failed.
     #[error("{what}: {source}")]

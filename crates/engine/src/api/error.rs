@@ -225,7 +225,7 @@ pub enum ReplaceError {
     /// No map says what was on the device.
     #[error(
         "device {device} is gone, and no map says what of the volume was on it alone: stop the volume, attach an empty device, and use \
-         peryton repair --replace, which says what it costs"
+         peryton replace, which says what it costs"
     )]
     NotInService {
         /// The index of the device.
@@ -284,8 +284,7 @@ pub enum ReadmitError {
     /// The device was given up by a version that did not record when.
     #[error(
         "nothing says in which generation device {device} was given up: an earlier version did not write it down, and the \
-         volume was opened without it since; leave it as it is, and give the volume another device instead of it (peryton replace, or \
-         repair --replace)"
+         volume was opened without it since; leave it as it is, and give the volume another device instead of it (peryton replace)"
     )]
     Unknown {
         /// The index of the device.
@@ -294,8 +293,7 @@ pub enum ReadmitError {
     /// The device has only a part of the journal.
     #[error(
         "device {device} does not have the whole journal, which was kept on the other device alone (journal = \"fast\" or \"named\"), \
-         so nothing says what of it was the newest; leave it as it is, and give the volume another device instead of it (peryton \
-         replace, or repair --replace)"
+         so nothing says what of it was the newest; leave it as it is, and give the volume another device instead of it (peryton replace)"
     )]
     Untracked {
         /// The index of the device.
@@ -303,8 +301,7 @@ pub enum ReadmitError {
     },
     /// The device's map cannot be read.
     #[error(
-        "device {device}: {what}; leave it as it is, and give the volume another device instead of it (peryton replace, or \
-         repair --replace)"
+        "device {device}: {what}; leave it as it is, and give the volume another device instead of it (peryton replace)"
     )]
     Damaged {
         /// The index of the device.
@@ -316,7 +313,7 @@ pub enum ReadmitError {
     #[error(
         "device {device} is the primary of a log, and may have lost what it had not flushed when it failed; the log has no record of \
          that, so it is not taken back: leave it as it is, copy what you need from the volume without it, and give the volume another \
-         device instead of it (repair --replace)"
+         device instead of it (peryton replace)"
     )]
     PrimaryOfLog {
         /// The index of the device.
@@ -326,7 +323,7 @@ pub enum ReadmitError {
     #[error(
         "device {device} is a log with {bytes} of the volume that the primary does not have as they are there, and nothing says \
          which of the two was written last: leave it as it is, copy what you need from the volume without it, and give the \
-         volume another device instead of it (repair --replace)"
+         volume another device instead of it (peryton replace)"
     )]
     LogIsNewer {
         /// The index of the device.
@@ -487,7 +484,7 @@ pub enum OpenError {
     /// A device failed, or was left out, and the volume was then used without it.
     #[error(
         "device {device} was given up at generation {generation}, and the volume was used without it: its data is \
-         older; take it back (peryton readmit), open the volume without it, or replace it by an empty one"
+         older; take it back (peryton re-add), open the volume without it, or replace it by an empty one"
     )]
     LeftOut {
         /// The index of the device.
@@ -519,9 +516,9 @@ pub enum OpenError {
         /// The index of the device.
         device: usize,
     },
-    /// The volume was detached.
+    /// The volume was exported.
     #[error(
-        "the volume was detached: device {device} stands alone, without the others; mount it (dump prints the offset)"
+        "the volume was exported: device {device} stands alone, without the others; mount it (dump prints the offset)"
     )]
     Detached {
         /// The index of the device that has everything.

@@ -13,7 +13,7 @@ pub enum EvacuationError {
         device: usize,
     },
     /// A device is gone.
-    #[error("the volume is without device {device} already: take that back (peryton readmit) or replace it first")]
+    #[error("the volume is without device {device} already: take that back (peryton re-add) or replace it first")]
     Gone {
         /// The index of that device.
         device: usize,
@@ -62,7 +62,7 @@ pub enum EvacuationError {
     /// The volume was taken over with data.
     #[error(
         "the volume was taken over with data (adopt), and its first part may lie on another device: stop the volume, and give the disk \
-         back (peryton detach)"
+         back (peryton export)"
     )]
     Adopted,
     /// Some data is lost, and the fast device may be the one that says which.

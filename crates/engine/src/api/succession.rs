@@ -116,7 +116,7 @@ pub enum SuccessionError {
     )]
     Alone,
     /// A device is gone.
-    #[error("the volume is without device {device}: stop it, and repair it first (readmit, or repair --replace)")]
+    #[error("the volume is without device {device}: stop it, and repair it first (peryton re-add, or peryton replace)")]
     Gone {
         /// The index of the device.
         device: usize,

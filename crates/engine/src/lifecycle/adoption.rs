@@ -104,13 +104,13 @@ pub enum AdoptError {
         device: usize,
     },
     /// The disk is being given back.
-    #[error("device {device} is being given back: run peryton detach again first")]
+    #[error("device {device} is being given back: run peryton export again first")]
     Returning {
         /// The index of the disk.
         device: usize,
     },
     /// The disk is taken over already.
-    #[error("device {device} is taken over: peryton detach gives it back, with what was written since")]
+    #[error("device {device} is taken over: peryton export gives it back, with what was written since")]
     IsAdopted {
         /// The index of the disk.
         device: usize,

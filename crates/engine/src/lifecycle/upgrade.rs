@@ -59,7 +59,7 @@ fn open_upgraded(
     if let Some(most) = most_with_masks(&before, &config, Settled::from(&newest.geometry))? {
         let why = "the room for the map before the data, which formatting has fixed, is too small for what that takes";
         return refused(&format!(
-            "{why}: shrink device {} to {}MiB or less first (peryton shrink)",
+            "{why}: shrink device {} to {}MiB or less first (peryton resize)",
             fast.index(),
             most.0 >> 20
         ));

@@ -39,7 +39,7 @@ pub fn planning(plan: &Plan, repeat: &str) -> String {
     if !plan.estimated_values.is_empty() {
         let names: Vec<&str> = plan.estimated_values.keys().map(String::as_str).collect();
         let text = format!(
-            "Values of {} are estimates (peryton devices NAME --values; --sensitivity shows what they decide)",
+            "Values of {} are estimates (peryton profiles NAME --values; --sensitivity shows what they decide)",
             names.join(", ")
         );
         warnings.push(("estimates".to_owned(), sentence(&text)));

@@ -1,4 +1,4 @@
-//! The page of `peryton greenest`: devices by the energy and money that a workload needs.
+//! The page of `peryton energy`: devices by the energy and money that a workload needs.
 
 use maud::{Markup, html};
 use peryton_plan::energy::{Answer, Ranked};

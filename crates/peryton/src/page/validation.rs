@@ -1,4 +1,4 @@
-//! The page of `peryton devices --validate`: measured traces beside the model of a device.
+//! The page of `peryton profiles --validate`: measured traces beside the model of a device.
 
 use maud::html;
 use peryton_device::validate::Validation;

@@ -1,11 +1,11 @@
 //! What the server reports at a time.
 
-use std::{path::Path, time::Instant};
+use std::time::Instant;
 
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::{failure::Failure, naming::Served};
 
 /// What the server reports at a time.
 pub struct Sample {
@@ -16,10 +16,10 @@ pub struct Sample {
 
 impl Sample {
     /// Asks the server.
-    pub fn take(socket: &Path) -> Result<Sample, Failure> {
+    pub fn take(volume: &Served) -> Result<Sample, Failure> {
         let ask = |ask: &Ask| -> Result<Value, Failure> {
             let mut said = Value::Null;
-            control::ask(socket, ask, |answer| {
+            volume.ask(ask, |answer| {
                 said = answer;
                 true
             })?;

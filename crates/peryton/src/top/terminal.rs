@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -19,7 +18,7 @@ use ratatui::{
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::{sample::Sample, screen::draw, view::View};
-use crate::failure::Failure;
+use crate::{failure::Failure, naming::Served};
 
 /// How long a key waits at most before it is obeyed.
 const KEYS: Duration = Duration::from_millis(50);
@@ -44,19 +43,19 @@ impl Drop for Screen {
 }
 
 /// Draws until a key, a signal, or the end of the server.
-pub fn watch(socket: &Path, interval: Duration) -> Result<(), Failure> {
-    // The server is asked before the terminal changes, so that a wrong path is said as usual.
-    let first = Sample::take(socket)?;
+pub fn watch(volume: &Served, interval: Duration) -> Result<(), Failure> {
+    // The server is asked before the terminal changes, so that a wrong name is said as usual.
+    let first = Sample::take(volume)?;
     let ended = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&ended)).map_err(Failure::failed)?;
     }
     // At most one sample waits: a terminal that is slow gets fewer.
     let (sender, samples) = mpsc::sync_channel(1);
-    let socket = socket.to_owned();
+    let volume = volume.clone();
     thread::Builder::new()
         .name("samples".to_owned())
-        .spawn(move || sample(&socket, interval, &sender))
+        .spawn(move || sample(&volume, interval, &sender))
         .map_err(Failure::failed)?;
     let mut screen = Screen::take().map_err(|error| Failure::failed(format!("the terminal: {error}")))?;
     let result = show(&mut screen.0, first, &samples, &ended);
@@ -65,10 +64,10 @@ pub fn watch(socket: &Path, interval: Duration) -> Result<(), Failure> {
 }
 
 /// Asks the server again and again, on a thread of its own, because the server may be slow to answer.
-fn sample(socket: &Path, interval: Duration, to: &SyncSender<Result<Sample, Failure>>) {
+fn sample(volume: &Served, interval: Duration, to: &SyncSender<Result<Sample, Failure>>) {
     loop {
         thread::sleep(interval);
-        let sample = Sample::take(socket);
+        let sample = Sample::take(volume);
         let is_last = sample.is_err();
         if to.send(sample).is_err() || is_last {
             return;

@@ -10,7 +10,7 @@ mod recording;
 
 use std::path::{Path, PathBuf};
 
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use peryton_sim::Replay;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub use self::{
     predict::{Models, Prediction, Setup},
     recording::Recording,
 };
-use crate::failure::Failure;
+use crate::{failure::Failure, naming::Served};
 
 /// The result of a comparison.
 #[derive(Clone, Debug, Serialize)]
@@ -125,23 +125,12 @@ pub fn recording_of(path: &Path) -> PathBuf {
     if is_parquet(path) { path.with_extension("recording") } else { path.to_owned() }
 }
 
-/// The recording at a path: of a file, or that of the volume with this control socket.
-pub fn recording_at(path: &Path) -> Result<Recording, Failure> {
-    use std::os::unix::fs::FileTypeExt;
-    let is_socket = std::fs::metadata(path).is_ok_and(|about| about.file_type().is_socket());
-    if !is_socket {
-        return Recording::read(&recording_of(path));
-    }
-    let mut found = None;
-    control::ask(path, &Ask::Status, |answer| {
-        found = answer["status"]["recording"]["path"].as_str().map(PathBuf::from);
-        true
-    })?;
+/// The recording of a volume that is being served.
+pub fn recording_of_served(volume: &Served) -> Result<Recording, Failure> {
+    let status = volume.value(&Ask::Status, "status")?;
+    let found = status["recording"]["path"].as_str().map(PathBuf::from);
     let found = found.ok_or_else(|| {
-        Failure::bad_input(format!(
-            "{}: the volume is served without a recording: serve it with --record FILE",
-            path.display()
-        ))
+        Failure::bad_input(format!("'{volume}' is being served without a recording: serve it with --record FILE"))
     })?;
     Recording::read(&found)
 }

@@ -80,7 +80,7 @@ impl Setup {
             let name = &device.name;
             return Err(Failure::bad_input(format!(
                 "device '{name}' has no profile, so there is nothing to predict with: give --profile {name}=FILE \
-                 (peryton calibrate makes one) or the name of a shipped one (peryton devices)"
+                 (peryton calibrate makes one) or the name of a shipped one (peryton profiles)"
             )));
         }
         Ok(Setup { text, known, overrides, design, is_empty: models.empty })

@@ -1,8 +1,8 @@
 //! `peryton advise`: other settings and devices for a drive in service, simulated on its own recorded requests.
 
-use std::{os::unix::fs::FileTypeExt, path::Path, sync::Arc};
+use std::sync::Arc;
 
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use peryton_plan::{
     constraint::Metric,
     evaluate::{Account, Metrics, evaluate},
@@ -17,18 +17,19 @@ use crate::{
     completing,
     failure::Failure,
     figure_arg::figures,
+    naming::Served,
     output, page,
     table::{self, Column, Table},
     terminal,
-    twin::{Recording, Requests, Setup, Twin, recording_at},
+    twin::{Recording, Requests, Setup, Twin},
 };
 
 /// Options of `peryton advise`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  peryton advise my.control
-  peryton advise my.control --objective p99 --apply
+  peryton advise my.toml
+  peryton advise my.toml --objective p99 --apply
   peryton advise my.recording --empty --try devices.ssd.size=16GiB,32GiB
   peryton advise my.recording --try devices.ssd.profile=intel-320-300gb,samsung-870-evo-1tb --profile hdd=my-disk.toml
 
@@ -40,7 +41,9 @@ pub struct Args {
     /// The figure by which to choose
     #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures())]
     objective: Metric,
-    /// Try these values of a key, in place of its usual ones if it has some; several keys may be given
+    /// Try these values of a key; several keys may be given
+    ///
+    /// Try these values of a key, in place of its usual ones if it has some; several keys may be given.
     #[arg(long = "try", value_name = "KEY=VALUE,VALUE...", add = completing::key_values())]
     tries: Vec<String>,
     /// Try the keys of --try and no others
@@ -49,8 +52,10 @@ pub struct Args {
     /// The most simulations of other settings
     #[arg(long, value_name = "N", default_value_t = 48)]
     evaluations: u16,
-    /// Change the setting that does most for the figure, if it can be changed while the volume is served and the difference is larger
-    /// than what the twin may be wrong by; it can be undone with peryton set
+    /// Change the live setting that does most for the figure
+    ///
+    /// Change the setting that does most for the figure, if it can be changed while the volume is served and the difference is
+    /// larger than what the twin may be wrong by; it can be undone with peryton set.
     #[arg(long)]
     apply: bool,
     /// Print JSON
@@ -124,24 +129,22 @@ struct Applied {
 
 /// Simulates, prints, and changes what was asked for.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let at = &args.recorded.recording;
-    let is_socket = std::fs::metadata(at).is_ok_and(|about| about.file_type().is_socket());
-    if args.apply && !is_socket {
-        return Err(Failure::bad_input(format!(
-            "{}: --apply needs the control socket of a volume that is being served",
-            at.display()
-        )));
+    let served = args.recorded.served();
+    if args.apply && served.is_none() {
+        return Err(Failure::bad_input(
+            "--apply: is for a volume that is being served: name it in place of a recording",
+        ));
     }
     // The volume that is served comes first.
     if let Err(error) = rustix::process::nice(19) {
         tracing::debug!(%error, "the priority stays as it is");
     }
-    let recording = recording_at(at)?;
+    let recording = args.recorded.read()?;
     let setup = Setup::of(&recording, &args.recorded.models()?)?;
     let twin = Twin::of(&recording, &args.recorded.models()?, args.recorded.replay)?;
     let mut advice = advise(args, &recording, &setup, twin)?;
-    if args.apply {
-        advice.applied = apply(at, &recording, &advice)?;
+    if let Some(volume) = served.filter(|_| args.apply) {
+        advice.applied = apply(&volume, &recording, &advice)?;
     }
     output::print_result(&advice, args.json, false, || shown(args, &advice))
 }
@@ -287,7 +290,7 @@ fn is_live(setting: &str) -> bool {
 }
 
 /// Changes the best live setting, if the twin has earned that.
-fn apply(control: &Path, recording: &Recording, advice: &Advice) -> Result<Option<Applied>, Failure> {
+fn apply(volume: &Served, recording: &Recording, advice: &Advice) -> Result<Option<Applied>, Failure> {
     let is_exact = advice.error.is_some_and(|error| error <= MOST_ERROR);
     if !is_exact || recording.dropped > 0 || recording.rows.len() < LEAST_TO_APPLY {
         return Ok(None);
@@ -296,19 +299,15 @@ fn apply(control: &Path, recording: &Recording, advice: &Advice) -> Result<Optio
         return Ok(None);
     };
     let mut before = Vec::new();
-    control::ask(control, &Ask::Status, |answer| {
-        let settings = answer["status"]["settings"].as_array().cloned().unwrap_or_default();
-        before.extend(settings.iter().filter_map(|text| text.as_str().map(str::to_owned)));
-        true
-    })?;
+    let settings = volume.value(&Ask::Status, "status")?["settings"].take();
+    before.extend(settings.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)));
     let key = |text: &str| text.split('=').next().unwrap_or_default().trim().to_owned();
     let undo = best.overrides.iter().map(|setting| {
         let was = before.iter().find(|text| key(text) == key(setting));
         was.map_or_else(|| format!("--unset {}", key(setting)), |was| page::quoted(was))
     });
-    let undo =
-        format!("peryton set {} {}", page::quoted(&control.display().to_string()), undo.collect::<Vec<_>>().join(" "));
-    control::ask(control, &Ask::Set { settings: best.overrides.clone(), unset: Vec::new() }, |_| true)?;
+    let undo = format!("peryton set {} {}", page::quoted(&volume.to_string()), undo.collect::<Vec<_>>().join(" "));
+    volume.ask(&Ask::Set { settings: best.overrides.clone(), unset: Vec::new() }, |_| true)?;
     Ok(Some(Applied { settings: best.overrides.clone(), undo }))
 }
 

@@ -39,7 +39,9 @@ Examples:
   peryton calibrate --from fio.json --out my-drive.toml
   peryton calibrate --trace nvme.trace.xz --out my-drive.toml")]
 pub struct Args {
-    /// Measure this device, or one beneath a scratch file in this folder or of this name
+    /// Measure this device, or one beneath a scratch file in this folder
+    ///
+    /// Measure this device, or one beneath a scratch file in this folder or of this name.
     #[arg(value_name = "DEVICE", conflicts_with_all = ["trace", "fio"])]
     device: Option<PathBuf>,
     /// Write on the device as well: WHAT IT HOLDS IS LOST. A device in use is refused
@@ -54,32 +56,46 @@ pub struct Args {
     /// Keep what was measured in this file, after each round
     #[arg(long, value_name = "RAW.json", requires = "device")]
     keep: Option<PathBuf>,
-    /// Fit what --keep has kept, or the output of fio --output-format=json, of which there may be several; with DEVICE, measure first
-    /// what is missing in what was kept
+    /// Fit what --keep has kept, or the output of fio
+    ///
+    /// Fit what --keep has kept, or the output of fio --output-format=json, of which there may be several; with DEVICE, measure
+    /// first what is missing in what was kept.
     #[arg(long, value_name = "RAW.json", conflicts_with_all = ["trace", "fio"])]
     from: Vec<PathBuf>,
-    /// Fit to a trace with measured latencies; given several times, to the first halves of all
+    /// Fit to traces with measured latencies
+    ///
+    /// Fit to a trace with measured latencies; given several times, to the first halves of all.
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// Fit to what fio measured: its latency log (log_offset=1)
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     fio: Option<PathBuf>,
-    /// The trace's format, one with latencies such as flashnet, csv, msr or fio-log [default: recognised]
+    /// The format of the trace, one with latencies [default: recognised]
+    ///
+    /// One with latencies, such as flashnet, csv, msr or fio-log.
     #[arg(long, value_name = "FORMAT", requires = "trace")]
     format: Option<Format>,
     /// Write the fitted profile to this file
     #[arg(long, value_name = "PROFILE.toml")]
     out: PathBuf,
-    /// The kind of model [default: a disk by the latency of its reads; of a measured device that is none, the nearer of the others]
+    /// The kind of model [default: the nearest]
+    ///
+    /// The kind of model [default: a disk by the latency of its reads; of a measured device that is none, the nearer of the
+    /// others].
     #[arg(long, value_enum)]
     kind: Option<KindArg>,
-    /// Addressable bytes of the device [default: what the system says, or what the requests of a trace touch, or 256 GiB for flash]
+    /// Addressable bytes of the device [default: what the system says]
+    ///
+    /// Addressable bytes of the device [default: what the system says, or what the requests of a trace touch, or 256 GiB for
+    /// flash].
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
     /// Number of models to try
     #[arg(long, value_name = "N", default_value_t = 2000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     tries: u32,
-    /// Seed of the addresses and of the search: the same requests and seed give the same profile
+    /// Seed of the addresses and of the search
+    ///
+    /// Seed of the addresses and of the search: the same requests and seed give the same profile.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Overwrite a profile that is there

@@ -1,17 +1,17 @@
 //! `peryton check`: reports what is wrong with a volume that is not being served.
 
 use peryton_drive::VolumeSpec;
-use peryton_engine::{Inspection, OpenError, Opened, Placement, Verdict};
+use peryton_engine::{Inspection, OpenError, Opened, Placement};
 use peryton_units::Bytes;
 use serde_json::{Value, json};
 
-use crate::{failure::Failure, output, volume};
+use crate::{condition::Condition, exit_code, failure::Failure, output, volume};
 
 /// Options of `peryton check`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Nothing is written. Exit status: 0 clean, 1 repairable (serving it, or peryton repair, puts it right), \
-2 damaged, or it cannot be inspected."
+    after_help = "Nothing is written. The exit code says whether the volume was closed, and what of it is dirty, damaged or lost \
+(peryton help exit-codes)."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -33,10 +33,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     } else {
         output::tell(&text(&spec, &found))?;
     }
-    match found.verdict {
-        Verdict::Clean => Ok(()),
-        Verdict::Repairable => Err(Failure::quietly(1)),
-        Verdict::Damaged => Err(Failure::quietly(2)),
+    match Condition::of(&found) {
+        Some(condition) => condition.end(),
+        None => Err(Failure::quietly(exit_code::BAD_INPUT)),
     }
 }
 
@@ -50,6 +49,7 @@ pub fn as_json(spec: &VolumeSpec, found: &Inspection) -> Value {
         }
     }
     value["findings"] = found.findings.iter().map(|finding| spec.with_names(finding)).collect();
+    value["condition"] = Condition::of(found).map_or(Value::Null, |condition| condition.json());
     value["opens"] = match &found.opened {
         Ok(opened) => opened_json(opened),
         Err(error) => json!({ "error": spec.with_names(error) }),
@@ -73,20 +73,21 @@ pub fn opened_json(opened: &Opened) -> Value {
 
 fn text(spec: &VolumeSpec, found: &Inspection) -> String {
     let mut text = String::new();
-    let verdict = match (found.verdict, &found.opened) {
-        (Verdict::Clean, _) => "clean",
-        (Verdict::Repairable, _) => "repairable",
-        (Verdict::Damaged, Err(OpenError::Mismatch { .. } | OpenError::Swapped { .. } | OpenError::Foreign { .. })) => {
-            "not inspected: the volume itself may be in order"
+    let verdict = match (Condition::of(found), &found.opened) {
+        (None, Err(OpenError::Detached { .. })) => "exported: it is no volume any more".to_owned(),
+        (None, _) => "not inspected: its devices do not belong together; the volume itself may be in order".to_owned(),
+        (Some(_), Err(_)) => {
+            "damaged: it cannot be opened; whether it was closed, and what of it is dirty or lost, is not known"
+                .to_owned()
         }
-        (Verdict::Damaged, _) => "damaged",
+        (Some(condition), Ok(_)) => condition.words(unit(spec)),
     };
     if let Ok(opened) = &found.opened {
         let (volume, times) = (opened.volume.0, opened.generation.saturating_sub(1));
-        let Opened { mapped, dirty, lost, .. } = opened;
+        let mapped = opened.mapped;
         let holds = match spec.config.placement {
-            Placement::Logging(_) => format!("{mapped} blocks in the log that the primary does not have"),
-            _ => format!("{mapped} extents mapped, {dirty} dirty, {lost} lost"),
+            Placement::Logging(_) => format!("{mapped} blocks in the log"),
+            _ => format!("{mapped} extents mapped"),
         };
         text.push_str(&format!("volume {volume:032x}, opened {times} times: {holds}\n"));
     }
@@ -100,5 +101,10 @@ fn text(spec: &VolumeSpec, found: &Inspection) -> String {
     for finding in &found.findings {
         text.push_str(&format!("  {}\n", spec.with_names(finding)));
     }
-    text + verdict + "\n"
+    text + &verdict + "\n"
+}
+
+/// What is counted of a volume.
+pub fn unit(spec: &VolumeSpec) -> &'static str {
+    if matches!(spec.config.placement, Placement::Logging(_)) { "blocks" } else { "extents" }
 }

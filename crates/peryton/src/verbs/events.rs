@@ -1,18 +1,15 @@
 //! `peryton events`: prints the events of a volume that is being served.
 
-use std::path::PathBuf;
-
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use serde_json::Value;
 
-use crate::{failure::Failure, output};
+use crate::{failure::Failure, naming::Served, output};
 
 /// Options of `peryton events`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The control socket of the volume
-    #[arg(value_name = "SOCKET")]
-    socket: PathBuf,
+    #[command(flatten)]
+    volume: Served,
     /// Also print new events, until the volume is closed
     #[arg(long)]
     follow: bool,
@@ -28,7 +25,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let mut result = Ok(());
     let ask = Ask::Events { after: args.after, follow: args.follow };
-    control::ask(&args.socket, &ask, |event| {
+    args.volume.ask(&ask, |event| {
         if event.get("ok").is_none() {
             result = if args.json { output::print_json_line(&event) } else { output::print(&shown(&event)) };
         }

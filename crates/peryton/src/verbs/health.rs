@@ -5,7 +5,13 @@ use std::path::PathBuf;
 use peryton_drive::{Linux, PathHealth};
 use serde_json::Value;
 
-use crate::{drive_health, failure::Failure, output};
+use crate::{
+    drive_health,
+    failure::Failure,
+    naming::{self, Named},
+    output,
+    volume::DesignArgs,
+};
 
 /// Options of `peryton health`.
 #[derive(Debug, clap::Args)]
@@ -14,8 +20,8 @@ The drives beneath each path are asked: through partitions, md, device mapper, l
 that sleeps is not woken. Exit code: 0 if every path has a drive that was read and none warns; 1 if one fails, warns or cannot be read; 2
 for a path that is not there.")]
 pub struct Args {
-    /// Drives, partitions, arrays, or files that lie on them
-    #[arg(value_name = "DEVICE", required = true)]
+    /// Drives, partitions, arrays, files that lie on them, or volumes
+    #[arg(value_name = "DEVICE|NAME", required = true, add = naming::completer())]
     devices: Vec<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -24,11 +30,12 @@ pub struct Args {
 
 /// Reads and prints.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if let Some((path, error)) = args.devices.iter().find_map(|path| Some((path, std::fs::metadata(path).err()?))) {
-        return Err(Failure::bad_input(format!("{}: {error}: name a device, or a file", path.display())));
+    let devices = devices(args)?;
+    if let Some((path, error)) = devices.iter().find_map(|path| Some((path, std::fs::metadata(path).err()?))) {
+        return Err(Failure::bad_input(format!("{}: {error}: name a device, a file or a volume", path.display())));
     }
     let linux = Linux::default();
-    let all: Vec<PathHealth> = args.devices.iter().map(|path| linux.health(path)).collect();
+    let all: Vec<PathHealth> = devices.iter().map(|path| linux.health(path)).collect();
     if args.json {
         output::print_json(&all)?;
     } else {
@@ -37,6 +44,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let is_well = all.iter().all(|path| !path.drives.is_empty() && !path.has_warnings() && path.was_read());
     if is_well { Ok(()) } else { Err(Failure::quietly(1)) }
+}
+
+/// The paths, those of the devices of a volume in place of its name.
+fn devices(args: &Args) -> Result<Vec<PathBuf>, Failure> {
+    let mut all = Vec::new();
+    for given in &args.devices {
+        let may_be_named = !given.exists() || given.extension().is_some_and(|extension| extension == "toml");
+        match Named::find(given.as_os_str()) {
+            Ok(volume) if may_be_named && volume.is_design() && volume.design().exists() => {
+                all.extend(DesignArgs::new(volume, Vec::new()).devices()?.into_iter().map(|device| device.path));
+            }
+            _ => all.push(given.clone()),
+        }
+    }
+    Ok(all)
 }
 
 fn shown(path: &PathHealth) -> Result<String, Failure> {

@@ -15,7 +15,9 @@ Examples:
   peryton keys placement.writeback    # those of a table, in full
   peryton keys devices.NAME.model     # the parameters of device models")]
 pub struct Args {
-    /// Show the keys that begin with this in full; devices may have their names or NAME
+    /// Show the keys that begin with this in full
+    ///
+    /// Show the keys that begin with this in full; devices may have their names or NAME.
     #[arg(value_name = "PREFIX", add = completing::prefix())]
     prefix: Option<String>,
     /// Print JSON

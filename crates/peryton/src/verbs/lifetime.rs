@@ -58,7 +58,9 @@ pub struct Args {
     /// Size of a write
     #[arg(long, value_name = "SIZE")]
     write_size: Option<Bytes>,
-    /// Share of the misses that may enter the cache; several, separated by commas, give a column each
+    /// Share of the misses that may enter the cache, such as 0.5,1
+    ///
+    /// Share of the misses that may enter the cache; several, separated by commas, give a column each.
     #[arg(long, value_name = "SHARE,...", value_delimiter = ',')]
     admit: Vec<f64>,
     #[command(flatten)]

@@ -1,10 +1,14 @@
 //! `peryton man`: writes manual pages, one file for each verb.
 
-use std::{fs, io, path::PathBuf};
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::PathBuf,
+};
 
 use clap_mangen::Man;
 
-use crate::{failure::Failure, output};
+use crate::{exit_code, failure::Failure, output};
 
 /// Options of `peryton man`.
 #[derive(Debug, clap::Args)]
@@ -13,7 +17,9 @@ Examples:
   peryton man | man -l -                      # the page of peryton itself
   peryton man --out /usr/local/share/man/man1 # all of them: peryton.1, peryton-sim.1, …")]
 pub struct Args {
-    /// Write a page for each verb into this folder; it is created if it does not exist
+    /// Write a page for each verb into this folder
+    ///
+    /// Write a page for each verb into this folder; it is created if it does not exist.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
 }
@@ -48,5 +54,10 @@ fn collect(command: clap::Command, pages: &mut Vec<clap::Command>) {
 
 fn render(command: &clap::Command, page: &mut Vec<u8>) -> io::Result<()> {
     // The page has no build date, so that the same source always gives the same page.
-    Man::new(command.clone()).manual("Peryton").render(page)
+    Man::new(command.clone()).manual("Peryton").render(page)?;
+    writeln!(page, ".SH \"EXIT STATUS\"")?;
+    for (code, name, says) in exit_code::TABLE {
+        writeln!(page, ".TP\n\\fB{code}\\fR\n{name}: {says}.")?;
+    }
+    writeln!(page, ".PP\n{}", exit_code::SUMS)
 }

@@ -41,7 +41,9 @@ How much flash before a disk is the cheapest that does, if it could be bought in
 More budgets, the least cost of ownership, and the design written down, ready for peryton sim and serve:
   peryton plan --trace my.parquet --subject-to 'p99<=10ms,lifetime>=5y,power<=20W' --objective ownership --out designs")]
 pub struct Args {
-    /// The trace, or a specification (.toml) from which one is generated; several are merged by time
+    /// The trace, or a specification (.toml) of one; several are merged
+    ///
+    /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required_unless_present = "show_models", value_name = "FILE")]
     trace: Vec<PathBuf>,
     #[command(flatten)]
@@ -52,38 +54,56 @@ pub struct Args {
     /// The shortest time until the first device is worn out
     #[arg(long, value_name = "TIME")]
     lifetime: Option<Nanos>,
-    /// More budgets: latency, read, write, flush, write_then_flush, p50, p99, p999, lifetime, power, energy (a year), dollars, ownership, iops
+    /// More budgets, such as write<=1ms,energy<=100kWh
+    ///
+    /// More budgets: latency, read, write, flush, write_then_flush, p50, p99, p999, lifetime, power, energy (a year), dollars,
+    /// ownership, iops.
     #[arg(long, value_name = "p99<=10ms,power<=8W,...")]
     subject_to: Vec<String>,
-    /// The figure to minimise (lifetime and iops: to maximise), one of those that --subject-to names
+    /// The figure to minimise (lifetime, iops: to maximise)
+    ///
+    /// The figure to minimise (lifetime and iops: to maximise), one of those that --subject-to names.
     #[arg(long, value_name = "FIGURE", default_value = "dollars")]
     objective: Metric,
     /// Data to be stored [default: the span of addresses in the trace]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
-    /// How much of the data is used during a time as long as the trace, such as 5% or 200GiB [default: the share of the
-    /// span of addresses that the trace uses]
+    /// The part of the data that is used [default: the trace's]
+    ///
+    /// How much of the data is used during a time as long as the trace, such as 5% or 200GiB [default: the share of the span of
+    /// addresses that the trace uses].
     #[arg(long, value_name = "SHARE|SIZE")]
     active: Option<Active>,
-    /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile of the era with a price]
+    /// Profiles, files or folders to choose from [default: all with a price]
+    ///
+    /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile of the era with a
+    /// price].
     #[arg(long, value_name = "NAME|FILE|FOLDER,...", value_delimiter = ',')]
     devices: Vec<String>,
-    /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the
-    /// papers used. Has no effect with --devices
+    /// Choose among devices on sale in these years; all adds the older ones
+    ///
+    /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the papers
+    /// used. Has no effect with --devices.
     #[arg(long, value_name = "YEARS|all", default_value_t = Era::default())]
     era: Era,
     /// Purchase price of a device in USD, in place of its profile's
     #[arg(long, value_name = "NAME=USD")]
     price: Vec<String>,
-    /// Devices that you own: that many of a kind cost nothing to buy (their energy and wear still count)
+    /// Devices that you own: they cost nothing to buy
+    ///
+    /// Devices that you own: that many of a kind cost nothing to buy (their energy and wear still count).
     #[arg(long, value_name = "NAME=N")]
     own: Vec<String>,
+    /// Buy flash in whole devices, or in any capacity
+    ///
     /// Buy flash in whole devices of the catalogue, or in any capacity up to theirs: its price and its endurance are then in
-    /// proportion, its speed is that of the whole device. The planner chooses the capacity
+    /// proportion, its speed is that of the whole device. The planner chooses the capacity.
     #[arg(long, value_name = "whole|any", default_value = "whole")]
     flash: Flash,
-    /// Leave out how much of the bought flash the workload needs. If the best design is a hybrid, it is simulated with smaller flash
-    /// to find that out, up to eleven times
+    /// Leave out how much of the flash the workload needs
+    ///
+    /// Leave out how much of the bought flash the workload needs. If the best design is a hybrid, it is simulated with smaller
+    /// flash to find that out, up to eleven times.
     #[arg(long, conflicts_with = "show_models")]
     no_flash_need: bool,
     #[command(flatten)]
@@ -102,7 +122,9 @@ pub struct Args {
     electricity: f64,
     #[command(flatten)]
     arrival_args: ArrivalArgs,
-    /// Keep trained models in this file [default: plan-models.json in the user's cache]
+    /// Keep trained models in this file [default: in the user's cache]
+    ///
+    /// Keep trained models in this file [default: plan-models.json in the user's cache].
     #[arg(long, value_name = "FILE")]
     models: Option<PathBuf>,
     /// Plan by simulation alone
@@ -117,14 +139,20 @@ pub struct Args {
     /// Seed of the training
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Write the best design and the runners-up into this folder, ready for peryton sim and serve
+    /// Write the best design and the runners-up into this folder
+    ///
+    /// Write the best design and the runners-up into this folder, ready for peryton sim and serve.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
+    /// Say which estimated values and prices would change the answer
+    ///
     /// Simulate the best design and the runners-up again with each estimated value and price of their devices 30 % off, and say
-    /// which of them would change the answer
+    /// which of them would change the answer.
     #[arg(long)]
     sensitivity: bool,
-    /// Write the plan as a self-contained HTML page with charts to a file (- for standard output, in place of the table)
+    /// Write a page with charts (- for standard output)
+    ///
+    /// Write the plan as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
     #[arg(long, value_name = "OUT.html", conflicts_with = "show_models")]
     report: Option<PathBuf>,
     /// Print JSON

@@ -3,29 +3,21 @@
 use peryton_engine::Trust;
 
 use super::check;
-use crate::{failure::Failure, output, volume};
+use crate::{condition::Condition, failure::Failure, output, volume};
 
 /// Options of `peryton repair`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
-    /// Which device is right if another program wrote to one after the volume was closed
+    /// Which device is right if a program wrote to one after the close
+    ///
+    /// Which device is right if another program wrote to one after the volume was closed.
     #[arg(long, value_enum, default_value = "nobody")]
     trust: Who,
     /// Give up this lost device
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Replace this lost device by an empty device at its path in the design
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["without", "trust"])]
-    replace: Option<String>,
-    /// Overwrite the new device even if it holds data
-    #[arg(long, requires = "replace")]
-    force: bool,
-    /// Replace the device even if the volume cannot record which data were lost: lost data of a linear volume or of a
-    /// log's primary then read as zeros, and in place of data that only the log had, the primary's older data are read
-    #[arg(long, requires = "replace")]
-    accept_loss: bool,
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
@@ -44,30 +36,27 @@ enum Who {
 
 /// Repairs the volume and prints the findings.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let lost: Vec<String> = args.without.iter().chain(&args.replace).cloned().collect();
-    let spec = args.design.spec(&lost)?;
+    let spec = args.design.spec(&args.without)?;
     let trust = match args.trust {
         Who::Nobody => Trust::Nobody,
         Who::Slow => Trust::Slow,
         Who::AsItIs => Trust::AsItIs,
     };
-    let done = match &args.replace {
-        Some(name) => peryton_drive::replace(&spec, name, args.force, args.accept_loss),
-        None => peryton_drive::repair(&spec, trust, &args.without),
-    };
-    let opened = done.map_err(Failure::failed)?;
+    let opened = peryton_drive::repair(&spec, trust, &args.without).map_err(Failure::failed)?;
+    let before = Condition::of_opened(&opened);
+    let after = before.repaired();
     if args.json {
-        return output::print_json(&check::opened_json(&opened));
+        let mut value = check::opened_json(&opened);
+        value["condition"] = after.json();
+        output::print_json(&value)?;
+        return after.end();
     }
-    let state = if let Some(name) = &args.replace {
-        &format!("'{name}' is replaced by an empty device")
-    } else if opened.clean && opened.repaired == 0 {
-        "there was nothing to repair"
-    } else {
-        "repaired"
-    };
+    let state = if before.code() == after.code() { "there was nothing to repair" } else { "repaired" };
     output::tell(&format!(
-        "{state}: {} commits replayed, {} damaged copies made good, {} extents lost\n",
-        opened.commits, opened.repaired, opened.lost
-    ))
+        "{state}: {} commits replayed, {} damaged copies of metadata made good\n{}\n",
+        opened.commits,
+        opened.repaired,
+        after.words(check::unit(&spec))
+    ))?;
+    after.end()
 }

@@ -1,17 +1,18 @@
 //! `peryton replace`: lets another device take the place of one of a volume that is being served.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use peryton_units::Bytes;
 use serde_json::Value;
 
-use super::readmit;
+use super::{check, re_add};
 use crate::{
     failure::Failure,
     in_service::{self, Change, time_left},
-    output, terminal,
+    naming::Served,
+    output, terminal, volume,
 };
 
 const CHANGE: Change = Change {
@@ -24,31 +25,35 @@ const CHANGE: Change = Change {
 /// Options of `peryton replace`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The device is copied to the new one while the volume is served, and stays part of it until everything is copied. \
-Then the new one takes its place at once, and the path in the design has to be set to it (--update-design does that). If the server is killed before that, \
-the old device is in charge as before, and copying begins again when this is called again. The place of a device that is gone is \
-taken by an empty one at once, where a map says what is lost with it."
+    after_help = "While the volume is being served, the device is copied to the new one, and stays part of the volume until everything is \
+copied. Then the new one takes its place at once, and the path in the design has to be set to it (--update-design does that). If the \
+server is killed before that, the old device is in charge as before, and copying begins again when this is called again. The place of a \
+device that is gone is taken by an empty one at once, where a map says what is lost with it; so is that of a device of a volume that is \
+not being served."
 )]
 pub struct Args {
-    /// The control socket of the volume
-    #[arg(value_name = "SOCKET")]
-    socket: PathBuf,
+    #[command(flatten)]
+    design: volume::DesignArgs,
     /// The device that is replaced, by its name in the design
-    #[arg(value_name = "NAME", required_unless_present = "stop", requires = "with")]
+    #[arg(value_name = "DEVICE", required_unless_present = "stop", requires = "with")]
     name: Option<String>,
     /// The new device: a block device, or a file of the size
     #[arg(long, value_name = "PATH", requires = "name")]
     with: Option<PathBuf>,
-    /// Copy at most so much in a second, such as 50MiB; without a bound if not given
+    /// The most that is copied in a second, such as 50MiB [default: no bound]
     #[arg(long, value_name = "SIZE", requires = "with")]
     rate: Option<Bytes>,
-    /// Let what cannot be read from the old device read as zeros from the new one
+    /// Let what is lost where no map can say so read as zeros
+    ///
+    /// Let what cannot be read or is lost, and no map can say so of it, read as zeros (what only a log had: as it was before).
     #[arg(long, requires = "with")]
     accept_loss: bool,
     /// Overwrite what the new device holds
     #[arg(long, requires = "with")]
     force: bool,
-    /// Set the path of the device in the design to the new one, once that is in charge (the stable name of a block device)
+    /// Set the path of the device in the design to the new one
+    ///
+    /// Set the path of the device in the design to the new one, once that is in charge (the stable name of a block device).
     #[arg(long, requires = "with")]
     update_design: bool,
     /// Return when the new device is in charge, and show how far it is on a terminal
@@ -57,18 +62,25 @@ pub struct Args {
     /// Give up what has begun; the old device stays
     #[arg(long, conflicts_with_all = ["name", "with"])]
     stop: bool,
+    /// The control socket of the volume's server, if that is not at its usual place
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
     /// Print the state as JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Asks for a device to be replaced, and waits for it on demand.
+/// Lets a device be replaced, and waits for it on demand.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let volume = Served::new(args.design.named().clone(), args.control.clone());
     let (Some(name), Some(with)) = (&args.name, &args.with) else {
-        control::ask(&args.socket, &Ask::StopReplacing, |_| true)?;
-        return output::tell("stopped; the old device stays part of the volume\n");
+        volume.ask(&Ask::StopReplacing, |_| true)?;
+        return in_service::stopped(args.json, "the old device stays part of the volume");
     };
     let bytes_per_s = in_service::rate(args.rate)?;
+    if !volume.is_served() {
+        return while_not_served(args, name, with);
+    }
     // The server has a working directory of its own.
     let path = std::path::absolute(with).map_err(|error| Failure::bad_input(format!("{}: {error}", with.display())))?;
     let ask = Ask::Replace {
@@ -79,24 +91,36 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         force: args.force,
         update_design: args.update_design,
     };
-    let state = in_service::ask(&args.socket, &ask, CHANGE.state)?;
+    let state = volume.value(&ask, CHANGE.state)?;
     if state["state"] == "succeeded" {
         return ended(args, name, &state);
     }
     if args.wait {
-        return wait(args, name, state["bytes"].as_u64().unwrap_or(0));
+        return wait(args, &volume, name, state["bytes"].as_u64().unwrap_or(0));
     }
     if args.json {
         return output::print_json(&state);
     }
     let bytes = Bytes(state["bytes"].as_u64().unwrap_or(0));
-    output::tell(&format!("copying {bytes} of '{name}'; {}\n", in_service::told_where(&args.socket)))
+    output::tell(&format!("copying {bytes} of '{name}'; {}\n", in_service::told_where(&volume)))
+}
+
+/// Puts an empty device in the place of one that a volume has lost.
+fn while_not_served(args: &Args, name: &str, with: &Path) -> Result<(), Failure> {
+    let spec = args.design.with_path(name, with)?.spec(std::slice::from_ref(&name.to_owned()))?;
+    let opened = peryton_drive::replace(&spec, name, args.force, args.accept_loss).map_err(Failure::failed)?;
+    let updated = args.update_design.then(|| args.design.set_path(name, with));
+    if args.json {
+        return output::print_json(&check::opened_json(&opened));
+    }
+    output::tell(&format!("'{name}' is {} now, which was empty: {} extents are lost\n", with.display(), opened.lost))?;
+    re_add::tell_path(Some(with), name, updated)
 }
 
 /// Waits for the end.
-fn wait(args: &Args, name: &str, bytes: u64) -> Result<(), Failure> {
+fn wait(args: &Args, volume: &Served, name: &str, bytes: u64) -> Result<(), Failure> {
     let mut told = false;
-    let last = CHANGE.wait(&args.socket, name, bytes, |bar, state| {
+    let last = CHANGE.wait(volume, name, bytes, |bar, state| {
         told |= !told && tell_unreadable(bar, name, state);
         (state["copied_bytes"].as_u64().unwrap_or(0), left(state))
     })?;
@@ -120,7 +144,7 @@ fn ended(args: &Args, name: &str, last: &Value) -> Result<(), Failure> {
             "{lost} that only the old device had are lost until they are overwritten or discarded\n"
         ))?;
     }
-    readmit::tell_design(last)
+    in_service::tell_design(last)
 }
 
 /// Says that copying waits for what cannot be read, and what can be done.

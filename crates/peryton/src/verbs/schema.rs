@@ -12,13 +12,17 @@ The schema (draft 2020-12) describes what `peryton sim --json` writes: a list wi
 not apply is absent, never null. Later versions may add figures. Its definition LiveReport is what a volume that is being served
 answers at /live.json, and PathHealth what peryton health writes for each path.")]
 pub struct Args {
-    /// Describe a single report, as the library and the package for Python give it, in place of the list
+    /// Describe a single report in place of the list
+    ///
+    /// Describe a single report, as the library and the package for Python give it, in place of the list.
     #[arg(long)]
     one: bool,
     /// Describe what `peryton serve --http` answers at /live.json
     #[arg(long, conflicts_with = "one")]
     live: bool,
-    /// Describe what `peryton health --json` writes: a list with an object for each path
+    /// Describe what peryton health --json writes
+    ///
+    /// Describe what `peryton health --json` writes: a list with an object for each path.
     #[arg(long, conflicts_with_all = ["one", "live"])]
     health: bool,
 }

@@ -9,7 +9,7 @@ use std::{
 use peryton_drive::{
     Address, Endpoint, Http, LineLog, Notifier, Service, Settings, Summary, TlsFiles, Token, UblkSettings,
 };
-use peryton_engine::Opened;
+use peryton_engine::{Opened, Placement};
 use peryton_trace::TraceError;
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
@@ -25,21 +25,31 @@ use crate::{failure::Failure, output, page, twin, volume};
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
-    /// Where NBD clients connect: the path of a unix socket, or an address (with TLS only) [default: the design's
-    /// path with .nbd]
+    /// Where NBD clients connect: a socket, or an address with TLS
+    ///
+    /// Where NBD clients connect: the path of a unix socket, or an address (with TLS only) [default: /run/peryton/NAME/nbd, or
+    /// the design's path with .nbd].
     #[arg(long, value_name = "SOCKET|HOST:PORT")]
     nbd: Option<Endpoint>,
-    /// Where status, set and events connect [default: the design's path with .control]
+    /// Where the other verbs connect: a socket
+    ///
+    /// Where the other verbs connect [default: /run/peryton/NAME/control, or the design's path with .control].
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
-    /// Where browsers see what the volume does, and scrapers get metrics (at /metrics): unix:PATH, or an address of this machine's
-    /// own such as 127.0.0.1:9469 [default: nowhere]
+    /// Where the page and the metrics are [default: nowhere]
+    ///
+    /// Where browsers see what the volume does, and scrapers get metrics (at /metrics): unix:PATH, or an address of this
+    /// machine's own such as 127.0.0.1:9469 [default: nowhere].
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
     http: Option<Address>,
-    /// Let the page change settings, with the token in this file, which only its owner may read (mode 0600)
+    /// Let the page change settings, with the token in this file
+    ///
+    /// Let the page change settings, with the token in this file, which only its owner may read (mode 0600).
     #[arg(long, value_name = "FILE", requires = "http")]
     http_token: Option<PathBuf>,
-    /// Where scrapers get metrics, without the page: unix:PATH, or an address of this machine's own [default: that of --http]
+    /// Where metrics are without the page [default: with --http]
+    ///
+    /// Where scrapers get metrics, without the page: unix:PATH, or an address of this machine's own [default: that of --http].
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
     metrics: Option<Address>,
     /// The server's certificate (PEM)
@@ -54,8 +64,10 @@ pub struct Args {
     /// Certificates that the authority has revoked (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_crl: Option<PathBuf>,
-    /// A client that may connect, by a name in its certificate's subjectAltName; may be given several times [default: every client whose
-    /// certificate the authority has signed]
+    /// A client that may connect, by its certificate's name [default: all that are signed]
+    ///
+    /// By a name in its certificate's subjectAltName; may be given several times. Without it, every client may connect whose
+    /// certificate the authority has signed.
     #[arg(long, value_name = "NAME", requires = "tls_cert")]
     tls_client: Vec<String>,
     /// Memory for requests in flight; when it is used up, clients wait
@@ -64,8 +76,10 @@ pub struct Args {
     /// The most memory for moves between devices
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     move_memory: Bytes,
-    /// Make the volume a block device of this machine as well, /dev/ublkbN (Linux 6.5 or later with the module ublk_drv, as root); it
-    /// outlives this server, and the next one takes it over
+    /// Make the volume a block device of this machine, /dev/ublkbN
+    ///
+    /// Make the volume a block device of this machine as well, /dev/ublkbN (Linux 6.5 or later with the module ublk_drv, as
+    /// root); it outlives this server, and the next one takes it over.
     #[arg(long, conflicts_with_all = ["no_io_uring", "no_direct"])]
     ublk: bool,
     /// The number of its queues [default: one for each processor, at most four]
@@ -74,14 +88,20 @@ pub struct Args {
     /// The number of requests in each queue
     #[arg(long, value_name = "N", requires = "ublk", default_value = "64")]
     ublk_depth: u16,
-    /// Its logical block: 512B or 4KiB. What is shorter than 4 KiB is read before it is written
+    /// Its logical block: 512B or 4KiB
+    ///
+    /// Its logical block: 512B or 4KiB. What is shorter than 4 KiB is read before it is written.
     #[arg(long, value_name = "SIZE", requires = "ublk", default_value = "512B")]
     ublk_block: Bytes,
-    /// Let devices read straight into the pages of its requests, where the kernel can do it (Linux 6.16 or later); programs that read
-    /// past the page cache then need memory aligned to its blocks
+    /// Let devices read straight into the pages of its requests
+    ///
+    /// Let devices read straight into the pages of its requests, where the kernel can do it (Linux 6.16 or later); programs that
+    /// read past the page cache then need memory aligned to its blocks.
     #[arg(long, requires = "ublk")]
     zero_copy: bool,
-    /// How often the health of the drives beneath is read (SMART, NVMe): a time of 10s or more, or off
+    /// How often the health of drives is read, 10s or more, or off
+    ///
+    /// How often the health of the drives beneath is read (SMART, NVMe): a time of 10s or more, or off.
     #[arg(long, value_name = "TIME|off", default_value = "5min")]
     health: HealthEvery,
     /// Let devices fail on demand (fault and heal of the control socket), for drills
@@ -93,12 +113,16 @@ pub struct Args {
     /// Use the page cache
     #[arg(long)]
     no_direct: bool,
-    /// Serve without this lost device: data that only it had are lost, the rest is served, and the device is refused later
+    /// Serve without this lost device, which is refused later
+    ///
+    /// Serve without this lost device: data that only it had are lost, the rest is served, and the device is refused later.
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Record what clients do and how long it takes in a file, for peryton twin and advise; full files before it are FILE.0, FILE.1
-    /// and so on; an earlier recording there is renamed to FILE.old. With a name that ends in .parquet, the recording ends in
-    /// .recording, and Parquet is made of its requests when the server stops
+    /// Record what clients do, for peryton twin and advise
+    ///
+    /// Record what clients do and how long it takes in a file, for peryton twin and advise; full files before it are FILE.0,
+    /// FILE.1 and so on; an earlier recording there is renamed to FILE.old. With a name that ends in .parquet, the recording ends
+    /// in .recording, and Parquet is made of its requests when the server stops.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// The most bytes of these files; then the oldest requests go, a file at a time
@@ -153,8 +177,12 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         None => (args.design.spec_to_serve(&args.without)?, None),
     };
     let token = args.http_token.as_deref().map(Token::from_file).transpose().map_err(Failure::bad_input)?;
-    let endpoint = args.nbd.clone().unwrap_or_else(|| Endpoint::Unix(args.design.beside("nbd")));
-    let control = args.control.clone().unwrap_or_else(|| args.design.beside("control"));
+    let sockets = args.design.named().sockets();
+    if args.nbd.is_none() || args.control.is_none() {
+        sockets.make_folder()?;
+    }
+    let endpoint = args.nbd.clone().unwrap_or(Endpoint::Unix(sockets.nbd));
+    let control = args.control.clone().unwrap_or(sockets.control);
     let notifier = Notifier::from_environment().unwrap_or_else(|error| {
         tracing::warn!(%error, "NOTIFY_SOCKET: nobody is notified");
         Notifier::default()
@@ -180,6 +208,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         without: args.without.clone(),
         evacuated: service.evacuated(),
         lost: service.lost(),
+        is_log: matches!(spec.config.placement, Placement::Logging(_)),
         json: args.json,
     };
     if args.ublk {
@@ -245,6 +274,8 @@ struct Start {
     without: Vec<String>,
     evacuated: Vec<String>,
     lost: Bytes,
+    /// Whether the volume is a log before a primary, of which nothing counts what is lost with a device.
+    is_log: bool,
     json: bool,
 }
 
@@ -253,13 +284,13 @@ impl Start {
     fn tell_evacuated(&self) -> Result<(), Failure> {
         match self.evacuated.is_empty() {
             true => Ok(()),
-            false => output::tell(&format!("without {}, evacuated: nothing is lost\n", self.evacuated.join(" and "))),
+            false => output::tell(&format!("without {}, which was removed\n", self.evacuated.join(" and "))),
         }
     }
 
     /// `device`: the path of the block device, if there is one.
     fn print(&self, device: Option<&str>) -> Result<(), Failure> {
-        let Start { name, size, nbd, control, http, metrics, opened, without, evacuated, lost, json } = self;
+        let Start { name, size, nbd, control, http, metrics, opened, without, evacuated, lost, json, .. } = self;
         if *json {
             let mut line = json!({
                 "name": name,
@@ -293,7 +324,12 @@ impl Start {
         if without.is_empty() {
             return self.tell_evacuated();
         }
-        output::tell(&format!("degraded, without {}: {lost} are lost\n", without.join(" and ")))
+        let lost = match self.is_log {
+            true => "what only that device had is lost; how much that is, is not known".to_owned(),
+            false if *lost == Bytes::ZERO => "no loss is known".to_owned(),
+            false => format!("{lost} are lost"),
+        };
+        output::tell(&format!("degraded, without {}: {lost}\n", without.join(" and ")))
     }
 }
 

@@ -1,19 +1,18 @@
 //! `peryton set`: changes settings of a volume that is being served.
 
-use std::path::PathBuf;
-
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use serde_json::Value;
 
-use crate::{completing, failure::Failure, output};
+use crate::{completing, failure::Failure, naming::Served, output};
 
 /// Options of `peryton set`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The control socket of the volume
-    #[arg(value_name = "SOCKET")]
-    socket: PathBuf,
-    /// Keys of the design file, such as placement.max_moves=4; they stay in force when the volume is served again
+    #[command(flatten)]
+    volume: Served,
+    /// Keys of the design, such as placement.max_moves=4
+    ///
+    /// Keys of the design file, such as placement.max_moves=4; they stay in force when the volume is served again.
     #[arg(value_name = "KEY=VALUE", required_unless_present = "unset", add = completing::live_key_value())]
     settings: Vec<String>,
     /// Restore the design's value of a key
@@ -26,12 +25,7 @@ pub struct Args {
 
 /// Changes the settings and prints those in force.
 pub fn run(args: Args) -> Result<(), Failure> {
-    let mut set = Value::Null;
-    let ask = Ask::Set { settings: args.settings, unset: args.unset };
-    control::ask(&args.socket, &ask, |mut answer| {
-        set = answer["settings"].take();
-        true
-    })?;
+    let set = args.volume.value(&Ask::Set { settings: args.settings, unset: args.unset }, "settings")?;
     if args.json {
         return output::print_json(&set);
     }

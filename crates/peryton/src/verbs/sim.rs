@@ -25,7 +25,7 @@ use crate::{
     comma_separated, completing,
     failure::Failure,
     lifetime_told::lifetime_told,
-    output, page,
+    naming, output, page,
     replay_args::ReplayArgs,
     sensitivity,
     table::{self, Column, Table},
@@ -36,10 +36,12 @@ use crate::{
 /// Options of `peryton sim`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Design files
-    #[arg(required = true, value_name = "DESIGN.toml")]
+    /// Designs: paths, or names of volumes
+    #[arg(required = true, value_name = naming::VOLUME, value_parser = naming::design(), add = naming::completer())]
     designs: Vec<PathBuf>,
-    /// The trace, or a specification (.toml) from which one is generated; several are merged by time
+    /// The trace, or a specification (.toml) of one; several are merged
+    ///
+    /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
     #[command(flatten)]
@@ -49,38 +51,56 @@ pub struct Args {
     /// Set a key of the designs, such as placement.promotion.threshold=1
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
-    /// Simulate each design with each of these values of a key, as rows of their own; of several keys, with every combination
+    /// Simulate with each of these values, a row each
+    ///
+    /// Simulate each design with each of these values of a key, as rows of their own; of several keys, with every combination.
     #[arg(long, value_name = "KEY=VALUE,VALUE...", add = completing::key_values())]
     sweep: Vec<String>,
-    /// Write the reports as JSON to a file (- for standard output, in place of the table)
+    /// Write the reports as JSON (- for standard output)
+    ///
+    /// Write the reports as JSON to a file (- for standard output, in place of the table).
     #[arg(short = 'o', long, value_name = "OUT")]
     json: Option<PathBuf>,
-    /// Write the reports as a self-contained HTML page with charts to a file (- for standard output, in place of the table)
+    /// Write a page with charts (- for standard output)
+    ///
+    /// Write the reports as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
-    /// Also report what is counted in each interval of this length, such as 1s (needs --json, --csv or --out)
+    /// Also report what is counted in each interval, such as 1s
+    ///
+    /// Also report what is counted in each interval of this length, such as 1s (needs --json, --csv or --out).
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = interval)]
     interval: Option<Nanos>,
+    /// Write the reports as CSV (- for standard output)
+    ///
     /// Write the reports as comma-separated values to a file (- for standard output, in place of the table): a row for each
-    /// design, or with --interval for each interval of each design
+    /// design, or with --interval for each interval of each design.
     #[arg(long, value_name = "OUT.csv")]
     csv: Option<PathBuf>,
+    /// Write the reports as tables of Parquet into an empty folder
+    ///
     /// Write the reports as tables of Parquet into a new or empty folder: reports, intervals (with --interval), latency
-    /// histograms, warnings
+    /// histograms, warnings.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Simulate this share of the trace in place of the whole, chosen by address, on designs that are smaller by as much, and show
-    /// how far the figures may be from those of the whole
+    /// Simulate this share of the trace in place of the whole
+    ///
+    /// Simulate this share of the trace in place of the whole, chosen by address, on designs that are smaller by as much, and
+    /// show how far the figures may be from those of the whole.
     #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
     sample: Option<Sampling>,
     /// Which sample of this share: another seed gives another one
     #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
     sample_seed: u64,
+    /// Run each design N times, with other seeds, and show 95 % intervals
+    ///
     /// Run each design N times, each time with the next seed, and show how precise the figures are: by these runs and by equal
-    /// parts of the measured requests (95 % intervals); 1 for the parts alone
+    /// parts of the measured requests (95 % intervals); 1 for the parts alone.
     #[arg(long, value_name = "N")]
     replicate: Option<NonZeroU32>,
-    /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes
+    /// Say which estimated values of devices decide the result
+    ///
+    /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes.
     #[arg(long)]
     sensitivity: bool,
 }

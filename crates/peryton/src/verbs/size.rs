@@ -18,7 +18,7 @@ use crate::{
     comma_separated, completing,
     failure::Failure,
     figure_arg::figures,
-    output, page,
+    naming, output, page,
     replay_args::ReplayArgs,
     table::{self, Column, Table},
     terminal,
@@ -38,13 +38,17 @@ Without --sizes they are chosen by the miss-ratio curve of the trace, from hardl
 The size that is enough is the smallest one simulated whose --objective is within --within of the best. \
 Price and endurance of the fast device are taken to be in proportion to its size (docs/sizing.md).")]
 pub struct Args {
-    /// The trace, or a specification (.toml) from which one is generated; several are merged by time
+    /// The trace, or a specification (.toml) of one; several are merged
+    ///
+    /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// The design file
-    #[arg(long, required = true, value_name = "DESIGN.toml")]
+    /// The design: its path, or the name of a volume
+    #[arg(long, required = true, value_name = naming::VOLUME, value_parser = naming::design(), add = naming::completer())]
     design: PathBuf,
-    /// Sizes of the fast device to simulate, or a range to choose them from [default: chosen by the miss-ratio curve]
+    /// Sizes, or a range of them [default: by the miss-ratio curve]
+    ///
+    /// Sizes of the fast device to simulate, or a range to choose them from [default: chosen by the miss-ratio curve].
     #[arg(long, value_name = "SIZE,SIZE...|FROM..TO")]
     sizes: Option<Sizes>,
     /// How many sizes to choose
@@ -56,7 +60,9 @@ pub struct Args {
     /// By how much that figure may be worse than the best
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = size::within)]
     within: f64,
-    /// Also say which size is best if a millisecond of mean response time is worth so much
+    /// Also say which size is best if a millisecond is worth so much
+    ///
+    /// Also say which size is best if a millisecond of mean response time is worth so much.
     #[arg(long, value_name = "USD")]
     usd_per_ms: Option<f64>,
     /// Time for which ownership is computed
@@ -69,10 +75,14 @@ pub struct Args {
     trace_args: TraceArgs,
     #[command(flatten)]
     replay_args: ReplayArgs,
-    /// Write the curve as comma-separated values to a file (- for standard output, in place of the table): a row for each size
+    /// Write the curve as CSV (- for standard output)
+    ///
+    /// Write the curve as comma-separated values to a file (- for standard output, in place of the table): a row for each size.
     #[arg(long, value_name = "OUT.csv")]
     csv: Option<PathBuf>,
-    /// Write the curve as a self-contained HTML page to a file (- for standard output, in place of the table)
+    /// Write a page with charts (- for standard output)
+    ///
+    /// Write the curve as a self-contained HTML page to a file (- for standard output, in place of the table).
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
     /// Print JSON

@@ -1,21 +1,18 @@
 //! `peryton status`: prints the state of a volume that is being served.
 
-use std::path::PathBuf;
-
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use peryton_engine::PastLog;
 use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
-use super::{evacuate, replace};
-use crate::{cleaning, drive_health, failure::Failure, output, resizing, table};
+use super::{remove, replace, resize};
+use crate::{cleaning, drive_health, exit_code, failure::Failure, naming::Served, output, table};
 
 /// Options of `peryton status`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The control socket of the volume
-    #[arg(value_name = "SOCKET")]
-    socket: PathBuf,
+    #[command(flatten)]
+    volume: Served,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -23,21 +20,35 @@ pub struct Args {
 
 /// Requests the state and prints it.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut status = Value::Null;
-    control::ask(&args.socket, &Ask::Status, |mut answer| {
-        status = answer["status"].take();
-        true
-    })?;
-    if args.json { output::print_json(&status) } else { output::tell(&shown(&status)) }
+    let status = args.volume.value(&Ask::Status, "status")?;
+    if args.json {
+        output::print_json(&status)?;
+    } else {
+        output::tell(&shown(&status))?;
+    }
+    // A volume that is being served is not closed, and may be dirty.
+    match number(&status["lost"]["bytes"]) > 0 || is_log_lost(&status) {
+        true => Err(Failure::quietly(exit_code::LOST)),
+        false => Ok(()),
+    }
+}
+
+/// The devices that were given up.
+fn gone(status: &Value) -> Vec<&str> {
+    let devices = status["devices"].as_object().into_iter().flatten();
+    devices.filter(|(_, device)| device["state"] == "gone").map(|(name, _)| name.as_str()).collect()
+}
+
+/// Whether a device of a log is gone, so that nothing counts what is lost.
+fn is_log_lost(status: &Value) -> bool {
+    status["ledger"]["logging"].is_object() && !gone(status).is_empty()
 }
 
 /// The most lost ranges that are printed; the JSON has all of them.
 const MOST_RANGES: usize = 8;
 
 fn degraded(status: &Value, lost: &Value) -> String {
-    let devices = status["devices"].as_object().into_iter().flatten();
-    let gone: Vec<&str> =
-        devices.filter(|(_, device)| device["state"] == "gone").map(|(name, _)| name.as_str()).collect();
+    let gone = gone(status);
     let ranges = lost["ranges"].as_array().map(Vec::as_slice).unwrap_or_default();
     let shown = ranges.iter().take(MOST_RANGES).map(|range| {
         let from = number(&range["offset"]);
@@ -45,21 +56,20 @@ fn degraded(status: &Value, lost: &Value) -> String {
     });
     let shown = shown.collect::<Vec<_>>().join(", ");
     let more = if ranges.len() > MOST_RANGES { ", ..." } else { "" };
-    let without =
-        if gone.is_empty() { "all devices are present".to_owned() } else { format!("without {}", gone.join(" and ")) };
-    match number(&lost["bytes"]) {
-        0 => format!("DEGRADED: {without}; nothing is lost"),
-        bytes => {
-            format!("DEGRADED: {without}; {} lost until overwritten or discarded: bytes {shown}{more}", Bytes(bytes))
-        }
-    }
+    let without = if gone.is_empty() { String::new() } else { format!("DEGRADED: without {}", gone.join(" and ")) };
+    let lost = match number(&lost["bytes"]) {
+        _ if is_log_lost(status) => "LOST: what only that device had; how much that is, is not known".to_owned(),
+        0 => "no loss is known".to_owned(),
+        bytes => format!("LOST: {} until overwritten or discarded: bytes {shown}{more}", Bytes(bytes)),
+    };
+    if without.is_empty() { lost } else { format!("{without}; {lost}") }
 }
 
 /// A line for each device that was evacuated.
 fn evacuated(status: &Value) -> impl Iterator<Item = String> {
     let devices = status["devices"].as_object().into_iter().flatten();
     devices.filter(|(_, device)| device["state"] == "evacuated").map(|(name, _)| {
-        format!("evacuated: {name}, without which the volume goes on; peryton readmit takes it back, empty")
+        format!("removed: {name}, without which the volume goes on; peryton re-add takes it back, empty")
     })
 }
 
@@ -307,8 +317,8 @@ fn shown(status: &Value) -> String {
         lines.push(format!("{newer} is {} old at most", Nanos((age * 1e9) as u64)));
     }
     lines.extend(replace::line(&status["replacement"]));
-    lines.extend(resizing::line(&status["resizing"]));
-    lines.extend(evacuate::line(&status["evacuation"]));
+    lines.extend(resize::line(&status["resizing"]));
+    lines.extend(remove::line(&status["evacuation"]));
     lines.extend(evacuated(status));
     lines.extend(drives(status));
     lines.extend(energy(&status["energy"]));

@@ -40,16 +40,22 @@ use crate::{failure::Failure, output, volume};
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
-    /// How long programs wait for a server that cannot be started again; then their requests fail
+    /// How long requests wait for a server before they fail
+    ///
+    /// How long programs wait for a server that cannot be started again; then their requests fail.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     give_up_after: Nanos,
-    /// How long a server may give no sign of life before it is killed, so that another one takes over; 0s: it is never killed
+    /// How long a server may hang before it is killed; 0s: never
+    ///
+    /// How long a server may give no sign of life before it is killed, so that another one takes over; 0s: it is never killed.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     hung_after: Nanos,
     /// How long to wait at the start for devices of the design that are not there yet
     #[arg(long, value_name = "TIME", default_value = "0s")]
     wait_for_devices: Nanos,
-    /// Serve over NBD alone, without a block device of this machine: clients connect again when the server is started again
+    /// Serve over NBD alone, without a block device
+    ///
+    /// Serve over NBD alone, without a block device of this machine: clients connect again when the server is started again.
     #[arg(long)]
     nbd_only: bool,
     /// Options for peryton serve

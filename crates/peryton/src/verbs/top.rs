@@ -1,11 +1,12 @@
 //! `peryton top`: shows what a volume does now, on a screen that is drawn again and again.
 
-use std::{io::IsTerminal as _, path::PathBuf, time::Duration};
+use std::{io::IsTerminal as _, time::Duration};
 
 use peryton_units::Nanos;
 
 use crate::{
     failure::Failure,
+    naming::Served,
     output,
     top::{Sample, View, as_text, watch},
 };
@@ -13,9 +14,8 @@ use crate::{
 /// Options of `peryton top`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The control socket of the volume
-    #[arg(value_name = "SOCKET")]
-    socket: PathBuf,
+    #[command(flatten)]
+    volume: Served,
     /// The time between two screens, over which rates and quantiles are taken
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: Nanos,
@@ -34,9 +34,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
     let interval = Duration::from_nanos(args.interval.0);
     if args.once {
-        let first = Sample::take(&args.socket)?;
+        let first = Sample::take(&args.volume)?;
         std::thread::sleep(interval);
-        let second = Sample::take(&args.socket)?;
+        let second = Sample::take(&args.volume)?;
         return output::print(&as_text(&View::between(Some(&first), &second, None)));
     }
     if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
@@ -44,5 +44,5 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "top: draws on a terminal, and this is none: give --once for one screen as text",
         ));
     }
-    watch(&args.socket, interval)
+    watch(&args.volume, interval)
 }

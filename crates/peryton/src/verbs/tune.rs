@@ -15,7 +15,7 @@ use crate::{
     completing,
     failure::Failure,
     figure_arg::figures,
-    output, page,
+    naming, output, page,
     replay_args::ReplayArgs,
     table::{self, Column, Table},
     terminal,
@@ -34,10 +34,12 @@ The search changes the settings of promotion (PT, TW), demotion (LT, HT) and mov
 write-back delay, admission, when disks spin down, the triggers of a log, and the work of a partitioned drive while it is
 idle. It does not change the write policy, because that decides which data a failure may cost.")]
 pub struct Args {
-    /// The design file
-    #[arg(value_name = "DESIGN.toml")]
+    /// The design: its path, or the name of a volume
+    #[arg(value_name = naming::VOLUME, value_parser = naming::design(), add = naming::completer())]
     design: PathBuf,
-    /// The trace, or a specification (.toml) from which one is generated; several are merged by time
+    /// The trace, or a specification (.toml) of one; several are merged
+    ///
+    /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// The figure to minimise, or to maximise if more of it is better
@@ -49,7 +51,9 @@ pub struct Args {
     /// The most simulations
     #[arg(long, value_name = "N", default_value_t = 96)]
     evaluations: u32,
-    /// Search with this many requests of the trace; the result is measured on the whole trace
+    /// Search with this many requests of the trace
+    ///
+    /// Search with this many requests of the trace; the result is measured on the whole trace.
     #[arg(long, value_name = "N")]
     search_requests: Option<u64>,
     /// Also try these values of a key, in place of its usual ones if it has some
@@ -74,7 +78,9 @@ pub struct Args {
     /// Write the tuned design to a file
     #[arg(long, value_name = "TUNED.toml")]
     out: Option<PathBuf>,
-    /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table)
+    /// Write a page with charts (- for standard output)
+    ///
+    /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
     /// Print JSON

@@ -6,9 +6,10 @@ use peryton_sim::Replay;
 
 use crate::{
     failure::Failure,
+    naming::{self, Named, Served},
     output, page,
     table::{self, Column, Table},
-    twin::{Figure, Models, Twin, Verdict, recording_at},
+    twin::{Figure, Models, Recording, Twin, Verdict, recording_of, recording_of_served},
 };
 
 /// Options of `peryton twin`.
@@ -16,7 +17,9 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     pub recorded: RecordedArgs,
-    /// Write the comparison as a self-contained HTML page to a file (- for standard output, in place of the table)
+    /// Write a page with charts (- for standard output)
+    ///
+    /// Write the comparison as a self-contained HTML page to a file (- for standard output, in place of the table).
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
     /// Print JSON
@@ -27,25 +30,49 @@ pub struct Args {
 /// Options that name a recording and models of the devices.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RecordedArgs {
-    /// A recording (peryton serve --record), or the control socket of a volume that is being served with one
-    #[arg(value_name = "RECORDING|CONTROL")]
-    pub recording: PathBuf,
-    /// The profile of a device, in place of the design's: a file (peryton calibrate) or the name of a shipped one
+    /// A recording, or a volume that is served with one
+    ///
+    /// A recording, or a volume that is being served with one (peryton serve --record).
+    #[arg(value_name = "RECORDING|NAME", value_parser = naming::volume_or_recording())]
+    recording: Named,
+    /// The control socket of the volume's server, if that is not at its usual place
+    #[arg(long, value_name = "SOCKET")]
+    control: Option<PathBuf>,
+    /// A device's profile, in place of the design's
+    ///
+    /// The profile of a device, in place of the design's: a file (peryton calibrate) or the name of a shipped one.
     #[arg(long, value_name = "DEVICE=PROFILE")]
     profile: Vec<String>,
     /// Set a key of the design for the twin, such as devices.hdd.model.read=8ms
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
-    /// Begin with an empty drive, in place of the recorded state: for other sizes than those that were formatted
+    /// Begin with an empty drive, in place of the recorded state
+    ///
+    /// Begin with an empty drive, in place of the recorded state: for other sizes than those that were formatted.
     #[arg(long)]
     empty: bool,
-    /// When requests arrive: as recorded (timed), one after the other without think time (sync), or so that N are in flight at all
-    /// times (qd=N)
+    /// When requests arrive: timed (as recorded), sync, or qd=N in flight
+    ///
+    /// When requests arrive: as recorded (timed), one after the other without think time (sync), or so that N are in flight at
+    /// all times (qd=N).
     #[arg(long, value_name = "timed|sync|qd=N", default_value = "timed")]
     pub replay: Replay,
 }
 
 impl RecordedArgs {
+    /// The volume that is being served, if one was named.
+    pub fn served(&self) -> Option<Served> {
+        self.recording.is_design().then(|| Served::new(self.recording.clone(), self.control.clone()))
+    }
+
+    /// What was recorded.
+    pub fn read(&self) -> Result<Recording, Failure> {
+        match self.served() {
+            Some(volume) => recording_of_served(&volume),
+            None => Recording::read(&recording_of(self.recording.design())),
+        }
+    }
+
     /// The models of the devices.
     pub fn models(&self) -> Result<Models, Failure> {
         let of = |text: &String| match text.split_once('=') {
@@ -66,7 +93,7 @@ impl RecordedArgs {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
     let models = args.recorded.models()?;
-    let recording = recording_at(&args.recorded.recording)?;
+    let recording = args.recorded.read()?;
     let twin = Twin::of(&recording, &models, args.recorded.replay)?;
     if let Some(path) = &args.report {
         output::write(path, page::twin(&twin))?;

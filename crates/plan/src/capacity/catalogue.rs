@@ -91,7 +91,7 @@ impl Catalogue {
                 let profile = Profile::named(name).map_err(|_| PlanError::Range {
                     key: "--own",
                     value: format!("{name}={count}"),
-                    remedy: "the name of a profile that is shipped (peryton devices), or of one that --devices names",
+                    remedy: "the name of a profile that is shipped (peryton profiles), or of one that --devices names",
                 })?;
                 profiles.push((profile, name.clone()));
             }

@@ -1,4 +1,4 @@
-//! Which devices need the least for a workload: the question of `peryton greenest`, and its answer.
+//! Which devices need the least for a workload: the question of `peryton energy`, and its answer.
 
 use std::collections::BTreeMap;
 

@@ -9,10 +9,10 @@ The figures are those of the command ``peryton`` for the same input, to the last
 ``docs/python.md`` of the repository is a tutorial.
 """
 
-from ._api import greenest, lifetime, mrc, plan, simulate, size
+from ._api import energy, lifetime, mrc, plan, simulate, size
 from ._design import Design, design_keys
 from ._keys import DesignKeys
-from ._native import Candidates, Capacity, InputError, SimulationError, __version__, devices, formats
+from ._native import Candidates, Capacity, InputError, SimulationError, __version__, formats, profiles
 from ._policy import DISCARD, FLUSH, READ, WRITE, AdmissionRule, ReplacementPolicy, admission_rules, replacement_policies
 from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports, SizeCurve, report_schema
 from ._sweep import Sweep, rows, sweep
@@ -43,12 +43,12 @@ __all__ = [
     "__version__",
     "admission_rules",
     "design_keys",
-    "devices",
+    "energy",
     "formats",
-    "greenest",
     "lifetime",
     "mrc",
     "plan",
+    "profiles",
     "replacement_policies",
     "report_schema",
     "rows",

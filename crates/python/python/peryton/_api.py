@@ -371,7 +371,7 @@ def plan(
         objective: the figure to minimise (lifetime and iops: to maximise), one of those.
         capacity: data to be stored, in bytes or as a text; by default the span of addresses in the trace.
         active: how much of the data is used during a time as long as the trace, such as ``"5%"`` or ``"200GiB"``.
-        devices: names of profiles (:func:`devices`), files of your own, or folders of them; by default every profile of the
+        devices: names of profiles (:func:`profiles`), files of your own, or folders of them; by default every profile of the
             era with a price.
         era: the years in which devices were on sale, such as ``"2015-2020"``, or ``"all"``; by default ``"2022-2026"``.
         prices: US dollars by device, in place of the profiles'.
@@ -440,7 +440,7 @@ def plan(
 
 
 @checked
-def greenest(
+def energy(
     trace: Any = None,
     *,
     peak: Size | None = None,
@@ -465,7 +465,7 @@ def greenest(
     jobs: int | None = None,
     progress: Progress = None,
 ) -> Answer:
-    """Which devices need the least energy, and which the least money; as ``peryton greenest --json``.
+    """Which devices need the least energy, and which the least money; as ``peryton energy --json``.
 
     The models are those of "Which Storage Device is the Greenest?" (Li and Long), equations (2) to (7). MB are 10⁶ bytes.
 
@@ -478,7 +478,7 @@ def greenest(
             ``"rand-mixed"``.
         request_size: size of a request, a multiple of 512 bytes; by default the trace's, or 1 MiB as in the paper.
         queue_depth: number of requests in flight on a device, 1 to 1024.
-        devices: names of profiles (:func:`devices`) or files of your own; by default every profile of the era with power
+        devices: names of profiles (:func:`profiles`) or files of your own; by default every profile of the era with power
             figures.
         era, prices, afr: as in :func:`plan`.
         alpha: power management efficiency: the number of active devices for each that is needed, at least 1.
@@ -523,4 +523,4 @@ def greenest(
     }
     inner = None if trace is None else traced(trace)._inner
     with shown(progress) as callback:
-        return Answer(json.loads(_native.greenest(inner, arguments, callback)))
+        return Answer(json.loads(_native.energy(inner, arguments, callback)))

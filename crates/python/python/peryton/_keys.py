@@ -33,7 +33,7 @@ class DevicesKeys(TypedDict, total=False):
     """``[devices.NAME]`` of a design."""
 
     profile: str
-    """A shipped profile (`peryton devices`), or the path of one. Simulations need it; a drive in service does
+    """A shipped profile (`peryton profiles`), or the path of one. Simulations need it; a drive in service does
     not. Default: none, but simulations need one."""
     model: dict[str, Any]
     """Single values of the profile's model, in place of its own: the parameters of device models. Default: the

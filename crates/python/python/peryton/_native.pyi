@@ -19,8 +19,8 @@ __all__ = [
     "mrc",
     "lifetime",
     "plan",
-    "greenest",
-    "devices",
+    "energy",
+    "profiles",
     "design_keys",
     "report_schema",
     "formats",
@@ -161,10 +161,10 @@ def file_hash(path: str) -> str: ...
 def mrc(trace: Trace, arguments: Mapping[str, Any], progress: Callable[[str, int, int], object] | None) -> str: ...
 def lifetime(file: str | None, values: Mapping[str, Any], admit: Sequence[float]) -> str: ...
 def plan(trace: Trace, arguments: Mapping[str, Any], progress: Callable[[str, int, int], object] | None) -> str: ...
-def greenest(
+def energy(
     trace: Trace | None, arguments: Mapping[str, Any], progress: Callable[[str, int, int], object] | None
 ) -> str: ...
-def devices() -> list[str]:
+def profiles() -> list[str]:
     """The names of the shipped profiles of devices."""
 
 def design_keys() -> str: ...

@@ -29,7 +29,7 @@ const LONGEST_NAME: usize = 64;
 const STRIPE: Bytes = Bytes::kib(64);
 
 keys! {
-    /// A shipped profile (`peryton devices`), or the path of one. Simulations need it; a drive in service does not.
+    /// A shipped profile (`peryton profiles`), or the path of one. Simulations need it; a drive in service does not.
     PROFILE: String = "devices.NAME.profile" { default: Else("none, but simulations need one") }
     /// Single values of the profile's model, in place of its own: the parameters of device models.
     MODEL: toml::Table = "devices.NAME.model" { default: Else("the profile's values"), example: "{ rpm = 5400 }" }
@@ -190,7 +190,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
         (None, None) => {
             return Err(keys.wrong_at(
                 PROFILE.name(),
-                "missing: a simulation asks it how fast the device is: give one (peryton devices lists them)",
+                "missing: a simulation asks it how fast the device is: give one (peryton profiles lists them)",
             ));
         }
     };

@@ -12,22 +12,32 @@ use crate::{
 /// What every design keeps for the day when devices fail.
 #[derive(Debug, clap::Args)]
 pub(super) struct ProtectionArgs {
-    /// How each tier survives failed devices: none, mirror, raid5 or raid6. Caches that write through hold copies and have none
+    /// How each tier survives failures: none, mirror, raid5 or raid6
+    ///
+    /// How each tier survives failed devices: none, mirror, raid5 or raid6. Caches that write through hold copies and have none.
     #[arg(long, value_name = "SCHEME", default_value = "none")]
     redundancy: Redundancy,
-    /// Another for fast devices, caches that write through included, and for designs of one kind of device that are not disks
+    /// Another redundancy for fast devices
+    ///
+    /// Another for fast devices, caches that write through included, and for designs of one kind of device that are not disks.
     #[arg(long, value_name = "SCHEME")]
     fast_redundancy: Option<Redundancy>,
     /// Another for slow devices, logs, and designs of disks alone
     #[arg(long, value_name = "SCHEME")]
     slow_redundancy: Option<Redundancy>,
-    /// Spare devices for each tier, or a share of its devices such as 5%: bought, kept on the shelf
+    /// Spare devices for each tier: a number, or a share such as 5%
+    ///
+    /// Spare devices for each tier, or a share of its devices such as 5%: bought, kept on the shelf.
     #[arg(long, value_name = "N|SHARE", default_value = "0", allow_negative_numbers = true)]
     spares: Spares,
-    /// The share of each device that is filled at most; on flash the rest is over-provisioning
+    /// The share of each device that is filled at most
+    ///
+    /// The share of each device that is filled at most; on flash the rest is over-provisioning.
     #[arg(long, value_name = "SHARE", default_value_t = FillLimit(FILL_LIMIT), allow_negative_numbers = true)]
     fill_limit: FillLimit,
-    /// Time from a failure to the beginning of the rebuild [default: 1 day with spares, 7 days without]
+    /// Time from a failure to the rebuild [default: 1 day, without spares 7]
+    ///
+    /// Time from a failure to the beginning of the rebuild [default: 1 day with spares, 7 days without].
     #[arg(long, value_name = "TIME")]
     replace_within: Option<Nanos>,
     /// Annual failure rate of a device, in place of its profile's

@@ -14,7 +14,9 @@ use crate::{
 /// Options of both verbs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Traces, or specifications (.toml) from which traces are generated; several are merged by time
+    /// Traces, or specifications (.toml) of traces; several are merged
+    ///
+    /// Traces, or specifications (.toml) from which traces are generated; several are merged by time.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]

@@ -22,7 +22,9 @@ At --rate 1 that is the full simulation. At lower rates, with 8,192 sampled bloc
 every trace and policy tested, and within 0.015 on average. \"sampling error\" is the error of the same sample for LRU, \
 whose exact miss ratio is known. Sizes whose miniature holds fewer than 100 blocks are less accurate.")]
 pub struct Args {
-    /// Traces, or specifications (.toml) from which traces are generated; several are merged by time
+    /// Traces, or specifications (.toml) of traces; several are merged
+    ///
+    /// Traces, or specifications (.toml) from which traces are generated; several are merged by time.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -33,19 +35,25 @@ pub struct Args {
     /// Sizes of the cache; by default each power of two up to the footprint
     #[arg(long, value_delimiter = ',', value_name = "SIZE,SIZE...")]
     sizes: Vec<Bytes>,
-    /// Number of sizes, each larger than the previous one by the same factor, up to the footprint
+    /// Number of sizes, from small ones to the footprint
+    ///
+    /// Number of sizes, each larger than the previous one by the same factor, up to the footprint.
     #[arg(long, value_name = "N", conflicts_with = "sizes")]
     points: Option<u32>,
     /// Replacement policies, and "opt", the bound of all of them
     #[arg(long, value_parser = policy(), value_delimiter = ',', value_name = "POLICY,POLICY...", default_value = "lru")]
     replacement: Vec<CurvePolicy>,
-    /// The share of blocks that is simulated, for policies other than LRU [default: the share that leaves 131,072 blocks]
+    /// The share of blocks that is simulated [default: 131,072 blocks]
+    ///
+    /// The share of blocks that is simulated, for policies other than LRU [default: the share that leaves 131,072 blocks].
     #[arg(long, value_name = "SHARE")]
     rate: Option<f64>,
     /// WSClock's working-set window
     #[arg(long, value_name = "TIME", default_value = "60s")]
     window: Nanos,
-    /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table)
+    /// Write a page with charts (- for standard output)
+    ///
+    /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
     /// Print JSON

@@ -21,6 +21,11 @@ impl<'a> Asking<'a> {
         Asking(None)
     }
 
+    /// Whether there is someone to ask.
+    pub fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Asks until `read` understands the answer; an empty one is the default.
     pub fn answer<T>(
         &mut self,

@@ -1,4 +1,4 @@
-//! `peryton devices`, and what surrounds the verbs.
+//! `peryton profiles`, and what surrounds the verbs.
 
 mod common;
 
@@ -14,8 +14,8 @@ use serde_json::Value;
 #[test]
 fn every_profile_is_listed() {
     let here = Path::new(".");
-    let text = peryton(here, &["devices"]).ok().out;
-    let json: Value = serde_json::from_str(&peryton(here, &["devices", "--json"]).ok().out).unwrap();
+    let text = peryton(here, &["profiles"]).ok().out;
+    let json: Value = serde_json::from_str(&peryton(here, &["profiles", "--json"]).ok().out).unwrap();
     let names: Vec<_> = json.as_array().unwrap().iter().map(|profile| profile["name"].as_str().unwrap()).collect();
     assert!(names.contains(&"fixed") && names.contains(&"intel-320-300gb"), "{names:?}");
     assert!(names.is_sorted(), "{names:?}");
@@ -25,11 +25,11 @@ fn every_profile_is_listed() {
 #[test]
 fn a_profile_is_shown_beside_its_data_sheet() {
     let here = Path::new(".");
-    let text = peryton(here, &["devices", "seagate-st32000641as"]).ok().out;
+    let text = peryton(here, &["profiles", "seagate-st32000641as"]).ok().out;
     for word in ["data sheet", "model", "sequential read", "idle", "standby", "sources", "%"] {
         assert!(text.contains(word), "'{word}' is not in\n{text}");
     }
-    let run = peryton(here, &["devices", "seagate-st32000641as", "--json"]).ok();
+    let run = peryton(here, &["profiles", "seagate-st32000641as", "--json"]).ok();
     let json: Value = serde_json::from_str(&run.out).unwrap();
     assert!(json["model"]["seq_read"]["mb_per_s"].as_f64().unwrap() > 50.0, "{json}");
 }
@@ -37,18 +37,18 @@ fn a_profile_is_shown_beside_its_data_sheet() {
 #[test]
 fn where_values_come_from_is_shown() {
     let here = Path::new(".");
-    let text = peryton(here, &["devices", "samsung-870-evo-1tb", "--values"]).ok().out;
+    let text = peryton(here, &["profiles", "samsung-870-evo-1tb", "--values"]).ok().out;
     for part in ["flash.read ", "\"45us\"", "estimated: not published", "fitted to seq_read_mb_per_s", "[1] kitguru"] {
         assert!(text.contains(part), "'{part}' is not in\n{text}");
     }
     let json: Value =
-        serde_json::from_str(&peryton(here, &["devices", "samsung-870-evo-1tb", "--values", "--json"]).ok().out)
+        serde_json::from_str(&peryton(here, &["profiles", "samsung-870-evo-1tb", "--values", "--json"]).ok().out)
             .unwrap();
     let read = &json["provenance"]["flash.read"];
     assert_eq!((read["value"].as_str(), read["origin"].as_str()), (Some("45us"), Some("estimated")));
     assert_eq!(json["provenance"]["data_sheet.rand_read_ms"]["document"], 1);
     // HD1's power was measured under loads that the model was fitted to; its data sheet's was not.
-    let text = peryton(here, &["devices", "seagate-st4000dm000"]).ok().out;
+    let text = peryton(here, &["profiles", "seagate-st4000dm000"]).ok().out;
     let line =
         |what: &str| text.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what} in\n{text}"));
     assert!(line("random read 1MiB, MB/s").contains("fitted to it"), "{text}");
@@ -64,11 +64,11 @@ fn a_model_is_validated_against_a_real_drive() {
         println!("skipped: the measured traces are not at hand");
         return;
     }
-    let run = peryton(&traces, &["devices", "--validate", "cheetah9LP.trace", "--json"]).ok();
+    let run = peryton(&traces, &["profiles", "--validate", "cheetah9LP.trace", "--json"]).ok();
     let json: Value = serde_json::from_str(&run.out).unwrap();
     let (demerit, mean) = (json["demerit_ms"].as_f64().unwrap(), json["mean_ms"].as_f64().unwrap());
     assert!(demerit < 0.1 * mean, "{demerit} of {mean} ms");
-    let text = peryton(&traces, &["devices", "--validate", "cheetah9LP.trace"]).ok().out;
+    let text = peryton(&traces, &["profiles", "--validate", "cheetah9LP.trace"]).ok().out;
     assert!(text.contains("cheetah9LP"), "{text}");
 }
 
@@ -82,7 +82,7 @@ fn a_flash_profile_is_validated_against_a_trace_with_latencies() {
         text += &format!("{},R,{},4096,{latency}\n", i * 2000, i * 7919 % 4096 * 4096);
     }
     std::fs::write(folder.path().join("measured.csv"), text).unwrap();
-    let args = ["devices", "samsung-870-evo-1tb", "--validate", "measured.csv", "--report", "page.html"];
+    let args = ["profiles", "samsung-870-evo-1tb", "--validate", "measured.csv", "--report", "page.html"];
     let json: Value =
         serde_json::from_str(&peryton(folder.path(), &[&args[..], &["--json"]].concat()).ok().out).unwrap();
     let at = |key: &str| json[key].as_f64().unwrap();
@@ -94,17 +94,17 @@ fn a_flash_profile_is_validated_against_a_trace_with_latencies() {
     assert!(page.contains("The slowest requests") && page.contains("measured.csv"), "{page}");
     let text = peryton(folder.path(), &args).ok().out;
     assert!(text.contains("      99 %      5.000"), "{text}");
-    peryton(folder.path(), &["devices", "--report", "page.html"]).fails(2, &["--validate"]);
+    peryton(folder.path(), &["profiles", "--report", "page.html"]).fails(2, &["--validate"]);
 }
 
 #[test]
 fn rubbish_gets_one_line() {
     let folder = folder();
     let table: &[(&[&str], &[&str])] = &[
-        (&["devices", "intel-32"], &["intel-32", "did you mean"]),
-        (&["devices", "no/such.toml"], &["no/such.toml"]),
-        (&["devices", "single.toml"], &["single.toml"]),
-        (&["devices", "--validate", "nothing.trace"], &["nothing"]),
+        (&["profiles", "intel-32"], &["intel-32", "did you mean"]),
+        (&["profiles", "no/such.toml"], &["no/such.toml"]),
+        (&["profiles", "single.toml"], &["single.toml"]),
+        (&["profiles", "--validate", "nothing.trace"], &["nothing"]),
         (&[], &["--help"]),
         (&["simulate"], &["simulate"]),
         (&["--no-such-flag"], &["--no-such-flag"]),

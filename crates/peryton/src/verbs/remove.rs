@@ -1,40 +1,40 @@
-//! `peryton evacuate`: empties the fast device of a cache that is being served, so that it can be pulled.
+//! `peryton remove`: empties the fast device of a cache that is being served, so that it can be pulled.
 
-use std::path::PathBuf;
-
-use peryton_drive::control::{self, Ask};
+use peryton_drive::control::Ask;
 use peryton_units::Bytes;
 use serde_json::Value;
 
 use crate::{
     failure::Failure,
     in_service::{self, Change, time_left},
+    naming::Served,
     output,
 };
 
 const CHANGE: Change = Change {
     state: "evacuation",
     last: "last_evacuation",
-    done: "written home",
-    stays: "is not evacuated, and stays part of the volume",
+    done: "written back",
+    stays: "is not removed, and stays part of the volume",
 };
 
-/// Options of `peryton evacuate`.
+/// Options of `peryton remove`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "What only the device has is written to the other one while the volume is served, and nothing more is brought in. Then \
 requests wait for a moment, and the volume goes on without the device, also after restarts: it need not be there, and what it holds is \
-not used any more. `peryton readmit` takes it back, empty. If the server is killed before that, nothing has changed, and the command can \
+not used any more. `peryton re-add` takes it back, empty. If the server is killed before that, nothing has changed, and the command can \
 be given again."
 )]
 pub struct Args {
-    /// The control socket of the volume
-    #[arg(value_name = "SOCKET")]
-    socket: PathBuf,
+    #[command(flatten)]
+    volume: Served,
     /// The device, by its name in the design
-    #[arg(value_name = "NAME", required_unless_present = "stop")]
+    #[arg(value_name = "DEVICE", required_unless_present = "stop")]
     name: Option<String>,
-    /// Write at most so much home in a second, such as 50MiB; without a bound if not given
+    /// The most that is written back in a second [default: no bound]
+    ///
+    /// Write back at most so much in a second, such as 50MiB; without a bound if not given.
     #[arg(long, value_name = "SIZE", requires = "name")]
     rate: Option<Bytes>,
     /// Return when the device can be pulled, and show how far it is on a terminal
@@ -48,14 +48,14 @@ pub struct Args {
     json: bool,
 }
 
-/// Asks for a device to be evacuated, and waits for it on demand.
+/// Asks for a device to be removed, and waits for it on demand.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(name) = &args.name else {
-        control::ask(&args.socket, &Ask::StopEvacuating, |_| true)?;
-        return output::tell("stopped; the device stays part of the volume\n");
+        args.volume.ask(&Ask::StopRemoving, |_| true)?;
+        return in_service::stopped(args.json, "the device stays part of the volume");
     };
-    let ask = Ask::Evacuate { device: name.clone(), bytes_per_s: in_service::rate(args.rate)? };
-    let state = in_service::ask(&args.socket, &ask, CHANGE.state)?;
+    let ask = Ask::Remove { device: name.clone(), bytes_per_s: in_service::rate(args.rate)? };
+    let state = args.volume.value(&ask, CHANGE.state)?;
     if args.wait {
         return wait(args, name, state["bytes"].as_u64().unwrap_or(0));
     }
@@ -63,25 +63,25 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&state);
     }
     let bytes = Bytes(state["dirty_bytes"].as_u64().unwrap_or(0));
-    output::tell(&format!("writing {bytes} of '{name}' home; {}\n", in_service::told_where(&args.socket)))
+    output::tell(&format!("writing back {bytes} of '{name}'; {}\n", in_service::told_where(&args.volume)))
 }
 
 /// Waits for the end.
 fn wait(args: &Args, name: &str, bytes: u64) -> Result<(), Failure> {
-    let last = CHANGE.wait(&args.socket, name, bytes, |_, state| {
+    let last = CHANGE.wait(&args.volume, name, bytes, |_, state| {
         (bytes.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)), left(state))
     })?;
     if args.json {
         return output::print_json(&last);
     }
-    output::tell(&format!("'{name}' is evacuated: the volume goes on without it, and it can be taken out\n"))
+    output::tell(&format!("'{name}' is removed: the volume goes on without it, and it can be taken out\n"))
 }
 
 /// A line for the status.
 pub fn line(state: &Value) -> Option<String> {
     let name = state["device"].as_str()?;
     let dirty = Bytes(state["dirty_bytes"].as_u64().unwrap_or(0));
-    Some(format!("EVACUATING: {name}: {dirty} are not home yet, {}", left(state)))
+    Some(format!("REMOVING: {name}: {dirty} are not written back yet, {}", left(state)))
 }
 
 /// How long it will take.

@@ -1,19 +1,19 @@
-//! `peryton detach`: writes everything back to one device, so that it can be used alone.
+//! `peryton export`: writes everything back to one device, so that it can be used alone.
 
 use indicatif::ProgressStyle;
-use peryton_drive::Alone;
-use peryton_engine::Placement;
+use peryton_drive::{Alone, OfflineError, VolumeSpec};
 use serde_json::json;
 
-use crate::{failure::Failure, output, terminal, volume};
+use super::check;
+use crate::{condition::Condition, failure::Failure, output, terminal, volume};
 
-/// Options of `peryton detach`.
+/// Options of `peryton export`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Data that only the fast device has are written to the slow device; with a log, data that only the log has are \
 written to the primary. That device then holds the whole volume from the offset on that is printed: mount it with \
--o loop,offset=N, or set up a loop device there. A disk that was taken over (peryton adopt) has its data at their old places \
-again. The volume cannot be served any more. If detach is ended early, run it again."
+-o loop,offset=N, or set up a loop device there. A disk that was taken over (peryton import) has its data at their old places \
+again. The volume cannot be served any more. If export is ended early, run it again."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -23,7 +23,7 @@ pub struct Args {
     json: bool,
 }
 
-/// Detaches the device and prints where its data is.
+/// Exports the device and prints where its data is.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = args.design.spec(&[])?;
     let bar = terminal::bar(0);
@@ -34,9 +34,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         bar.set_position(bar.length().unwrap_or(0) - left);
     });
     bar.finish_and_clear();
-    let Alone { detached, given_back, resumed } = detached.map_err(Failure::failed)?;
+    let Alone { detached, given_back, resumed } = detached.map_err(|error| refused(&spec, error))?;
     let at = &spec.devices[detached.device.index()];
     if args.json {
+        // Everything that was dirty is written back, and nothing is lost: otherwise it is refused.
         return output::print_json(&json!({
             "device": at.name,
             "path": at.path,
@@ -44,6 +45,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "length": detached.len.0,
             "extents_written_back": detached.written_back,
             "given_back": given_back,
+            "condition": Condition::default().json(),
         }));
     }
     let path = at.path.display();
@@ -54,9 +56,16 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             at.name, detached.len, detached.written_back
         ));
     }
-    let unit = if matches!(spec.config.placement, Placement::Logging(_)) { "blocks" } else { "extents" };
+    let unit = check::unit(&spec);
     output::tell(&format!(
         "device '{}' ({path}) stands alone: {} from offset {} on, {} {unit} written back\nmount -o loop,offset={} {path} DIR\n",
         at.name, detached.len, detached.at.0, detached.written_back, detached.at.0
     ))
+}
+
+/// Why nothing was exported. If data of the volume are lost, the exit code says so.
+fn refused(spec: &VolumeSpec, error: OfflineError) -> Failure {
+    let found = peryton_drive::inspect(spec, false, &[]).ok();
+    let condition = found.as_ref().and_then(Condition::of).unwrap_or_default();
+    if condition.lost > 0 { Failure::lost(error) } else { Failure::failed(error) }
 }

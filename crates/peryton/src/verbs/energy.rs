@@ -1,4 +1,4 @@
-//! `peryton greenest`: which devices need the least energy, and which the least money.
+//! `peryton energy`: which devices need the least energy, and which the least money.
 
 use std::path::PathBuf;
 
@@ -19,15 +19,15 @@ use crate::{
     verbs::plan::protection::failure_rates,
 };
 
-/// Options of `peryton greenest`.
+/// Options of `peryton energy`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The models are those of \"Which Storage Device is the Greenest?\" (Li and Long), equations (2)-(7). MB are 10^6 bytes.
 
 Archive 12 TB, written once at 50 MB/s:
-  peryton greenest --peak 50MB --average 50MB --capacity 12TB --workload seq-write
+  peryton energy --peak 50MB --average 50MB --capacity 12TB --workload seq-write
 A file server that reads 20 MB/s on average and 400 MB/s at most, for five years, and the best mix of devices for it:
-  peryton greenest --peak 400MB --average 20MB --capacity 4TB --workload rand-read --for 5y --mixed")]
+  peryton energy --peak 400MB --average 20MB --capacity 4TB --workload rand-read --for 5y --mixed")]
 pub struct Args {
     /// Peak bandwidth, in bytes per second, such as 400MB
     #[arg(long, value_name = "SIZE", required_unless_present = "trace")]
@@ -41,24 +41,34 @@ pub struct Args {
     /// How the data are accessed
     #[arg(long, value_enum, default_value_t = Workload::SeqRead)]
     workload: Workload,
+    /// Size of a request [default: the trace's, or 1MiB]
+    ///
     /// Size of a request, such as 64KiB [default: the trace's, or 1MiB as in the paper; random accesses are then also shown with
-    /// other sizes]
+    /// other sizes].
     #[arg(long, alias = "request", value_name = "SIZE")]
     request_size: Option<Bytes>,
+    /// Requests in flight on a device [default: by the workload]
+    ///
     /// Number of requests in flight on a device [default: 1 for random accesses, 8 for sequential ones, 32 for a trace's random
-    /// accesses]
+    /// accesses].
     #[arg(long, value_name = "N")]
     queue_depth: Option<u32>,
-    /// Measure all of the above on a trace (or on one drawn from a specification); options that are given have precedence
+    /// Measure all of the above on a trace
+    ///
+    /// Measure all of the above on a trace (or on one drawn from a specification); options that are given have precedence.
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
     #[command(flatten)]
     trace_args: TraceArgs,
-    /// Devices: names of profiles, or paths of your own files [default: every profile of the era with power figures]
+    /// Profiles: names or files [default: all of the era with power figures]
+    ///
+    /// Devices: names of profiles, or paths of your own files [default: every profile of the era with power figures].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     devices: Vec<String>,
-    /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the
-    /// papers used. Has no effect with --devices
+    /// Choose among devices on sale in these years; all adds the older ones
+    ///
+    /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the papers
+    /// used. Has no effect with --devices.
     #[arg(long, value_name = "YEARS|all", default_value_t = Era::default())]
     era: Era,
     /// Purchase price of a device in USD, in place of its profile's
@@ -67,35 +77,47 @@ pub struct Args {
     /// Annual failure rate of a device, in place of its profile's
     #[arg(long, value_name = "NAME=PERCENT")]
     afr: Vec<String>,
-    /// Power management efficiency: the number of active devices for each that is needed
+    /// Active devices for each that is needed
+    ///
+    /// Power management efficiency: the number of active devices for each that is needed.
     #[arg(long, value_name = "X", default_value_t = 1.0)]
     alpha: f64,
     /// State of the devices that the average bandwidth does not need
     #[arg(long, value_enum, default_value_t = PolicyArg::Best)]
     policy: PolicyArg,
-    /// Run time, such as 5y [default: until the data have been moved once, or 1y if bandwidth decides or accesses are random]
+    /// Run time, such as 5y [default: by the workload, or 1y]
+    ///
+    /// Run time, such as 5y [default: until the data have been moved once, or 1y if bandwidth decides or accesses are random].
     #[arg(long = "for", value_name = "TIME")]
     run_for: Option<Nanos>,
     /// Price of electricity, USD per kWh
     #[arg(long, value_name = "USD", default_value_t = 0.12)]
     electricity: f64,
-    /// Power of the shelf for each device (fans, expanders, losses of power supplies), in W; counts in the cost over five years and
-    /// in --emerald
+    /// Power of the shelf for each device, in W
+    ///
+    /// Power of the shelf for each device (fans, expanders, losses of power supplies), in W; counts in the cost over five years
+    /// and in --emerald.
     #[arg(long, value_name = "W", default_value_t = 0.0)]
     shelf_power: f64,
-    /// Also print capacity per idle watt and operations per watt, as SNIA's Emerald defines them (a few seconds)
+    /// Also print SNIA's Emerald ratios (a few seconds)
+    ///
+    /// Also print capacity per idle watt and operations per watt, as SNIA's Emerald defines them (a few seconds).
     #[arg(long)]
     emerald: bool,
     /// Order of the list
     #[arg(long, value_enum, default_value_t = By::Energy)]
     by: By,
-    /// Use bandwidth and busy power of Peryton's models even if published figures exist
+    /// Use the models' figures where published ones exist
+    ///
+    /// Use bandwidth and busy power of Peryton's models even if published figures exist.
     #[arg(long)]
     model: bool,
     /// Also find the best mix of devices
     #[arg(long)]
     mixed: bool,
-    /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table)
+    /// Write a page with charts (- for standard output)
+    ///
+    /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
     #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
     /// Print JSON
@@ -392,7 +414,7 @@ fn estimates(found: &Answer) -> String {
     if names.is_empty() {
         return String::new();
     }
-    let mut text = format!("Rest on estimates: {} (peryton devices NAME --values)\n", names.join(", "));
+    let mut text = format!("Rest on estimates: {} (peryton profiles NAME --values)\n", names.join(", "));
     for one in &found.decisive_estimates {
         text += &format!(
             "! {} of {} {:+.0} % would put {} first; it rests on {}\n",

@@ -1,4 +1,4 @@
-//! `peryton devices`: the profiles, and how far their models can be trusted.
+//! `peryton profiles`: the profiles, and how far their models can be trusted.
 
 use std::{
     collections::BTreeSet,
@@ -15,23 +15,28 @@ use crate::{
     table::{self, Column, Table},
 };
 
-/// Options of `peryton devices`.
+/// Options of `peryton profiles`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The name or the path of a profile: show its model beside its data sheet
     name: Option<String>,
-    /// Replay a trace that was measured on a drive: on the model of NAME, or, without a name, on the model of the disk whose .model,
-    /// .seek and .diskspecs are beside the trace
+    /// Replay a trace that was measured on a drive on its model
+    ///
+    /// Replay a trace that was measured on a drive: on the model of NAME, or, without a name, on the model of the disk whose
+    /// .model, .seek and .diskspecs are beside the trace.
     #[arg(long, value_name = "TRACE")]
     validate: Vec<PathBuf>,
-    /// The format of a trace that is validated: one with latencies such as flashnet, csv, msr or fio-log [default:
-    /// recognised]
+    /// The format of the trace, one with latencies [default: recognised]
+    ///
+    /// One with latencies, such as flashnet, csv, msr or fio-log.
     #[arg(long, value_name = "FORMAT", requires = "validate", requires = "name")]
     format: Option<Format>,
     /// Also write a page with the distributions of the validated traces
     #[arg(long, value_name = "FILE", requires = "validate")]
     report: Option<PathBuf>,
-    /// List every value of the profile and where it comes from, without running the model
+    /// List every value of the profile and where it comes from
+    ///
+    /// List every value of the profile and where it comes from, without running the model.
     #[arg(long, requires = "name")]
     values: bool,
     /// Print JSON
@@ -184,7 +189,7 @@ fn origins(profile: &Profile) -> String {
     if unsaid > 0 {
         parts.push(format!("{unsaid} of which the profile does not say where they come from"));
     }
-    format!("values: {} (peryton devices {} --values)\n", parts.join(", "), profile.name)
+    format!("values: {} (peryton profiles {} --values)\n", parts.join(", "), profile.name)
 }
 
 /// Every value and what is said of it.

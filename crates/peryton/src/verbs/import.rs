@@ -1,4 +1,4 @@
-//! `peryton adopt`: takes over a disk that has data. It keeps them, and gains a cache.
+//! `peryton import`: takes over a disk that has data. It keeps them, and gains a cache.
 
 use std::{
     fs::{self, File},
@@ -6,40 +6,46 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use peryton_drive::{Adopted, Adopting, Linux, VolumeSpec};
-use peryton_engine::adoption::Home;
+use peryton_engine::{PlacementKind, adoption::Home};
 use peryton_sim::DesignText;
 use serde_json::{Value, json};
 
 use crate::{
     at_risk::at_risk,
     failure::Failure,
-    new_design::{Mode, NewDesign, Write},
+    naming,
+    new_design::{Named, NewDesign, NewDevice, Write},
     output, terminal,
     volume::{InPlace, Purpose},
 };
 
-/// Options of `peryton adopt`.
+/// Options of `peryton import`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The volume has the data of the disk at the same offsets, so what was mounted from the disk is mounted from the \
-volume. The first MiBs of the disk move, to make room for metadata; what is on the disk alone cannot be mounted then. If adopt is \
-ended early, run the same again, or with --undo. peryton detach gives the disk back. See docs/adopting.md for what the loss of each \
+volume. The first MiBs of the disk move, to make room for metadata; what is on the disk alone cannot be mounted then. If import is \
+ended early, run the same again, or with --undo. peryton export gives the disk back. See docs/importing.md for what the loss of each \
 device costs."
 )]
 pub struct Args {
-    /// The design to write; it may be there from an earlier call with the same options
-    #[arg(value_name = "DESIGN.toml", default_value = "volume.toml")]
-    design: PathBuf,
-    /// The disk that has data: a whole disk, a partition, or any other block device or file
+    /// The volume: its name, or the path of the design to write
+    ///
+    /// The volume: its name, or the path of the design to write; it may be there from an earlier call with the same options.
+    #[arg(value_name = naming::VOLUME, value_parser = naming::new_volume(), add = naming::completer())]
+    volume: naming::Named,
+    /// The disk that has data: a disk, a partition, or a file
+    ///
+    /// The disk that has data: a whole disk, a partition, or any other block device or file.
     #[arg(long, value_name = "DEVICE")]
     slow: PathBuf,
     /// The fast device, which becomes the cache
     #[arg(long, value_name = "DEVICE")]
     fast: PathBuf,
-    /// What the two devices are for: caching or partitioned
-    #[arg(long, value_enum, default_value = "caching")]
-    mode: Mode,
+    /// How data are placed on the devices
+    #[arg(long, value_name = "MODE", default_value = "caching", value_parser = modes())]
+    mode: PlacementKind,
     /// Where the writes of a cache go [default: back]
     #[arg(long, value_enum)]
     write: Option<Write>,
@@ -49,7 +55,9 @@ pub struct Args {
     /// Overwrite what the fast device holds; devices in use are refused all the same
     #[arg(long)]
     force: bool,
-    /// Say what would be done, and what the loss of each device would cost then; write nothing
+    /// Say what would be done and what it would cost; write nothing
+    ///
+    /// Say what would be done, and what the loss of each device would cost then; write nothing.
     #[arg(long)]
     dry_run: bool,
     /// Make the disk as it was, if an earlier call was ended early
@@ -58,6 +66,15 @@ pub struct Args {
     /// Print the result as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// Reads the name of a placement that can take over a disk.
+fn modes() -> impl TypedValueParser<Value = PlacementKind> {
+    PossibleValuesParser::new([PlacementKind::Caching, PlacementKind::Partitioned].map(PlacementKind::name)).map(
+        |name| {
+            if name == PlacementKind::Partitioned.name() { PlacementKind::Partitioned } else { PlacementKind::Caching }
+        },
+    )
 }
 
 /// Where the first part of the disk moves.
@@ -73,12 +90,15 @@ enum WantedHome {
 
 /// Takes the disk over and prints the result.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    if args.write.is_some() && args.mode != Mode::Caching {
+    if args.write.is_some() && args.mode != PlacementKind::Caching {
         return Err(Failure::bad_input("--write is for a cache: leave it out, or give --mode caching"));
     }
-    let (path, force) = (&args.design, args.force);
-    let new = NewDesign { fast: &args.fast, slow: &args.slow, mode: args.mode, write: args.write, by: "adopt" };
-    let text = new.text(&Linux::default())?;
+    let (path, force) = (args.volume.design(), args.force);
+    let device = |path: &Path| {
+        Named::of(path, &Linux::default(), false).map(|named| NewDevice { path: Some(named), ..NewDevice::default() })
+    };
+    let devices = vec![device(&args.fast)?, device(&args.slow)?];
+    let text = NewDesign { mode: args.mode, devices, volume: None, write: args.write }.text();
     let near = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let named = DesignText::new(text.as_str(), path.display().to_string());
     let spec = InPlace::read(named, near, &[], Purpose::Format)?.spec_to_serve()?;
@@ -94,6 +114,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if args.dry_run {
         return report(args, &spec, &planned);
     }
+    naming::make_folder(path)?;
     let is_new = write_design(path, near, &text)?;
     let adopted = peryton_drive::adopt(&spec, Adopting { home, force, dry_run: false }).inspect_err(|error| {
         // Once the disk may be changed, the design is needed.
@@ -135,8 +156,7 @@ fn write_design(path: &Path, near: &Path, text: &str) -> Result<bool, Failure> {
             }
             if !text.as_bytes().starts_with(&there) {
                 return Err(Failure::bad_input(format!(
-                    "{}: there is a file already with other content, which stays as it is: name another one for the design, as in \
-                     peryton adopt new.toml --slow ...",
+                    "{}: there is another design already, which stays as it is: give another name",
                     path.display()
                 )));
             }
@@ -165,7 +185,7 @@ fn costs(spec: &VolumeSpec, adopted: &Adopted) -> Vec<String> {
         ));
     } else {
         lines.push(format!(
-            "{}: the disk has all of its data, up to {size}, also without the fast device, but for writes that have not gone home",
+            "{}: the disk has all of its data, up to {size}, also without the fast device, but for writes that are not written back",
             adopted.path.display()
         ));
     }
@@ -176,10 +196,10 @@ fn costs(spec: &VolumeSpec, adopted: &Adopted) -> Vec<String> {
 fn report(args: &Args, spec: &VolumeSpec, adopted: &Adopted) -> Result<(), Failure> {
     let costs = costs(spec, adopted);
     let Adopted { volume, size, disk, path, holds, displaced, cache, done, .. } = adopted;
-    let (path, design) = (path.display(), args.design.display());
+    let (path, design) = (path.display(), args.volume.design().display());
     if args.json {
         let mut value = serde_json::to_value(adopted).map_err(Failure::failed)?;
-        value["design"] = json!(args.design);
+        value["design"] = json!(args.volume.design());
         value["costs"] = Value::from(costs);
         return output::print_json(&value);
     }
@@ -210,6 +230,7 @@ fn report(args: &Args, spec: &VolumeSpec, adopted: &Adopted) -> Result<(), Failu
             "{path}: Linux still has the partitions that it found on it: mount none of them, and start the machine again, or partprobe {path}"
         ));
     }
+    let named = &args.volume;
     let how = match *done {
         "already" => "was taken over already",
         "resumed" => "is taken over: what an earlier call had begun is done",
@@ -218,7 +239,7 @@ fn report(args: &Args, spec: &VolumeSpec, adopted: &Adopted) -> Result<(), Failu
     };
     output::print(&format!(
         "device '{disk}' ({path}) {how}\nvolume {volume} of {size}, with {cache} for copies; {moved}\nthe design is {design}: peryton \
-         serve {design}; peryton detach {design} gives the disk back\n"
+         serve {named}; peryton export {named} gives the disk back\n"
     ))
 }
 

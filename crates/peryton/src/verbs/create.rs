@@ -1,0 +1,241 @@
+//! `peryton create`: makes a new volume by a design, which it writes if there is none yet.
+
+mod asking;
+mod described;
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io::{self, IsTerminal as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use peryton_drive::{Linux, Made, VolumeSpec};
+use peryton_engine::PlacementKind;
+use peryton_sim::{Design, DesignText};
+use peryton_units::Bytes;
+use serde_json::{Value, json};
+
+use crate::{
+    at_risk::at_risk,
+    failure::Failure,
+    naming::{self, Named},
+    new_design::{NewDesign, Write},
+    output, page, terminal,
+    volume::{DesignArgs, InPlace, Purpose},
+};
+use asking::Asking;
+
+/// Options of `peryton create`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The design is /etc/peryton/NAME.toml, for users other than root ~/.config/peryton/NAME.toml, or at the path that is given (- for standard \
+output). If it is there, its devices are formatted. Otherwise it is written from the options, or from answers to questions on a terminal, \
+and its devices are formatted if they have paths; a design without paths is for simulations. A device that is in use is refused, and so \
+is one that holds anything, unless --force is given.
+
+Examples:
+  peryton create data --fast /dev/nvme0n1 --slow /dev/sdb
+  peryton create my.toml --mode tiering --fast-profile wd-black-sn850x-2tb --fast-size 256GiB --size 4TiB")]
+pub struct Args {
+    /// The volume: its name, or the path of its design
+    #[arg(value_name = naming::VOLUME, value_parser = naming::new_volume(), add = naming::completer())]
+    volume: Named,
+    /// How data are placed on the devices [default: caching]
+    #[arg(long, value_name = "MODE", value_parser = modes())]
+    mode: Option<PlacementKind>,
+    /// The fast device, or the only one: a block device or an image file
+    #[arg(long, value_name = "DEVICE")]
+    fast: Option<PathBuf>,
+    /// The slow device
+    #[arg(long, value_name = "DEVICE")]
+    slow: Option<PathBuf>,
+    /// When a cache acknowledges writes [default: back]
+    #[arg(long, value_enum)]
+    write: Option<Write>,
+    /// The part of the fast device that is used [default: all]
+    #[arg(long, value_name = "SIZE")]
+    fast_size: Option<Bytes>,
+    /// The part of the slow device that is used [default: all]
+    #[arg(long, value_name = "SIZE")]
+    slow_size: Option<Bytes>,
+    /// The size of the volume [default: what the devices hold]
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Bytes>,
+    /// The profile of the fast device in simulations (peryton profiles)
+    #[arg(long, value_name = "PROFILE")]
+    fast_profile: Option<String>,
+    /// The profile of the slow device
+    #[arg(long, value_name = "PROFILE")]
+    slow_profile: Option<String>,
+    /// Set a key of a design that is there, such as devices.ssd.path=/dev/sdb
+    #[arg(long, value_name = "KEY=VALUE", add = crate::completing::key_value())]
+    set: Vec<String>,
+    /// Ask nothing: what the options do not say has its default
+    #[arg(short, long)]
+    yes: bool,
+    /// Overwrite what devices hold, and a design that is there
+    ///
+    /// Overwrite what devices hold, and a design that is there; devices in use are refused all the same.
+    #[arg(long)]
+    force: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Reads the name of a placement.
+fn modes() -> impl TypedValueParser<Value = PlacementKind> {
+    PossibleValuesParser::new(PlacementKind::ALL.map(PlacementKind::name))
+        .map(|name| mode(&name).expect("it is listed"))
+}
+
+fn mode(name: &str) -> Option<PlacementKind> {
+    PlacementKind::ALL.into_iter().find(|kind| kind.name() == name)
+}
+
+impl Args {
+    /// Whether the options say what the design is to be.
+    fn describes(&self) -> bool {
+        let Args { mode, fast, slow, write, fast_size, slow_size, size, fast_profile, slow_profile, yes, .. } = self;
+        mode.is_some()
+            || fast.is_some()
+            || slow.is_some()
+            || write.is_some()
+            || [fast_size, slow_size, size].iter().any(|size| size.is_some())
+            || fast_profile.is_some()
+            || slow_profile.is_some()
+            || *yes
+    }
+}
+
+/// Makes the volume and prints the result.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let path = args.volume.design();
+    if !args.describes() && path.exists() {
+        let spec = DesignArgs::new(args.volume.clone(), args.set.clone()).spec_to_format()?;
+        let made = peryton_drive::format(&spec, args.force)?;
+        return report(args, &spec, &made, None);
+    }
+    if !args.set.is_empty() {
+        return Err(Failure::bad_input(
+            "--set: is for a design that is there: set the key in the design after it is written",
+        ));
+    }
+    let to_stdout = output::is_stdout(path);
+    if !to_stdout && !args.force && fs::symlink_metadata(path).is_ok() {
+        return Err(is_there(path));
+    }
+    let new = described(args)?;
+    if to_stdout {
+        let text = new.text();
+        Design::parse(&text, "-", &[])?;
+        return output::print(&text);
+    }
+    naming::make_folder(path)?;
+    if new.can_be_served() {
+        let (spec, made) = format_new(path, &new.text(), args.force)?;
+        return report(args, &spec, &made, Some(path));
+    }
+    let text = new.text();
+    // What is written can be simulated; otherwise the options do not go together, and the message says why.
+    let design = Design::parse(&text, &path.display().to_string(), &[])?;
+    write_new(path, &text, args.force)?;
+    if args.json {
+        return output::print_json(&json!({ "design": path, "size": design.volume, "devices": [] }));
+    }
+    output::tell(&format!(
+        "the design is {}, {} with a volume of {}, to be simulated: its devices have no paths, so nothing was formatted\n",
+        page::quoted(&path.display().to_string()),
+        new.mode.name(),
+        design.volume
+    ))
+}
+
+/// The design that the options describe, and the answers to the questions that they leave open.
+fn described(args: &Args) -> Result<NewDesign, Failure> {
+    let asks = !args.describes() && io::stdin().is_terminal() && io::stderr().is_terminal();
+    match (asks, args.describes()) {
+        (true, _) => {
+            let (mut input, mut out) = (io::stdin().lock(), io::stderr());
+            described::gather(args, &mut Asking::of(&mut input, &mut out))
+        }
+        (false, true) => described::gather(args, &mut Asking::nobody()),
+        (false, false) => Err(Failure::bad_input(format!(
+            "{}: there is no such design: name its devices with --fast and --slow, or give --yes for one to simulate",
+            args.volume.design().display()
+        ))),
+    }
+}
+
+/// Writes a design and formats its devices. If that fails, no design is left behind.
+fn format_new(path: &Path, text: &str, force: bool) -> Result<(VolumeSpec, Made), Failure> {
+    let failed = |error: io::Error| Failure::writing(&path.display().to_string(), &error);
+    let near = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let named = DesignText::new(text, path.display().to_string());
+    let spec = InPlace::read(named, near, &[], Purpose::Format)?.spec_to_serve()?;
+    // The file is there before anything is formatted, because there may be no room for it. It replaces another one only when the
+    // volume is made.
+    let mut partial = OsString::from(path);
+    partial.push(format!(".partial-{}", std::process::id()));
+    let at = if force { Path::new(&partial) } else { path };
+    let written = File::create_new(at).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => is_there(path),
+        _ => failed(error),
+    })?;
+    let made = peryton_drive::format(&spec, force).inspect_err(|_| {
+        // The first error is the one to report.
+        let _ = fs::remove_file(at);
+    })?;
+    if force {
+        fs::rename(at, path).map_err(failed)?;
+    }
+    File::open(near).and_then(|folder| folder.sync_all()).map_err(failed)?;
+    Ok((spec, made))
+}
+
+/// Writes a design that nothing is formatted by.
+fn write_new(path: &Path, text: &str, force: bool) -> Result<(), Failure> {
+    if force {
+        return output::write(path, text.to_owned());
+    }
+    // Another program may have made the file meanwhile.
+    let file = File::options().write(true).create_new(true).open(path);
+    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
+    written.map_err(|error| Failure::writing(&path.display().to_string(), &error))
+}
+
+fn is_there(path: &Path) -> Failure {
+    let path = path.display();
+    Failure::bad_input(format!(
+        "{path}: there is a design already, which stays as it is: give another name, or --force to overwrite it"
+    ))
+}
+
+fn report(args: &Args, spec: &VolumeSpec, made: &Made, design: Option<&Path>) -> Result<(), Failure> {
+    let remarks = at_risk(spec, &Linux::default());
+    remarks.iter().for_each(|remark| terminal::remark(remark));
+    if args.json {
+        let mut value = serde_json::to_value(made).map_err(Failure::failed)?;
+        if let Some(design) = design {
+            value["design"] = json!(design);
+        }
+        if !remarks.is_empty() {
+            value["remarks"] = Value::from(remarks);
+        }
+        return output::print_json(&value);
+    }
+    let mut text = format!("volume {} of {} on\n", made.volume, made.size);
+    for device in &made.devices {
+        text.push_str(&format!("  {} ({}): {}\n", device.name, device.path.display(), device.used));
+    }
+    if let Some(design) = design {
+        text.push_str(&format!("the design is {}: peryton serve {}\n", design.display(), args.volume));
+    }
+    output::tell(&text)
+}

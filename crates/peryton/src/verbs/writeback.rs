@@ -1,0 +1,63 @@
+//! `peryton writeback`: writes back everything that is dirty in the cache of a volume that is being served.
+
+use std::thread;
+
+use indicatif::ProgressStyle;
+use peryton_drive::control::Ask;
+use peryton_units::Bytes;
+use serde_json::Value;
+
+use crate::{cleaning, failure::Failure, in_service::EVERY, naming::Served, output, terminal};
+
+/// Options of `peryton writeback`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "What is dirty when this is called is written to the slow device at full speed; what clients write meanwhile is \
+not waited for. Requests go on, and are slower. A volume need not be clean to be stopped; it is for peryton export, or before the \
+fast device is replaced."
+)]
+pub struct Args {
+    #[command(flatten)]
+    volume: Served,
+    /// Return when it is done, and show how far it is on a terminal
+    #[arg(long)]
+    wait: bool,
+    /// Print the state of cleaning as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks for everything to be written back, and waits for it on demand.
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let mut state = args.volume.value(&Ask::Writeback, "cleaning")?;
+    if args.wait {
+        state = wait(&args.volume, state)?;
+    }
+    if args.json {
+        return output::print_json(&state);
+    }
+    let left = Bytes(state["dirty_bytes"].as_u64().unwrap_or(0));
+    output::tell(&match (state["state"].as_str(), left) {
+        (_, Bytes::ZERO) => "nothing is dirty\n".to_owned(),
+        (Some("asked"), left) => match state["clean_in_s"].as_f64() {
+            Some(seconds) => format!("writing back {left}, which takes {}\n", cleaning::time(seconds)),
+            None => format!("writing back {left}\n"),
+        },
+        (_, left) => format!("what was dirty is written back; {left} became dirty since\n"),
+    })
+}
+
+/// Waits until everything is written back that was dirty when that was asked for, and returns the state of cleaning then.
+pub fn wait(volume: &Served, mut state: Value) -> Result<Value, Failure> {
+    let first = state["dirty_bytes"].as_u64().unwrap_or(0);
+    let bar = terminal::bar(first);
+    let style = ProgressStyle::with_template("{bar:30} {bytes}/{total_bytes} written back, {eta} left");
+    bar.set_style(style.expect("the template is a constant"));
+    while state["state"] == "asked" {
+        thread::sleep(EVERY);
+        state = volume.value(&Ask::Status, "status")?["cleaning"].take();
+        bar.set_position(first.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)));
+    }
+    bar.finish_and_clear();
+    Ok(state)
+}
