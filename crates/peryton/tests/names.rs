@@ -71,7 +71,7 @@ fn a_volume_is_found_by_its_name_and_by_its_design() {
     assert!(row.contains("served") && !row.contains("not served"), "{row}");
     let socket = format!("run/peryton/{name}/control");
     fails(&run(at, &["status", &socket]), 2, &["is a socket"]);
-    assert!(run(at, &["status", &format!("{name}"), "--control", &socket]).status.success());
+    assert!(run(at, &["status", &name.to_string(), "--control", &socket]).status.success());
     assert!(run(at, &["writeback", &name, "--wait"]).status.success());
     drop(server);
     fails(&run(at, &["events", &name]), 3, &["is not being served"]);

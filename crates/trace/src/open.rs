@@ -472,7 +472,7 @@ impl Reader {
             let before = out.len();
             let filled = decode.fill(out);
             let more = out.len() > before;
-            selection.apply(out, before, &named);
+            selection.apply(out, before, named);
             filled.map(|()| more)
         })
     }

@@ -25,7 +25,7 @@ impl Seconds {
             return;
         }
         for request in requests {
-            if (request.at.0 + start.0) % SECOND != 0 {
+            if !(request.at.0 + start.0).is_multiple_of(SECOND) {
                 self.has_fractions = true;
                 return;
             }

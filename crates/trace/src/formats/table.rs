@@ -465,7 +465,7 @@ impl Table {
         if self.back.is_empty() {
             self.request(fields, sink)
         } else {
-            self.from_both_ends(&fields.collect::<Vec<_>>(), sink)
+            self.read_from_both_ends(&fields.collect::<Vec<_>>(), sink)
         }
     }
 
@@ -492,16 +492,16 @@ impl Table {
     }
 
     #[cold]
-    fn from_both_ends(&mut self, fields: &[&[u8]], sink: &mut Sink<'_>) -> Decoded {
+    fn read_from_both_ends(&mut self, fields: &[&[u8]], sink: &mut Sink<'_>) -> Decoded {
         if fields.len() < self.columns.len().max(self.back.len()) {
             return Err("fewer columns than there should be".into());
         }
         let mut row = self.row();
-        for index in 0..self.columns.len() {
-            self.take(self.columns[index], fields[index].trim_ascii(), &mut row)?;
+        for (index, field) in fields.iter().enumerate().take(self.columns.len()) {
+            self.take(self.columns[index], field.trim_ascii(), &mut row)?;
         }
-        for index in 0..self.back.len() {
-            self.take(self.back[index], fields[fields.len() - 1 - index].trim_ascii(), &mut row)?;
+        for (index, field) in fields.iter().rev().enumerate().take(self.back.len()) {
+            self.take(self.back[index], field.trim_ascii(), &mut row)?;
         }
         self.push(&row, sink)
     }
