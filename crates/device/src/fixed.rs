@@ -2,10 +2,8 @@
 //! what is left to say of a device whose mechanics cannot be seen (a virtual disk, memory).
 
 use peryton_units::{Bytes, Nanos, Op};
-use rand_xoshiro::{
-    Xoshiro256PlusPlus,
-    rand_core::{RngCore, SeedableRng},
-};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use serde::Deserialize;
 
 use crate::{
@@ -24,8 +22,8 @@ const MOST_POINTS: usize = 256;
 const MOST_FACTOR: f64 = 1e6;
 
 /// A factor of a spread that has two points or more.
-fn drawn(spread: &[(f64, f64)], random: &mut Xoshiro256PlusPlus) -> f64 {
-    let share = (random.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
+fn drawn(spread: &[(f64, f64)], random: &mut Pcg64Mcg) -> f64 {
+    let share = random.random::<f64>();
     let after = spread.partition_point(|point| point.0 <= share).clamp(1, spread.len() - 1);
     let ((from, low), (to, high)) = (spread[after - 1], spread[after]);
     low + (high - low) * (share - from) / (to - from)
@@ -148,7 +146,7 @@ pub struct Fixed {
     together: Together,
     /// When it has done all that it was given, flushes too.
     done: u64,
-    random: Xoshiro256PlusPlus,
+    random: Pcg64Mcg,
 }
 
 impl Fixed {
@@ -218,7 +216,7 @@ impl Fixed {
             next: 0,
             together: Together::default(),
             done: 0,
-            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            random: Pcg64Mcg::seed_from_u64(seed),
         })
     }
 
@@ -329,6 +327,7 @@ impl Fixed {
             stats.bytes_erased = stats.erases.map(|erases| Bytes(erases * ERASE_BLOCK.0));
             stats.programmable = Some(self.parameters.capacity.saturating_mul(u64::from(cycles)));
             stats.modelled = Some(self.parameters.capacity);
+            stats.flash_worn = Some(Bytes(programmed).max(stats.bytes_erased.unwrap_or_default()));
         }
         stats
     }
@@ -336,12 +335,10 @@ impl Fixed {
     /// What has worn it so far in the account.
     pub fn wear(&self) -> WearCounts {
         let counts = self.meter.wear();
-        if self.parameters.cycles.is_none() {
-            return counts;
-        }
-        let programmed = (counts.bytes_written.0 as f64 * self.parameters.write_amplification).round() as u64;
-        let erased = (self.begun + programmed) / ERASE_BLOCK.0 * ERASE_BLOCK.0;
-        WearCounts { nand_bytes_written: Some(Bytes(programmed)), bytes_erased: Some(Bytes(erased)), ..counts }
+        let programmed = counts.bytes_written.0 as f64 * self.parameters.write_amplification;
+        let programmed = self.parameters.cycles.map(|_| programmed.round() as u64);
+        let erased = |programmed: u64| (self.begun + programmed) / ERASE_BLOCK.0 * ERASE_BLOCK.0;
+        WearCounts { flash_worn: programmed.map(|bytes| Bytes(bytes.max(erased(bytes)))), ..counts }
     }
 
     /// Starts a new account.

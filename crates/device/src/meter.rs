@@ -54,7 +54,7 @@ impl Meter {
 
     /// What wears the device, without its flash.
     pub fn wear(&self) -> WearCounts {
-        WearCounts::of_host(&self.stats)
+        WearCounts::of(&self.stats)
     }
 
     /// Counts a command of the host.

@@ -6,10 +6,12 @@ use serde::{Deserialize, Serialize};
 use crate::{
     BuildError, Device, Disk, DiskParameters, Fixed, Flash, ProfileError,
     disk::{Shingled, TwoActuators},
+    family::{self, merge},
     fixed,
     flash::{self, Images},
     nearest::{explain_unknown_key, nearest},
-    provenance::Provenance,
+    prices::{Price, PriceList},
+    provenance::{Origin, Provenance},
 };
 
 /// The kind of a device.
@@ -97,19 +99,55 @@ pub enum WriteState {
     Steady,
 }
 
-/// How long a device lasts. Absent is unknown or unlimited.
+/// What a device is rated for. Absent is unknown or unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endurance {
     /// Spin-ups.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_stops: Option<u64>,
-    /// Bytes that the host may write.
+    /// Bytes that the host may write in the life of a solid-state drive (TBW: JESD218, with the workload of JESD219). Where it is not given, it
+    /// is what `drive_writes_per_day` makes of the capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written: Option<Bytes>,
+    /// How often the host may write the whole capacity each day (DWPD), for so many `years`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drive_writes_per_day: Option<f64>,
+    /// Bytes that a disk may read and write in a year (its annualised workload rate, at which its failure rate is stated), for so many `years`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub workload_per_year: Option<Bytes>,
+    /// The years of these two: the warranty's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub years: Option<f64>,
     /// Program-erase cycles per block.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cycles: Option<u32>,
+}
+
+/// The warranty of nearly all drives that are rated by the day or by the year.
+const USUAL_YEARS: f64 = 5.0;
+const DAYS_A_YEAR: f64 = 365.0;
+
+impl Endurance {
+    fn years(&self) -> f64 {
+        self.years.unwrap_or(USUAL_YEARS)
+    }
+
+    /// Bytes that may be read and written in a disk's life: its annual rate for the years of its warranty.
+    pub fn workload(&self) -> Option<Bytes> {
+        self.workload_per_year.map(|year| Bytes((year.0 as f64 * self.years()) as u64))
+    }
+
+    /// Fills in what follows from the daily rate.
+    fn completed(mut self, capacity: Bytes) -> Result<Endurance, &'static str> {
+        let positive = |rate: Option<f64>| rate.is_none_or(|rate| rate > 0.0 && rate.is_finite());
+        if !positive(self.years) || !positive(self.drive_writes_per_day) {
+            return Err("endurance: years and drive_writes_per_day are numbers above 0");
+        }
+        let by_day = self.drive_writes_per_day.map(|rate| rate * capacity.0 as f64 * DAYS_A_YEAR * self.years());
+        self.written = self.written.or(by_day.map(|bytes| Bytes(bytes.round() as u64)));
+        Ok(self)
+    }
 }
 
 /// The kind of a model, with its parameters.
@@ -175,6 +213,8 @@ pub struct Profile {
     pub price_usd: Option<f64>,
     /// When that was the price, such as `2025-06`.
     pub price_date: Option<String>,
+    /// The class of devices by whose price of a TB it is priced, where it has no price of its own: a name in `prices.toml`.
+    pub price_class: Option<String>,
     /// The share of such devices that fail in a year, before they are worn out.
     pub afr: Option<f64>,
     /// The documents that figures come from.
@@ -207,6 +247,7 @@ struct File {
     capacity: Option<Bytes>,
     price_usd: Option<f64>,
     price_date: Option<String>,
+    price_class: Option<String>,
     afr: Option<f64>,
     #[serde(default)]
     sources: Vec<String>,
@@ -257,9 +298,10 @@ impl Profile {
     /// No such profile, or a file that is not one.
     pub fn named(name: &str) -> Result<Profile, ProfileError> {
         if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
-            return Profile::parse(text, name);
+            return Profile::read(text, name, Some(name));
         }
-        let path = Path::new(name);
+        let (file, member) = name.split_once(MEMBER_OF).map_or((name, None), |(file, member)| (file, Some(member)));
+        let path = Path::new(file);
         if !path.exists() && !name.contains('/') && !name.ends_with(".toml") {
             let hint =
                 nearest(name, Profile::shipped()).map_or(String::new(), |near| format!(": did you mean '{near}'?"));
@@ -267,14 +309,21 @@ impl Profile {
             let name = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
             return Err(ProfileError::Unknown { name, hint });
         }
-        let io = |source| ProfileError::Io { path: name.to_owned(), source };
-        let parse = |what: &str| ProfileError::Parse { place: name.to_owned(), what: what.to_owned() };
-        if fs::metadata(path).map_err(io)?.len() > MAX_FILE {
-            return Err(parse("larger than 1 MiB: not a device profile"));
+        Profile::read(&text_of(file)?, name, member)
+    }
+
+    /// How the devices of a file are named: by its path, and those of a family by `PATH#MEMBER`.
+    ///
+    /// # Errors
+    /// A file that cannot be read.
+    pub fn in_file(path: &str) -> Result<Vec<String>, ProfileError> {
+        let text = text_of(path)?;
+        let table: toml::Table = toml::from_str(&text).map_err(|error| misread(&error, &text, path))?;
+        let members = family::members(&table);
+        if members.is_empty() {
+            return Ok(vec![path.to_owned()]);
         }
-        let text =
-            String::from_utf8(fs::read(path).map_err(io)?).map_err(|_| parse("not UTF-8: not a device profile"))?;
-        Profile::parse(&text, name)
+        Ok(members.iter().map(|member| format!("{path}{MEMBER_OF}{member}")).collect())
     }
 
     /// A profile from the text of its file; `origin` names it in errors.
@@ -282,15 +331,29 @@ impl Profile {
     /// # Errors
     /// Bad TOML, an unknown or missing key, not exactly one model, or parameters out of range.
     pub fn parse(text: &str, origin: &str) -> Result<Profile, ProfileError> {
-        let fail = |e: toml::de::Error| {
-            let line = e.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
-            let what = explain_unknown_key(e.message()).replace('\n', " ");
-            ProfileError::Parse { place: if line > 0 { format!("{origin}:{line}") } else { origin.to_owned() }, what }
-        };
-        let mut table: toml::Table = toml::from_str(text).map_err(fail)?;
-        let file: File = toml::from_str(text).map_err(fail)?;
+        Profile::read(text, origin, None)
+    }
+
+    fn read(text: &str, origin: &str, member: Option<&str>) -> Result<Profile, ProfileError> {
         let whole = |what: &str| ProfileError::Parse { place: origin.to_owned(), what: what.to_owned() };
-        let provenance = Provenance::of_file(&table, file.sources.len()).map_err(|what| whole(&what))?;
+        let mut table: toml::Table = toml::from_str(text).map_err(|error| misread(&error, text, origin))?;
+        let members = family::members(&table);
+        let is_family = !members.is_empty();
+        let file: File = match member {
+            Some(name) if is_family => {
+                table = family::member(table, name).map_err(|what| whole(&what))?;
+                // Line numbers of the merged table would be those of no file.
+                table.clone().try_into().map_err(|e: toml::de::Error| whole(&explain_unknown_key(e.message())))?
+            }
+            None if is_family => {
+                let what =
+                    format!("a family of devices: name one of them, such as '{origin}{MEMBER_OF}{}'", members[0]);
+                return Err(whole(&what));
+            }
+            _ => toml::from_str(text).map_err(|error| misread(&error, text, origin))?,
+        };
+        let documents = file.sources.len();
+        let provenance = Provenance::of_file(&table, documents, is_family).map_err(|what| whole(&what))?;
         let (key, model) = match (file.disk, file.flash, file.fixed) {
             (Some(disk), None, None) => ("disk", Model::Disk(disk)),
             (None, Some(flash), None) => ("flash", Model::Flash(flash)),
@@ -308,8 +371,16 @@ impl Profile {
                 "afr: the share of such devices that fail in a year, above 0 and below 1 (0.0044 is 0.44 %)",
             ));
         }
+        if let Some(class) = &file.price_class
+            && PriceList::shipped().per_tb(class).is_none()
+        {
+            let near = PriceList::shipped().nearest_class(class);
+            let hint = near.map_or_else(String::new, |near| format!(": did you mean '{near}'?"));
+            return Err(whole(&format!("price_class: no class '{class}'{hint}")));
+        }
         let over_provisioning = if let Model::Flash(flash) = &model { Some(flash.over_provisioning) } else { None };
-        let profile = Profile {
+        let endurance = file.endurance.completed(capacity).map_err(whole)?;
+        let mut profile = Profile {
             name: file.name,
             description: file.description,
             class: file.class,
@@ -318,18 +389,43 @@ impl Profile {
             capacity,
             price_usd: file.price_usd,
             price_date: file.price_date,
+            price_class: file.price_class,
             afr: file.afr,
             sources: file.sources,
             provenance,
             data_sheet: file.data_sheet,
             measured: file.measured,
-            endurance: file.endurance,
+            endurance,
             model,
             table,
             over_provisioning,
             origin: origin.to_owned(),
         };
+        if profile.price_usd.is_none() {
+            profile.price_by(PriceList::shipped());
+        }
         Ok(profile)
+    }
+
+    /// Takes the price from a list, if it has one of the device or of a TB of its class.
+    pub fn price_by(&mut self, prices: &PriceList) {
+        const TB: f64 = 1e12;
+        let by_class = || prices.per_tb(self.price_class.as_deref()?);
+        let (price, usd) = match (prices.of_device(&self.name), by_class()) {
+            (Some(price), _) => (price, price.usd),
+            (None, Some(price)) => (price, price.usd * self.capacity.0 as f64 / TB),
+            (None, None) => return,
+        };
+        let Price { date, source, .. } = price.clone();
+        let note = match prices.of_device(&self.name) {
+            Some(_) => source,
+            None => format!("{} USD a TB of {}: {source}", price.usd, self.price_class.as_deref().unwrap_or_default()),
+        };
+        // Cents say nothing in a price by the TB.
+        self.price_usd = Some((usd * 100.0).round() / 100.0);
+        self.price_date = date;
+        let origin = if prices.is_given() { Origin::Given } else { Origin::Estimated };
+        self.provenance.set("price_usd", usd.into(), origin, note);
     }
 
     /// The same device with single values of its model replaced, as `[devices.<name>.model]` of a design gives them.
@@ -446,13 +542,20 @@ impl Profile {
     }
 }
 
-fn merge(table: &mut toml::Table, overrides: &toml::Table) {
-    for (key, value) in overrides {
-        match (table.get_mut(key), value) {
-            (Some(toml::Value::Table(old)), toml::Value::Table(new)) => merge(old, new),
-            _ => {
-                table.insert(key.clone(), value.clone());
-            }
-        }
+/// Stands between a file and the member of the family that is meant.
+const MEMBER_OF: char = '#';
+
+fn text_of(path: &str) -> Result<String, ProfileError> {
+    let io = |source| ProfileError::Io { path: path.to_owned(), source };
+    let parse = |what: &str| ProfileError::Parse { place: path.to_owned(), what: what.to_owned() };
+    if fs::metadata(path).map_err(io)?.len() > MAX_FILE {
+        return Err(parse("larger than 1 MiB: not a device profile"));
     }
+    String::from_utf8(fs::read(path).map_err(io)?).map_err(|_| parse("not UTF-8: not a device profile"))
+}
+
+fn misread(error: &toml::de::Error, text: &str, origin: &str) -> ProfileError {
+    let line = error.span().map_or(0, |span| text[..span.start.min(text.len())].matches('\n').count() + 1);
+    let what = explain_unknown_key(error.message()).replace('\n', " ");
+    ProfileError::Parse { place: if line > 0 { format!("{origin}:{line}") } else { origin.to_owned() }, what }
 }

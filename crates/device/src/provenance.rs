@@ -144,13 +144,13 @@ pub struct Provenance {
 }
 
 /// Keys of a file that are no values of the device: descriptions, and the provenance itself.
-const NO_VALUES: [&str; 5] = ["name", "description", "class", "sources", "provenance"];
+const NO_VALUES: [&str; 6] = ["name", "description", "class", "sources", "provenance", "price_class"];
 /// Tables whose values need statements of their own, or for their inner tables.
 const MODELS: [&str; 2] = ["disk", "flash"];
 
 impl Provenance {
-    /// Of a whole profile; `table` still has `[provenance]`.
-    pub(crate) fn of_file(table: &toml::Table, documents: usize) -> Result<Provenance, String> {
+    /// Of a whole profile; `table` still has `[provenance]`. What a family says of a value need not be true of a member that has no such value.
+    pub(crate) fn of_file(table: &toml::Table, documents: usize, is_family: bool) -> Result<Provenance, String> {
         let mut values = BTreeMap::new();
         for (key, value) in table.iter().filter(|(key, _)| !NO_VALUES.contains(&key.as_str())) {
             collect(key, value, &mut values);
@@ -158,13 +158,13 @@ impl Provenance {
         let mut provenance = Provenance { values };
         match table.get("provenance") {
             None => {}
-            Some(toml::Value::Table(said)) => provenance.say(said, documents)?,
+            Some(toml::Value::Table(said)) => provenance.say(said, documents, is_family)?,
             Some(_) => return Err("provenance: write a table of values and where they come from".to_owned()),
         }
         Ok(provenance)
     }
 
-    fn say(&mut self, said: &toml::Table, documents: usize) -> Result<(), String> {
+    fn say(&mut self, said: &toml::Table, documents: usize, is_family: bool) -> Result<(), String> {
         // Longer patterns come later, so that they replace what shorter ones said.
         let mut patterns: Vec<(&str, Arc<Statement>)> = Vec::new();
         for (keys, text) in said {
@@ -190,7 +190,7 @@ impl Provenance {
                     known = true;
                 }
             }
-            if !known {
+            if !known && !is_family {
                 let near = nearest(path, self.values.keys().map(String::as_str));
                 let hint = near.map_or(String::new(), |near| format!(": did you mean '{near}'?"));
                 return Err(format!("provenance of '{path}': the profile has no such value{hint}"));
@@ -207,6 +207,12 @@ impl Provenance {
         for (path, sourced) in values {
             self.values.insert(path, Sourced { statement: Some(Arc::clone(&statement)), ..sourced });
         }
+    }
+
+    /// A value that the file does not have, or has otherwise, and why it is that.
+    pub(crate) fn set(&mut self, path: &str, value: toml::Value, origin: Origin, note: String) {
+        let statement = Statement { origin, document: None, fitted_to: Vec::new(), note };
+        self.values.insert(path.to_owned(), Sourced { value, statement: Some(Arc::new(statement)) });
     }
 
     /// Every value, in the order of the paths.

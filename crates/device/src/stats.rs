@@ -12,19 +12,19 @@ pub struct WearCounts {
     pub bytes_written: Bytes,
     /// Spin-downs followed by spin-ups (disks).
     pub start_stops: u64,
-    /// Bytes programmed into flash.
-    pub nand_bytes_written: Option<Bytes>,
-    /// Bytes of the blocks erased (flash).
-    pub bytes_erased: Option<Bytes>,
+    /// What has worn its cells, as bytes programmed in their usual mode: the larger of those programmed and those erased, less what is written in
+    /// single-level mode wears less, and with the idle work that is owed (flash).
+    pub flash_worn: Option<Bytes>,
 }
 
 impl WearCounts {
-    pub(crate) fn of_host(stats: &DeviceStats) -> WearCounts {
+    /// The part of an account that wears a device.
+    pub fn of(stats: &DeviceStats) -> WearCounts {
         WearCounts {
             bytes_read: stats.bytes_read,
             bytes_written: stats.bytes_written,
             start_stops: stats.start_stops,
-            ..WearCounts::default()
+            flash_worn: stats.flash_worn,
         }
     }
 }
@@ -67,6 +67,8 @@ pub struct DeviceStats {
     pub nand_bytes_owed: Option<Bytes>,
     /// Bytes of the blocks that it has yet to erase.
     pub bytes_erased_owed: Option<Bytes>,
+    /// What has worn its cells ([`WearCounts::flash_worn`]).
+    pub flash_worn: Option<Bytes>,
     /// Erase counts of the least and the most worn block (flash).
     pub erase_count_min_max: Option<(u32, u32)>,
     /// Erase cycles that the modelled flash can stand: blocks × cycles per block (flash).

@@ -1,7 +1,8 @@
 //! The lifetime of a device at the rate of the measured span.
 //!
 //! There are two figures, and the smaller of them. The *rated* lifetime is the manufacturer's guarantee: bytes that the
-//! host may write to flash, starts and stops of a disk. The *physical* lifetime is that of the flash: program-erase
+//! host may write to flash, bytes that it may read and write on a disk (its annualised workload rate for the years of the warranty), and
+//! starts and stops of a disk. The *physical* lifetime is that of the flash: program-erase
 //! cycles of its blocks, which the translation layer uses up. A drive that writes much more than its host does may be
 //! worn out long before its rating; one with a cautious rating lasts longer. What the flash has yet to do in idle time, because
 //! the span has used up free blocks, wears it as well: a short trace may end before that begins.
@@ -10,6 +11,9 @@ use peryton_device::{DeviceStats, WearCounts};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 
 use crate::DeviceDesign;
+
+/// A disk that its ratings would let live longer than this is not worn by the load: its mechanics age first.
+const LONGEST_DISK_YEARS: f64 = 100.0;
 
 /// Years until a device is worn out. Figures that do not apply, or of a device without wear, are absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -22,12 +26,7 @@ pub(crate) struct Lifetime {
 
 /// The bytes that the flash programs for what it was asked, now or later.
 pub(crate) fn programmed(stats: &DeviceStats) -> Option<Bytes> {
-    sum(stats.nand_bytes_written, stats.nand_bytes_owed)
-}
-
-/// What was done, and what is owed for it.
-fn sum(done: Option<Bytes>, owed: Option<Bytes>) -> Option<Bytes> {
-    done.map(|done| done + owed.unwrap_or_default())
+    stats.nand_bytes_written.map(|done| done + stats.nand_bytes_owed.unwrap_or_default())
 }
 
 fn least(a: Option<f64>, b: Option<f64>) -> Option<f64> {
@@ -54,13 +53,7 @@ impl Lifetime {
         is_disk: bool,
         span_s: f64,
     ) -> Lifetime {
-        let counts = WearCounts {
-            bytes_read: stats.bytes_read,
-            bytes_written: stats.bytes_written,
-            start_stops: stats.start_stops,
-            nand_bytes_written: programmed(stats),
-            bytes_erased: sum(stats.bytes_erased, stats.bytes_erased_owed),
-        };
+        let counts = WearCounts::of(stats);
         Lifetime::of_wear(device, &counts, stats.programmable.zip(stats.modelled), read_effect, is_disk, span_s)
     }
 
@@ -77,16 +70,17 @@ impl Lifetime {
         let years =
             |limit: f64, spent: f64| (spent > 0.0 && span_s > 0.0).then(|| limit / (spent / span_s) / SECONDS_PER_YEAR);
         let written = device.written_limit.and_then(|limit| years(limit.0 as f64, stats.bytes_written.0 as f64));
-        let starts = device.start_stop_limit.and_then(|limit| years(limit as f64, stats.start_stops as f64));
         if is_disk {
-            return Lifetime { rated: least(written, starts), physical: None };
+            let moved = (stats.bytes_read + stats.bytes_written).0 as f64;
+            let workload = device.workload_limit.and_then(|limit| years(limit.0 as f64, moved));
+            let starts = device.start_stop_limit.and_then(|limit| years(limit as f64, stats.start_stops as f64));
+            let rated = least(least(written, workload), starts).filter(|years| *years <= LONGEST_DISK_YEARS);
+            return Lifetime { rated, physical: None };
         }
         // The whole device wears, though the volume may use a part of it: wear-levelling spreads the erases. A device of less capacity
         // than the profile's has so much less flash.
         let physical = flash.and_then(|(programmable, modelled)| {
-            // Before the first erase only programmed bytes are known. The erased bytes are more if erased blocks were
-            // not full, or were filled earlier.
-            let spent = stats.nand_bytes_written.unwrap_or_default().max(stats.bytes_erased.unwrap_or_default());
+            let spent = stats.flash_worn.unwrap_or_default();
             let reads = read_effect.map_or(0.0, |ratio| stats.bytes_read.0 as f64 / f64::from(ratio));
             years(programmable.0 as f64 * device.profile.parts(modelled) * device.part(), spent.0 as f64 + reads)
         });

@@ -154,9 +154,7 @@ fn mixture(parts: &[WearCounts], times: &[u64]) -> WearCounts {
         bytes_read: sum(|part| part.bytes_read),
         bytes_written: sum(|part| part.bytes_written),
         start_stops: parts.iter().zip(times).map(|(part, times)| part.start_stops.saturating_mul(*times)).sum(),
-        nand_bytes_written: known(|part| part.nand_bytes_written)
-            .then(|| sum(|part| part.nand_bytes_written.unwrap_or_default())),
-        bytes_erased: known(|part| part.bytes_erased).then(|| sum(|part| part.bytes_erased.unwrap_or_default())),
+        flash_worn: known(|part| part.flash_worn).then(|| sum(|part| part.flash_worn.unwrap_or_default())),
     }
 }
 

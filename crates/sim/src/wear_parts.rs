@@ -50,21 +50,18 @@ impl WearParts {
         }
     }
 
-    /// After the last part, flash has counted idle work that it owes: each part has the share of it that it has of the programmed bytes.
+    /// After the last part, flash has counted idle work that it owes: each part has the share of it that it has of the wear.
     pub(crate) fn settled(&mut self, before: &Worn, after: &Worn) {
         for ends in &mut self.ends {
             for (device, members) in ends.iter_mut().enumerate() {
                 for (member, worn) in members.iter_mut().enumerate() {
                     let (before, after) = (&before[device][member], &after[device][member]);
-                    let programmed = before.nand_bytes_written.unwrap_or_default().0.max(1) as f64;
-                    let share = worn.nand_bytes_written.unwrap_or_default().0 as f64 / programmed;
-                    let grown = |worn: Option<Bytes>, before: Option<Bytes>, after: Option<Bytes>| {
-                        let more = after.unwrap_or_default().saturating_sub(before.unwrap_or_default());
-                        worn.map(|bytes| Bytes(bytes.0 + (more.0 as f64 * share).round() as u64))
+                    let whole = before.flash_worn.unwrap_or_default();
+                    let more = after.flash_worn.unwrap_or_default().saturating_sub(whole);
+                    let grown = |worn: Bytes| {
+                        worn + Bytes((more.0 as f64 * worn.0 as f64 / whole.0.max(1) as f64).round() as u64)
                     };
-                    worn.nand_bytes_written =
-                        grown(worn.nand_bytes_written, before.nand_bytes_written, after.nand_bytes_written);
-                    worn.bytes_erased = grown(worn.bytes_erased, before.bytes_erased, after.bytes_erased);
+                    worn.flash_worn = worn.flash_worn.map(grown);
                 }
             }
         }
@@ -98,10 +95,7 @@ fn less(a: &WearCounts, b: &WearCounts) -> WearCounts {
         bytes_read: a.bytes_read.saturating_sub(b.bytes_read),
         bytes_written: a.bytes_written.saturating_sub(b.bytes_written),
         start_stops: a.start_stops.saturating_sub(b.start_stops),
-        nand_bytes_written: a
-            .nand_bytes_written
-            .map(|now| now.saturating_sub(b.nand_bytes_written.unwrap_or_default())),
-        bytes_erased: a.bytes_erased.map(|now| now.saturating_sub(b.bytes_erased.unwrap_or_default())),
+        flash_worn: a.flash_worn.map(|now| now.saturating_sub(b.flash_worn.unwrap_or_default())),
     }
 }
 

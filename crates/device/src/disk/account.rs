@@ -167,7 +167,7 @@ impl Account {
     }
 
     pub fn wear(&self) -> WearCounts {
-        WearCounts::of_host(&self.stats)
+        WearCounts::of(&self.stats)
     }
 
     pub fn stats(&self, now: u64, asleep_from: Option<u64>) -> DeviceStats {

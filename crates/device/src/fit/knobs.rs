@@ -13,8 +13,6 @@ pub(super) enum Unit {
     Count,
     /// Bytes in steps of 4 KiB.
     Memory,
-    /// On from the middle of the range.
-    Flag,
 }
 
 /// A value that is fitted.
@@ -39,10 +37,11 @@ const US: f64 = 1e3;
 const MS: f64 = 1e6;
 const KIB: f64 = 1024.0;
 
+/// What latencies can tell apart: how long cells, controller and buffer take, and how much goes on at a time. Values that stand behind
+/// others (erases, spare, planes, a channel's rate, what has precedence) are those of the template.
 pub(super) const FLASH: &[Knob] = &[
     knob(&["read"], (20.0 * US, 50.0 * US, 150.0 * US), Unit::Time),
     knob(&["program"], (50.0 * US, 600.0 * US, 3.0 * MS), Unit::Time),
-    knob(&["erase"], (1.0 * MS, 5.0 * MS, 15.0 * MS), Unit::Time),
     knob(&["read_overhead"], (2.0 * US, 20.0 * US, 150.0 * US), Unit::Time),
     knob(&["write_overhead"], (2.0 * US, 10.0 * US, 100.0 * US), Unit::Time),
     knob(&["read_interval"], (0.5 * US, 8.0 * US, 50.0 * US), Unit::Time),
@@ -50,15 +49,8 @@ pub(super) const FLASH: &[Knob] = &[
     knob(&["nap_exit"], (1.0 * US, 100.0 * US, 3.0 * MS), Unit::Time),
     knob(&["dies_per_channel"], (1.0, 2.0, 32.0), Unit::Count),
     knob(&["channels"], (1.0, 4.0, 16.0), Unit::Count),
-    knob(&["planes"], (1.0, 4.0, 16.0), Unit::Count),
-    knob(&["channel_mb_per_s"], (50.0, 400.0, 2000.0), Unit::Number),
     knob(&["interface_mb_per_s"], (100.0, 1500.0, 12_000.0), Unit::Number),
     knob(&["write_buffer"], (1024.0 * KIB, 4096.0 * KIB, 65_536.0 * KIB), Unit::Memory),
-    knob(&["over_provisioning"], (0.05, 0.3, 2.0), Unit::Number),
-    knob(&["pages_per_block"], (64.0, 256.0, 1024.0), Unit::Count),
-    knob(&["reads_apart"], (0.25, 2.0, 4.0), Unit::Flag),
-    knob(&["reads_first"], (0.25, 1.0, 4.0), Unit::Flag),
-    knob(&["buffer_serves_reads"], (0.25, 1.0, 4.0), Unit::Flag),
 ];
 
 pub(super) const DISK: &[Knob] = &[
@@ -109,7 +101,6 @@ impl Knob {
         match self.unit {
             Unit::Count => value.round().max(1.0),
             Unit::Memory => (value / (4.0 * KIB)).round().max(1.0) * 4.0 * KIB,
-            Unit::Flag => f64::from(u8::from(value >= 1.0)),
             Unit::Time | Unit::Number => {
                 let scale = 10f64.powf(value.log10().floor() - 2.0);
                 (value / scale).round() * scale
@@ -135,7 +126,6 @@ impl Knob {
             Unit::Number => Value::Float(format!("{number:.4}").parse().unwrap_or(number)),
             Unit::Count => Value::Integer(number as i64),
             Unit::Memory => Value::String(format!("{}B", number as u64)),
-            Unit::Flag => Value::Boolean(number > 0.0),
         }
     }
 }

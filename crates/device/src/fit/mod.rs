@@ -1,11 +1,13 @@
 //! Fits a profile to requests that were measured on a device.
 //!
-//! The requests are halved by time. The first half is fitted: simulated annealing (argmin) changes the values of a profile
+//! The requests are halved by time. The first half is fitted: simulated annealing changes the values of a profile
 //! until the model takes as long for the requests as the device did. The second half is only scored: nothing of it is read
-//! before the profile is done.
+//! before the profile is done. Beside it stands how far the latencies of the first half are from those of the second without any model:
+//! a profile that is no nearer than that is of no use for such requests.
 
 mod estimate;
 mod knobs;
+mod null;
 mod program;
 mod search;
 mod written;
@@ -14,7 +16,7 @@ pub use crate::kind::Kind;
 use knobs::Knob;
 use peryton_units::{Bytes, Nanos, Op};
 pub use program::{Knee, MeasuredFit, fit_measurement, knee};
-use search::Search;
+use search::{Search, UNUSUAL};
 use serde::Serialize;
 use written::Written;
 
@@ -30,6 +32,11 @@ pub const LEAST_HALF: usize = 200;
 /// Parts of the fitted half whose distributions count by themselves: a model that is right on the whole because two errors
 /// cancel is wrong on them.
 const PARTS: usize = 8;
+/// What it costs that a value is not the usual one, of which cross-validation takes one: a fit to one window of the fitted half is scored
+/// on the other.
+const PENALTIES: [f64; 3] = [0.2 * UNUSUAL, UNUSUAL, 5.0 * UNUSUAL];
+/// The share of the tries that goes to one fit of cross-validation, which has half of the requests.
+const CROSS: u32 = 12;
 /// What an error of the reads alone, and of the writes alone, costs in addition to that of all.
 const CLASSES: [(Op, f64); 2] = [(Op::Read, 0.3), (Op::Write, 0.2)];
 
@@ -89,6 +96,8 @@ pub struct Fit {
     pub fitted: Validation,
     /// The half that was not.
     pub other: Validation,
+    /// The half that was not, beside the latencies of the one that was: what is known without a model.
+    pub null: Validation,
     /// Of a measurement: the demerits of both halves as shares of their means, without the slowest of every 200 requests.
     pub without_slowest: Option<[f64; 2]>,
     /// The steps of the measurement, where it has any.
@@ -135,24 +144,57 @@ pub fn fit(requests: &[Measured], options: &FitOptions, progress: &dyn Fn(u32, f
     let learnt = &first[..first.len().min(MOST_FITTED)];
     let capacity = options.capacity.unwrap_or_else(|| room(options.kind, learnt));
     let start = Profile::parse(&written::blank(options.kind, capacity), "the profile to fit")?;
-    let in_flight = most_in_flight(learnt);
     let knobs = options.kind.knobs();
     // A capacity that is too small is reported before the work.
     model(&start, learnt)?;
-    let cost = |places: &[f64]| {
-        let profile = start.clone().with_model(&knobs::overrides(knobs, places)).ok()?;
-        let took = replay_timed(&mut model(&profile, learnt).ok()?, learnt, in_flight);
-        Some(cost(learnt, &took))
-    };
-    let search = Search::new(knobs, &cost, options.seed, progress);
-    let places = search.search(options.tries.max(1), options.seed);
-    let (tries, _) = search.found();
+    let tries = options.tries.max(1);
+    let (unusual, crossed) = penalty(&start, learnt, options);
+    let cost = |places: &[f64]| distance_on(&start, knobs, places, learnt);
+    let told = |tried: u32, cost: f64| progress(crossed + tried, cost);
+    let search = Search::new(knobs, &cost, (options.seed, unusual), &told);
+    let places = search.search((tries - crossed.min(tries)).max(1));
+    let tries = crossed + search.found().0;
     let values = knobs::overrides(knobs, &places);
     let text = finished(options, capacity, learnt, &values)?;
     let profile = Profile::parse(&text, &options.name)?;
     let fitted = replay_on(&format!("{}, the half that was fitted", options.name), &profile, first)?;
     let other = other_half(options, &profile, requests, half, &values)?;
-    Ok(Fit { text, profile, kind: options.kind, fitted, other, without_slowest: None, steps: Vec::new(), tries })
+    let null = null::score(&options.name, first, &requests[half..]);
+    Ok(Fit { text, profile, kind: options.kind, fitted, other, null, without_slowest: None, steps: Vec::new(), tries })
+}
+
+/// How far the model with values at these places is from the device on these requests; none: the model refuses them.
+fn distance_on(start: &Profile, knobs: &[Knob], places: &[f64], requests: &[Measured]) -> Option<f64> {
+    let profile = start.clone().with_model(&knobs::overrides(knobs, places)).ok()?;
+    let mut device = model(&profile, requests).ok()?;
+    Some(cost(requests, &replay_timed(&mut device, requests, most_in_flight(requests))))
+}
+
+/// The penalty on unusual values with which a fit to one window of the fitted half does best on the other, both ways, and the tries that
+/// took: a fit that follows its window too closely does worse there.
+fn penalty(start: &Profile, learnt: &[Measured], options: &FitOptions) -> (f64, u32) {
+    let windows = learnt.split_at(learnt.len() / 2);
+    let tries = options.tries / CROSS;
+    let knobs = options.kind.knobs();
+    if windows.0.len() < LEAST_HALF || (tries as usize) < knobs.len() {
+        return (UNUSUAL, 0);
+    }
+    let mut best = (f64::INFINITY, UNUSUAL);
+    let mut taken = 0;
+    for unusual in PENALTIES {
+        let mut apart = 0.0;
+        for (fitted, kept) in [(windows.0, windows.1), (windows.1, windows.0)] {
+            let cost = |places: &[f64]| distance_on(start, knobs, places, fitted);
+            let search = Search::new(knobs, &cost, (options.seed, unusual), &|_, _| ());
+            let places = search.search(tries);
+            taken += search.found().0;
+            apart += distance_on(start, knobs, &places, kept).unwrap_or(f64::INFINITY);
+        }
+        if apart < best.0 {
+            best = (apart, unusual);
+        }
+    }
+    (best.1, taken)
 }
 
 /// The second half, replayed after the first as it was on the device.

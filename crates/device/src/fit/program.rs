@@ -6,8 +6,8 @@ use serde::Serialize;
 use super::{
     Fit, Kind, LEAST_HALF, StepFit,
     estimate::{self, OfStep, Start},
-    knobs,
-    search::Search,
+    knobs, null,
+    search::{Search, UNUSUAL},
     written::{self, Written},
 };
 use crate::{
@@ -88,7 +88,7 @@ pub fn fit_measurement(
         let Start { knobs, values } = &bench.start;
         let cost = |places: &[f64]| bench.cost(&bench.values(places));
         let told = |tries: u32, cost: f64| progress(before + tries, cost);
-        let search = Search::new(knobs, &cost, options.seed, &told);
+        let search = Search::new(knobs, &cost, (options.seed, UNUSUAL), &told);
         let tries = if kind == Kind::Fixed { options.tries / FEW } else { options.tries };
         let places = search.refine(tries.max(1));
         let (tries, _) = search.found();
@@ -151,7 +151,8 @@ pub fn fit_measurement(
         .map(|((fitted, other), step)| StepFit { step: step.name(), fitted, other })
         .collect();
     let without_slowest = Some([fitted_body, other_body]);
-    Ok(Fit { text, profile, kind, fitted, other, without_slowest, steps, tries: before })
+    let null = null::score(&options.name, &halves.requests(true), &halves.requests(false));
+    Ok(Fit { text, profile, kind, fitted, other, null, without_slowest, steps, tries: before })
 }
 
 /// The keys of values, with a dot for those of inner tables.
@@ -188,6 +189,11 @@ impl<'a> Halves<'a> {
     fn count(&self, fitted: bool) -> usize {
         let blocks = self.measurement.blocks.iter().filter(|block| (block.round % 2 == 0) == fitted);
         blocks.map(|block| block.requests.0.len()).sum()
+    }
+
+    fn requests(&self, fitted: bool) -> Vec<Measured> {
+        let blocks = self.measurement.blocks.iter().filter(|block| (block.round % 2 == 0) == fitted);
+        blocks.flat_map(|block| block.requests.0.iter().copied()).collect()
     }
 
     fn steps(&self, fitted: bool) -> Vec<OfStep<'a>> {

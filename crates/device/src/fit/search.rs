@@ -1,20 +1,15 @@
-//! Simulated annealing (argmin) over the values of a profile, and then steps with one value at a time.
+//! Simulated annealing (Kirkpatrick, Gelatt, Vecchi, Science 220, 1983) over the values of a profile, and then steps with one value at a
+//! time.
 
 use std::cell::RefCell;
 
-use argmin::{
-    core::{CostFunction, Error, Executor, State},
-    solver::simulatedannealing::{Anneal, SATempFunc, SimulatedAnnealing},
-};
-use rand_xoshiro::{
-    Xoshiro256PlusPlus,
-    rand_core::{RngCore, SeedableRng},
-};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 use super::knobs::Knob;
 
-/// What a value costs that is e times the usual one or an e-th of it: it decides where requests do not.
-const UNUSUAL: f64 = 0.006;
+/// What a value costs that is e times the usual one or an e-th of it, if nothing else is known: it decides where requests do not.
+pub(super) const UNUSUAL: f64 = 0.006;
 /// The share of the tries that are drawn from everywhere, before those near the best.
 const ANYWHERE: u32 = 10;
 /// The share of the tries at the end that change one value at a time.
@@ -36,7 +31,9 @@ pub(super) struct Search<'a> {
     /// How far the model with these values is from the device; none: the model refuses them.
     cost: &'a dyn Fn(&[f64]) -> Option<f64>,
     state: RefCell<Progress>,
-    random: RefCell<Xoshiro256PlusPlus>,
+    random: RefCell<Pcg64Mcg>,
+    /// What a value costs that is e times the usual one.
+    unusual: f64,
     progress: &'a dyn Fn(u32, f64),
 }
 
@@ -44,12 +41,12 @@ impl<'a> Search<'a> {
     pub fn new(
         knobs: &'a [Knob],
         cost: &'a dyn Fn(&[f64]) -> Option<f64>,
-        seed: u64,
+        (seed, unusual): (u64, f64),
         progress: &'a dyn Fn(u32, f64),
     ) -> Search<'a> {
         let state = RefCell::new(Progress { tries: 0, best: f64::INFINITY });
-        let random = RefCell::new(Xoshiro256PlusPlus::seed_from_u64(seed));
-        Search { knobs, cost, state, random, progress }
+        let random = RefCell::new(Pcg64Mcg::seed_from_u64(seed));
+        Search { knobs, cost, state, random, unusual, progress }
     }
 
     /// Models that were tried, and the cost of the best.
@@ -60,11 +57,11 @@ impl<'a> Search<'a> {
 
     /// A number from 0 to below 1.
     fn draw(&self) -> f64 {
-        (self.random.borrow_mut().next_u64() >> 11) as f64 / (1u64 << 53) as f64
+        self.random.borrow_mut().random()
     }
 
     /// The places of the values of the best model.
-    pub fn search(&self, tries: u32, seed: u64) -> Vec<f64> {
+    pub fn search(&self, tries: u32) -> Vec<f64> {
         let usual: Vec<f64> = self.knobs.iter().map(Knob::usual_place).collect();
         let mut best = (self.try_places(&usual), usual);
         let anywhere = tries / ANYWHERE;
@@ -75,18 +72,20 @@ impl<'a> Search<'a> {
                 best = (cost, places);
             }
         }
-        let steps = u64::from((tries - anywhere - tries / POLISH).max(1));
-        let cooling = LAST_TEMPERATURE.powf(1.0 / steps.max(1) as f64);
-        let solver = SimulatedAnnealing::new_with_rng(FIRST_TEMPERATURE, Xoshiro256PlusPlus::seed_from_u64(seed ^ 1))
-            .expect("the temperature is above zero")
-            .with_temp_func(SATempFunc::Exponential(cooling));
-        let run = Executor::new(Annealed(self), solver)
-            .configure(|state| state.param(best.1.clone()).cost(best.0).max_iters(steps))
-            .run()
-            .expect("neither cost nor step fails");
-        let state = run.state();
-        if let Some(places) = state.get_best_param().filter(|_| state.get_best_cost() < best.0) {
-            best = (state.get_best_cost(), places.clone());
+        let steps = (tries - anywhere - tries / POLISH).max(1);
+        let cooling = LAST_TEMPERATURE.powf(1.0 / f64::from(steps));
+        let (mut here, mut temperature) = (best.clone(), FIRST_TEMPERATURE);
+        for _ in 0..steps {
+            let places = self.beside(&here.1, temperature);
+            let cost = self.try_places(&places);
+            // What is worse is taken the more rarely the worse it is and the colder.
+            if cost < here.0 || self.draw() < ((here.0 - cost) / temperature).exp() {
+                here = (cost, places);
+            }
+            if here.0 < best.0 {
+                best = here.clone();
+            }
+            temperature *= cooling;
         }
         self.polish(best, tries / POLISH)
     }
@@ -160,44 +159,26 @@ impl<'a> Search<'a> {
             .zip(places)
             .map(|(knob, place)| ((place - knob.usual_place()) * knob.width()).powi(2))
             .sum();
-        let cost = (self.cost)(places).map_or(REFUSED, |cost| cost + UNUSUAL * unusual);
+        let cost = (self.cost)(places).map_or(REFUSED, |cost| cost + self.unusual * unusual);
         let mut state = self.state.borrow_mut();
         state.tries += 1;
         state.best = state.best.min(cost);
         (self.progress)(state.tries, state.best);
         cost
     }
-}
-
-struct Annealed<'a, 'b>(&'a Search<'b>);
-
-impl CostFunction for Annealed<'_, '_> {
-    type Param = Vec<f64>;
-    type Output = f64;
-
-    fn cost(&self, places: &Vec<f64>) -> Result<f64, Error> {
-        Ok(self.0.try_places(places))
-    }
-}
-
-impl Anneal for Annealed<'_, '_> {
-    type Param = Vec<f64>;
-    type Output = Vec<f64>;
-    type Float = f64;
 
     /// Moves about a third of the values, the less the colder it is.
-    fn anneal(&self, places: &Vec<f64>, temperature: f64) -> Result<Vec<f64>, Error> {
+    fn beside(&self, places: &[f64], temperature: f64) -> Vec<f64> {
         let warmth = (temperature / FIRST_TEMPERATURE).clamp(0.0, 1.0).powf(0.4);
-        let mut next: Vec<f64> = places.clone();
-        let (mut moved, sure) = (false, (self.0.draw() * next.len() as f64) as usize);
-        for (index, (place, knob)) in next.iter_mut().zip(self.0.knobs).enumerate() {
-            if self.0.draw() < 0.3 || (index == sure && !moved) {
-                let step = (self.0.draw() + self.0.draw() - 1.0) * (0.05 + 0.95 * warmth);
+        let mut next = places.to_vec();
+        let sure = (self.draw() * next.len() as f64) as usize;
+        for (index, (place, knob)) in next.iter_mut().zip(self.knobs).enumerate() {
+            if index == sure || self.draw() < 0.3 {
+                let step = (self.draw() + self.draw() - 1.0) * (0.05 + 0.95 * warmth);
                 // Steps are ratios: a range of three decades is moved through in steps as large as one of a decade.
                 *place = (*place + step / knob.width().max(1.0)).clamp(0.0, 1.0);
-                moved = true;
             }
         }
-        Ok(next)
+        next
     }
 }

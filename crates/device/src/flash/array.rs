@@ -143,6 +143,9 @@ pub(super) struct Array {
     pub programmed_units: u64,
     /// Blocks of the geometry erased.
     pub erases: u64,
+    /// Of both, those in single-level mode.
+    pub slc_units: u64,
+    pub slc_erases: u64,
     /// What is written in single-level mode first.
     pub slc: Option<Box<SlcCache>>,
     stripe_units: u32,
@@ -193,6 +196,8 @@ impl Array {
             spent_j: 0.0,
             programmed_units: 0,
             erases: 0,
+            slc_units: 0,
+            slc_erases: 0,
             slc,
             stripe_units: geometry.stripe_units,
             folds: 0,
@@ -289,6 +294,7 @@ impl Array {
             slc.programmed(units, in_cache);
             program = if in_cache { slc.program } else { program };
         }
+        self.slc_units += if in_cache { u64::from(units) } else { 0 };
         let ready = self.ready;
         self.program_stripe(die, units, ready, program)
     }
@@ -304,6 +310,7 @@ impl Array {
             self.program_moved(die, fold.live);
         }
         (0..fold.erases).for_each(|_| self.erase(die));
+        self.slc_erases += u64::from(fold.erases);
         more
     }
 

@@ -171,7 +171,10 @@ impl Flash {
             precondition::run(&mut layer, p.precondition, &geometry, seed, p.background_after.is_some());
             layer
         };
-        let layer = match images.filter(|_| p.precondition != Precondition::Fresh) {
+        // What was written in order takes no time to make, and no memory until it is copied.
+        let is_quick = p.precondition == Precondition::Fresh
+            || (p.precondition == Precondition::Sequential && p.ftl == Mapping::Page);
+        let layer = match images.filter(|_| !is_quick) {
             // The sizes are exact here, since the text for people is rounded.
             Some(images) => {
                 images.take(format!("{} {} {seed} {p:?}", modelled.0, capacity.0), entries as u64 * 4, make)
@@ -182,7 +185,7 @@ impl Flash {
         let physical_blocks = u64::from(geometry.blocks() + layer.extra_blocks()) * u64::from(p.planes);
         let held = if p.precondition == Precondition::Fresh { 0 } else { u64::from(geometry.units) };
         let share = modelled.0 as f64 / capacity.0 as f64;
-        let slc = p.slc_cache.as_ref().map(|slc| Box::new(SlcCache::new(slc, &geometry, share, held)));
+        let slc = p.slc_cache.as_ref().map(|slc| Box::new(SlcCache::new(slc, &geometry, share, (held, p.cycles))));
         Ok(Flash {
             array: Array::new(p, geometry, slc),
             buffer: (buffer_units > 0)
@@ -486,7 +489,17 @@ impl Flash {
         stats.bytes_erased_owed = Some(Bytes(self.owed.0 * block));
         stats.programmable = Some(Bytes(self.programmable));
         stats.modelled = Some(self.modelled);
+        stats.flash_worn = Some(self.worn());
         stats
+    }
+
+    /// Before the first erase only programmed bytes are known. Erased bytes are more if erased blocks were not full, or were filled earlier.
+    fn worn(&self) -> Bytes {
+        let (slc_units, slc_erases) = (self.array.slc_units, self.array.slc_erases);
+        let (units, erases) = self.array.slc.as_ref().map_or((0, 0), |slc| slc.spared(slc_units, slc_erases));
+        let programmed = (self.array.programmed_units + self.owed.1).saturating_add_signed(-units);
+        let erased = (self.array.erases + self.owed.0).saturating_sub(erases) * u64::from(self.geometry.block_units);
+        Bytes(programmed.max(erased) * self.geometry.unit)
     }
 
     /// Erases of the device that the modelled blocks stand for.
@@ -515,12 +528,7 @@ impl Flash {
 
     /// What has worn it so far in the account.
     pub fn wear(&self) -> WearCounts {
-        let block = u64::from(self.geometry.block_units) * self.geometry.unit;
-        WearCounts {
-            nand_bytes_written: Some(Bytes((self.array.programmed_units + self.owed.1) * self.geometry.unit)),
-            bytes_erased: Some(Bytes((self.array.erases + self.owed.0) * block)),
-            ..self.meter.wear()
-        }
+        WearCounts { flash_worn: Some(self.worn()), ..self.meter.wear() }
     }
 
     /// Resets the statistics, except wear.
@@ -530,6 +538,7 @@ impl Flash {
         self.array.spent_j = 0.0;
         self.array.programmed_units = 0;
         self.array.erases = 0;
+        (self.array.slc_units, self.array.slc_erases) = (0, 0);
         self.layer.reset_counts();
         self.free_before = self.layer.cleaning().free;
         self.owed = (0, 0);
@@ -541,24 +550,26 @@ impl Flash {
     ///
     /// All cleaning, of the account and tried, provides free units at some price. What the host has written has to be provided at that price, and
     /// what the account has spent of it already is not owed: units that were moved out of blocks that are not empty yet provide nothing so far.
+    /// It is tried on a copy: what the drive does next is the same with and without this.
     pub fn settle(&mut self, now: Nanos) {
         self.background(now.0);
         let done = self.layer.cleaning();
         let to_have = self.free_before.min(done.free_at_rest);
+        self.owed = (0, 0);
         if self.background_after == u64::MAX || done.free >= to_have {
             return;
         }
-        let mut tried = Tried { array: &mut self.array, erases: 0, programmed_units: 0 };
+        let (mut layer, mut array) = (self.layer.clone(), self.array.clone());
+        let mut tried = Tried { array: &mut array, erases: 0, programmed_units: 0 };
         for die in 0..self.geometry.dies {
-            while self.layer.collect_in_background(die, 1, &mut tried) {}
+            while layer.collect_in_background(die, 1, &mut tried) {}
         }
-        let free = self.layer.cleaning().free;
+        let free = layer.cleaning().free;
         let provided = (free + done.written).saturating_sub(self.free_before);
         let needed = (to_have + done.written).saturating_sub(self.free_before);
         let share = if provided == 0 { 0.0 } else { needed as f64 / provided as f64 };
         let owed = |done: u64, tried: u64| ((done + tried) as f64 * share - done as f64).round().max(0.0) as u64;
         self.owed = (owed(done.erased, tried.erases), owed(done.moved, tried.programmed_units));
-        self.free_before = free;
     }
 
     /// Addressable bytes.

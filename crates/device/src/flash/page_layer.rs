@@ -5,7 +5,7 @@ use std::ops::Range;
 use rand_pcg::Pcg64Mcg;
 
 use super::{
-    array::{Operations, Untimed},
+    array::Operations,
     counts::FtlStats,
     layer::TranslationLayer,
     open_stripe::Programmed,
@@ -87,11 +87,9 @@ impl TranslationLayer for PageMap {
     }
 
     fn precondition(&mut self, state: Precondition, g: &Geometry, random: &mut Pcg64Mcg) {
-        if state == Precondition::Random {
-            return overwritten(self, g, self.by_address(), random);
-        }
-        for unit in 0..g.units {
-            PageMap::write(self, unit, &mut Untimed);
+        match state {
+            Precondition::Random => overwritten(self, g, self.by_address(), random),
+            Precondition::Sequential | Precondition::Fresh => self.fill_in_order(),
         }
     }
 

@@ -1,8 +1,10 @@
 mod background;
 mod check;
+mod in_order;
 
 use std::ops::Range;
 
+use in_order::InOrder;
 use peryton_units::prefetch;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -83,10 +85,12 @@ struct Die {
 #[derive(Clone, Debug)]
 pub(super) struct PageMap {
     g: Geometry,
-    /// Slot + 1 of each logical unit; 0 is unwritten (zeroed memory costs nothing until it is touched).
+    /// Slot + 1 of each logical unit; 0 is where it was in the beginning (zeroed memory costs nothing until it is touched), `NONE` is discarded.
     slot_of: Vec<u32>,
-    /// Logical unit in each slot; defined only for slots that are set in `valid`.
+    /// Logical unit + 1 in each slot, 0 the one that was there in the beginning; defined only for slots that are set in `valid`.
     unit_in: Vec<u32>,
+    /// Where units were in the beginning; none on a drive that was never written.
+    order: Option<InOrder>,
     /// One bit for each slot.
     valid: Vec<u64>,
     blocks: Blocks,
@@ -154,6 +158,7 @@ impl PageMap {
             g,
             slot_of: vec![0; g.units as usize],
             unit_in: vec![0; g.slots() as usize],
+            order: None,
             valid: vec![0; (g.slots() as usize).div_ceil(64)],
             blocks: Blocks::new(g.blocks()),
             dies,
@@ -178,7 +183,20 @@ impl PageMap {
     /// The slot of a unit; `None` if it was never written or was discarded.
     #[inline]
     pub fn locate(&self, unit: u32) -> Option<u32> {
-        self.slot_of[unit as usize].checked_sub(1)
+        match self.slot_of[unit as usize] {
+            0 => self.order.map(|order| order.slot(unit)),
+            NONE => None,
+            slot => Some(slot - 1),
+        }
+    }
+
+    /// The unit in a slot that is valid.
+    #[inline]
+    fn unit_at(&self, slot: u32) -> u32 {
+        match (self.unit_in[slot as usize], &self.order) {
+            (0, Some(order)) => order.unit(slot),
+            (unit, _) => unit.wrapping_sub(1),
+        }
     }
 
     /// The die of a slot.
@@ -204,12 +222,11 @@ impl PageMap {
     /// Writes a unit; returns what was programmed if this unit completed a stripe.
     #[inline]
     pub fn write(&mut self, unit: u32, flash: &mut impl Operations) -> Programmed {
-        let old = self.slot_of[unit as usize];
-        if old != 0 {
-            if self.is_open(old - 1) {
+        if let Some(old) = self.locate(unit) {
+            if self.is_open(old) {
                 return None;
             }
-            self.invalidate(old - 1);
+            self.invalidate(old);
         }
         if self.dies[self.current as usize].host.pending == 0 {
             self.begin_stripe(unit, flash);
@@ -230,7 +247,7 @@ impl PageMap {
     #[inline]
     fn place(&mut self, unit: u32, slot: u32, block: u32) {
         self.slot_of[unit as usize] = slot + 1;
-        self.unit_in[slot as usize] = unit;
+        self.unit_in[slot as usize] = unit + 1;
         self.valid[slot as usize / 64] |= 1 << (slot % 64);
         self.blocks.add_valid(block, 1);
     }
@@ -248,7 +265,7 @@ impl PageMap {
     /// Marks the unit as no longer needed.
     pub fn discard(&mut self, unit: u32) {
         if let Some(slot) = self.locate(unit) {
-            self.slot_of[unit as usize] = 0;
+            self.slot_of[unit as usize] = if self.order.is_some() { NONE } else { 0 };
             self.invalidate(slot);
         }
     }
@@ -470,7 +487,7 @@ impl PageMap {
             }
             *slot = (word * 64) as u32 + bits.trailing_zeros();
             bits &= bits - 1;
-            *unit = self.unit_in[*slot as usize];
+            *unit = self.unit_at(*slot);
             // The map's entries are scattered in memory, so all of them are prefetched before the first is used.
             prefetch(&self.slot_of[*unit as usize]);
         }
@@ -502,9 +519,9 @@ impl PageMap {
             let first = to.block * self.g.block_units + to.next;
             for (target, &unit) in (first..).zip(here) {
                 self.slot_of[unit as usize] = target + 1;
+                self.unit_in[target as usize] = unit + 1;
                 flash.moved(unit, target);
             }
-            self.unit_in[first as usize..(first + count) as usize].copy_from_slice(here);
             mark(&mut self.valid, first..first + count, true);
             self.blocks.add_valid(to.block, count);
             to.next += count;

@@ -472,7 +472,12 @@ impl FlashParameters {
         if units > MAX_SLOTS {
             return Err(too_large(MAX_SLOTS / 2));
         }
-        if self.precondition != Precondition::Fresh && units > MAX_PRECONDITIONED {
+        let fills = match self.precondition {
+            Precondition::Fresh => false,
+            Precondition::Sequential => self.ftl != Mapping::Page,
+            Precondition::Random => true,
+        };
+        if fills && units > MAX_PRECONDITIONED {
             return Err(too_large(MAX_PRECONDITIONED));
         }
         let dies_u64 = u64::from(dies);

@@ -1,10 +1,8 @@
 //! The steps of a measurement, as data, and the programs of them for disks and for other devices.
 
 use peryton_units::{Bytes, Nanos, Op};
-use rand_xoshiro::{
-    Xoshiro256PlusPlus,
-    rand_core::{RngCore, SeedableRng},
-};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 use serde::{Deserialize, Serialize};
 
 use super::{About, MOST_DEPTH, MOST_SIZE};
@@ -160,7 +158,7 @@ fn quick() -> Vec<Step> {
 
 /// The requests of a step in a round: the same seed gives the same.
 pub(super) struct Addresses {
-    random: Xoshiro256PlusPlus,
+    random: Pcg64Mcg,
     step: Step,
     block: u64,
     /// Bytes of the device, in whole blocks.
@@ -173,14 +171,14 @@ impl Addresses {
     pub fn new(step: &Step, device: &About, seed: u64) -> Addresses {
         let block = device.block.0;
         let end = device.size.0 / block * block;
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
         let room = end.saturating_sub(step.size.0) / block + 1;
-        let last = random.next_u64() % room * block;
+        let last = random.random::<u64>() % room * block;
         Addresses { random, step: step.clone(), block, end, last, count: 0 }
     }
 
     fn below(&mut self, n: u64) -> u64 {
-        self.random.next_u64() % n.max(1)
+        self.random.random::<u64>() % n.max(1)
     }
 
     /// A place where a request fits, in whole blocks. Small requests are aligned to their size, as those of file systems are.

@@ -6,10 +6,8 @@
 use std::collections::BTreeMap;
 
 use peryton_units::{Bytes, Nanos, Op};
-use rand_xoshiro::{
-    Xoshiro256PlusPlus,
-    rand_core::{RngCore, SeedableRng},
-};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 use super::{About, BadMeasurement, Block, FORMAT, MOST_ROUNDS, MOST_STEPS, Measurement, Order, Requests, Step};
 use crate::{Io, validate::Measured};
@@ -97,7 +95,7 @@ impl Measurement {
             courses: Vec::new(),
             flushes: Vec::new(),
         };
-        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut random = Pcg64Mcg::seed_from_u64(seed);
         let mut clock = Nanos::ZERO;
         let single: Vec<Kind> = kinds.iter().filter(|(_, runs)| runs.len() == 1).map(|(kind, _)| *kind).collect();
         for (kind, runs) in kinds {
@@ -132,8 +130,8 @@ fn is_fitted(kind: Kind, single: &[Kind]) -> bool {
 }
 
 /// Requests of a run from a time on.
-fn drawn(run: &Summary, device: Bytes, from: Nanos, random: &mut Xoshiro256PlusPlus) -> Vec<Measured> {
-    let mut below = |n: u64| ((u128::from(random.next_u64()) * u128::from(n.max(1))) >> 64) as u64;
+fn drawn(run: &Summary, device: Bytes, from: Nanos, random: &mut Pcg64Mcg) -> Vec<Measured> {
+    let mut below = |n: u64| ((u128::from(random.random::<u64>()) * u128::from(n.max(1))) >> 64) as u64;
     let count = |of: &Option<Distribution>| of.as_ref().map_or(0, |of| of.count);
     let (reads, writes) = (count(&run.reads), count(&run.writes));
     let n_reads = (u64::from(DRAWN) * reads).div_ceil((reads + writes).max(1)).min(u64::from(DRAWN));

@@ -30,6 +30,8 @@ use crate::{Accepted, Disk, DiskParameters, Io, Tag};
 const MAX_REQUESTS: usize = 10_000_000;
 /// Bytes in one line of a trace.
 const MAX_LINE: u64 = 4096;
+/// What traces say of the drive's buffer, of which nothing is used: it was hit, missed, or hit by one or two of several parts.
+const SEEN: [&str; 4] = ["Hit", "Miss", "Doub", "Trip"];
 /// Points of a distribution in a report, evenly spaced in probability.
 const POINTS: usize = 200;
 
@@ -181,7 +183,7 @@ pub fn drive_parameters(trace: &Path) -> Result<DiskParameters, ValidateError> {
     drive::parameters((&model.0, &model.1), (&specs.0, &specs.1), (&seek.0, &seek.1))
 }
 
-/// Reads a trace of DiskSim's validation suite: `R|W Hit|Miss first-block blocks service-µs think-µs`.
+/// Reads a trace of DiskSim's validation suite: `R|W Hit|Miss|Doub|Trip first-block blocks service-µs think-µs`.
 ///
 /// # Errors
 /// The first line that is not one.
@@ -201,8 +203,10 @@ pub fn read_trace(path: &Path) -> Result<Vec<TimedRequest>, ValidateError> {
             continue;
         }
         let Some(request) = parse_line(&text) else {
-            let what =
-                format!("'{}': expected 'R|W Hit|Miss block blocks service_us think_us'", shorten(text.trim_end()));
+            let what = format!(
+                "'{}': expected 'R|W Hit|Miss|Doub|Trip block blocks service_us think_us'",
+                shorten(text.trim_end())
+            );
             return Err(ValidateError::line(&name, number, what));
         };
         if requests.len() == MAX_REQUESTS {
@@ -223,8 +227,8 @@ fn parse_line(line: &str) -> Option<TimedRequest> {
         "W" => Op::Write,
         _ => return None,
     };
-    // Whether the drive's buffer was hit is what the model has to find out by itself.
-    fields.next().filter(|seen| ["Hit", "Miss"].contains(seen))?;
+    // Whether the drive's buffer was hit, in part or not, is what the model has to find out by itself.
+    fields.next().filter(|seen| SEEN.contains(seen))?;
     let first: u64 = fields.next()?.parse().ok().filter(|&first| first < 1 << 40)?;
     let blocks: u64 = fields.next()?.parse().ok().filter(|blocks| (1..=1 << 24).contains(blocks))?;
     let time = |text: &str| text.parse::<f64>().ok().filter(|us| (0.0..=1e12).contains(us));
@@ -382,6 +386,9 @@ mod tests {
         let read = parse_line("R Hit    3962268  12   6657.00000  64047.00000").unwrap();
         assert_eq!((read.io.at, read.io.len), (Bytes(3962268 * 512), Bytes(12 * 512)));
         assert_eq!((read.service_ms, read.think), (6.657, Nanos(64_047_000)));
+        for seen in SEEN {
+            assert!(parse_line(&format!("W {seen} 1 1 1 1")).is_some(), "{seen}");
+        }
         for line in [
             "",
             "R",

@@ -213,6 +213,37 @@ fn a_short_run_costs_with_what_it_owes_what_a_long_one_costs() {
     }
 }
 
+/// The fear: to ask for a report changes what the drive does afterwards.
+#[test]
+fn what_is_owed_is_found_out_without_doing_it() {
+    let parameters = FlashParameters { background_after: Some(Nanos::from_ms(10)), ..many_dies(4, 2, "8KiB") };
+    let used = Bytes::mib(800);
+    let run = |asks: bool| {
+        let mut flash = Flash::new(&parameters, Bytes(300_000_000_000), used, 1).expect("a device");
+        let mut random = Pcg64Mcg::seed_from_u64(7);
+        let mut now = Nanos::ZERO;
+        let mut owed = Vec::new();
+        for round in 0..8 {
+            for _ in 0..20 * 160 {
+                write(&mut flash, &mut now, random.random_range(0..used.0 / 4096));
+            }
+            if asks {
+                flash.settle(now);
+                let first = flash.stats(now);
+                flash.settle(now);
+                assert_eq!(flash.stats(now), first, "round {round}: asked twice");
+                owed.push(first.nand_bytes_owed.expect("flash"));
+            }
+        }
+        let stats = flash.stats(now);
+        flash.check();
+        (now, stats.erases, stats.nand_bytes_written, stats.ftl, owed)
+    };
+    let (asked, silent) = (run(true), run(false));
+    assert!(asked.4.iter().all(|owed| *owed > Bytes::ZERO), "{:?}", asked.4);
+    assert_eq!((asked.0, asked.1, asked.2, asked.3), (silent.0, silent.1, silent.2, silent.3));
+}
+
 /// Write amplification of uniform random writes to a part of a drive, each followed by a pause.
 fn amplification_of_a_slice(parameters: &FlashParameters, used: Bytes, pause: Nanos) -> f64 {
     let mut flash = Flash::new(parameters, Bytes(300_000_000_000), used, 1).expect("a device");

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod accounts_add_up;
+mod catalogue;
 mod disk_calibration;
 mod disk_hostile_files;
 mod disk_kinds;

@@ -365,7 +365,7 @@ impl Default for Tuning {
             commit_interval: Nanos::from_s(5),
             journal: Journal::Mirrored,
             spin_down_after: Vec::new(),
-            read_effect: Some(100),
+            read_effect: None,
             logging: LoggingTuning::default(),
             partition: Partition::default(),
             patience: Nanos::from_s(120),

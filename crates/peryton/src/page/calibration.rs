@@ -22,7 +22,9 @@ pub fn calibration(name: &str, fit: &Fit, courses: &[Course], remarks: &[String]
     let (fitted, other) = (&fit.fitted, &fit.other);
     let mut figures = Figures::default();
     let halves = [("the half that was fitted", fitted), ("the half that was not", other)];
+    let without = "the half that was not, without a model";
     let mut charts: Vec<_> = halves.iter().map(|(title, half)| chart(&mut figures, title, half)).collect();
+    charts.push(chart_of(&mut figures, without, "the fitted half", &fit.null));
     if !fit.steps.is_empty() {
         charts.push(of_steps(&mut figures, &fit.steps));
     }
@@ -48,12 +50,17 @@ pub fn calibration(name: &str, fit: &Fit, courses: &[Course], remarks: &[String]
         );
         warnings.push(("demerit".to_owned(), sentence(&text)));
     }
+    if let Some(text) = no_better(fit) {
+        warnings.push(("no better than none".to_owned(), sentence(&text)));
+    }
+    let halves = [halves[0], halves[1], (without, &fit.null)];
     let body = html! {
         h2 { "Latencies" }
         p class="about" { "Share of the requests that took no longer. The demerit is the root mean square of the horizontal distance of the two curves." }
         div class="charts" { @for chart in &charts { (chart) } }
         h2 { "Figures" }
         (rows("half", &halves))
+        p class="about" { "Without a model, what stands under it are the latencies of the fitted half, reads and writes apart." }
         @for remark in remarks { p class="about" { (sentence(remark)) } }
         @if !fit.steps.is_empty() {
             h2 { "Steps" }
@@ -64,12 +71,29 @@ pub fn calibration(name: &str, fit: &Fit, courses: &[Course], remarks: &[String]
     page(&Head { title: &format!("Calibration of {name}"), verdict, warnings }, repeat, &figures, &body)
 }
 
-fn curves(half: &Validation) -> Vec<Line> {
+/// Said of a model that tells no more of the half that it has not seen than the latencies of the fitted half do. Both halves of a measurement
+/// with steps have the same load, so that these are as near as chance allows; a model is for other loads.
+pub fn no_better(fit: &Fit) -> Option<String> {
+    let classes = fit.no_better();
+    (fit.steps.is_empty() && !classes.is_empty()).then(|| {
+        let names = classes.iter().map(|class| match *class {
+            "all" => "all requests",
+            "read" => "reads",
+            _ => "writes",
+        });
+        format!(
+            "this profile is no better than none for {}: the latencies of the fitted half alone are as near to the other",
+            names.collect::<Vec<_>>().join(" and ")
+        )
+    })
+}
+
+fn curves(half: &Validation, model: &str) -> Vec<Line> {
     let line = |name: &str, colour: usize, cdf: &[f64]| {
         let points = cdf.iter().enumerate().map(|(i, &ms)| (ms, (i as f64 + 0.5) / cdf.len() as f64 * 100.0));
         Line::new(name, colour, points)
     };
-    vec![line("measured", 0, &half.measured_cdf), line("model", 1, &half.modelled_cdf)]
+    vec![line("measured", 0, &half.measured_cdf), line(model, 1, &half.modelled_cdf)]
 }
 
 fn axes() -> (Scale, Scale) {
@@ -77,7 +101,11 @@ fn axes() -> (Scale, Scale) {
 }
 
 pub(super) fn chart(figures: &mut Figures, title: &str, half: &Validation) -> maud::Markup {
-    figures.lines((title, "%"), axes(), vec![("all".to_owned(), curves(half))], &[])
+    chart_of(figures, title, "model", half)
+}
+
+fn chart_of(figures: &mut Figures, title: &str, model: &str, half: &Validation) -> maud::Markup {
+    figures.lines((title, "%"), axes(), vec![("all".to_owned(), curves(half, model))], &[])
 }
 
 /// The half that was not fitted, step by step.
@@ -86,7 +114,7 @@ fn of_steps(figures: &mut Figures, steps: &[StepFit]) -> maud::Markup {
         0 => format!("{}; fitted", step.step),
         _ => step.step.clone(),
     };
-    let views = steps.iter().map(|step| (name(step), curves(step.shown()))).collect();
+    let views = steps.iter().map(|step| (name(step), curves(step.shown(), "model"))).collect();
     figures.lines(("a step, the half that was not fitted where there is one", "%"), axes(), views, &[])
 }
 

@@ -23,7 +23,7 @@ mod twin;
 mod validation;
 mod weights;
 
-pub use calibration::{TRUSTED as TRUSTED_DEMERIT, calibration};
+pub use calibration::{TRUSTED as TRUSTED_DEMERIT, calibration, no_better};
 pub use live::live;
 pub use miss_ratios::miss_ratios;
 #[cfg(feature = "plan")]

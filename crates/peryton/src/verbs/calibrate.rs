@@ -140,6 +140,10 @@ struct Calibration<'a> {
     seed: u64,
     fitted: &'a Validation,
     not_fitted: &'a Validation,
+    /// The half that was not fitted, beside the latencies of the one that was: what is known without a model.
+    null: &'a Validation,
+    /// Kinds of requests for which the model is no nearer than that: `all`, `read`, `write`.
+    no_better: Vec<&'static str>,
     /// Of a measurement: both demerits as shares of the means, without the slowest of every 200 requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     without_slowest: Option<[f64; 2]>,
@@ -325,6 +329,8 @@ fn report(args: &Args, source: &str, fit: &Fit, sustained: Vec<String>) -> Resul
             seed: args.seed,
             fitted: &fit.fitted,
             not_fitted: &fit.other,
+            null: &fit.null,
+            no_better: fit.no_better(),
             without_slowest: fit.without_slowest,
             steps: &fit.steps,
             sustained,
@@ -350,6 +356,7 @@ fn report(args: &Args, source: &str, fit: &Fit, sustained: Vec<String>) -> Resul
         table::number(fit.other.demerit_share * 100.0),
         fit.other.requests,
     );
+    text += &beside_null(fit);
     if let Some(shares) = fit.without_slowest {
         let [fitted, other] = shares.map(|share| table::number(share * 100.0));
         text += &format!("Without the slowest of every 200 requests: {fitted} % and {other} %\n");
@@ -358,6 +365,27 @@ fn report(args: &Args, source: &str, fit: &Fit, sustained: Vec<String>) -> Resul
         text += "! The model is more than 15 % of the mean away from the device: docs/calibrating.md says what may be missing.\n";
     }
     output::tell(&text)
+}
+
+/// How near the model is, and how near the latencies of the fitted half are without any model.
+fn beside_null(fit: &Fit) -> String {
+    let of = |half: &Validation| {
+        let share = |demerit: f64, mean: f64| if mean > 0.0 { demerit / mean * 100.0 } else { 0.0 };
+        let classes = half.classes.iter().map(|c| (c.class, share(c.demerit_ms, c.mean_ms)));
+        let all = std::iter::once(("all", half.demerit_share * 100.0));
+        let each: Vec<String> =
+            all.chain(classes).map(|(class, share)| format!("{class} {}", table::number(share))).collect();
+        each.join(", ")
+    };
+    let mut text = format!(
+        "Of what was not fitted, in % of the mean: the model {}; without a model, the latencies of the fitted half {}\n",
+        of(&fit.other),
+        of(&fit.null)
+    );
+    if let Some(warning) = page::no_better(fit) {
+        text += &format!("! {warning}.\n");
+    }
+    text
 }
 
 /// The steps of a measurement beside the model.

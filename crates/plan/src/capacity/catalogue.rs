@@ -66,7 +66,9 @@ impl Catalogue {
         for name in if names.is_empty() { &shipped } else { names } {
             if Path::new(name).is_dir() {
                 for file in folder(name)? {
-                    profiles.push((Profile::named(&file)?, reference(&file)?));
+                    for device in Profile::in_file(&file)? {
+                        profiles.push((Profile::named(&device)?, reference(&device)?));
+                    }
                 }
             } else {
                 let profile = Profile::named(name)?;
@@ -189,10 +191,11 @@ fn folder(path: &str) -> Result<Vec<String>, PlanError> {
     Ok(files)
 }
 
-/// A design names a file so that it is found from anywhere.
-fn reference(path: &str) -> Result<String, PlanError> {
+/// A design names a file so that it is found from anywhere, and the member that is meant of a family of devices.
+fn reference(name: &str) -> Result<String, PlanError> {
+    let (path, member) = name.split_at(name.find('#').unwrap_or(name.len()));
     let whole = fs::canonicalize(path).map_err(|source| PlanError::Io { path: path.to_owned(), source })?;
-    Ok(whole.display().to_string())
+    Ok(format!("{}{member}", whole.display()))
 }
 
 impl Kind {

@@ -48,6 +48,8 @@ pub struct DeviceDesign {
     pub path: Option<PathBuf>,
     /// Bytes that can be written to each member in its life.
     pub written_limit: Option<Bytes>,
+    /// Bytes that can be read from and written to each member in its life (disks).
+    pub workload_limit: Option<Bytes>,
     /// Number of times that each member can be started and stopped.
     pub start_stop_limit: Option<u64>,
     /// Whether the design gives the state of the flash at the start.

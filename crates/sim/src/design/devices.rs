@@ -59,7 +59,7 @@ keys! {
     /// How long the device is idle before it is put into standby. A drive in service waits for a second at the least.
     SPIN_DOWN_AFTER: OrNever = "power.NAME.spin_down_after" { default: Value("'never'"), live: true, example: "'15s'" }
     /// How many reads wear flash as much as one write (GreenDM, section 2.5); `never`: reads do not wear.
-    READ_EFFECT: ReadEffect = "endurance.read_effect" { default: Value("100"), unit: "reads", live: true, example: "50" }
+    READ_EFFECT: ReadEffect = "endurance.read_effect" { default: Value("'never'"), unit: "reads", live: true, example: "50" }
     /// What may be written to each such device in its life.
     WRITTEN: Bytes = "endurance.NAME.written" { default: Else("the profile's, or its capacity times its cycles"), live: true, example: "'100TiB'" }
     /// How often each such device can be started and stopped.
@@ -103,6 +103,8 @@ pub(super) struct Limits {
     pub(super) written: Option<Bytes>,
     /// Bytes that can be programmed into its flash, the spare area included.
     pub(super) programmable: Option<Bytes>,
+    /// Bytes that may be read from and written to a disk.
+    workload: Option<Bytes>,
     start_stops: Option<u64>,
 }
 
@@ -131,6 +133,7 @@ impl Spec<'_> {
             owned: self.owned,
             path: self.path,
             written_limit: limits.written,
+            workload_limit: limits.workload,
             start_stop_limit: limits.start_stops,
             precondition_given: self.precondition_given,
         }
@@ -466,6 +469,7 @@ fn default_limits(profile: &Profile, capacity: Bytes) -> Limits {
     Limits {
         written: profile.writable().map(part),
         programmable: profile.programmable().map(part),
+        workload: profile.endurance.workload(),
         start_stops: profile.endurance.start_stops,
     }
 }

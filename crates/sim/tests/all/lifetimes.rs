@@ -103,6 +103,55 @@ fn read_disturb_counts_where_cells_wear() {
     assert!(tenth.wear_eu > never.wear_eu);
 }
 
+/// The fear: a drive that is only read has a lifetime of writing.
+#[test]
+fn without_a_write_there_is_no_lifetime_of_writing() {
+    let reads: Vec<_> = (0..5_000).map(|n| request(n * 1000, Op::Read, n % 16_384 * 4096, 4096)).collect();
+    let report = simulate(&single("intel-320-300gb", "", ""), &reads, &Options::default()).unwrap();
+    let drive = ssd(&report);
+    assert!(drive.bytes_read > 0 && drive.bytes_written == 0);
+    let lives =
+        [drive.lifetime_years, drive.lifetime_rated_years, drive.lifetime_physical_years, report.lifetime_years];
+    assert_eq!(lives, [None; 4]);
+    assert_eq!(drive.wear_eu, Some(0.0));
+}
+
+/// A nearline disk is rated for what it reads and writes in a year, for the years of its warranty.
+#[test]
+fn what_a_nearline_disk_reads_counts_as_what_it_writes() {
+    let text =
+        "[volume]\nsize = '512MiB'\n[devices.hdd]\nprofile = 'seagate-exos-x24-24tb'\n[placement]\nmode = 'single'\n";
+    let mut requests = writes(2_000, 256 * MIB, 20_000);
+    let begin = 2_000 * 20_000;
+    requests.extend((0..2_000).map(|n| request(begin + n * 20_000, Op::Read, n % 1_000 * 262_144, 262_144)));
+    let report = simulate(text, &requests, &Options::default()).unwrap();
+    let disk = &report.devices[0].1;
+    assert!(disk.bytes_read > 10 * disk.bytes_written, "reads are most of it");
+    let moved = (disk.bytes_read + disk.bytes_written) as f64 / report.simulated_s;
+    let years = 5.0 * 550e12 / moved / SECONDS_PER_YEAR;
+    assert!((disk.lifetime_years.unwrap() / years - 1.0).abs() < 1e-9, "{:?} against {years}", disk.lifetime_years);
+    // A disk that hardly works is not said to live for millennia.
+    let rare: Vec<_> = requests.iter().take(20).cloned().collect();
+    let rare: Vec<_> =
+        rare.into_iter().enumerate().map(|(n, r)| request(n as u64 * 10_000_000_000, r.op, 0, 4096)).collect();
+    let report = simulate(text, &rare, &Options::default()).unwrap();
+    assert_eq!((report.devices[0].1.lifetime_years, report.lifetime_years), (None, None));
+}
+
+/// What is written in single-level mode wears the cells by the cycles that they stand in that mode.
+#[test]
+fn a_cache_in_single_level_mode_wears_its_cells_little() {
+    let run = |cycles: u32| {
+        let model = format!("model = {{ slc_cache = {{ cycles = {cycles} }}, background_after = '1000s' }}");
+        simulate(&single("wd-black-sn850x-2tb", &model, ""), &writes(2_000, 8 * MIB, 100_000), &Options::default())
+            .unwrap()
+    };
+    let years = |cycles: u32| ssd(&run(cycles)).lifetime_physical_years.unwrap();
+    // With as few cycles as the others have, a unit takes three times its cells; with twenty times as many, a twentieth of that.
+    let ratio = years(30_000) / years(1_500);
+    assert!((18.0..22.0).contains(&ratio), "{ratio}");
+}
+
 /// A disk's rating includes written bytes if its profile has them.
 #[test]
 fn what_a_design_says_of_a_disk_counts() {

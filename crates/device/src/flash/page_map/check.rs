@@ -7,9 +7,9 @@ impl PageMap {
     pub fn check(&self) {
         let mut valid_in_block = vec![0u32; self.g.blocks() as usize];
         let mut live = 0u64;
-        for (unit, slot) in self.slot_of.iter().enumerate() {
-            let Some(slot) = slot.checked_sub(1) else { continue };
-            assert_eq!(self.unit_in[slot as usize] as usize, unit, "unit {unit} and slot {slot} name each other");
+        for unit in 0..self.g.units {
+            let Some(slot) = self.locate(unit) else { continue };
+            assert_eq!(self.unit_at(slot), unit, "unit {unit} and slot {slot} name each other");
             assert_eq!(self.valid[slot as usize / 64] >> (slot % 64) & 1, 1, "slot {slot} of unit {unit} is valid");
             valid_in_block[(slot / self.g.block_units) as usize] += 1;
             live += 1;
