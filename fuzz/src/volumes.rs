@@ -111,8 +111,8 @@ pub fn configs() -> Vec<Config> {
     let extent = Bytes::kib(4);
     let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
     let logging = Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes::kib(4) };
-    let tuning = Tuning { promotion_threshold: 0, demotion_low: 2, demotion_high: 4, ..Tuning::default() };
-    let alone = Tuning { journal: Journal::Fast, ..tuning.clone() };
+    let tuning = Tuning { promotion_threshold: 0, demotion_low: 2, demotion_high: 4, journal: Journal::Mirrored, ..Tuning::default() };
+    let alone = Tuning { journal: Journal::Named, ..tuning.clone() };
     let small = vec![extent * 16, extent * 64];
     let config = |placement, devices: &[Bytes], tuning: &Tuning| Config {
         devices: devices.to_vec(),

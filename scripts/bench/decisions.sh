@@ -66,9 +66,6 @@ design() {
 design caching-64k caching 64KiB ''
 design caching-64k-lirs caching 64KiB '' 'replacement = "lirs"'
 design caching-64k-pt0 caching 64KiB 0
-design caching-64k-part caching 64KiB '' 'fill = "part"'
-design caching-64k-extent caching 64KiB '' 'fill = "extent"'
-design caching-64k-extent-pt1 caching 64KiB 1 'fill = "extent"'
 design caching-16k caching 16KiB ''
 design caching-4k caching 4KiB ''
 design caching-4k-pt0 caching 4KiB 0 'replacement = "lru"'

@@ -32,7 +32,7 @@ PAIR = "mode = '{}'\nfast = 'small'\nslow = 'large'\nextent = '16KiB'\n"
 PLACEMENTS = {
     "tiering": PAIR.format("tiering"),
     "caching-back": PAIR.format("caching") + "write = 'back'\n",
-    "caching-part": PAIR.format("caching") + "write = 'back'\nfill = 'auto'\n",
+    "caching-part": PAIR.format("caching") + "write = 'back'\n",
     "partitioned": PAIR.format("partitioned"),
     "logging": "mode = 'logging'\nlog = 'small'\nprimary = 'large'\nblock = '4KiB'\n",
 }

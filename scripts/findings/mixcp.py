@@ -138,7 +138,7 @@ def sizes(it):
             design.write_text(
                 f'[volume]\nsize = "4100MiB"\n[devices.ssd]\nprofile = "{profile}"\nsize = "{size}MiB"\n'
                 f'model = {{ precondition = "random" }}\n[devices.hdd]\nprofile = "{DISK}"\n[placement]\nmode = "partitioned"\n'
-                f'fast = "ssd"\nslow = "hdd"\nextent = "4KiB"\nfill = "extent"\nreplacement = "lru"\n')
+                f'fast = "ssd"\nslow = "hdd"\nextent = "4KiB"\nreplacement = "lru"\n')
             [report] = it.runner.command("sim", str(design), "--trace", it.stand_in(name), "--json", "-")
             share = report.get("partition", {}).get("fast_write_share")
             rows.append([name, f"{gigabytes} GB", number(USD_PER_GB * gigabytes + 110), number(years),

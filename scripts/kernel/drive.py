@@ -20,8 +20,8 @@ HYBRID = 'fast = "fast"\nslow = "slow"\n'
 PROMOTES = 'extent = "64KiB"\npromotion = { threshold = 1, window = "60s" }\n'
 PLACEMENTS = {
     "tiering": f'mode = "tiering"\n{HYBRID}{PROMOTES}',
-    "caching-back": f'mode = "caching"\n{HYBRID}{PROMOTES}write = "back"\nwriteback = {{ queue = 64, delay = "500ms" }}\n',
-    "caching-through": f'mode = "caching"\n{HYBRID}{PROMOTES}write = "through"\njournal = "fast"\n',
+    "caching-back": f'mode = "caching"\n{HYBRID}{PROMOTES}write = "back"\nwriteback = {{ delay = "500ms" }}\n',
+    "caching-through": f'mode = "caching"\n{HYBRID}{PROMOTES}write = "through"\n',
     "logging": 'mode = "logging"\nprimary = "slow"\nlog = "fast"\nblock = "4KiB"\n[triggers]\ntimeout = "3s"\n',
     "partitioned": f'mode = "partitioned"\n{HYBRID}extent = "4KiB"\nreplacement = "lru"\n[partition]\nbust_after = "2s"\n',
 }

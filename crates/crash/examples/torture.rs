@@ -4,7 +4,7 @@ use std::{fmt::Debug, io::Write, ops::Range, process::ExitCode, time::Duration};
 
 use clap::Parser;
 use peryton_crash::{Ends, Failing, Kind, Options, Scenario, Torture, run, torture};
-use peryton_engine::{AdmitBy, Fill, Replacement};
+use peryton_engine::{AdmitBy, Replacement};
 
 /// Simulates power losses, process deaths and device failures, and checks every read against a correct disk
 #[derive(Parser)]
@@ -33,12 +33,6 @@ struct Arguments {
     /// Run with this admission rule (caching); if absent, the seed chooses among the older ones
     #[arg(long, value_parser = admission)]
     admission: Option<AdmitBy>,
-    /// What of an extent is brought in (caching, partitioned); the seed decides if not given
-    #[arg(long, value_parser = fill)]
-    fill: Option<Fill>,
-    /// Whether extents in part share frames of the fast device (caching); the seed decides if not given
-    #[arg(long)]
-    share_frames: Option<bool>,
     /// Whether the fast device has room for snapshots of what the cache has learnt; the seed decides if not given
     #[arg(long)]
     room: Option<bool>,
@@ -105,11 +99,6 @@ fn admission(text: &str) -> Result<AdmitBy, String> {
     known.map(|(_, by)| by).ok_or_else(|| format!("use one of {}", AdmitBy::ALL.map(|(name, _)| name).join(", ")))
 }
 
-fn fill(text: &str) -> Result<Fill, String> {
-    let known = Fill::ALL.into_iter().find(|(name, _)| *name == text);
-    known.map(|(_, fill)| fill).ok_or_else(|| format!("use one of {}", Fill::ALL.map(|(name, _)| name).join(", ")))
-}
-
 fn failing(text: &str) -> Result<Failing, String> {
     one_of(Failing::ALL, text)
 }
@@ -136,8 +125,6 @@ fn main() -> ExitCode {
             failing: arguments.failing.or(of.failing),
             replacement: arguments.replacement.or(of.replacement),
             admission: arguments.admission.or(of.admission),
-            fill: arguments.fill.or(of.fill),
-            share_frames: arguments.share_frames.or(of.share_frames),
             room: arguments.room.or(of.room),
             grouped: arguments.grouped || of.grouped,
             beside: of.beside,

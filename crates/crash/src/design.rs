@@ -1,9 +1,9 @@
 //! Random designs. The devices are small, so that every table is full most of the time.
 
 use peryton_engine::{
-    Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Fill, FlushedThreshold, Hybrid, Journal,
-    LogCaching, Logging, LoggingTuning, Objective, Partition, Placement, Predict, Regulation, Replacement, Threshold,
-    Triggers, Tuning, Unit, WearBudget, WriteHits, WritePolicy,
+    Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Hybrid, Journal, LogCaching, Logging,
+    LoggingTuning, Objective, Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning,
+    Unit, WearBudget, WriteHits, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 use rand::{Rng, RngExt, SeedableRng};
@@ -55,12 +55,10 @@ impl Plan {
         if matches!(self.config.placement, Placement::Logging(_)) { 64 << 10 } else { self.extent }
     }
 
-    /// Sets what of an extent is brought in. Most extents of one block, which are there or are not, become larger for that; `seed`
-    /// decides.
-    pub(crate) fn fill(&mut self, fill: Fill, seed: u64) {
-        self.config.tuning.fill = fill;
+    /// Makes most extents of a cache that are one block, and so are there or are not, larger; `seed` decides.
+    pub(crate) fn divide(&mut self, seed: u64) {
         let (Placement::Caching(pair) | Placement::Partitioned(pair)) = &mut self.config.placement else { return };
-        if fill == Fill::Extent || pair.extent > Bytes::kib(4) || keeps_single_blocks(seed) {
+        if pair.extent > Bytes::kib(4) || keeps_single_blocks(seed) {
             return;
         }
         // A wide design has enough of them.
@@ -107,20 +105,10 @@ pub(crate) fn random_plan(kind: Kind, rng: &mut Pcg64Mcg) -> Plan {
     Plan { kind, config: Config { devices, placement, tuning }, extent: extent.0, fast_extents: fast as u32, reach }
 }
 
-/// What of an extent is brought in. Drawn from a generator of its own, so that the other settings stay the same for each seed.
-pub(crate) fn random_fill(seed: u64) -> Fill {
-    let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x6669_6c6c);
-    [Fill::Extent, Fill::Extent, Fill::Part, Fill::Auto][rng.random_range(0..4)]
-}
-
-/// Whether extents of one block stay so where the fast device may have a part of an extent; drawn in the same way.
+/// Whether extents of one block stay so in a cache. Drawn from a generator of its own, so that the other settings stay the same for each
+/// seed.
 fn keeps_single_blocks(seed: u64) -> bool {
     Pcg64Mcg::seed_from_u64(seed ^ 0x626c_6f63).random_ratio(1, 4)
-}
-
-/// Whether extents of which a part is there share frames; drawn in the same way.
-pub(crate) fn random_sharing(seed: u64) -> bool {
-    Pcg64Mcg::seed_from_u64(seed ^ 0x7368_6172).random_bool(0.5)
 }
 
 /// Whether the fast device has room for snapshots; drawn in the same way.
@@ -135,14 +123,6 @@ pub(crate) fn random_write_unit(seed: u64, extent: u64) -> Option<Bytes> {
     (peryton_engine::WRITE_UNITS.contains(&unit) && extent.is_multiple_of(unit.0)).then_some(unit)
 }
 
-/// The other setting that the same format provides for, or the same one.
-pub(crate) fn random_refill(fill: Fill, draw: u64) -> Fill {
-    match fill {
-        Fill::Extent => Fill::Extent,
-        Fill::Part | Fill::Auto => [Fill::Part, Fill::Auto][draw as usize % 2],
-    }
-}
-
 /// A seed draws among the first replacement policies only, so that a seed that once found a fault stays the same run. A run with
 /// any other policy names it ([`Options::replacement`](crate::Options::replacement)).
 const DRAWN_POLICIES: usize = 6;
@@ -155,25 +135,16 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
     Tuning {
         patience: Tuning::default().patience,
         promotion_threshold: rng.random_range(0..3),
-        room_threshold: (high % 2 == 0).then_some(0),
-        flushed_threshold: match high % 3 {
-            0 => FlushedThreshold::Fixed(0),
-            1 => FlushedThreshold::Adaptive,
-            _ => FlushedThreshold::Usual,
-        },
+        comes_in_early: high % 3 < 2,
         promotion_window: Nanos::from_ms(rng.random_range(0..10_000)),
         demotion_low: rng.random_range(0..=high),
         demotion_high: high,
         max_moves: rng.random_range(1..9),
-        // It is drawn apart ([`random_fill`]): the format of the volume provides for it.
-        fill: Fill::Extent,
-        // The same.
-        share_frames: false,
         write: [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][rng.random_range(0..3)],
         replacement: Replacement::ALL[rng.random_range(0..DRAWN_POLICIES)].1,
         admission: random_admission(rng),
         cleaning: random_cleaning(rng.random_range(0..20)),
-        // The same: it depends on the extents ([`random_write_unit`]).
+        // It is drawn apart, since it depends on the extents ([`random_write_unit`]).
         write_unit: None,
         // Derived from an earlier draw, so that the other settings stay the same for each seed.
         bypass: Bypass {
@@ -182,13 +153,13 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         },
         writeback_delay: Nanos::from_ms(rng.random_range(0..50)),
         commit_interval: Nanos::from_ms(rng.random_range(1..3_000)),
-        journal: [Journal::Mirrored, Journal::Mirrored, Journal::Named, Journal::Named, Journal::Fast]
+        journal: [Journal::Mirrored, Journal::Mirrored, Journal::Named, Journal::Named, Journal::Named]
             [rng.random_range(0..5)],
         spin_down_after: vec![None, Some(Nanos::from_ms(rng.random_range(0..100)))],
         read_effect: Some(10),
         partition: random_partition(rng),
         logging: random_logging(rng),
-        // The same: never, and from far more often than a command takes to rarely.
+        // Never, and from far more often than a command takes to rarely.
         snapshot_interval: [None, Some(2), Some(20), Some(200), Some(1_000)][high as usize % 5].map(Nanos::from_ms),
         // Derived from an earlier draw rather than a new one, so that the other settings stay the same for each seed.
         climb: (high % 3 == 0).then(|| Climb { every: Nanos::from_ms(5), requests: 3, ..Climb::default() }),

@@ -1,6 +1,6 @@
 //! What a caller can choose about a run, and the counts that a run returns.
 
-use peryton_engine::{AdmitBy, Fill, Replacement};
+use peryton_engine::{AdmitBy, Replacement};
 
 use crate::{design::Kind, ends::Ends};
 
@@ -38,10 +38,6 @@ pub struct Options {
     pub replacement: Option<Replacement>,
     /// Use this admission rule; if absent, the seed chooses one of the older ones.
     pub admission: Option<AdmitBy>,
-    /// What of an extent is brought in; otherwise the seed decides.
-    pub fill: Option<Fill>,
-    /// Whether extents in part share frames of the fast device (caching); otherwise the seed decides.
-    pub share_frames: Option<bool>,
     /// Whether the fast device has room for snapshots of what the cache has learnt; otherwise the seed decides.
     pub room: Option<bool>,
     /// Half of the requests come in groups for one extent: a part is written, others are read, then the whole is written and read, and
@@ -69,8 +65,6 @@ impl Options {
         failing: None,
         replacement: None,
         admission: None,
-        fill: None,
-        share_frames: None,
         room: None,
         grouped: false,
         beside: false,

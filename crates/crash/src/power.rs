@@ -258,7 +258,7 @@ impl World {
             tuning.write = [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around][self.rng.random_range(0..3)];
         }
         if self.chance(6) {
-            tuning.journal = [Journal::Mirrored, Journal::Named, Journal::Fast][self.rng.random_range(0..3)];
+            tuning.journal = [Journal::Mirrored, Journal::Named][self.rng.random_range(0..2)];
         }
         if self.beside {
             writes_through(&mut tuning);

@@ -7,7 +7,7 @@ use peryton_units::Nanos;
 use rand::{Rng, RngExt};
 
 use crate::{
-    design::{admission_by, random_refill, random_tuning, random_write_unit},
+    design::{admission_by, random_tuning, random_write_unit},
     disk,
     options::{Options, Outcome},
     world::{World, say, writes_through},
@@ -74,8 +74,6 @@ impl World {
         self.answers()?;
         if self.chance(self.habits.retune_one_in) {
             let mut tuning = random_tuning(self.plan.fast_extents, &mut self.rng);
-            // Two of the settings need the same format.
-            tuning.fill = random_refill(self.plan.config.tuning.fill, tuning.max_moves.into());
             tuning.write_unit = random_write_unit(tuning.commit_interval.0, self.plan.unit_of());
             tuning.replacement = self.replacement.unwrap_or(tuning.replacement);
             if let Some(by) = self.admission {

@@ -1,6 +1,6 @@
 //! The kinds of runs that between them notice every mistake of `make mutants`.
 
-use peryton_engine::{AdmitBy, Fill};
+use peryton_engine::AdmitBy;
 
 use crate::{
     design::Kind,
@@ -19,8 +19,7 @@ pub struct Scenario {
 }
 
 const FAILING: Options = Options { faults: Some(true), ..Options::DRAWN };
-const PARTS: Options = Options { kind: Some(Kind::Caching), fill: Some(Fill::Part), ..FAILING };
-const SHARING: Options = Options { share_frames: Some(true), grouped: true, ..PARTS };
+const PARTS: Options = Options { kind: Some(Kind::Caching), ..FAILING };
 const PAST: Options = Options { admission: Some(AdmitBy::Probability), grouped: true, ..PARTS };
 const REPLACING: Options = Options { replaces: Some(true), ..FAILING };
 
@@ -30,14 +29,19 @@ const fn past(failing: Failing) -> Options {
 
 impl Scenario {
     /// Every kind.
-    pub const ALL: [Scenario; 17] = [
+    pub const ALL: [Scenario; 16] = [
         Scenario { name: "drawn", options: Options::DRAWN },
         Scenario { name: "failing", options: FAILING },
         Scenario { name: "parts", options: PARTS },
-        Scenario { name: "sharing", options: SHARING },
         Scenario {
-            name: "sharing-returning",
-            options: Options { replaces: Some(true), returns: Some(true), failing: Some(Failing::Deaths), ..SHARING },
+            name: "parts-returning",
+            options: Options {
+                replaces: Some(true),
+                returns: Some(true),
+                failing: Some(Failing::Deaths),
+                grouped: true,
+                ..PARTS
+            },
         },
         Scenario { name: "past", options: PAST },
         Scenario { name: "past-commands", options: past(Failing::Commands) },

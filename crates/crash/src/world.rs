@@ -13,9 +13,7 @@ use rand_pcg::Pcg64Mcg;
 
 use crate::{
     deaths::Deaths,
-    design::{
-        Kind, Plan, admission_by, random_fill, random_kind, random_plan, random_room, random_sharing, random_write_unit,
-    },
+    design::{Kind, Plan, admission_by, random_kind, random_plan, random_room, random_write_unit},
     disk::{Disk, Entry, SECTOR, Tag},
     drive::{Direct, Drive},
     ends::{End, Fates},
@@ -111,9 +109,7 @@ impl World {
         let kind = random_kind(&mut rng);
         let kind = options.kind.unwrap_or(kind);
         let mut plan = random_plan(kind, &mut rng);
-        let fill = options.fill.unwrap_or_else(|| random_fill(seed));
-        plan.fill(fill, seed);
-        plan.config.tuning.share_frames = options.share_frames.unwrap_or_else(|| random_sharing(seed));
+        plan.divide(seed);
         plan.config.tuning.write_unit = random_write_unit(seed, plan.unit_of());
         plan.config.tuning.replacement = options.replacement.unwrap_or(plan.config.tuning.replacement);
         if let Some(by) = options.admission {

@@ -36,13 +36,6 @@ pub enum What {
         /// How often it has been opened.
         generation: u64,
     },
-    /// The volume had whole extents and has parts of extents from now on, which earlier versions refuse.
-    Upgraded,
-    /// The volume has whole extents, and does not get parts of extents now: it is served as it is.
-    NotUpgraded {
-        /// What stands in the way, and what to do.
-        why: String,
-    },
     /// Nothing is kept in case the server is killed: what was answered and not flushed may be lost then.
     Unprotected {
         /// Why.
@@ -240,7 +233,7 @@ impl What {
             What::Opened { .. } | What::DeviceGone { .. } | What::Set { .. } | What::Faults { .. } | What::Stopping => {
                 0
             }
-            What::Upgraded | What::NotUpgraded { .. } | What::Unprotected { .. } | What::Copy { .. } => 0,
+            What::Unprotected { .. } | What::Copy { .. } => 0,
             What::BlockDevice { .. } | What::BlockDeviceLeft { .. } => 0,
             What::Readmitted { .. } | What::Evacuating { .. } => 0,
             What::Evacuated { .. } | What::NotEvacuated { .. } => 0,

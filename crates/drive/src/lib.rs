@@ -125,7 +125,7 @@ pub use serve_error::ServeError;
 pub use server::{Handle, NewSize, Successor};
 pub use shared_memory::{NAME as HANDOFF_NAME, ProcessDeath};
 pub use site::LivePage;
-pub use spec::{Tuner, VolumeSpec, WholeExtents};
+pub use spec::{Tuner, VolumeSpec};
 pub use status::{Kind, Traffic};
 pub use ublk::{
     Ask, BlockDevice, Patience, ServerProcess, Supervision, Task, UblkError, UblkSettings, block_device, block_devices,

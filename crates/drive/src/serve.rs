@@ -162,31 +162,10 @@ impl Service {
             .map_err(|source| ServeError::System { what: "memory", source })?;
         let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
         let handoff = Handoff::new(&spec.process_death, &settings.notifier);
-        let opening =
-            |config| open_engine(spec, config, &devices, &without, (&settings.notifier, &handoff), most_state);
-        let (mut not_upgraded, mut tuner) = (None, &spec.tuner);
-        let (mut engine, opened, state) = match (opening(&spec.config), &spec.whole) {
-            (Err(ServeError::NotUpgraded { why, .. }), Some(whole)) => {
-                (not_upgraded, tuner) = (Some(why), &whole.tuner);
-                opening(&whole.config)?
-            }
-            (opened, _) => opened?,
-        };
-        let tuner = tuner.clone();
+        let (mut engine, opened, state) =
+            open_engine(spec, &spec.config, &devices, &without, (&settings.notifier, &handoff), most_state)?;
+        let tuner = spec.tuner.clone();
         let events = Events::default();
-        if opened.upgraded {
-            tracing::info!(
-                "the volume had whole extents and has parts of extents from now on (placement.fill), which earlier versions of Peryton refuse"
-            );
-            events.report(What::Upgraded);
-        }
-        if let Some(why) = not_upgraded {
-            tracing::warn!(
-                "the volume was made for whole extents and is served so, as before, because it does not get parts of extents now: {why}; with \
-                 placement.fill = \"extent\" in the design it stays so, and nothing is said"
-            );
-            events.report(What::NotUpgraded { why });
-        }
         let memory = handoff.begin(&mut engine, &devices);
         match (&memory, opened.taken_over) {
             (Err(NoMemory::System { .. }), _) => {
@@ -233,8 +212,6 @@ impl Service {
             size: device.as_ref().map(|device| device.size),
         };
         let recorder = settings.record.as_ref().zip(recording).map(|(record, file)| {
-            let has_whole_extents = record.has_whole_extents && !opened.upgraded;
-            let record = &Record { has_whole_extents, ..record.clone() };
             let devices = devices.iter().zip(&spec.devices).map(recorded).collect();
             Recorder::begin(
                 record,
@@ -616,12 +593,8 @@ fn open_engine(
         .map_err(|source| ServeError::System { what: "memory", source })?
         .notifying(notifier);
     let mut noting = Noting::new(&mut files, most_state);
-    let (engine, opened) = Engine::open_without(config.clone(), &mut noting, without).map_err(|error| match error {
-        OpenError::Upgrade { ref why } => {
-            ServeError::NotUpgraded { said: spec.with_names(&error), why: spec.with_names(why) }
-        }
-        _ => ServeError::Refused(spec.with_names(error)),
-    })?;
+    let (engine, opened) = Engine::open_without(config.clone(), &mut noting, without)
+        .map_err(|error| ServeError::Refused(spec.with_names(error)))?;
     let state = noting.into_state();
     Ok((engine, opened, state))
 }

@@ -48,14 +48,6 @@ pub enum ServeError {
     /// The engine refuses the design or the volume. The message has the devices' names.
     #[error("{0}")]
     Refused(String),
-    /// The volume has whole extents, and cannot get parts of extents now. The message has the devices' names.
-    #[error("{said}")]
-    NotUpgraded {
-        /// The whole message.
-        said: String,
-        /// The reason alone.
-        why: String,
-    },
     /// The volume was not closed in good order.
     #[error("the volume could not be closed in good order ({0}): it will be recovered when it is opened next")]
     Close(#[from] DeviceError),

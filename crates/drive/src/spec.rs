@@ -45,18 +45,6 @@ pub struct VolumeSpec {
     pub rotational: bool,
     /// Parses settings that are changed while the volume is served; without it they cannot be changed.
     pub tuner: Option<Tuner>,
-    /// What a volume that was made for whole extents is served with if it cannot get parts of extents now. Without it such a volume
-    /// is not served.
-    pub whole: Option<WholeExtents>,
-}
-
-/// How a volume is served that has whole extents and keeps them.
-#[derive(Clone, Debug)]
-pub struct WholeExtents {
-    /// The engine's configuration.
-    pub config: Config,
-    /// Parses settings that are changed while the volume is served.
-    pub tuner: Option<Tuner>,
 }
 
 impl VolumeSpec {

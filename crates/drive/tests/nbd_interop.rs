@@ -107,7 +107,6 @@ impl Drive {
             process_death: peryton_drive::ProcessDeath::Off,
             rotational: true,
             tuner: Some(Tuner::new(move |settings| tuned(&base, settings))),
-            whole: None,
         };
         format(&spec, false).unwrap();
         let endpoint = match tls {

@@ -8,10 +8,7 @@ use std::{fs, os::unix::fs::FileExt, path::Path};
 
 use peryton_drive::{Endpoint, Service, Settings, inspect, repair};
 use peryton_engine::{Config, Trust, Verdict};
-use peryton_format::{
-    block::{Kind, seal},
-    superblock::Superblock,
-};
+use peryton_format::superblock::Superblock;
 use served::{Client, Served, config, spec};
 
 const UNIT: usize = 16 << 10;
@@ -245,38 +242,4 @@ fn after_a_kill_it_is_said_what_cannot_be_excluded() {
     let found = inspect(&spec(left.path(), config("tiering")), false, &[]).unwrap();
     assert_eq!(found.verdict, Verdict::Repairable);
     assert!(found.findings.iter().any(|finding| finding.contains("copy from earlier")), "{:?}", found.findings);
-}
-
-/// Changes the device to the format of version 1.
-fn put_back(path: &Path) {
-    let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-    for at in [0, last_superblock(path)] {
-        let mut block = vec![0; BLOCK];
-        file.read_exact_at(&mut block, at).unwrap();
-        let superblock = Superblock::decode(&block).unwrap();
-        let mut block = Superblock { seals: [0; 16], given_up_commit: 0, ..superblock.clone() }.encode();
-        block[16..20].copy_from_slice(&1_u32.to_le_bytes());
-        seal(&mut block, Kind::Superblock, superblock.volume);
-        file.write_all_at(&block, at).unwrap();
-    }
-}
-
-#[test]
-fn a_volume_of_the_version_before_is_opened_and_becomes_one_of_this() {
-    for placement in ["single", "linear", "back", "tiering", "logging"] {
-        let directory = tempfile::tempdir().unwrap();
-        let at = directory.path();
-        let served = Served::new(at, config(placement), Settings::default());
-        write_some(&mut served.client(), 1);
-        served.stop();
-        let names: &[&str] = if placement == "single" { &["fast"] } else { &["fast", "slow"] };
-        names.iter().for_each(|name| put_back(&at.join(name)));
-        let served = Served::start(at, config(placement), Settings::default());
-        assert!(is_right(&mut served.client(), 1), "{placement}");
-        served.stop();
-        let block = fs::read(at.join("fast")).unwrap();
-        assert_eq!(block[16], 2, "{placement}");
-        assert!(Superblock::decode(&block[..BLOCK]).unwrap().is_sealed(), "{placement}");
-        Served::start(at, config(placement), Settings::default()).stop();
-    }
 }

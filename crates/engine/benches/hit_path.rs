@@ -5,10 +5,10 @@
 mod common;
 
 use common::{BLOCK, BLOCKS, measure};
-use peryton_engine::{Config, DeviceId, Engine, Fill, Hybrid, Placement, Replacement, Tuning, WritePolicy};
+use peryton_engine::{Config, DeviceId, Engine, Hybrid, Placement, Replacement, Tuning, WritePolicy};
 use peryton_units::Op;
 
-fn engine(placement: fn(Hybrid) -> Placement, fast_extents: u64, replacement: Replacement, fill: Fill) -> Engine {
+fn engine(placement: fn(Hybrid) -> Placement, fast_extents: u64, replacement: Replacement) -> Engine {
     let hybrid = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: BLOCK };
     let tuning = Tuning {
         promotion_threshold: 0,
@@ -16,7 +16,6 @@ fn engine(placement: fn(Hybrid) -> Placement, fast_extents: u64, replacement: Re
         demotion_high: 0,
         write: WritePolicy::Back,
         replacement,
-        fill,
         ..Tuning::default()
     };
     let devices = vec![BLOCK * fast_extents, BLOCK * BLOCKS];
@@ -24,17 +23,14 @@ fn engine(placement: fn(Hybrid) -> Placement, fast_extents: u64, replacement: Re
 }
 
 fn main() {
-    use Fill::{Auto, Extent};
     use Replacement::{Lru, Wsclock};
     let (all, few) = (BLOCKS * 2, 1 << 16);
     for (name, engine) in [
-        ("tiering, read hits", engine(Placement::Tiering, all, Wsclock, Extent)),
-        ("caching wsclock, read hits", engine(Placement::Caching, all, Wsclock, Extent)),
-        ("caching lru, read hits", engine(Placement::Caching, all, Lru, Extent)),
-        ("caching lru, read misses, evictions", engine(Placement::Caching, few, Lru, Extent)),
-        ("caching lru, parts, read hits", engine(Placement::Caching, all, Lru, Auto)),
-        ("caching lru, parts, misses, evictions", engine(Placement::Caching, few, Lru, Auto)),
-        ("caching wsclock, misses, evictions", engine(Placement::Caching, few, Wsclock, Extent)),
+        ("tiering, read hits", engine(Placement::Tiering, all, Wsclock)),
+        ("caching wsclock, read hits", engine(Placement::Caching, all, Wsclock)),
+        ("caching lru, read hits", engine(Placement::Caching, all, Lru)),
+        ("caching lru, read misses, evictions", engine(Placement::Caching, few, Lru)),
+        ("caching wsclock, misses, evictions", engine(Placement::Caching, few, Wsclock)),
     ] {
         measure(name, engine, 1, BLOCKS, |_| Op::Read);
     }

@@ -344,11 +344,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         0
     }
 
-    /// Whether two extents share each frame of the fast device, which the format fixes.
-    fn shares_frames(&self) -> bool {
-        false
-    }
-
     /// Fills the map as a scan of the whole volume would.
     fn fill(&mut self, _tuning: &Tuning) {}
 

@@ -24,8 +24,6 @@ pub const MOST_DEVICES: usize = 16;
 ///     devices,
 ///     arrangement,
 ///     spare: 256,
-///     block: Bytes::ZERO,
-///     shares_frames: false,
 ///     displaced: None,
 ///     places: None,
 /// };
@@ -41,11 +39,6 @@ pub struct Geometry {
     pub arrangement: Arrangement,
     /// Number of spare extents; 0 without a map.
     pub spare: u32,
-    /// The size of the blocks by which the fast device may have a part of an extent; 0 if it has whole extents.
-    pub block: Bytes,
-    /// Whether two extents share each frame of the fast device, which has room for one: blocks of both may be there as long as none of
-    /// them have the same offset. Places 2n and 2n + 1 of the map are in frame n then. Only where the fast device has parts of extents.
-    pub shares_frames: bool,
     /// How a device is divided that had data before.
     pub displaced: Option<Displaced>,
     /// Where the metadata lie if a device was resized.
@@ -114,11 +107,6 @@ impl Geometry {
         }
         for (index, (ours, theirs)) in self.devices.iter().zip(&on_device.devices).enumerate() {
             differ(&format!("the data size of device {index}"), ours.to_string(), theirs.to_string());
-        }
-        let fill = |block: Bytes| if block == Bytes::ZERO { "extent" } else { "part or auto" }.to_owned();
-        differ("placement.fill", fill(self.block), fill(on_device.block));
-        if self.block > Bytes::ZERO && on_device.block > Bytes::ZERO {
-            differ("the size of the blocks of an extent", self.block.to_string(), on_device.block.to_string());
         }
         let taken_over = |displaced: &Option<Displaced>| match displaced {
             Some(Displaced { bytes, home, at, .. }) => {

@@ -29,14 +29,10 @@ pub(crate) const fn records_per_block(record: usize) -> u64 {
 /// Set in the count of a commit that goes to both devices.
 const MIRRORED: u32 = 1 << 31;
 /// The commit's [`Notice`].
-const ALONE: u32 = 1 << 30;
-const HOME: u32 = 1 << 29;
-const FLAGS: u32 = MIRRORED | ALONE | HOME;
-/// The rest of it is in the number of the attempt, of which versions of Peryton that do not know it only look for the highest. The
-/// last block of a commit with this bit has names behind its records ([`name_ahead`]).
-const NAMED: u32 = 1 << 30;
-/// What was written in its place before there were such names, of which those versions would not know.
-const NAMED_ALONE: u32 = 1 << 31;
+const HOME: u32 = 1 << 30;
+/// The last block of a commit with this flag has names behind its records ([`name_ahead`]).
+const NAMED: u32 = 1 << 29;
+const FLAGS: u32 = MIRRORED | HOME | NAMED;
 /// Bytes of a name, and of their number.
 const NAME: usize = 4;
 /// The ring is read in parts of this many bytes.
@@ -103,10 +99,10 @@ fn encode_as(
         put_u64(block, 8, number);
         put_u32(block, 16, index as u32);
         put_u32(block, 20, blocks as u32);
-        let flags = [(mirrored, MIRRORED), (notice.alone, ALONE), (notice.home, HOME)];
+        let flags = [(mirrored, MIRRORED), (notice.home, HOME), (notice.named, NAMED)];
         let flags: u32 = flags.into_iter().map(|(is, flag)| if is { flag } else { 0 }).sum();
         put_u32(block, 24, here as u32 | flags);
-        put_u32(block, 28, attempt | if notice.named { NAMED } else { 0 });
+        put_u32(block, 28, attempt);
         for (slot, ((extent, entry), masks)) in records.by_ref().take(here as usize).enumerate() {
             let at = HEADER + slot * size;
             put_u32(block, at, extent);
@@ -158,8 +154,6 @@ struct BlockHeader {
     blocks: u32,
     /// Number of records in the block.
     count: u32,
-    /// Whether the last block has names behind its records.
-    names: bool,
 }
 
 fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader> {
@@ -167,20 +161,17 @@ fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader
         return None;
     }
     let has = |flag: u32| get_u32(block, 24) & flag != 0;
-    let attempt = get_u32(block, 28);
-    let named = attempt & (NAMED | NAMED_ALONE) != 0;
     let label = CommitLabel {
         number: get_u64(block, 8),
-        attempt: attempt & !(NAMED | NAMED_ALONE),
+        attempt: get_u32(block, 28),
         mirrored: has(MIRRORED),
-        notice: Notice { alone: has(ALONE), home: has(HOME), named },
+        notice: Notice { home: has(HOME), named: has(NAMED) },
     };
     let header = BlockHeader {
         label,
         index: get_u32(block, 16),
         blocks: get_u32(block, 20),
         count: get_u32(block, 24) & !FLAGS,
-        names: attempt & NAMED != 0,
     };
     let possible =
         u64::from(header.count) <= most && header.index < header.blocks && header.label.number < MOST_NUMBERS;
@@ -318,7 +309,7 @@ impl JournalRing {
                     masks.push(Masks::from_word(get_u32(block, at + RECORD)));
                 }
             }
-            if header.names && index + 1 == headers.len() {
+            if header.label.notice.named && index + 1 == headers.len() {
                 ahead = names_in(block, header.count as usize * self.record)?;
             }
         }
@@ -468,7 +459,7 @@ mod tests {
 
     fn put(memory: &mut Memory, at: u64, number: u64, attempt: u32, records: &[MapRecord]) {
         let mut bytes = vec![0; commit_bytes(records.len() as u64) as usize];
-        let notice = Notice { alone: true, home: false, named: true };
+        let notice = Notice { home: false, named: true };
         let label = CommitLabel { number, attempt, mirrored: true, notice };
         encode(records.iter().copied(), &label, VOLUME, &mut bytes);
         memory.write(DeviceId(0), layout().journal_at(at), &bytes).unwrap();
@@ -494,7 +485,7 @@ mod tests {
         put(&mut memory, BLOCK, 8, 0, &second);
         let read = ring(&mut memory);
         assert_eq!((read.newest(), read.was_mirrored(8), read.damaged_blocks()), (8, true, 0));
-        assert_eq!(read.notice_since(8), Some(Notice { alone: true, home: false, named: true }));
+        assert_eq!(read.notice_since(8), Some(Notice { home: false, named: true }));
         let all = replay(&[Some(read)], 7, 0);
         assert_eq!((all.next_commit, all.next, all.broken), (9, 4 * BLOCK, false));
         assert_eq!(all.records, [first.clone(), second].concat());
@@ -521,7 +512,7 @@ mod tests {
                         number: 1,
                         attempt: 3,
                         mirrored: true,
-                        notice: Notice { alone: true, home: false, named: true },
+                        notice: Notice { home: false, named: true },
                     };
                     let mut blocks = vec![0; layout.commit_bytes(u64::from(count)) as usize];
                     let with_masks = records(count).into_iter().map(|record| (record, Masks::from_word(5)));
@@ -535,16 +526,6 @@ mod tests {
                     let read = JournalRing::read(&mut memory, DeviceId(0), &layout, VOLUME).unwrap();
                     let found = read.find(1, 0).unwrap();
                     assert_eq!((found.records, found.ahead, found.attempt), (records(count), names, 3));
-                    // As it was written before there were names, nothing is read behind the records.
-                    for block in blocks.chunks_exact_mut(BLOCK_LEN) {
-                        put_u32(block, 28, 3 | NAMED_ALONE);
-                        seal(block, Kind::Journal, VOLUME);
-                    }
-                    memory.write(DeviceId(0), layout.journal_at(0), &blocks).unwrap();
-                    let read = JournalRing::read(&mut memory, DeviceId(0), &layout, VOLUME).unwrap();
-                    assert!(read.notice_since(1).unwrap().named);
-                    let found = read.find(1, 0).unwrap();
-                    assert_eq!((found.records, found.ahead.len(), found.attempt), (records(count), 0, 3));
                 }
             }
         }

@@ -63,6 +63,9 @@ pub struct DurableMap {
     pub next: u64,
     /// The newest notice.
     pub notice: Notice,
+    /// Whether the entries say of every extent that it may be newer on the fast device. Without that device they may not, if the
+    /// newest checkpoint cannot be read.
+    pub shows_newer: bool,
 }
 
 /// Why the map cannot be read.
@@ -174,17 +177,28 @@ pub fn read(
         // While nothing is newer on the fast device, commits may not have been flushed on the slow one, which may lack one and have the next.
         // Nor is any of them needed then: of an extent that is not in doubt the home has all, and no copy counts after a crash.
         let has_gaps = found.broken && notice.home;
-        if has_gaps || without_fast && notice.alone {
+        if has_gaps || without_fast && notice.named {
             // The commits that are there do not make up the map, as if some of them were on the fast device alone.
             let newest_commit = rings.iter().flatten().map(JournalRing::newest).max().unwrap_or(0);
             let next_commit = (newest_commit.max(header.last_commit) + 1).max(header.first_commit);
             let (last_commit, next) = (header.last_commit, header.journal_at);
             // The commits before the newest checkpoint, which an older one would need, are overwritten.
-            let notice = Notice { named: notice.named && header.number == newest, ..notice };
-            if notice.named {
+            let shows_newer = !notice.named || header.number == newest;
+            if notice.named && shows_newer {
                 show_named(&mut entries, &masks, rings.iter().flatten(), header.first_commit)?;
             }
-            return Ok(DurableMap { entries, masks, replayed: 0, number, last_commit, next_commit, next, notice });
+            let replayed = 0;
+            return Ok(DurableMap {
+                entries,
+                masks,
+                replayed,
+                number,
+                last_commit,
+                next_commit,
+                next,
+                notice,
+                shows_newer,
+            });
         }
         if found.broken {
             problem = "part of the journal can be read from neither device";
@@ -229,7 +243,18 @@ pub fn read(
             false => last_commit,
         };
         let (next_commit, next) = (found.next_commit, found.next);
-        return Ok(DurableMap { entries, masks, replayed, number, last_commit, next_commit, next, notice });
+        let shows_newer = true;
+        return Ok(DurableMap {
+            entries,
+            masks,
+            replayed,
+            number,
+            last_commit,
+            next_commit,
+            next,
+            notice,
+            shows_newer,
+        });
     }
     Err(NoMap::Damaged(problem))
 }
@@ -254,7 +279,7 @@ mod tests {
     fn devices(commits: &[Commit<'_>]) -> (Vec<Vec<u8>>, MetadataLayout) {
         let layout = MetadataLayout::new(100, Bytes::mib(1));
         let mut devices = vec![vec![0; layout.device_bytes(Bytes::mib(1)).0 as usize]; 2];
-        let notice = Notice { alone: true, home: false, named: true };
+        let notice = Notice { home: false, named: true };
         let header = CheckpointHeader {
             number: 1,
             journal_at: 0,

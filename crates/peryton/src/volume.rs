@@ -7,7 +7,7 @@ use std::{
 };
 
 use peryton_device::Class;
-use peryton_drive::{DesignFile, DevicePath, Linux, OwnSizes, ProcessDeath, Record, Tuner, VolumeSpec, WholeExtents};
+use peryton_drive::{DesignFile, DevicePath, Linux, ProcessDeath, Record, Tuner, VolumeSpec};
 use peryton_engine::{Config, Tuning};
 use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory, design_keys};
 use peryton_units::{Bytes, Nanos};
@@ -158,8 +158,6 @@ pub struct InPlace {
     /// What the devices say.
     known: InService,
     design: Design,
-    /// The same for a volume with whole extents if it keeps them, where the design leaves it to the program whether it does.
-    whole: Option<(InService, Design)>,
     /// The folder at which relative paths start: that of the design.
     near: PathBuf,
 }
@@ -170,14 +168,7 @@ impl InPlace {
         let known = ask(&text.device_places(set)?, near, purpose)?;
         let design = text.in_service(set, &known)?;
         let (set, near) = (set.to_vec(), near.to_owned());
-        if matches!(purpose, Purpose::Serve { .. }) && known.has_whole_extents {
-            let as_new = InService { has_whole_extents: false, ..known.clone() };
-            let upgraded = text.in_service(&set, &as_new)?;
-            if upgraded.tuning.fill != design.tuning.fill {
-                return Ok(InPlace { text, set, known: as_new, design: upgraded, whole: Some((known, design)), near });
-            }
-        }
-        Ok(InPlace { text, set, known, design, whole: None, near })
+        Ok(InPlace { text, set, known, design, near })
     }
 
     /// What a recording of the volume says of it.
@@ -194,14 +185,12 @@ impl InPlace {
             set,
             sizes: self.known.sizes.clone(),
             formatted: self.known.formatted.as_ref().map(|fixed| (fixed.data.clone(), fixed.spare)),
-            has_whole_extents: self.known.has_whole_extents || self.whole.is_some(),
-            shares_frames: self.known.shares_frames.unwrap_or(false),
         }
     }
 
     /// The volume, with the paths of its devices.
     fn spec(self) -> Result<VolumeSpec, Failure> {
-        let InPlace { text, set, known, design, whole, near } = self;
+        let InPlace { text, set, known, design, near } = self;
         if let Some(index) = design.ignored_overrides.first() {
             return Err(Failure::bad_input(format!("--set {}: does not apply to this design: remove it", set[*index])));
         }
@@ -240,12 +229,8 @@ impl InPlace {
             let (text, set) = (text.clone(), set.clone());
             Some(Tuner::new(move |settings: &[String]| retuned(&text, &known, &of_design, &set, settings)))
         };
-        let whole = whole.map(|(known, design)| {
-            let config = design.config();
-            WholeExtents { tuner: tuner(known, config.clone()), config }
-        });
         let tuner = tuner(known, config.clone());
-        Ok(VolumeSpec { name, config, devices, process_death, rotational, tuner, whole })
+        Ok(VolumeSpec { name, config, devices, process_death, rotational, tuner })
     }
 
     /// The same, and refuses what can be simulated but not done by a drive in service.
@@ -275,26 +260,16 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
     let unit_of = |at: &DevicePath| Some((at.name.clone(), linux.write_unit(&at.path)?));
     let write_units: BTreeMap<_, _> =
         devices.iter().filter(|at| !without.contains(&at.name)).filter_map(unit_of).collect();
-    let has_whole_extents =
-        |own: &OwnSizes| is_used && own.formatted.as_ref().is_some_and(|geometry| geometry.block == Bytes::ZERO);
-    let shares_frames =
-        |own: &OwnSizes| own.formatted.as_ref().filter(|_| is_used).map(|geometry| geometry.shares_frames);
     if places.iter().all(|place| place.has_size) {
         // What is wrong with a device is said when it is opened.
-        let own = own.ok();
-        let has_whole_extents = own.as_ref().is_some_and(has_whole_extents);
-        let shares_frames = own.as_ref().and_then(shares_frames);
-        return Ok(InService { has_whole_extents, shares_frames, write_units, ..InService::default() });
+        return Ok(InService { write_units, ..InService::default() });
     }
     let own = own.map_err(Failure::bad_input)?;
-    let (has_whole_extents, shares_frames) = (has_whole_extents(&own), shares_frames(&own));
     let formatted = own.formatted.filter(|_| is_used);
     let sizes = devices.into_iter().zip(own.devices).filter_map(|(at, size)| Some((at.name, size?)));
     Ok(InService {
         sizes: sizes.collect(),
         write_units,
-        has_whole_extents,
-        shares_frames,
         formatted: formatted.map(|fixed| Formatted { data: fixed.devices, spare: fixed.spare }),
     })
 }
@@ -328,10 +303,8 @@ fn not_live(setting: &str) -> Option<String> {
     let known = design_keys().filter(|key| key.is_at(path) || key.path.starts_with(&format!("{path}.")));
     let mut fixed = known.filter(|key| !key.live).peekable();
     // What is no key, and settings with reasons of their own, get the errors of the parser and of `can_be_done`.
-    let has_reason = |path: &str| {
-        let is_fixed = path == "placement.share_frames";
-        path.starts_with("power.") || path.starts_with("placement.") && !is_fixed || path == "climb.caps.power"
-    };
+    let has_reason =
+        |path: &str| path.starts_with("power.") || path.starts_with("placement.") || path == "climb.caps.power";
     let key = fixed.find(|key| !has_reason(key.path))?;
     Some(format!("{setting}: {} changes nothing while the volume is served; keys that do: peryton keys", key.path))
 }

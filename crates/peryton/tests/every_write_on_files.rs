@@ -38,11 +38,6 @@ fn design(placement: &str, process_death: &str) -> String {
             "mode = 'tiering'\nfast = 'small'\nslow = 'large'\nextent = '16KiB'\ncommit_interval = '20ms'\n\
                        promotion = { threshold = 0 }\ndemotion = { low = 4, high = 8 }\n",
         ),
-        "whole" => (
-            ["512KiB", "1MiB"],
-            "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '16KiB'\ncommit_interval = '20ms'\nfill = 'extent'\n\
-               promotion = { threshold = 0 }\ndemotion = { low = 4, high = 8 }\nwriteback = { delay = '50ms' }\n",
-        ),
         _ => (
             ["512KiB", "1MiB"],
             "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '16KiB'\ncommit_interval = '20ms'\n\
@@ -532,12 +527,6 @@ fn use_server(work: &Path, watched: &mut Watched, point: Point, rounds: u64, mut
 
 fn placement_is_log(work: &Path) -> bool {
     fs::read_to_string(work.join("v.toml")).unwrap().contains("'logging'")
-}
-
-/// A volume that was made for whole extents gets parts of extents when it is opened; little use of it follows.
-#[test]
-fn every_write_of_a_server_that_upgrades_its_volume_may_fail() {
-    report("a server that upgrades its volume", session("whole", "back", 1), 200);
 }
 
 #[test]

@@ -280,7 +280,7 @@ fn advise_finds_what_is_obviously_better_and_applies_it() {
     let folder = folder();
     let folder = folder.path();
     // No block is asked for so often that it would come into the cache.
-    let design = DESIGN.replace("promotion = { threshold = 0 }", "promotion = { threshold = 200 }\nfill = 'extent'");
+    let design = DESIGN.replace("promotion = { threshold = 0 }", "promotion = { threshold = 200 }");
     fs::write(folder.join("v.toml"), design).unwrap();
     peryton(folder, &["create", "v.toml"]).ok();
     let (serving, mut client) = begin(folder, &[]);

@@ -32,11 +32,6 @@ pub struct Head {
     pub sizes: BTreeMap<String, Bytes>,
     /// What formatting has fixed, where that had to be asked: bytes of data on each device, and spare extents.
     pub formatted: Option<(Vec<Bytes>, u32)>,
-    /// Whether the volume was made for whole extents.
-    pub has_whole_extents: bool,
-    /// Whether two extents shared each frame of its fast device.
-    #[serde(default)]
-    pub shares_frames: bool,
     /// The size of the volume.
     pub volume: Bytes,
     /// The devices in the order of the design.

@@ -136,11 +136,6 @@ fn caching(ssd: &str, hdd: &str, more: &str) -> String {
     )
 }
 
-/// The same, but what is moved is always a whole extent.
-fn in_whole_extents(design: &str) -> String {
-    design.replace("replacement = 'lru'\n", "replacement = 'lru'\nfill = 'extent'\n")
-}
-
 fn partitioned(ssd: &str, hdd: &str) -> String {
     format!(
         "[devices.ssd]\nsize = {}\n{ssd}\n[devices.hdd]\nsize = {}\n{hdd}\n\
@@ -179,7 +174,7 @@ fn admissions(traces: &Traces) {
         ("probability", adaptive),
     ] {
         let kind = if threshold == adaptive { "adaptive" } else { "fixed" };
-        let design = in_whole_extents(&caching(SSD, HDD, &format!("{MANY}\n[admission]\nby = '{by}'\n{threshold}")));
+        let design = caching(SSD, HDD, &format!("{MANY}\n[admission]\nby = '{by}'\n{threshold}"));
         measure(&format!("admission {by}, {kind}, 70/30, sync"), &design, || traces.mixed(), Replay::Sync);
     }
 }
@@ -193,11 +188,6 @@ fn main() {
     measure("caching, fixed latency, reads, sync", &fixed, reads, Replay::Sync);
     measure("caching, fixed latency, 70/30, sync", &fixed, mixed, Replay::Sync);
     measure("caching, fixed latency, reads, qd=32", &fixed, reads, Replay::Depth(32));
-    // By default blocks are brought in, which is more work than bringing in extents, even if an extent is one block.
-    let whole = in_whole_extents(&fixed);
-    measure("caching whole extents, reads, sync", &whole, reads, Replay::Sync);
-    measure("caching whole extents, 70/30, sync", &whole, mixed, Replay::Sync);
-    measure("caching whole extents, reads, qd=32", &whole, reads, Replay::Depth(32));
     admissions(&traces);
     // One log holds every block, one gathers the overwrites between two migrations, and one is so small that nearly
     // every block written is moved.
@@ -213,13 +203,10 @@ fn main() {
     let disk = "profile = 'seagate-st32000641as'";
     let real = caching(flash, disk, "write = 'back'");
     measure("caching, page-mapped FTL + disk, 70/30, sync", &real, mixed, Replay::Sync);
-    measure("caching whole extents, page-mapped FTL + disk", &in_whole_extents(&real), mixed, Replay::Sync);
     for (name, ftl) in [("page-mapped", "page"), ("demand-cached", "dftl")] {
         let flash = format!("profile = 'intel-320-300gb'\nmodel = {{ precondition = 'random', ftl = '{ftl}' }}");
         let design = partitioned(&flash, disk);
         measure(&format!("partitioned, {name} FTL + disk, 70/30, sync"), &design, mixed, Replay::Sync);
-        let whole = in_whole_extents(&design);
-        measure(&format!("partitioned whole extents, {name} FTL + disk"), &whole, mixed, Replay::Sync);
     }
     measure("single, page-mapped FTL, 70/30, sync", &single(flash), mixed, Replay::Sync);
     measure("single, disk, 70/30, sync", &single(disk), mixed, Replay::Sync);

@@ -224,6 +224,30 @@ fn plain(value: DeValue<'_>) -> toml::Value {
     }
 }
 
+/// Keys of designs, and values of keys (`key=value`), that there were once, and what to do in their place.
+const REMOVED: &[(&str, &str)] = &[
+    (
+        "placement.fill",
+        "a cache always has the parts of extents that are used, and reads on where that pays; leave it out",
+    ),
+    ("placement.share_frames", "leave it out; smaller extents (placement.extent) hold more of them"),
+    (
+        "placement.room_threshold",
+        "leave it and promotion.threshold out: then extents come in at their first miss while there is room",
+    ),
+    (
+        "placement.flushed_threshold",
+        "leave it and promotion.threshold out: then writes that the host waits for come in at their first miss",
+    ),
+    ("placement.writeback.queue", "every dirty extent has a place; leave it out"),
+    ("placement.journal=fast", "'named' writes to the slow device only what it needs if the fast one is lost"),
+];
+
+/// What to do in place of a key, or of a value of one, that there was once.
+pub(crate) fn removed(what: &str) -> Option<&'static str> {
+    REMOVED.iter().find(|(was, _)| *was == what).map(|(_, instead)| *instead)
+}
+
 /// The message for a key that is not in `known`.
 pub(crate) fn unknown(key: &str, known: &[&str]) -> String {
     match peryton_device::nearest(key, known.iter().copied()) {
@@ -268,6 +292,11 @@ impl<'a, T> At<'a, T> {
 
     pub(crate) fn into_inner(self) -> T {
         self.value
+    }
+
+    /// The dotted path of the key.
+    pub(crate) fn path(&self) -> &str {
+        &self.path
     }
 
     /// The file and line, and the key, as text for messages.
@@ -507,6 +536,8 @@ impl<'a> Keys<'a> {
             return Ok(());
         };
         let path = self.path(&one_line(key));
-        Err(self.document.wrong(&node.place, &path, unknown(key, &self.asked)))
+        let problem =
+            removed(&path).map_or_else(|| unknown(key, &self.asked), |instead| format!("was removed: {instead}"));
+        Err(self.document.wrong(&node.place, &path, problem))
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use peryton_device::{Class, Model, flash::Precondition};
-use peryton_engine::{Journal, Placement, WritePolicy};
+use peryton_engine::{Placement, WritePolicy};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -339,19 +339,6 @@ impl Run<'_> {
 
     /// Warns about reduced guarantees of a flush with this design.
     fn durability(&self) -> Option<Warning> {
-        let tuning = &self.design.tuning;
-        let hybrid = self.outcome.touched.is_some();
-        let through = matches!(self.design.placement, Placement::Caching(_)) && tuning.write != WritePolicy::Back;
-        if hybrid && !through && tuning.journal == Journal::Fast {
-            let message = "journal = \"fast\" keeps the map on the fast device alone: flushes wait for that device only, and if it \
-                           dies while the volume is not served, the volume cannot be opened"
-                .to_owned();
-            return Some(warning(
-                "journal_fast",
-                message,
-                "compare with designs of the same promise, or use journal = \"mirrored\" (docs/journal.md)",
-            ));
-        }
         let latency = &self.report.latency_us;
         let writes = latency.write.as_ref().map_or(0, |writes| writes.count);
         (writes > 0 && latency.flush.is_none()).then(|| {

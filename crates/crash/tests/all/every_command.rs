@@ -144,7 +144,8 @@ fn makes_checkpoints(run: &mut Run) -> bool {
 /// Sets what the format does not fix, there and back.
 fn retunes(run: &mut Run) -> bool {
     let before = run.machine.engine.tuning().clone();
-    let other = Tuning { journal: Journal::Fast, demotion_low: 0, demotion_high: 1, max_moves: 1, ..before.clone() };
+    let other =
+        Tuning { journal: Journal::Mirrored, demotion_low: 0, demotion_high: 1, max_moves: 1, ..before.clone() };
     for tuning in [other, before] {
         run.machine.driver.retune(tuning);
         run.machine.tick(Nanos::from_ms(1));

@@ -9,9 +9,7 @@ use crate::every;
 
 use crashing::Machine;
 use every::{FAST, Fault, Faulty, Model, SLOW, Unreadable, Volume, check, flush, open, opens, placements, write};
-use peryton_engine::{
-    Config, DeviceId, Engine, Fill, Formatting, OpenError, Placement, Storage, Trust, Tuning, VolumeId,
-};
+use peryton_engine::{Config, DeviceId, Engine, Formatting, OpenError, Placement, Storage, Trust, VolumeId};
 use peryton_units::Nanos;
 
 /// No operation here makes more writes and flushes than this.
@@ -103,75 +101,6 @@ fn every_write_of_open_may_fail() {
             at_every(&name, &volume, &run, &has_all, &|left| has_all(left, false));
         }
     }
-}
-
-/// The same volume with a design that asks for parts of extents, as that of a later version of Peryton does.
-fn for_parts(volume: Volume, fill: Fill) -> Volume {
-    let config = Config { tuning: Tuning { fill, ..volume.config.tuning.clone() }, ..volume.config };
-    Volume { config, ..volume }
-}
-
-#[test]
-fn every_write_of_an_upgrade_to_parts_of_extents_may_fail() {
-    let caches = placements()
-        .into_iter()
-        .filter(|(_, config)| matches!(config.placement, Placement::Caching(_) | Placement::Partitioned(_)));
-    for (name, of_blocks) in caches {
-        let mut of_four = of_blocks.clone();
-        let (Placement::Caching(pair) | Placement::Partitioned(pair)) = &mut of_four.placement else { continue };
-        pair.extent = pair.extent * 4;
-        of_four.devices.iter_mut().for_each(|size| *size = *size * 4);
-        for (config, fill, volume) in
-            [(&of_blocks, Fill::Auto, Volume::closed(&of_blocks)), (&of_four, Fill::Part, Volume::killed(&of_four))]
-        {
-            let run = |config: &Config, storage: &mut dyn Storage| text(Engine::open(config.clone(), storage));
-            let done = |left: &Volume| {
-                has_all(left, false)?;
-                let whole = Volume { config: config.clone(), ..left.clone() };
-                let refused = open(&whole).map(drop);
-                let says = matches!(&refused, Err(OpenError::Mismatch { differences }) if differences.contains("placement.fill"));
-                if says { Ok(()) } else { Err(format!("there is no way back, but {refused:?}")) }
-            };
-            let name = format!("upgrade, {name}, {fill:?}");
-            at_every(&name, &for_parts(volume, fill), &run, &has_all, &done);
-        }
-    }
-}
-
-#[test]
-fn until_an_upgrade_is_in_force_the_volume_is_what_it_was() {
-    let (_, config) = placements().into_iter().find(|(name, _)| *name == "caching, back").unwrap();
-    let volume = for_parts(Volume::killed(&config), Fill::Auto);
-    let run = |config: &Config, storage: &mut dyn Storage| text(Engine::open(config.clone(), storage));
-    let (mut before, mut after) = (0, 0);
-    for at in 0.. {
-        let Struck { volume: left, struck, all, .. } = strike(&volume, (Fault::Power, at, u64::from(at)), &run);
-        if !struck {
-            break;
-        }
-        // Either design opens it, and no other one.
-        let whole = Volume { config: config.clone(), ..left.clone() };
-        match open(&whole) {
-            Ok(_) => {
-                before += 1;
-                has_all(&whole, all).unwrap_or_else(|error| panic!("power lost at {at}: {error}"));
-            }
-            Err(OpenError::Mismatch { .. }) => after += 1,
-            Err(error) => panic!("power lost at {at}: {error}"),
-        }
-    }
-    assert!(before > 20 && after > 2, "{before} losses of power before the change, {after} after it");
-}
-
-#[test]
-fn what_stands_in_the_way_of_an_upgrade_is_named() {
-    let (_, config) = placements().into_iter().find(|(name, _)| *name == "caching, back").unwrap();
-    let volume = for_parts(Volume::closed(&config), Fill::Auto);
-    let mut disks = volume.disks.clone();
-    let refused = Engine::open_without(volume.config.clone(), &mut disks, &[FAST]).map(drop);
-    assert!(matches!(refused, Err(OpenError::Upgrade { ref why }) if why.contains("missing")), "{refused:?}");
-    // The volume is as it was.
-    has_all(&Volume { config, ..volume }, true).unwrap();
 }
 
 /// A volume that was closed, whose slow device has lost both its superblocks.

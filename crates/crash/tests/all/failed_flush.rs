@@ -10,8 +10,8 @@ use std::ops::Range;
 use crashing::{LOG, Machine, PRIMARY, check_all, formatted, open};
 use peryton_crash::{Failing, Kind, Options, run, torture};
 use peryton_engine::{
-    AdmitBy, Cleaning, Command, Config, DeviceId, Engine, Fill, Hybrid, Journal, Placement, RequestError, RequestId,
-    Tuning, Verdict, WritePolicy,
+    AdmitBy, Cleaning, Command, Config, DeviceId, Engine, Hybrid, Journal, Placement, RequestError, RequestId, Tuning,
+    Verdict, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -173,8 +173,7 @@ fn blocks_that_were_written_home_stay_when_others_of_their_extent_were_written_s
     const EXTENT: Bytes = Bytes::kib(16);
     let mut config = config(Placement::Caching(Hybrid { extent: EXTENT, ..pair() }), WritePolicy::Back);
     config.devices = vec![EXTENT * 24, EXTENT * 64];
-    config.tuning.fill = Fill::Part;
-    config.tuning.journal = Journal::Fast;
+    config.tuning.journal = Journal::Named;
     config.tuning.writeback_delay = Nanos::from_ms(10);
     let mut machine = open(&config, formatted(&config)).unwrap();
     let mut model = machine.request(Op::Read, 0, vec![0; 16 << 12]);
@@ -205,7 +204,6 @@ fn blocks_that_were_written_home_stay_when_others_of_their_extent_were_written_s
 /// Caches of parts, with devices that fail, whose writes may go past the fast device.
 const PARTS_PASSED: Options = Options {
     kind: Some(Kind::Caching),
-    fill: Some(Fill::Part),
     faults: Some(true),
     admission: Some(AdmitBy::Probability),
     grouped: true,
@@ -380,8 +378,7 @@ fn a_read_of_a_home_that_has_failed_a_flush_is_repeated() {
 fn what_replaces_a_lost_extent_has_a_home_before_it_is_answered() {
     let extent = Bytes::kib(8);
     let base = config(Placement::Caching(Hybrid { extent, ..pair() }), WritePolicy::Back);
-    let tuning = Tuning { fill: Fill::Part, ..base.tuning.clone() };
-    let config = Config { devices: vec![extent * 16, extent * 64], tuning, ..base };
+    let config = Config { devices: vec![extent * 16, extent * 64], ..base };
     let mut machine = open(&config, formatted(&config)).unwrap();
     machine.request(Op::Write, 0, vec![7; 8192]);
     machine.close();

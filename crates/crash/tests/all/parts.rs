@@ -6,19 +6,15 @@ use crate::common;
 
 use common::World;
 use peryton_crash::{Kind, placement_on};
-use peryton_engine::{
-    Bypass, Cleaning, Command, Config, DeviceId, Fill, FlushedThreshold, Hybrid, Journal, Request, Tuning, TuningError,
-    WritePolicy,
-};
+use peryton_engine::{Bypass, Cleaning, Command, Config, DeviceId, Hybrid, Journal, Request, Tuning, WritePolicy};
 use peryton_units::{Bytes, Nanos, Op};
 
 const EXTENT: Bytes = Bytes::kib(64);
 const FAST: DeviceId = DeviceId(0);
 const SLOW: DeviceId = DeviceId(1);
 
-pub fn tuning(fill: Fill) -> Tuning {
+pub fn tuning() -> Tuning {
     Tuning {
-        fill,
         promotion_threshold: 0,
         demotion_low: 0,
         demotion_high: 0,
@@ -28,17 +24,17 @@ pub fn tuning(fill: Fill) -> Tuning {
     }
 }
 
-fn config(kind: Kind, extent: Bytes, fill: Fill) -> Config {
+fn config(kind: Kind, extent: Bytes) -> Config {
     let placement = placement_on(kind, Hybrid { fast: FAST, slow: SLOW, extent });
-    Config { devices: vec![extent * 4, extent * 32], placement, tuning: tuning(fill) }
+    Config { devices: vec![extent * 4, extent * 32], placement, tuning: tuning() }
 }
 
-fn sized(fast: u64, slow: u64, fill: Fill, tuning: Tuning) -> Config {
-    Config { devices: vec![EXTENT * fast, EXTENT * slow], tuning, ..config(Kind::Caching, EXTENT, fill) }
+fn sized(fast: u64, slow: u64, tuning: Tuning) -> Config {
+    Config { devices: vec![EXTENT * fast, EXTENT * slow], tuning, ..config(Kind::Caching, EXTENT) }
 }
 
-fn world(fill: Fill) -> World {
-    World::new(config(Kind::Caching, EXTENT, fill), EXTENT, 1)
+fn world() -> World {
+    World::new(config(Kind::Caching, EXTENT), EXTENT, 1)
 }
 
 /// Bytes read from and written to the slow device for everything but metadata.
@@ -58,7 +54,7 @@ impl World {
 
 #[test]
 fn a_write_that_misses_reads_nothing_and_only_it_goes_home() {
-    let mut world = world(Fill::Part);
+    let mut world = world();
     world.access(Op::Write, EXTENT * 3 + Bytes::kib(8), Bytes::kib(4));
     assert_eq!(moved(&world), [0, 0]);
     assert_eq!(world.engine.dirty_bytes(), Bytes::kib(4));
@@ -70,14 +66,12 @@ fn a_write_that_misses_reads_nothing_and_only_it_goes_home() {
 
 #[test]
 fn a_read_brings_in_what_it_asks_for() {
-    for (fill, bytes) in [(Fill::Part, 8192), (Fill::Auto, 8192), (Fill::Extent, 65536)] {
-        let mut world = world(fill);
-        world.access(Op::Read, EXTENT * 3 + Bytes::kib(16), Bytes::kib(8));
-        assert_eq!(moved(&world), [bytes, 0], "{fill:?}");
-        world.access(Op::Read, EXTENT * 3 + Bytes::kib(20), Bytes::kib(4));
-        assert_eq!(moved(&world), [bytes, 0], "{fill:?}: it is there");
-        assert_eq!(world.engine.stats().fast_hits, 1, "{fill:?}");
-    }
+    let mut world = world();
+    world.access(Op::Read, EXTENT * 3 + Bytes::kib(16), Bytes::kib(8));
+    assert_eq!(moved(&world), [8192, 0]);
+    world.access(Op::Read, EXTENT * 3 + Bytes::kib(20), Bytes::kib(4));
+    assert_eq!(moved(&world), [8192, 0], "it is there");
+    assert_eq!(world.engine.stats().fast_hits, 1);
 }
 
 /// Reads that the slow device was given for the host and for what is brought in.
@@ -87,14 +81,14 @@ fn reads(world: &World) -> u64 {
 
 #[test]
 fn what_neighbouring_extents_lack_is_read_with_one_command() {
-    let mut world = world(Fill::Part);
+    let mut world = world();
     let (from, len) = (EXTENT * 3 + Bytes::kib(32), EXTENT + Bytes::kib(40));
     world.access(Op::Read, from, len);
     assert_eq!((reads(&world), moved(&world)), (1, [len.0, 0]));
     world.access(Op::Read, from, len);
     assert_eq!((reads(&world), world.engine.stats().fast_hits), (1, 3), "all of it is there");
     // What does not come in is read with the rest.
-    world.retune(Tuning { max_moves: 1, ..tuning(Fill::Part) });
+    world.retune(Tuning { max_moves: 1, ..tuning() });
     world.evict();
     let before = reads(&world);
     world.access(Op::Read, EXTENT * 10, EXTENT * 3);
@@ -105,30 +99,28 @@ fn what_neighbouring_extents_lack_is_read_with_one_command() {
 /// The fear: what the last extent lacks is asked for before what the others lack, so that a disk comes back for these a turn later.
 #[test]
 fn the_slow_device_is_asked_in_the_order_of_addresses() {
-    for fill in [Fill::Part, Fill::Auto, Fill::Extent] {
-        let mut world = World::new(sized(8, 32, fill, tuning(fill)), EXTENT, 1);
-        // One extent is there, and the ends lie within blocks.
-        world.access(Op::Read, EXTENT * 6, EXTENT);
-        world.submit(Request { op: Op::Read, offset: EXTENT * 3 + Bytes(512), len: EXTENT * 5 });
-        let places: Vec<Bytes> = world
-            .commands()
-            .iter()
-            .filter_map(|command| match command {
-                Command::Read { device: SLOW, at, .. } => Some(*at),
-                _ => None,
-            })
-            .collect();
-        assert!(places.len() > 2 && places.is_sorted(), "{fill:?}: {places:?}");
-        world.complete_all();
-        world.read_all();
-    }
+    let mut world = World::new(sized(8, 32, tuning()), EXTENT, 1);
+    // One extent is there, and the ends lie within blocks.
+    world.access(Op::Read, EXTENT * 6, EXTENT);
+    world.submit(Request { op: Op::Read, offset: EXTENT * 3 + Bytes(512), len: EXTENT * 5 });
+    let places: Vec<Bytes> = world
+        .commands()
+        .iter()
+        .filter_map(|command| match command {
+            Command::Read { device: SLOW, at, .. } => Some(*at),
+            _ => None,
+        })
+        .collect();
+    assert!(places.len() > 2 && places.is_sorted(), "{places:?}");
+    world.complete_all();
+    world.read_all();
 }
 
 #[test]
 fn a_write_to_what_is_being_brought_in_does_not_wait_for_it() {
     for write in [WritePolicy::Back, WritePolicy::Through, WritePolicy::Around] {
-        let mut world = world(Fill::Part);
-        world.retune(Tuning { write, ..tuning(Fill::Part) });
+        let mut world = world();
+        world.retune(Tuning { write, ..tuning() });
         world.submit(Request { op: Op::Read, offset: EXTENT * 3, len: Bytes::kib(12) });
         let write_id = world.submit(Request { op: Op::Write, offset: EXTENT * 3 + Bytes::kib(4), len: Bytes::kib(4) });
         assert_eq!(world.commands().len(), 2, "{write:?}: the read and the write");
@@ -151,8 +143,8 @@ fn at(world: &World, is_it: impl Fn(&Command) -> bool) -> usize {
 
 #[test]
 fn a_write_through_waits_for_the_slow_device_alone() {
-    let tuning = Tuning { write: WritePolicy::Through, ..tuning(Fill::Part) };
-    let mut world = World::new(sized(4, 32, Fill::Part, tuning.clone()), EXTENT, 1);
+    let tuning = Tuning { write: WritePolicy::Through, ..tuning() };
+    let mut world = World::new(sized(4, 32, tuning.clone()), EXTENT, 1);
     let block = |op| Request { op, offset: EXTENT * 3, len: Bytes::kib(4) };
     world.access(Op::Read, EXTENT * 3, EXTENT * 2);
     // Two of them overlap, and each is answered when the slow device has it. What neighbouring extents have is one command.
@@ -185,8 +177,8 @@ fn a_write_through_waits_for_the_slow_device_alone() {
 
 #[test]
 fn what_is_read_beside_a_write_that_is_older_than_the_move_does_not_come_in() {
-    let tuning = Tuning { write: WritePolicy::Through, ..tuning(Fill::Part) };
-    let mut world = World::new(sized(4, 32, Fill::Part, tuning), EXTENT, 1);
+    let tuning = Tuning { write: WritePolicy::Through, ..tuning() };
+    let mut world = World::new(sized(4, 32, tuning), EXTENT, 1);
     let block = |op, block| Request { op, offset: EXTENT * 3 + Bytes::kib(4) * block, len: Bytes::kib(4) };
     world.access(Op::Read, EXTENT * 3, Bytes::kib(4));
     // The first write goes past the copy, which does not have its block. The second one begins a move, which the read would join.
@@ -203,8 +195,8 @@ fn what_is_read_beside_a_write_that_is_older_than_the_move_does_not_come_in() {
 
 #[test]
 fn a_copy_that_could_not_take_what_was_written_home_is_gone() {
-    let tuning = Tuning { write: WritePolicy::Through, ..tuning(Fill::Part) };
-    let mut world = World::new(sized(4, 32, Fill::Part, tuning), EXTENT, 1);
+    let tuning = Tuning { write: WritePolicy::Through, ..tuning() };
+    let mut world = World::new(sized(4, 32, tuning), EXTENT, 1);
     let block = |op| Request { op, offset: EXTENT * 3, len: Bytes::kib(4) };
     world.access(Op::Read, EXTENT * 3, EXTENT);
     world.submit(block(Op::Write));
@@ -221,7 +213,7 @@ fn a_copy_that_could_not_take_what_was_written_home_is_gone() {
 
 #[test]
 fn reads_of_an_extent_that_is_being_read_go_on_and_come_in_with_it() {
-    let mut world = world(Fill::Part);
+    let mut world = world();
     let blocks =
         [0, 5, 9].map(|block| Request { op: Op::Read, offset: EXTENT * 3 + Bytes::kib(4) * block, len: Bytes::kib(4) });
     for request in blocks {
@@ -248,7 +240,7 @@ fn reads_of_an_extent_that_is_being_read_go_on_and_come_in_with_it() {
 fn a_read_takes_what_lies_between_two_gaps_from_the_slow_device_too() {
     // Four blocks in the middle of an extent are on the fast device, clean or dirty.
     let (there, whole) = (EXTENT * 3 + Bytes::kib(16), EXTENT * 3);
-    let mut world = world(Fill::Part);
+    let mut world = world();
     world.access(Op::Read, there, Bytes::kib(16));
     let before = (reads(&world), moved(&world)[0]);
     world.access(Op::Read, whole, EXTENT);
@@ -258,7 +250,7 @@ fn a_read_takes_what_lies_between_two_gaps_from_the_slow_device_too() {
 
     // Of what is dirty only the fast device has the newest. It is read after the rest, as long as that device answers sooner.
     for (slow_takes, fast_takes, commands) in [(8, 1, 1), (1, 8, 2)] {
-        let mut world = World::new(config(Kind::Caching, EXTENT, Fill::Part), EXTENT, 1);
+        let mut world = World::new(config(Kind::Caching, EXTENT), EXTENT, 1);
         for takes in [slow_takes, fast_takes] {
             // The first of these reads brings the block in.
             world.submit(Request { op: Op::Read, offset: Bytes::ZERO, len: Bytes::kib(4) });
@@ -279,7 +271,7 @@ fn a_read_takes_what_lies_between_two_gaps_from_the_slow_device_too() {
 
 #[test]
 fn updates_are_committed_in_eights_of_blocks() {
-    let mut world = World::new(sized(4096, 4096, Fill::Part, tuning(Fill::Part)), EXTENT, 1);
+    let mut world = World::new(sized(4096, 4096, tuning()), EXTENT, 1);
     // A record has 12 bytes, and a block has 4,064 for records.
     let full = 8 * (4064 / 12);
     for extent in 0..full - 1 {
@@ -297,7 +289,7 @@ fn updates_are_committed_in_eights_of_blocks() {
 
 #[test]
 fn reads_bring_in_what_surrounds_them_where_that_saves_other_reads() {
-    let mut world = World::new(sized(256, 512, Fill::Auto, tuning(Fill::Auto)), EXTENT, 1);
+    let mut world = World::new(sized(256, 512, tuning()), EXTENT, 1);
     let read = |world: &mut World, extent, block| {
         let before = moved(world)[0];
         world.access(Op::Read, EXTENT * extent + Bytes::kib(4) * block, Bytes::kib(4));
@@ -322,7 +314,7 @@ fn reads_bring_in_what_surrounds_them_where_that_saves_other_reads() {
 
 #[test]
 fn what_is_dirty_without_a_gap_goes_home_in_one_command() {
-    let mut world = World::new(sized(16, 64, Fill::Part, tuning(Fill::Part)), EXTENT, 1);
+    let mut world = World::new(sized(16, 64, tuning()), EXTENT, 1);
     let cleaning = peryton_engine::Cause::WriteBack as usize;
     let written = |world: &World| world.engine.stats().devices[SLOW.index()].writes[cleaning];
     // The end of one extent, all of the next, and the beginning of the third; and a block behind that.
@@ -346,9 +338,9 @@ fn what_is_dirty_without_a_gap_goes_home_in_one_command() {
 
 #[test]
 fn while_there_is_room_extents_come_in_at_their_first_miss() {
-    let rare = Tuning { promotion_threshold: 2, room_threshold: Some(0), ..tuning(Fill::Part) };
+    let rare = Tuning { promotion_threshold: 2, comes_in_early: true, ..tuning() };
     let tuning = Tuning { demotion_low: 2, demotion_high: 4, ..rare.clone() };
-    let mut world = World::new(sized(16, 64, Fill::Part, tuning), EXTENT, 1);
+    let mut world = World::new(sized(16, 64, tuning), EXTENT, 1);
     for extent in 0..12 {
         world.access(Op::Write, EXTENT * extent, Bytes::kib(4));
     }
@@ -356,7 +348,7 @@ fn while_there_is_room_extents_come_in_at_their_first_miss() {
     world.access(Op::Write, EXTENT * 12, Bytes::kib(4));
     assert_eq!(moved(&world), [0, 4096], "from now on an extent has to miss more often");
     // One of which a block would have to be read first goes home in any case.
-    let mut world = World::new(sized(16, 64, Fill::Part, rare), EXTENT, 1);
+    let mut world = World::new(sized(16, 64, rare), EXTENT, 1);
     for miss in 1..6 {
         world.access(Op::Write, EXTENT * 20 + Bytes(512), Bytes(512));
         assert_eq!(moved(&world), [0, 512 * miss]);
@@ -370,8 +362,8 @@ fn while_there_is_room_extents_come_in_at_their_first_miss() {
 
 #[test]
 fn what_follows_a_run_of_dirty_extents_is_named_before_it_is_dirty() {
-    let tuning = Tuning { journal: Journal::Named, ..tuning(Fill::Part) };
-    let mut world = World::new(sized(512, 512, Fill::Part, tuning), EXTENT, 1);
+    let tuning = Tuning { journal: Journal::Named, ..tuning() };
+    let mut world = World::new(sized(512, 512, tuning), EXTENT, 1);
     let metadata = peryton_engine::Cause::Metadata as usize;
     let mut commits_of = |extents: &mut dyn Iterator<Item = u64>| {
         let before = world.engine.stats().devices[SLOW.index()].writes[metadata];
@@ -392,10 +384,10 @@ fn what_follows_a_run_of_dirty_extents_is_named_before_it_is_dirty() {
 
 #[test]
 fn with_named_extents_the_slow_device_has_commits_of_further_dirty_ones_alone() {
-    for journal in [Journal::Mirrored, Journal::Named, Journal::Fast] {
-        let tuning = Tuning { journal, ..tuning(Fill::Part) };
+    for journal in [Journal::Mirrored, Journal::Named] {
+        let tuning = Tuning { journal, ..tuning() };
         // So many that no checkpoint is due meanwhile.
-        let mut world = World::new(sized(512, 512, Fill::Part, tuning), EXTENT, 1);
+        let mut world = World::new(sized(512, 512, tuning), EXTENT, 1);
         let metadata = peryton_engine::Cause::Metadata as usize;
         let commits_of = |world: &mut World, extent: u64, block: u64| {
             let before = world.engine.stats().devices[SLOW.index()].writes[metadata];
@@ -410,7 +402,6 @@ fn with_named_extents_the_slow_device_has_commits_of_further_dirty_ones_alone() 
         let expected = match journal {
             Journal::Mirrored => [true; 5],
             Journal::Named => [true, false, true, false, false],
-            Journal::Fast => [false; 5],
         };
         assert_eq!(found, expected, "{journal:?}");
         // At home again, and dirty once more: the slow device names it still.
@@ -424,9 +415,10 @@ fn with_named_extents_the_slow_device_has_commits_of_further_dirty_ones_alone() 
 
 #[test]
 fn writes_that_the_host_waits_for_come_in_sooner() {
-    let rare = Tuning { promotion_threshold: 4, flushed_threshold: FlushedThreshold::Fixed(1), ..tuning(Fill::Part) };
-    for (flushed, home) in [(true, 1), (false, 4)] {
-        let mut world = World::new(sized(16, 64, Fill::Part, rare.clone()), EXTENT, 1);
+    // One extent comes in because there is room, and then there is none.
+    let rare = Tuning { promotion_threshold: 4, comes_in_early: true, demotion_high: 15, ..tuning() };
+    for (flushed, home) in [(true, 0), (false, 4)] {
+        let mut world = World::new(sized(16, 64, rare.clone()), EXTENT, 1);
         let flush = |world: &mut World| {
             if flushed {
                 world.access(Op::Flush, Bytes::ZERO, Bytes::ZERO);
@@ -437,6 +429,8 @@ fn writes_that_the_host_waits_for_come_in_sooner() {
             world.access(Op::Write, EXTENT * (extent % 50), Bytes(512));
             flush(&mut world);
         }
+        world.access(Op::Write, EXTENT * 61, Bytes::kib(4));
+        flush(&mut world);
         let before = moved(&world)[1];
         for _ in 0..6 {
             world.access(Op::Write, EXTENT * 60, Bytes::kib(4));
@@ -450,8 +444,8 @@ fn writes_that_the_host_waits_for_come_in_sooner() {
 #[test]
 fn what_is_dirty_counts_against_the_target_and_not_its_extents() {
     let cleaning = Cleaning { dirty_target_ppm: 400_000, ..Cleaning::UNBOUNDED };
-    let tuning = Tuning { cleaning, writeback_delay: Nanos::from_s(1_000), ..tuning(Fill::Part) };
-    let mut world = World::new(sized(100, 200, Fill::Part, tuning), EXTENT, 1);
+    let tuning = Tuning { cleaning, writeback_delay: Nanos::from_s(1_000), ..tuning() };
+    let mut world = World::new(sized(100, 200, tuning), EXTENT, 1);
     // A block each of 70 extents: more extents than the target, and much less than it.
     for extent in 0..70 {
         world.access(Op::Write, EXTENT * extent, Bytes::kib(4));
@@ -469,7 +463,7 @@ fn what_is_dirty_counts_against_the_target_and_not_its_extents() {
 
 #[test]
 fn a_read_is_served_from_both_devices() {
-    let mut world = world(Fill::Part);
+    let mut world = world();
     world.access(Op::Write, EXTENT + Bytes::kib(8), Bytes::kib(8));
     world.access(Op::Read, EXTENT, Bytes::kib(32));
     // The first gap is brought in, and the second one read.
@@ -481,7 +475,7 @@ fn a_read_is_served_from_both_devices() {
 
 #[test]
 fn a_write_of_less_than_a_block_brings_in_the_rest_of_it() {
-    let mut world = world(Fill::Part);
+    let mut world = world();
     world.access(Op::Write, Bytes(512), Bytes(512));
     assert_eq!(moved(&world), [4096, 0]);
     world.access(Op::Write, Bytes(1024), Bytes(512));
@@ -492,7 +486,7 @@ fn a_write_of_less_than_a_block_brings_in_the_rest_of_it() {
 
 #[test]
 fn an_eviction_takes_only_dirty_runs_home_and_loses_none() {
-    let mut world = world(Fill::Part);
+    let mut world = world();
     for block in [0, 1, 5, 9, 10, 11] {
         world.access(Op::Write, Bytes::kib(4) * block, Bytes::kib(4));
     }
@@ -510,7 +504,7 @@ fn an_eviction_takes_only_dirty_runs_home_and_loses_none() {
 
 #[test]
 fn a_hit_on_a_part_and_on_a_whole_is_one_command() {
-    let mut world = world(Fill::Part);
+    let mut world = world();
     world.access(Op::Write, Bytes::kib(4), Bytes::kib(4));
     let before = world.engine.stats().devices[FAST.index()].reads.iter().sum::<u64>();
     world.access(Op::Read, Bytes::kib(4), Bytes::kib(4));
@@ -521,12 +515,8 @@ fn a_hit_on_a_part_and_on_a_whole_is_one_command() {
 /// A cache of extents of one block, with the thresholds of a design that names none.
 fn single_blocks(fast: u64) -> World {
     let extent = Bytes::kib(4);
-    let usual = Tuning { promotion_threshold: 4, room_threshold: Some(0), demotion_high: 2, ..tuning(Fill::Auto) };
-    let config = Config {
-        devices: vec![extent * fast, extent * 64],
-        tuning: usual,
-        ..config(Kind::Caching, extent, Fill::Auto)
-    };
+    let usual = Tuning { promotion_threshold: 4, comes_in_early: true, demotion_high: 2, ..tuning() };
+    let config = Config { devices: vec![extent * fast, extent * 64], tuning: usual, ..config(Kind::Caching, extent) };
     World::new(config, extent, 1)
 }
 
@@ -562,44 +552,16 @@ fn an_extent_of_one_block_comes_in_like_any_other_while_there_is_room() {
 #[test]
 fn a_partitioned_drive_takes_blocks_as_extents_too() {
     let extent = Bytes::kib(4);
-    let mut world = World::new(config(Kind::Partitioned, extent, Fill::Auto), extent, 1);
+    let mut world = World::new(config(Kind::Partitioned, extent), extent, 1);
     world.access(Op::Write, extent * 2, extent);
     assert_eq!(moved(&world), [0, 0]);
     world.read_all();
 }
 
 #[test]
-fn the_format_has_room_for_masks_where_extents_have_blocks() {
-    for extent in [Bytes::kib(4), EXTENT] {
-        let more = |fill| config(Kind::Caching, extent, fill).sizes().unwrap().devices[0];
-        assert!(more(Fill::Part) >= more(Fill::Extent), "{extent}");
-    }
-}
-
-#[test]
-fn what_the_format_does_not_provide_for_is_refused() {
-    for (is, asked, allowed) in [
-        (Fill::Extent, Fill::Part, false),
-        (Fill::Part, Fill::Extent, false),
-        (Fill::Part, Fill::Auto, true),
-        (Fill::Auto, Fill::Part, true),
-    ] {
-        let mut world = world(is);
-        let result = world.call(|engine, now, out| engine.retune(now, tuning(asked), out));
-        match result {
-            Ok(()) => assert!(allowed, "{is:?} to {asked:?}"),
-            Err(TuningError::Range { key, .. }) => {
-                assert!(!allowed && key == "placement.fill", "{is:?} to {asked:?}: {key}")
-            }
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
-
-#[test]
 fn without_write_back_a_write_goes_home_and_brings_in_nothing() {
-    let mut world = world(Fill::Part);
-    world.retune(Tuning { write: WritePolicy::Through, ..tuning(Fill::Part) });
+    let mut world = world();
+    world.retune(Tuning { write: WritePolicy::Through, ..tuning() });
     world.access(Op::Write, Bytes::ZERO, Bytes::kib(4));
     world.access(Op::Read, Bytes::ZERO, Bytes::kib(4));
     world.access(Op::Write, Bytes::ZERO, Bytes::kib(8));
@@ -610,9 +572,9 @@ fn without_write_back_a_write_goes_home_and_brings_in_nothing() {
 #[test]
 fn without_write_back_the_slow_device_is_flushed_for_the_host_alone() {
     for write in [WritePolicy::Through, WritePolicy::Around] {
-        let tuning = Tuning { write, commit_interval: Nanos::from_ms(10), ..tuning(Fill::Part) };
+        let tuning = Tuning { write, commit_interval: Nanos::from_ms(10), ..tuning() };
         // The journal has room for all commits.
-        let mut world = World::new(sized(512, 512, Fill::Part, tuning), EXTENT, 1);
+        let mut world = World::new(sized(512, 512, tuning), EXTENT, 1);
         let flushes = |world: &World, device: DeviceId| world.engine.stats().devices[device.index()].flushes;
         // The first commit records on the slow device that it has all data.
         world.access(Op::Read, Bytes::ZERO, Bytes::kib(4));
@@ -637,7 +599,7 @@ fn without_write_back_the_slow_device_is_flushed_for_the_host_alone() {
 
 #[test]
 fn a_partitioned_drive_takes_parts_too() {
-    let mut world = World::new(config(Kind::Partitioned, EXTENT, Fill::Part), EXTENT, 1);
+    let mut world = World::new(config(Kind::Partitioned, EXTENT), EXTENT, 1);
     world.access(Op::Write, EXTENT * 2 + Bytes::kib(12), Bytes::kib(4));
     assert_eq!(moved(&world), [0, 0], "with whole extents it would go to the slow device");
     world.read_all();

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 use peryton_crash::{Ends, Kind, Options, run, torture};
-use peryton_engine::Fill;
 
 fn must_pass(seeds: std::ops::Range<u64>, options: &Options, least: u64) {
     let options = Options { resizes: Some(true), ..*options };
@@ -32,8 +31,8 @@ fn the_volume_has_its_old_size_or_its_new_one_whenever_the_power_goes() {
 fn so_it_has_where_the_fast_device_has_parts_of_extents() {
     let options =
         Options { kind: Some(Kind::Caching), faults: Some(false), ends: Some(Ends::Both), ..Options::default() };
-    must_pass(100..160, &Options { fill: Some(Fill::Part), ..options }, 20);
-    must_pass(200..260, &Options { fill: Some(Fill::Part), grouped: true, ..options }, 20);
+    must_pass(100..160, &options, 20);
+    must_pass(200..260, &Options { grouped: true, ..options }, 20);
 }
 
 #[test]

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 use peryton_crash::{Ends, Kind, Options, run, torture};
-use peryton_engine::{AdmitBy, Fill};
+use peryton_engine::AdmitBy;
 
 fn must_pass(seeds: std::ops::Range<u64>, options: &Options, least: u64) {
     let options = Options { replaces: Some(true), ..*options };
@@ -39,18 +39,10 @@ fn devices_may_fail_and_die_meanwhile() {
 /// of which blocks are lost counted as at home; and a read that began before a replacement was answered by the old device after it.
 #[test]
 fn seeds_that_failed_once_pass() {
-    // As in the designs that these seeds drew when they failed.
-    let alone = Options { share_frames: Some(false), ..Options::default() };
-    let in_part = Options {
-        kind: Some(Kind::Caching),
-        fill: Some(Fill::Part),
-        faults: Some(true),
-        resizes: Some(false),
-        ..alone
-    };
+    let in_part = Options { kind: Some(Kind::Caching), faults: Some(true), resizes: Some(false), ..Options::default() };
     let grouped = Options { admission: Some(AdmitBy::Probability), grouped: true, ..in_part };
-    let drawn = Options { resizes: Some(false), ..alone };
-    let failing = Options { faults: Some(true), ..alone };
+    let drawn = Options { resizes: Some(false), ..Options::default() };
+    let failing = Options { faults: Some(true), ..Options::default() };
     let seeds = [
         // The last other device died while it recorded who is in charge. A write of which a part was in flight already went to one of two
         // devices, and either could be found in charge.

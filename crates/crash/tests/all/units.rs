@@ -7,7 +7,7 @@ use crate::common;
 use common::World;
 use peryton_crash::{Kind, placement_on};
 use peryton_engine::{
-    Buffer, Bypass, Cause, Cleaning, Command, Config, DeviceId, Engine, Fill, Hybrid, Request, Tuning, WritePolicy,
+    Buffer, Bypass, Cause, Cleaning, Command, Config, DeviceId, Engine, Hybrid, Request, Tuning, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -17,7 +17,6 @@ const SLOW: DeviceId = DeviceId(1);
 
 fn tuning(unit: Bytes) -> Tuning {
     Tuning {
-        fill: Fill::Part,
         demotion_low: 0,
         demotion_high: 0,
         bypass: Bypass { sequential: None, congested: false },
@@ -90,12 +89,7 @@ fn a_write_back_completes_its_units() {
 }
 
 #[test]
-fn whole_extents_are_whole_units_and_others_are_refused() {
-    let mut world = world(8, Tuning { fill: Fill::Extent, promotion_threshold: 0, ..tuning(Bytes::kib(64)) });
-    world.write(3, 2, 1);
-    world.driver_cleans();
-    world.complete(reads);
-    assert_eq!(world.at_home(Op::Write), [(48, 16)]);
+fn extents_that_are_not_whole_units_are_refused() {
     let refused = Engine::new(config(8, tuning(Bytes::kib(128)))).unwrap_err().to_string();
     assert!(refused.contains("placement.write_unit") && refused.contains("whole number of units"), "{refused}");
     let refused = Engine::new(config(8, tuning(Bytes::kib(24)))).unwrap_err().to_string();

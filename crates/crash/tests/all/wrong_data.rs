@@ -5,15 +5,13 @@ use crate::common;
 
 use common::World;
 use peryton_crash::{Kind, placement_on};
-use peryton_engine::{Config, DeviceId, Fill, Hybrid, Tuning};
+use peryton_engine::{Config, DeviceId, Hybrid, Tuning};
 use peryton_units::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// What of an extent is brought in, and whether the slow device has units, in which case extents are larger.
-type Fills = (Fill, bool);
-
-fn run(kind: Kind, (fill, has_units): Fills, seed: u64, steps: u32, failures: bool) -> World {
+/// `has_units`: the slow device has units, in which case extents are larger.
+fn run(kind: Kind, has_units: bool, seed: u64, steps: u32, failures: bool) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed ^ 0x9E37_79B9);
     let extent = Bytes::kib(4 * [1, 2, 3, 4][rng.random_range(0..4)]) * if has_units { 4 } else { 1 };
     let (fast, slow) = (rng.random_range(1..24u64), rng.random_range(2..48u64));
@@ -21,14 +19,14 @@ fn run(kind: Kind, (fill, has_units): Fills, seed: u64, steps: u32, failures: bo
     // Devices are slightly larger than whole extents; the rest stays unused.
     let devices = vec![extent * fast + Bytes(1024), extent * slow + Bytes(1024)];
     let high = rng.random_range(0..fast.min(slow) as u32);
-    let tuning = Tuning { demotion_low: 0, demotion_high: high, promotion_threshold: 0, fill, ..Tuning::default() };
-    // The format provides for it, whatever else changes.
-    let in_part = |tuning: Tuning| {
+    let tuning = Tuning { demotion_low: 0, demotion_high: high, promotion_threshold: 0, ..Tuning::default() };
+    // Extents are whole numbers of it, whatever else changes.
+    let with_units = |tuning: Tuning| {
         let unit = Bytes::kib([8, 16, 4][tuning.max_moves as usize % 3]);
-        Tuning { fill, write_unit: Some(unit).filter(|unit| has_units && *unit > Bytes::kib(4)), ..tuning }
+        Tuning { write_unit: Some(unit).filter(|unit| has_units && *unit > Bytes::kib(4)), ..tuning }
     };
     let mut world = World::new(Config { devices, placement, tuning }, extent, seed);
-    let first = in_part(world.random_tuning(fast as u32));
+    let first = with_units(world.random_tuning(fast as u32));
     world.retune(first);
     if rng.random_bool(0.3) {
         world.engine.fill();
@@ -39,7 +37,7 @@ fn run(kind: Kind, (fill, has_units): Fills, seed: u64, steps: u32, failures: bo
     let depth = rng.random_range(1..16);
     let most_cells = extent.0 / common::CELL * rng.random_range(1..4);
     for _ in 0..steps {
-        world.step(depth, most_cells, |world| in_part(world.random_tuning(fast as u32)));
+        world.step(depth, most_cells, |world| with_units(world.random_tuning(fast as u32)));
     }
     world.fail_one_in = 0;
     world.read_all();
@@ -49,15 +47,15 @@ fn run(kind: Kind, (fill, has_units): Fills, seed: u64, steps: u32, failures: bo
 }
 
 fn runs(kind: Kind, seeds: std::ops::Range<u64>, failures: bool) {
-    runs_with(kind, (Fill::Extent, false), seeds, failures);
+    runs_with(kind, false, seeds, failures);
 }
 
-fn runs_with(kind: Kind, fill: Fills, seeds: std::ops::Range<u64>, failures: bool) {
+fn runs_with(kind: Kind, has_units: bool, seeds: std::ops::Range<u64>, failures: bool) {
     let mut moved = 0;
     let mut checked = 0;
     for seed in seeds {
-        let result = std::panic::catch_unwind(|| run(kind, fill, seed, 600, failures));
-        let Ok(world) = result else { panic!("{kind:?}, {fill:?}, failures {failures}: seed {seed} fails") };
+        let result = std::panic::catch_unwind(|| run(kind, has_units, seed, 600, failures));
+        let Ok(world) = result else { panic!("{kind:?}, units {has_units}, failures {failures}: seed {seed} fails") };
         moved += world.engine.stats().moves.promotions + world.engine.stats().moves.demotions;
         checked += world.reads_checked;
     }
@@ -105,17 +103,7 @@ fn the_baselines_read_what_was_written() {
 }
 
 #[test]
-fn extents_in_part_read_what_was_written() {
-    for (kind, fill) in [(Kind::Caching, Fill::Part), (Kind::Caching, Fill::Auto), (Kind::Partitioned, Fill::Part)] {
-        runs_with(kind, (fill, false), 2000..2300, false);
-        runs_with(kind, (fill, false), 3000..3400, true);
-    }
-}
-
-#[test]
 fn homes_of_large_units_read_what_was_written() {
-    for fill in [Fill::Part, Fill::Auto, Fill::Extent] {
-        runs_with(Kind::Caching, (fill, true), 4000..4150, false);
-        runs_with(Kind::Caching, (fill, true), 5000..5200, true);
-    }
+    runs_with(Kind::Caching, true, 4000..4300, false);
+    runs_with(Kind::Caching, true, 5000..5400, true);
 }

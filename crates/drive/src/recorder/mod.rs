@@ -54,10 +54,6 @@ pub struct Record {
     pub sizes: BTreeMap<String, Bytes>,
     /// What formatting has fixed, where that had to be asked: bytes of data on each device, and spare extents.
     pub formatted: Option<(Vec<Bytes>, u32)>,
-    /// Whether the volume was made for whole extents, when it was looked at before it was opened.
-    pub has_whole_extents: bool,
-    /// Whether two extents share each frame of its fast device.
-    pub shares_frames: bool,
 }
 
 /// Why nothing can be recorded there.
@@ -173,8 +169,6 @@ impl Recorder {
             set: record.set.clone(),
             sizes: record.sizes.clone(),
             formatted: record.formatted.clone(),
-            has_whole_extents: record.has_whole_extents,
-            shares_frames: record.shares_frames,
             volume: start.volume,
             devices: start.devices,
             settings: Vec::new(),
@@ -304,8 +298,6 @@ mod tests {
             set: Vec::new(),
             sizes: BTreeMap::new(),
             formatted: None,
-            has_whole_extents: false,
-            shares_frames: false,
         }
     }
 

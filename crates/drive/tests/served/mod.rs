@@ -223,7 +223,6 @@ pub fn spec(directory: &Path, config: Config) -> VolumeSpec {
         process_death: ProcessDeath::SharedMemory { directory: Some(directory.to_owned()) },
         rotational: false,
         tuner: Some(tuner),
-        whole: None,
     }
 }
 

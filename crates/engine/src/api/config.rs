@@ -1,6 +1,5 @@
 //! The configuration that formatting fixes ([`Config`]), and what may change while the drive runs ([`Tuning`]).
 
-use peryton_format::blocks::block_of;
 use peryton_policy::{Admission, Climb, Partition, Replacement};
 use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
@@ -160,14 +159,6 @@ impl Placement {
         }
     }
 
-    /// The size of the blocks by which the fast device may have a part of an extent; zero if it has whole extents.
-    pub(crate) fn block(&self, fill: Fill) -> Bytes {
-        match self {
-            Placement::Caching(pair) | Placement::Partitioned(pair) if fill != Fill::Extent => block_of(pair.extent),
-            _ => Bytes::ZERO,
-        }
-    }
-
     /// The device that will have all data when the volume is detached; `None` if it cannot be detached.
     pub(crate) fn stands_alone(&self) -> Option<DeviceId> {
         match self {
@@ -194,14 +185,12 @@ pub struct Hybrid {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Journal {
-    /// Both, so that either alone can say where data was.
-    #[default]
-    Mirrored,
     /// The fast one; the slow one as well where a further extent becomes newer on the fast device than on the slow one, so that the
     /// slow one alone can say which extents may be (caching, partitioned; in tiering the same as `Mirrored`).
     Named,
-    /// The fast one, which lets a sleeping disk sleep.
-    Fast,
+    /// Both, so that either alone can say where data was.
+    #[default]
+    Mirrored,
 }
 
 /// When a write to a cached extent reaches the slow device.
@@ -217,26 +206,6 @@ pub enum WritePolicy {
     Around,
 }
 
-/// What of an extent is brought to the fast device (caching, partitioned). With [`Fill::Part`] and [`Fill::Auto`] the fast
-/// device may have a part of an extent, which the format has to provide for: a volume stays with these two, or with
-/// [`Fill::Extent`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Fill {
-    /// All of the extent.
-    #[default]
-    Extent,
-    /// The blocks that a read asks for. A write brings in nothing.
-    Part,
-    /// The same, and what surrounds them in the extent where that has lately saved other reads of the slow device.
-    Auto,
-}
-
-impl Fill {
-    /// Every choice, with its name in designs.
-    pub const ALL: [(&'static str, Fill); 3] = [("extent", Fill::Extent), ("part", Fill::Part), ("auto", Fill::Auto)];
-}
-
 /// Which misses go past the fast device (caching, tiering).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bypass {
@@ -250,18 +219,6 @@ impl Default for Bypass {
     fn default() -> Bypass {
         Bypass { sequential: Some(Bytes::mib(4)), congested: true }
     }
-}
-
-/// At which miss a write for which the host waits brings its extent in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum FlushedThreshold {
-    /// At the same as any other access.
-    #[default]
-    Usual,
-    /// At the first one after so many.
-    Fixed(u32),
-    /// At the first one while that spares more misses than it costs because of what is displaced; else at the third.
-    Adaptive,
 }
 
 /// All settings that can be changed while the drive runs: GreenDM's Table I except the extent size, and more.
@@ -282,12 +239,9 @@ pub enum FlushedThreshold {
 pub struct Tuning {
     /// PT: an extent is promoted once its misses within the time window exceed this. With 0 the first miss promotes it.
     pub promotion_threshold: u32,
-    /// The same while more than HT extents are free, where the fast device may have parts of extents; `None`: no other. What comes
-    /// in then displaces nothing. (A write of less than a block that is not there goes to the slow device, unless PT is zero.)
-    pub room_threshold: Option<u32>,
-    /// The same for a write of whole blocks while the host flushes after every few writes. (Caching, where the fast device may have a
-    /// part of an extent.)
-    pub flushed_threshold: FlushedThreshold,
+    /// Caching: an extent comes in at its first miss, whatever PT is, while more than HT extents are free, because it displaces nothing then;
+    /// and for a write of whole blocks while the host flushes after every few writes, because it waits for what goes to the slow device.
+    pub comes_in_early: bool,
     /// TW: the count of misses starts again after a gap longer than this.
     pub promotion_window: Nanos,
     /// LT: demotion starts when at most this many fast extents are free. With 0, only when an extent is needed.
@@ -296,11 +250,6 @@ pub struct Tuning {
     pub demotion_high: u32,
     /// MCML: the most moves (promotions, demotions, write-backs) in flight.
     pub max_moves: u32,
-    /// What of an extent is brought to the fast device (caching, partitioned).
-    pub fill: Fill,
-    /// Whether two extents of which the fast device has different blocks share room for one there (caching, unless [`Fill::Extent`]). It
-    /// counts when a volume is formatted; a volume stays as it was formatted.
-    pub share_frames: bool,
     /// Write policy (caching).
     pub write: WritePolicy,
     /// Replacement policy.
@@ -347,14 +296,11 @@ impl Default for Tuning {
     fn default() -> Tuning {
         Tuning {
             promotion_threshold: 4,
-            room_threshold: None,
-            flushed_threshold: FlushedThreshold::Usual,
+            comes_in_early: false,
             promotion_window: Nanos::from_s(60),
             demotion_low: 64,
             demotion_high: 128,
             max_moves: 16,
-            fill: Fill::Extent,
-            share_frames: false,
             write: WritePolicy::Back,
             replacement: Replacement::Wsclock,
             admission: Admission::default(),

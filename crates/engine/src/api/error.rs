@@ -362,6 +362,16 @@ pub enum OpenError {
         /// The version of its format.
         version: u32,
     },
+    /// A device uses features of the format that this program does not know.
+    #[error(
+        "device {device} uses features of the format that this program does not know (bits {features:#x}): use a newer one"
+    )]
+    Features {
+        /// The index of the device.
+        device: usize,
+        /// The features, one bit each.
+        features: u32,
+    },
     /// Metadata is damaged, and no copy of it is valid.
     #[error("device {device} is damaged: {what}")]
     Damaged {
@@ -414,15 +424,6 @@ pub enum OpenError {
     Mismatch {
         /// The differences.
         differences: String,
-    },
-    /// The volume was made for whole extents, and cannot be changed to one with parts of extents now.
-    #[error(
-        "the volume was made for whole extents and does not become one with parts of extents now: {why}; with placement.fill = \"extent\" it \
-         stays as it is"
-    )]
-    Upgrade {
-        /// What stands in the way, and what to do.
-        why: String,
     },
     /// A device was absent while the volume was used without it.
     #[error(

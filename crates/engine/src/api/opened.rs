@@ -48,8 +48,6 @@ pub struct Opened {
     pub repaired: u64,
     /// Records of a server that was killed, which were in memory and nowhere else; `None` if there were none to take over.
     pub taken_over: Option<u64>,
-    /// The volume had whole extents until now, and has parts of extents from now on.
-    pub upgraded: bool,
     /// The devices that the volume was opened without, one bit each.
     pub gone: u32,
     /// Those of them that were evacuated: they held nothing that the others lack.

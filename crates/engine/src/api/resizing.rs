@@ -207,15 +207,13 @@ pub enum ResizeError {
 pub(crate) struct Settled {
     /// Number of spare extents.
     pub(crate) spare: u32,
-    /// Whether two extents share each frame of the fast device.
-    pub(crate) shares_frames: bool,
     /// Where the metadata lie, if a device was resized.
     pub(crate) places: Option<Places>,
 }
 
 impl From<&Geometry> for Settled {
     fn from(geometry: &Geometry) -> Settled {
-        let Geometry { spare, shares_frames, places, .. } = *geometry;
-        Settled { spare, shares_frames, places }
+        let Geometry { spare, places, .. } = *geometry;
+        Settled { spare, places }
     }
 }

@@ -20,8 +20,6 @@ pub(crate) enum Mode {
 pub(in crate::cache) enum Router {
     Tiering,
     Caching,
-    /// Caching, where slots have parts of extents.
-    InPart,
     Partitioned,
     /// One device is gone.
     Degraded,

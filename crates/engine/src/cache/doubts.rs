@@ -7,18 +7,10 @@
 //! the placement, on the device that failed the flush, and on the extent:
 //!
 //! ```text
-//! tiering, the extent is on that device:            its durable place (none, if it has none yet)
-//! caching, the slow device failed,
-//!   the durable map calls the extent dirty:         the durable copy, which is written home again
-//!   it does not:                                    the copy stays, now dirty; where no copy was ever dirty it is dropped
-//! caching, the fast device failed,
-//!   the durable map does not call the copy dirty:   the copy is dropped, because the home has the durable data
-//!   the copy is clean:                              the copy is dropped, because the home has the same data
-//! caching, both devices failed,
-//!   the durable map does not call the extent dirty: the copy is dropped, because it may differ from its home
+//! tiering, the extent is on that device: its durable place (none, if it has none yet)
 //! ```
 //!
-//! Where the fast device has parts of extents, the same holds for each block:
+//! In caching that is so for each block:
 //!
 //! ```text
 //! the slow device failed:    what the fast device has of an extent is as new as its home, so all of it is dirty from now on;
@@ -131,7 +123,7 @@ impl CacheDrive {
 
     /// A flush of the device has failed.
     #[cold]
-    pub(in crate::cache) fn doubt(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) {
+    pub(in crate::cache) fn doubt(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId) {
         if mutation::is(Mutation::TrustFailedFlush) {
             return;
         }
@@ -154,7 +146,7 @@ impl CacheDrive {
         for extent in extents {
             self.look_at_doubt(io, now, extent);
         }
-        self.go_on_after_doubts(io, now, out);
+        self.ready.move_ended();
     }
 
     /// Adds the extents whose copy and home were written together, if one of the two writes may be lost.
@@ -171,7 +163,7 @@ impl CacheDrive {
             // A write past the copy is already on the slow device, and the copy is about to be dropped.
             Kind::Promotion | Kind::PartFill | Kind::Drain(Drained::Stale) => device == self.layout.slow,
             // Of blocks that are not neighbours, some may have been written home before the flush, and others be under way.
-            Kind::WriteBack | Kind::Eviction => device == self.layout.fast || self.map.has_parts(),
+            Kind::WriteBack | Kind::Eviction => true,
             _ => false,
         };
         let under_way = self
@@ -209,7 +201,7 @@ impl CacheDrive {
             // The move waits for a commit, and the commit waits for this extent. No access is in flight.
             _ if row.phase == Phase::Committing => return self.settle_doubt(io, now, extent),
             // The move may have read data from before the loss; these must not be written to the home.
-            Kind::Eviction | Kind::WriteBack if doubt.fast || self.map.has_parts() => row.rewritten = true,
+            Kind::Eviction | Kind::WriteBack => row.is_void = true,
             // The data that the move reads are discarded, and no request is served from its buffer.
             Kind::Promotion | Kind::PartFill if matches!(row.phase, Phase::Reading | Phase::Draining) => {
                 row.failed = true
@@ -230,9 +222,9 @@ impl CacheDrive {
 
     /// The map entry of an extent whose data are sure to be durable, and the masks of its place if places have masks.
     fn sure(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> (MapEntry, Masks) {
-        match self.map.has_parts() {
-            true => self.sure_part(io, extent, doubt),
-            false => (self.sure_whole(io, extent, doubt), Masks::default()),
+        match self.mode {
+            Mode::Caching => self.sure_part(io, extent, doubt),
+            Mode::Tiering => (self.sure_whole(extent, doubt), Masks::default()),
         }
     }
 
@@ -240,7 +232,7 @@ impl CacheDrive {
     /// copies stay, also where the host's writes go to both devices by now. Where no copy was ever dirty, the host's own writes are all that
     /// the home can lose, of which the host learns.
     fn writes_home(&self, io: &CacheIo) -> bool {
-        let through = mutation::is(Mutation::DropCopiesOfThrough) || self.only_copies;
+        let through = mutation::is(Mutation::DropCopiesOfThrough) || self.journal.only_copies;
         io.tuning.write == WritePolicy::Back || self.controller.is_some() || !through
     }
 
@@ -298,48 +290,23 @@ impl CacheDrive {
         self.doubts.notify_host |= self.mode == Mode::Caching && doubt.slow && gave_up;
     }
 
-    /// Whether an extent of which slots have parts may have had blocks on the fast device since the last commit that are now at
+    /// Whether an extent may have had blocks on the fast device since the last commit that are now at
     /// home alone: it was in another place, or blocks were given up in the same place.
     fn gave_up_part(&self, extent: u32) -> bool {
-        let Some(blocks) = self.layout.blocks.filter(|_| self.map.has_parts()) else { return false };
+        let Some(blocks) = self.layout.blocks else { return false };
         let now = self.map.entry(extent).place();
         let moved = self.journal.durable.as_ref().is_some_and(|durable| durable.of(extent).0.place() != now);
         let not_here = blocks.all & !self.map.masks_of(extent).valid();
         moved || not_here != 0 && !mutation::is(Mutation::ForgetBlocksGivenUp)
     }
 
-    /// As [`CacheDrive::sure`], for whole extents.
-    fn sure_whole(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> MapEntry {
+    /// As [`CacheDrive::sure`], for tiering.
+    fn sure_whole(&self, extent: u32, doubt: Doubt) -> MapEntry {
         let now = self.map.entry(extent).entry();
         let written = self.journal.durable.as_ref().map_or(now, |durable| durable.image[extent as usize]);
-        let durable = self.without_gone(written);
-        if self.mode == Mode::Tiering {
-            let is_fast = |place: Place| self.layout.fast_slot(place).is_some();
-            let here = now.place().is_some_and(|place| if is_fast(place) { doubt.fast } else { doubt.slow });
-            return if here || doubt.moved { durable } else { now };
-        }
-        let home = |lost| self.without_gone(MapEntry::new(None, false, lost));
-        // A copy that the durable map calls clean proves nothing: as long as a cache has only copies, those that it gives up are not
-        // committed, and their homes may be newer. That the slow device is gone does not change this.
-        match (doubt.fast, now.place()) {
-            (true, _) if doubt.slow && written.is_dirty() => durable,
-            // The copy may have lost what the home has: only one of them may be read from now on.
-            (true, _) if doubt.slow => home(durable.is_lost()),
-            (false, _) if written.is_dirty() || durable.is_lost() => durable,
-            (_, None) => now,
-            // The copy is complete, and is written home again.
-            (false, place) if !now.is_dirty() && self.writes_home(io) && !doubt.moved => {
-                MapEntry::new(place, true, now.is_lost())
-            }
-            (_, Some(_)) if !now.is_dirty() => home(now.is_lost()),
-            // As with parts: what the durable map calls clean may have been overwritten by a write to both devices.
-            (true, place)
-                if (place != durable.place() || !durable.is_dirty()) && !mutation::is(Mutation::RevertNewCopies) =>
-            {
-                home(durable.is_lost())
-            }
-            _ => now,
-        }
+        let is_fast = |place: Place| self.layout.fast_slot(place).is_some();
+        let here = now.place().is_some_and(|place| if is_fast(place) { doubt.fast } else { doubt.slow });
+        if here || doubt.moved { self.without_gone(written) } else { now }
     }
 
     /// Changes the map entry of an extent in doubt to the one that is sure. Nothing may be under way for the extent.
@@ -372,24 +339,16 @@ impl CacheDrive {
             self.doubts.notify_host |=
                 before.is_dirty() || doubt.slow || self.mode == Mode::Tiering || sure.place().is_some();
         }
-        match sure.is_dirty() {
-            _ if self.map.has_parts() => {
-                // Blocks that are given up may have been the only copy of data that the host wrote.
-                let gives_up =
-                    sure.place() == before.place() && self.map.masks_of(extent).dirty() & !masks.dirty() != 0;
-                self.doubts.notify_host |= gives_up || doubt.slow && (doubt.fast || gave_up_part);
-                if sure.is_dirty() {
-                    self.set_only_copies(false);
-                }
-                if sure.place().is_some() {
-                    self.map.set_masks(extent, masks, now);
-                }
-            }
-            true => {
+        if self.mode == Mode::Caching {
+            // Blocks that are given up may have been the only copy of data that the host wrote.
+            let gives_up = sure.place() == before.place() && self.map.masks_of(extent).dirty() & !masks.dirty() != 0;
+            self.doubts.notify_host |= gives_up || doubt.slow && (doubt.fast || gave_up_part);
+            if sure.is_dirty() {
                 self.set_only_copies(false);
-                self.map.set_dirty(extent, now);
             }
-            false => self.map.set_clean(extent),
+            if sure.place().is_some() {
+                self.map.set_masks(extent, masks, now);
+            }
         }
         self.map.set_lost(extent, sure.is_lost());
         self.note(io, now, extent, self.mode == Mode::Caching && sure.place().is_none());
@@ -413,7 +372,7 @@ impl CacheDrive {
 
     /// Once no extent is in doubt: fails a flush of the host if data of the host may be lost, and resumes commits.
     #[cold]
-    pub(in crate::cache) fn go_on_after_doubts(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn go_on_after_doubts(&mut self, io: &mut CacheIo, out: &mut Commands) {
         if !self.journal.in_doubt || !self.doubts.is_empty() {
             return;
         }
@@ -430,7 +389,7 @@ impl CacheDrive {
             io.part_done(request, Err(RequestError::Device), out);
         }
         if self.journal.commit_again(io) {
-            self.commit(io, now, true, out);
+            self.ready.commit(true);
         }
     }
 }

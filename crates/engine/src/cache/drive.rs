@@ -2,17 +2,11 @@
 
 use std::collections::VecDeque;
 
-use peryton_policy::ReplacementPolicy;
-use peryton_policy::{
-    BuiltInPolicy, Gate,
-    admission::Costs,
-    partition::Controller,
-    replacement::{Capacity, SlotIndex},
-};
+use peryton_policy::{BuiltInPolicy, Gate, admission::Costs, partition::Controller, replacement::Capacity};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
-    api::command::{Buffer, Cause, Commands, DeviceId},
+    api::command::{Buffer, Cause, DeviceId},
     api::config::{self, Tuning},
     cache::access::{CacheFenced, Fragment, Mode, NewerInRead, Router, ThroughWrite},
     cache::blocks::Units,
@@ -23,8 +17,8 @@ use crate::{
     cache::layout::CacheLayout,
     cache::map::extent_map::ExtentMap,
     cache::movers::table::{InRun, Move},
+    cache::ready::ReadyQueue,
     cache::reshape::Reshape,
-    cache::routes::contention::Contention,
     cache::routes::read_on::ReadOn,
     cache::routes::waited_for::WaitedFor,
     cache::step::CacheIo,
@@ -36,16 +30,11 @@ use crate::{
     io::slab::Slab,
 };
 
-/// How many dirty extents are passed over in search of a clean victim. Long runs of them would otherwise be walked through at each miss.
-const PASSED_OVER: u32 = 32;
-/// After a search in vain, so many victims are taken as the policy names them.
-const AS_THEY_COME: u32 = 16;
-
-fn new_policy(layout: &CacheLayout, tuning: &Tuning) -> BuiltInPolicy {
+pub(in crate::cache) fn new_policy(layout: &CacheLayout, tuning: &Tuning) -> BuiltInPolicy {
     BuiltInPolicy::new(tuning.replacement, Capacity { slots: layout.fast_slots, usable: layout.fast_usable })
 }
 
-fn new_gate(layout: &CacheLayout, tuning: &Tuning) -> Gate {
+pub(in crate::cache) fn new_gate(layout: &CacheLayout, tuning: &Tuning) -> Gate {
     Gate::new(&tuning.admission, layout.fast_usable, Bytes(layout.extent_bytes))
 }
 
@@ -92,15 +81,11 @@ pub(crate) struct CacheDrive {
     /// The most extents that may be dirty, and from how many on the drive hurries to clean.
     pub(in crate::cache) most_dirty: u32,
     pub(in crate::cache) crowded_from: u32,
-    /// Where slots have parts of extents, the most extents of which a part is dirty.
+    /// The most extents of which a part is dirty.
     pub(in crate::cache) most_dirty_in_part: u32,
     /// The units in which the slow device maps its data.
     pub(in crate::cache) units: Units,
-    /// Caching without write-back: no copy was newer than its home since the volume was opened, and none will be by a write.
-    /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
-    pub(in crate::cache) only_copies: bool,
-    /// Fills in flight, and writes of blocks that their extents did not have.
-    pub(in crate::cache) fills: u32,
+    /// Writes in flight of blocks that their extents did not have.
     pub(in crate::cache) first_writes: u32,
     pub(in crate::cache) through: Slab<ThroughWrite>,
     pub(in crate::cache) through_in_flight: Vec<u32>,
@@ -113,10 +98,7 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) read_on: ReadOn,
     /// Whether the host flushes after every few writes.
     pub(in crate::cache) waited_for: WaitedFor,
-    /// Whether what leaves the fast device is missed.
-    pub(in crate::cache) contention: Contention,
-    /// Extents to be copied to the fast device because they are read often (partitioned).
-    /// With the blocks that were read, where slots have parts of extents.
+    /// Blocks to be copied to the fast device because they are read often (partitioned).
     pub(in crate::cache) candidates: VecDeque<(u32, u16)>,
     /// Host flushes that wait for moves whose writes were acknowledged from RAM, each with the sequence number of the
     /// last move that it waits for.
@@ -125,6 +107,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) sequence: u64,
     /// What a flush that failed has put in doubt, and writes that would be.
     pub(in crate::cache) doubts: Doubts,
+    /// What may go on, because what it waited for has ended.
+    pub(in crate::cache) ready: ReadyQueue,
     /// Moves settings while the drive runs, where the tuning asks for it.
     pub(in crate::cache) tuner: Option<Box<Tuner>>,
     /// Snapshots of what was learnt.
@@ -146,7 +130,6 @@ impl CacheDrive {
         let router = match mode {
             Mode::Tiering => Router::Tiering,
             Mode::Caching if partitioned => Router::Partitioned,
-            Mode::Caching if layout.blocks.is_some() => Router::InPart,
             Mode::Caching => Router::Caching,
         };
         CacheDrive {
@@ -179,8 +162,6 @@ impl CacheDrive {
             crowded_from: u32::MAX,
             most_dirty_in_part: u32::MAX,
             units: Units::default(),
-            only_copies: false,
-            fills: 0,
             first_writes: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
@@ -193,11 +174,11 @@ impl CacheDrive {
             controller: partitioned.then(|| Controller::new(&tuning.partition)),
             read_on: ReadOn::default(),
             waited_for: WaitedFor::new(),
-            contention: Contention::new(),
             candidates: VecDeque::new(),
             flushes: Vec::new(),
             sequence: 0,
             doubts: Doubts::default(),
+            ready: ReadyQueue::default(),
             tuner: Tuner::new(placement, tuning),
             warm: Warm::default(),
             emptying: None,
@@ -207,93 +188,11 @@ impl CacheDrive {
         }
     }
 
-    /// Adapts the drive after the tuning in `io` has changed.
-    pub(in crate::cache) fn settings_changed(
-        &mut self,
-        io: &mut CacheIo,
-        before: &Tuning,
-        now: Nanos,
-        out: &mut Commands,
-    ) {
-        if io.tuning.replacement != before.replacement {
-            self.warm.abandon();
-            self.policy = new_policy(&self.layout, &io.tuning);
-            // The new policy is given the residents in the order of use, least recent first.
-            let mut residents: Vec<(Nanos, u32)> = (0..self.layout.fast_slots)
-                .filter_map(|slot| {
-                    let extent = self.map.tenant(SlotIndex(slot))?;
-                    Some((self.map.entry(extent).last_access, slot))
-                })
-                .collect();
-            residents.sort_unstable();
-            for (_, slot) in residents {
-                let slot = SlotIndex(slot);
-                self.policy.inserted(slot, self.map.tenant(slot).expect("it was looked up above"));
-            }
-        }
-        if self.gate.differs(&io.tuning.admission) {
-            self.warm.abandon();
-            let gate = new_gate(&self.layout, &io.tuning);
-            let before = std::mem::replace(&mut self.gate, gate);
-            self.gate.resume(before);
-        }
-        if io.tuning.partition != before.partition {
-            self.retune_partition(io);
-        }
-        self.bound_dirty(io);
-        self.heed_units(io);
-        io.due(now);
-        self.make_room(io, now, out);
-        self.clean(io, now, out);
-    }
-
     pub(in crate::cache) fn take_buffer(&mut self) -> u32 {
         self.buffers.pop().unwrap_or_else(|| {
             self.buffer_count += 1;
             self.buffer_count - 1
         })
-    }
-
-    pub(in crate::cache) fn timers(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        // Asked in any case: during the pause after a failure this says when the pause ends.
-        let is_due = self.journal.commit_is_due(io);
-        if is_due || self.journal.commit_is_full() {
-            self.commit(io, now, true, out);
-        }
-        if self.making_room {
-            self.make_room(io, now, out);
-        }
-        self.go_on_emptying(io, now, out);
-        self.clean(io, now, out);
-        self.tick_partition(io, now, out);
-        self.tick_warm(io, now, out);
-    }
-
-    /// The extent that is to leave the fast device. `clean_only`: none that is dirty.
-    pub(in crate::cache) fn victim(&mut self, io: &CacheIo, now: Nanos, clean_only: bool) -> Option<u32> {
-        let window = io.tuning.promotion_window;
-        // A dirty extent of which little is there costs the slow device a write for little room: others go first.
-        let in_parts = self.layout.blocks.is_some() && !clean_only;
-        let clean = if in_parts { self.clean_victim(now, window) } else { None };
-        let pass_over = if clean_only { u32::MAX } else { 0 };
-        let slot = clean.or_else(|| self.policy.victim(&mut self.map.candidates(now, window, pass_over)))?;
-        self.prefetch_victims(slot);
-        self.map.tenant(slot)
-    }
-
-    /// A clean extent among the oldest, unless a search has just been in vain.
-    #[inline]
-    fn clean_victim(&mut self, now: Nanos, window: Nanos) -> Option<SlotIndex> {
-        if self.victims_as_they_come > 0 {
-            self.victims_as_they_come -= 1;
-            return None;
-        }
-        let found = self.policy.victim(&mut self.map.candidates(now, window, PASSED_OVER));
-        let clean = found.filter(|slot| self.map.masks(*slot).dirty() == 0);
-        if clean.is_none() {
-            self.victims_as_they_come = AS_THEY_COME;
-        }
-        clean
     }
 
     /// What admission weighs: the devices' recent latencies and how much can still be written to them.

@@ -26,7 +26,7 @@ const ROUND_PAUSE: Nanos = Nanos::from_ms(20);
 #[derive(Debug)]
 pub(in crate::cache) struct Emptying {
     /// The slot at which what is given up begins.
-    from: u32,
+    pub(in crate::cache) from: u32,
     /// The next slot to look at.
     next: u32,
     /// Whether every slot was looked at once: what is still there is written again and again.
@@ -41,7 +41,7 @@ impl CacheDrive {
     /// blocks is said nowhere else.
     pub(in crate::cache) fn begin_emptying(&mut self, io: &mut CacheIo, from: u32, usable: u32, rate: Bytes) -> bool {
         let mut slots = (from..self.layout.fast_slots).map(SlotIndex);
-        if self.map.has_parts() && slots.any(|slot| self.map.masks(slot).lost() != 0) {
+        if slots.any(|slot| self.map.masks(slot).lost() != 0) {
             return false;
         }
         self.map.withhold(from, usable);
@@ -61,12 +61,6 @@ impl CacheDrive {
     /// How many of the slots still have an extent.
     pub(in crate::cache) fn still_beyond(&self) -> u32 {
         self.map.beyond()
-    }
-
-    /// Whether the extent is to leave its slot.
-    pub(in crate::cache) fn has_to_leave(&self, extent: u32) -> bool {
-        let Some(Emptying { from, .. }) = self.emptying else { return false };
-        self.map.entry(extent).place().is_some_and(|place| place.0 >= from && place.0 < self.layout.fast_slots)
     }
 
     /// Goes on with it, as far as rate and bounds allow.
@@ -92,10 +86,7 @@ impl CacheDrive {
             // A write to the home that passes a copy of a partitioned drive takes a move of that for the end of the copy.
             let can_be_held = is_again && entry.is_dirty() && self.controller.is_none();
             let is_busy = entry.moving().is_some() || entry.in_flight > 0 && !can_be_held;
-            if is_busy
-                || entry.place() != Some(Place(here.0))
-                || self.map.has_parts() && self.map.masks(here).lost() != 0
-            {
+            if is_busy || entry.place() != Some(Place(here.0)) || self.map.masks(here).lost() != 0 {
                 continue;
             }
             if !entry.is_dirty() || mutation::is(Mutation::DropBeyondEnd) && entry.in_flight == 0 {

@@ -2,7 +2,7 @@
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::ReplacementPolicy;
-use peryton_policy::{admission::Access, replacement::SlotIndex};
+use peryton_policy::admission::Access;
 use peryton_units::{Bytes, Nanos, Op, prefetch};
 
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     api::error::RequestError,
     cache::access::{Fragment, Mode, Part, Route, Router, Run},
     cache::drive::CacheDrive,
-    cache::map::extent::Place,
+    cache::ready::Ready,
     cache::step::{CacheCommand, CacheIo, CacheStep},
     io::RequestIndex,
 };
@@ -106,15 +106,12 @@ impl CacheDrive {
         }
         let blocks = self.layout.blocks;
         if let Some(blocks) = blocks
+            && !entry.is_whole(asked.op == Op::Write)
             && !self.hits_in_part(blocks, slot, asked.op, within, asked.len)
         {
             return false;
         }
-        let dirties = asked.op == Op::Write && self.mode == Mode::Caching;
-        if dirties && !entry.is_dirty() && self.is_full_of_dirty() {
-            return false;
-        }
-        let to_note = dirties && !(entry.is_dirty() && self.map.is_rewritten(entry));
+        let rewrites = asked.op == Op::Write && blocks.is_some() && !self.map.is_rewritten(entry);
         let entry = self.map.entry_mut(extent);
         entry.access(now);
         entry.in_flight += 1;
@@ -122,12 +119,8 @@ impl CacheDrive {
             let miss = Access { extent, op: asked.op, request_len: asked.len };
             self.show_to_admission(io, now, miss, asked.len);
         }
-        if to_note {
-            match blocks {
-                None => self.became_dirty(io, now, extent),
-                // The blocks are dirty already.
-                Some(_) => self.map.rewrite(extent),
-            }
+        if rewrites {
+            self.map.rewrite(extent);
         }
         io.stats.fast_hits += 1;
         match USUAL {
@@ -208,40 +201,9 @@ impl CacheDrive {
         match self.router {
             Router::Tiering => self.route_tiering(io, now, fragment, out),
             Router::Caching => self.route_caching(io, now, fragment, out),
-            Router::InPart => self.route_in_part(io, now, fragment, out),
             Router::Partitioned => self.route_partitioned(io, now, fragment, out),
             Router::Degraded => self.route_degraded(io, now, fragment, out),
         }
-    }
-
-    pub(in crate::cache) fn covers_extent(&self, fragment: Fragment) -> bool {
-        u64::from(fragment.len) == self.layout.extent_bytes
-    }
-
-    /// Routes a fragment to the place of its extent.
-    #[inline]
-    pub(in crate::cache) fn direct(&mut self, now: Nanos, fragment: Fragment, place: Place) -> Route {
-        let extent = self.map.entry_mut(fragment.extent);
-        extent.access(now);
-        extent.in_flight += 1;
-        let (device, at) = self.layout.at(place);
-        Route::Direct(device, at + Bytes(u64::from(fragment.within)))
-    }
-
-    /// Counts an access that the fast device serves. A fragment that waited was counted when it arrived; one that
-    /// waited for its own promotion counted as a miss.
-    #[inline]
-    pub(in crate::cache) fn count_access(&mut self, io: &mut CacheIo, fragment: Fragment, slot: SlotIndex) {
-        if fragment.first {
-            io.stats.fast_hits += 1;
-            self.was_accessed(slot);
-        }
-    }
-
-    /// Reports an access to the policy, without being compiled into the caller.
-    #[inline(never)]
-    pub(in crate::cache) fn was_accessed(&mut self, slot: SlotIndex) {
-        self.policy.accessed(slot);
     }
 
     /// Adds a fragment to the run if it continues it.
@@ -276,26 +238,6 @@ impl CacheDrive {
         }
     }
 
-    #[inline]
-    pub(in crate::cache) fn issue(&mut self, io: &mut CacheIo, run: Run, out: &mut Commands) {
-        let Run { fragment, device, at, len, extents, past } = run;
-        if device == self.layout.slow {
-            self.cleaner.slow_used = io.now;
-        }
-        let (request, first, count) = (fragment.request, fragment.extent, extents);
-        let purpose = match past {
-            false => CacheStep::Host { request, first, count },
-            true => CacheStep::HostPast { request, first, count },
-        };
-        let buffer = Buffer::Request { id: io.id_of(request), offset: fragment.offset };
-        match fragment.op {
-            Op::Read => io.read((device, at), len, buffer, purpose, Cause::Host, out),
-            Op::Write => io.write((device, at), len, buffer, purpose, Cause::Host, out),
-            Op::Discard => io.discard((device, at), len, purpose, out),
-            Op::Flush => unreachable!("a flush has no range to cut"),
-        }
-    }
-
     /// Handles a completed plain access.
     #[inline]
     pub(crate) fn host_done(
@@ -308,17 +250,17 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         if failed && command.op == Op::Read && self.mode == Mode::Caching && command.device == self.layout.fast {
-            self.read_home_instead(io, now, command, request, first, count, out);
+            self.read_home_instead(io, command, (request, first, count), out);
             return;
         }
         let is_in_doubt = command.op == Op::Read && !self.doubts.is_empty() && self.may_be_lost(first, count);
         if matches!(command.op, Op::Read | Op::Write) && command.device == self.layout.slow {
             let is_void = failed || is_in_doubt;
-            self.bring_from_host(io, now, command, (request, first, count), is_void, out);
-            self.read_newer(io, now, command, (request, first, count), is_void, out);
+            self.bring_from_host(command, (request, first, count), is_void, out);
+            self.read_newer(io, command, (request, first, count), is_void);
         }
         if is_in_doubt {
-            return self.read_again(io, now, command, (request, first, count), out);
+            return self.read_again(io, command, (request, first, count), out);
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
         io.part_done(request, result, out);
@@ -326,7 +268,7 @@ impl CacheDrive {
             if self.map.entry(extent).is_lost() && !failed {
                 self.found_again(io, now, extent, command);
             }
-            self.access_ended(io, now, extent, out);
+            self.access_ended(extent);
         }
     }
 
@@ -336,7 +278,6 @@ impl CacheDrive {
     fn read_again(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         command: &CacheCommand,
         (request, first, count): (RequestIndex, u32, u32),
         out: &mut Commands,
@@ -344,71 +285,19 @@ impl CacheDrive {
         for part in self.parts_of(command, (first, count)) {
             let extent = part.extent;
             io.add_part(request);
-            self.access_ended(io, now, extent, out);
-            self.resume(io, now, part.read_by(request, command.len), out);
+            self.access_ended(extent);
+            self.ready.push(Ready::Access(part.read_by(request, command.len)));
         }
         io.part_done(request, Ok(()), out);
     }
 
-    /// What a plain command of the host reads or writes of each of its extents.
-    pub(in crate::cache) fn parts_of(
-        &self,
-        command: &CacheCommand,
-        (first, count): (u32, u32),
-    ) -> impl Iterator<Item = Part> + use<> {
-        let (_, mut within) = self.layout.split(command.at - self.layout.metadata.data_at);
-        let (extent_bytes, whole, buffer) = (self.layout.extent_bytes, command.len.0, command.buffer);
-        let mut done = 0;
-        (first..first + count).map(move |extent| {
-            let len = (extent_bytes - u64::from(within)).min(whole - done);
-            let part = Part { extent, within, len: Bytes(len), buffer: buffer.plus(Bytes(done)) };
-            (done, within) = (done + len, 0);
-            part
-        })
-    }
-
-    /// A lost extent is good again once a write that covers it has succeeded; a failed one may have left some of what was
-    /// there before the loss.
-    #[cold]
-    pub(in crate::cache) fn found_again(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) {
-        let entry = self.map.entry(extent);
-        let Some(place) = entry.place().or((self.mode == Mode::Caching).then(|| self.layout.slow_place(extent))) else {
-            return;
-        };
-        let (device, at) = self.layout.at(place);
-        let covered = command.at <= at && command.at + command.len >= at + Bytes(self.layout.extent_bytes);
-        // A discard of a lost extent is carried out as zeroing, so it restores the extent too.
-        let restores = command.op == Op::Write || command.op == Op::Discard && command.zeroes;
-        if restores && command.device == device && covered {
-            self.map.set_lost(extent, false);
-            self.note(io, now, extent, false);
-        }
-    }
-
-    /// Ends an access to the extent; a move may have waited for the last one.
-    #[inline]
-    pub(in crate::cache) fn access_ended(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, out: &mut Commands) {
-        let entry = self.map.entry_mut(extent);
-        assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
-        entry.in_flight -= 1;
-        if entry.in_flight == 0
-            && let Some(index) = entry.moving()
-        {
-            self.drained(io, now, index, out);
-        }
-    }
-
     /// Handles a read that the cache failed: clean extents are read from their homes; for a dirty one the request
     /// fails.
-    #[allow(clippy::too_many_arguments)]
     fn read_home_instead(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         command: &CacheCommand,
-        request: RequestIndex,
-        first: u32,
-        count: u32,
+        (request, first, count): (RequestIndex, u32, u32),
         out: &mut Commands,
     ) {
         for Part { extent, within, len, buffer } in self.parts_of(command, (first, count)) {
@@ -417,7 +306,7 @@ impl CacheDrive {
             if (self.is_newer(extent, within, len.0) || entry.is_lost()) && !mutation::is(Mutation::ReadOldHome) {
                 io.add_part(request);
                 io.part_done(request, Err(RequestError::Device), out);
-                self.access_ended(io, now, extent, out);
+                self.access_ended(extent);
             } else {
                 io.add_part(request);
                 let home = self.home(extent);

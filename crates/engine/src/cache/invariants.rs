@@ -9,6 +9,7 @@ use crate::cache::{access::Mode, blocks::FULL, drive::CacheDrive, map::extent::P
 impl CacheDrive {
     /// Panics with a description of the first violation. `quiet`: no command is in flight.
     pub(in crate::cache) fn check_tables(&self, quiet: bool) {
+        assert!(self.ready.is_empty(), "something is ready and was not carried out");
         let dirty = self.map.entries().filter(|(_, entry)| entry.is_dirty()).count();
         assert_eq!(dirty, self.map.dirty().count() as usize, "the count of dirty extents is off");
         for (index, extent) in self.map.entries() {
@@ -35,18 +36,10 @@ impl CacheDrive {
             let Some(place) = extent.place() else { continue };
             if let Some(blocks) = self.layout.blocks {
                 let masks = self.map.masks_of(index);
-                assert_eq!(masks.dirty() != 0, extent.is_dirty(), "the masks of extent {index} say otherwise");
+                let says = [extent.is_dirty(), extent.is_whole(false), extent.is_whole(true)];
+                let is = [masks.dirty() != 0, masks.valid() == blocks.all, masks.dirty() == blocks.all];
+                assert_eq!(says, is, "the masks of extent {index} say otherwise");
                 assert_eq!((masks.valid() | masks.not_at_home()) & !blocks.all, 0, "extent {index} has no such blocks");
-                if let Some(slot) = self.layout.fast_slot(place).filter(|_| self.layout.shares_frames()) {
-                    let claimed = self.map.claimed(slot);
-                    assert_eq!(masks.valid() & !claimed, 0, "extent {index} has blocks that it has not claimed");
-                    assert_eq!(
-                        claimed & self.map.claimed_beside(slot),
-                        0,
-                        "slot {} has claimed what is another's",
-                        slot.0
-                    );
-                }
             }
             assert_eq!(owner.insert(place.0, index), None, "place {} has two tenants", place.0);
             assert!(!self.map.is_free(place), "place {} is in use and free", place.0);

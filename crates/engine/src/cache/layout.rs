@@ -6,13 +6,12 @@ use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Fill, Hybrid, Tuning},
+    api::config::{Hybrid, Tuning},
     api::error::{ConfigError, TuningError},
     api::resizing::Settled,
     cache::access::Mode,
     cache::blocks::Blocks,
     cache::map::extent::Place,
-    cache::map::frames::SHARING,
 };
 
 /// The smallest extent; every extent size is a multiple of it (GreenDM, section 2.3).
@@ -40,15 +39,13 @@ pub(crate) struct CacheLayout {
     shift: Option<u32>,
     /// Number of slots of the fast device, spare ones included.
     pub(in crate::cache) fast_slots: u32,
-    /// log2 of the number of slots that share a frame of the fast device, which has room for an extent.
-    pub(in crate::cache) sharing: u32,
-    /// How many extents the fast device may have at once; where slots share frames, of which all blocks are there.
+    /// How many extents the fast device may have at once.
     pub(in crate::cache) fast_usable: u32,
     pub(in crate::cache) slow_slots: u32,
     /// Number of extents of the volume.
     pub(crate) extents: u32,
     pub(in crate::cache) spare: u32,
-    /// The blocks of an extent, if the fast device may have a part of it.
+    /// The blocks of an extent of which the fast device may have a part (caching); in tiering it has all of it or nothing.
     pub(in crate::cache) blocks: Option<Blocks>,
     pub(crate) metadata: MetadataLayout,
 }
@@ -73,15 +70,6 @@ impl CacheLayout {
 
     /// Checks that the tuning asks for no more free extents than the layout allows.
     pub(crate) fn check(&self, mode: Mode, tuning: &Tuning) -> Result<(), TuningError> {
-        let in_part = tuning.fill != Fill::Extent && mode == Mode::Caching;
-        if in_part != self.blocks.is_some() {
-            return Err(TuningError::Range {
-                key: "placement.fill",
-                value: Fill::ALL.iter().find(|(_, fill)| *fill == tuning.fill).map_or("", |(name, _)| name).to_owned(),
-                remedy: "the format of the volume does not provide for it: leave 'extent' as it is, and 'part' and 'auto' as one of \
-                         the two, or make a new volume",
-            });
-        }
         if let Some(unit) = tuning.write_unit
             && mode == Mode::Caching
             && !self.extent_bytes.is_multiple_of(unit.0)
@@ -109,13 +97,12 @@ impl CacheLayout {
         Ok(())
     }
 
-    /// Computes the layout. `shares`: whether extents of which the fast device has a part share its frames. `settled`: what the format has
-    /// fixed, if there is a volume.
+    /// Computes the layout. `settled`: what the format has fixed, if there is a volume.
     pub(crate) fn new(
         mode: Mode,
         pair: Hybrid,
         devices: &[Bytes],
-        (tuning, shares): (&Tuning, bool),
+        tuning: &Tuning,
         settled: Option<Settled>,
     ) -> Result<CacheLayout, ConfigError> {
         let Hybrid { fast, slow, extent } = pair;
@@ -148,7 +135,7 @@ impl CacheLayout {
         if let Some(settled) = settled {
             spare = settled.spare.min(slow_slots - 1);
         }
-        let (frames, extents) = match mode {
+        let (fast_slots, extents) = match mode {
             Mode::Tiering => {
                 let extents = u64::from(fast_usable) + u64::from(slow_slots - spare);
                 if extents > MOST_EXTENTS {
@@ -158,16 +145,10 @@ impl CacheLayout {
             }
             Mode::Caching => (fast_usable + spare, slow_slots),
         };
-        let in_part = mode == Mode::Caching && tuning.fill != Fill::Extent;
-        let blocks = in_part.then(|| Blocks::new(extent, block_of(extent)));
-        let sharing = if shares { SHARING } else { 0 };
-        let fast_slots = frames << sharing;
+        let blocks = (mode == Mode::Caching).then(|| Blocks::new(extent, block_of(extent)));
         let masks = if blocks.is_some() { fast_slots } else { 0 };
-        let as_formatted = || {
-            let layout = MetadataLayout::with_masks(extents, masks, extent * u64::from(fast_usable.min(slow_slots)));
-            // The version of the format is the same.
-            if shares { layout.with_longer_journal() } else { layout }
-        };
+        let as_formatted =
+            || MetadataLayout::with_masks(extents, masks, extent * u64::from(fast_usable.min(slow_slots)));
         let metadata = settled.and_then(|settled| settled.places).map(|places| MetadataLayout::at(&places, masks));
         let metadata = metadata.unwrap_or_else(as_formatted);
         if !metadata.has_room(extents) {
@@ -180,7 +161,6 @@ impl CacheLayout {
             extent_bytes: extent.0,
             shift: extent.0.is_power_of_two().then(|| extent.0.trailing_zeros()),
             fast_slots,
-            sharing,
             fast_usable,
             slow_slots,
             extents,
@@ -190,29 +170,18 @@ impl CacheLayout {
         })
     }
 
-    /// Whether two slots share each frame of the fast device.
-    #[inline]
-    pub(crate) fn shares_frames(&self) -> bool {
-        self.sharing > 0
-    }
-
-    /// The number of frames of the fast device.
-    fn frames(&self) -> u32 {
-        self.fast_slots >> self.sharing
-    }
-
     pub(crate) fn volume_size(&self) -> Bytes {
         Bytes(u64::from(self.extents) * self.extent_bytes)
     }
 
     pub(crate) fn device_bytes(&self, device: DeviceId) -> Bytes {
-        let slots = if device == self.fast { self.frames() } else { self.slow_slots };
+        let slots = if device == self.fast { self.fast_slots } else { self.slow_slots };
         self.metadata.device_bytes(Bytes(u64::from(slots) * self.extent_bytes))
     }
 
     /// The room for snapshots behind what the volume uses of the fast device.
     pub(crate) fn room(&self) -> Room {
-        let data = Bytes(u64::from(self.frames()) * self.extent_bytes);
+        let data = Bytes(u64::from(self.fast_slots) * self.extent_bytes);
         Room::new(self.device_bytes(self.fast), self.fast_slots, data)
     }
 
@@ -241,17 +210,14 @@ impl CacheLayout {
     /// The offset on the fast device at which the slot begins.
     #[inline]
     pub(in crate::cache) fn fast_at(&self, slot: SlotIndex) -> Bytes {
-        self.metadata.data_at + Bytes(u64::from(slot.0 >> self.sharing) * self.extent_bytes)
+        self.metadata.data_at + Bytes(u64::from(slot.0) * self.extent_bytes)
     }
 
     /// The device of a place, and the offset at which the place begins.
     #[inline]
     pub(crate) fn at(&self, place: Place) -> (DeviceId, Bytes) {
-        let (device, slot) = if place.0 < self.fast_slots {
-            (self.fast, place.0 >> self.sharing)
-        } else {
-            (self.slow, place.0 - self.fast_slots)
-        };
+        let (device, slot) =
+            if place.0 < self.fast_slots { (self.fast, place.0) } else { (self.slow, place.0 - self.fast_slots) };
         (device, self.metadata.data_at + Bytes(u64::from(slot) * self.extent_bytes))
     }
 }

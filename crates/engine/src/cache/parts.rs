@@ -3,7 +3,6 @@
 
 use peryton_format::{
     blocks::Masks,
-    entry::MapEntry,
     mutation::{self, Mutation},
     takeover::Contents,
 };
@@ -15,7 +14,6 @@ use crate::{
     api::config::WritePolicy,
     api::error::RequestError,
     api::location::{Location, Losses},
-    cache::access::{Fragment, Release},
     cache::blocks::{Blocks, runs},
     cache::drive::CacheDrive,
     cache::step::{CacheCommand, CacheIo},
@@ -39,39 +37,6 @@ impl CacheDrive {
         blocks.touched(within, len.0 as u32) & !has == 0
     }
 
-    /// The blocks that a fragment has a part of; none if slots have whole extents.
-    pub(in crate::cache) fn touched(&self, fragment: Fragment) -> u16 {
-        self.layout.blocks.map_or(0, |blocks| blocks.touched(fragment.within, fragment.len))
-    }
-
-    /// The blocks that a fragment covers; none if slots have whole extents.
-    pub(in crate::cache) fn covered(&self, fragment: Fragment) -> u16 {
-        self.layout.blocks.map_or(0, |blocks| blocks.covered(fragment.within, fragment.len))
-    }
-
-    /// Queues the changed masks, and the map entry, of an extent for commit.
-    ///
-    /// An update is the state of all blocks. If one waits for the slow device's flush because it says that blocks are at home, a
-    /// later one must not say so without that flush: it says that all blocks are newer than their homes, which is safe. If the
-    /// extent is in another place by now, the blocks that are not there are nowhere else, so the next commit flushes the slow
-    /// device.
-    pub(in crate::cache) fn note_part(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
-        let (mut entry, mut masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
-        if !awaiting_slow_flush
-            && entry.place().is_some()
-            && let Some(after) = self.journal.place_that_awaits(extent)
-            && !mutation::is(Mutation::CleanWithoutSlowFlush)
-        {
-            if after == entry.place() {
-                masks = masks.all_dirty();
-                entry = MapEntry::new(entry.place(), masks.dirty() != 0, entry.is_lost());
-            } else {
-                self.journal.takes_all_next();
-            }
-        }
-        self.journal.update(io, now, extent, (entry, masks), awaiting_slow_flush);
-    }
-
     /// What the records say that outlive the process.
     pub(in crate::cache) fn contents(&self) -> Contents {
         let (extents, places) = (self.map.len() as u64, self.map.all_masks().len() as u64);
@@ -93,7 +58,8 @@ impl CacheDrive {
         if !crashed {
             return masks;
         }
-        // As with whole extents: writes that no flush made durable may have reached the copy, the home, or both.
+        // Writes that no flush made durable may have reached the copy, the home, or both. From now on one of them has to be the valid one:
+        // with write-back the copy, which takes further writes; otherwise the home. In a partitioned drive it is the copy.
         if io.tuning.write == WritePolicy::Back || self.controller.is_some() {
             if mutation::is(Mutation::TrustCleanCopies) { masks } else { masks.all_dirty() }
         } else if mutation::is(Mutation::KeepCleanCopies) {
@@ -164,15 +130,12 @@ impl CacheDrive {
             self.found_again(io, now, extent, command);
         }
         io.part_done(request, if kept { Ok(()) } else { Err(RequestError::Device) }, out);
-        self.access_ended(io, now, extent, out);
+        self.access_ended(extent);
     }
 
     /// Returns false if the slot was lost with its device.
     fn first_is_there(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) -> bool {
         let (Some(slot), Some(blocks)) = (self.map.entry(extent).slot(), self.layout.blocks) else { return false };
-        if command.device == self.layout.slow {
-            return self.lost_blocks_are_home(io, now, extent, command);
-        }
         let Some(within) = command.at.0.checked_sub(self.layout.fast_at(slot).0) else { return false };
         if command.device != self.layout.fast || within + command.len.0 > self.layout.extent_bytes {
             return false;
@@ -180,48 +143,6 @@ impl CacheDrive {
         let (within, len) = (within as u32, command.len.0 as u32);
         self.is_there(io, now, extent, blocks.covered(within, len), blocks.touched(within, len));
         true
-    }
-
-    /// Lost blocks were written to their home, because another extent has their room on the fast device. Returns false if the home is gone.
-    fn lost_blocks_are_home(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) -> bool {
-        let (_, at) = self.layout.at(self.home(extent));
-        let Some(blocks) = self.layout.blocks.filter(|_| !self.gone.slow) else { return false };
-        let masks = self.map.masks_of(extent);
-        let found = blocks.covered((command.at - at).0 as u32, command.len.0 as u32) & masks.lost();
-        if found != 0 {
-            self.map.set_masks(extent, Masks::new(masks.valid(), masks.not_at_home() & !found), now);
-            self.note(io, now, extent, true);
-            // The write may be flushed before the next flush of the host, and must not be lost again after that.
-            self.journal.takes_all_next();
-        }
-        true
-    }
-
-    /// After a failure, copy and home of these blocks differ: the home counts for those that are not dirty.
-    pub(in crate::cache) fn drop_blocks(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
-        let masks = self.map.masks_of(extent);
-        let left = Masks::new(masks.valid() & !(touched & !masks.not_at_home()), masks.not_at_home());
-        if left.is_empty() {
-            return self.drop_clean(io, now, extent, Release::Detached);
-        }
-        self.map.set_masks(extent, left, now);
-        self.note(io, now, extent, false);
-    }
-
-    /// Whether the fast device has newer data of this range than the slow one.
-    pub(in crate::cache) fn is_newer(&self, extent: u32, within: u64, len: u64) -> bool {
-        match self.layout.blocks {
-            None => self.map.entry(extent).is_dirty(),
-            Some(blocks) => blocks.touched(within as u32, len as u32) & self.map.masks_of(extent).not_at_home() != 0,
-        }
-    }
-
-    /// The blocks of a cached extent that are lost.
-    pub(in crate::cache) fn lost_blocks(&self, extent: u32) -> u16 {
-        let masks = self.map.masks_of(extent);
-        let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
-        // A slow device that is gone had all that the fast one has not.
-        if self.gone.slow { all & !masks.valid() } else { masks.lost() }
     }
 
     pub(in crate::cache) fn location_in_part(

@@ -64,11 +64,13 @@ impl PlacementOps for CacheDrive {
 
     fn submit(&mut self, io: &mut CacheIo, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
         self.split(io, now, request, asked, out);
+        self.go_on(io, now, out);
     }
 
     fn flush(&mut self, io: &mut CacheIo, now: Nanos, request: RequestIndex, out: &mut Commands) {
         io.add_part(request);
         self.flush_host(io, now, request, out);
+        self.go_on(io, now, out);
     }
 
     fn answered(&mut self, io: &mut CacheIo, now: Nanos) {
@@ -119,12 +121,13 @@ impl PlacementOps for CacheDrive {
             CacheStep::Through { write } => self.through_step(io, now, write, command.device, failed, out),
             CacheStep::Run { run, first, count } => self.run_was_written(io, now, (run, first, count), failed, out),
             CacheStep::Move { index } => self.move_step(io, now, index, failed, out),
-            CacheStep::Missing { index } => self.missing_was_read(io, now, index, failed, out),
+            CacheStep::Missing { index } => self.missing_was_read(index, failed),
             CacheStep::Commit => self.commit_step(io, now, failed, out),
             CacheStep::Snapshot => self.snapshot_step(io, now, failed),
             CacheStep::Checkpoint => self.checkpoint_step(io, now, command.device, failed, out),
-            CacheStep::Discarded { place } => self.place_discarded(io, now, place, out),
+            CacheStep::Discarded { place } => self.place_discarded(place),
         }
+        self.go_on(io, now, out);
     }
 
     fn encode(&self, _: &CacheIo, command: &CacheCommand, step: CacheStep, into: &mut [u8], _: Option<&dyn Buffers>) {
@@ -136,6 +139,7 @@ impl PlacementOps for CacheDrive {
 
     fn tick(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         self.timers(io, now, out);
+        self.go_on(io, now, out);
     }
 
     fn tune(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
@@ -147,6 +151,7 @@ impl PlacementOps for CacheDrive {
         let before = io.tuning.clone();
         if tuner.tick(io, now, counted) {
             self.settings_changed(io, &before, now, out);
+            self.go_on(io, now, out);
         }
     }
 
@@ -166,6 +171,7 @@ impl PlacementOps for CacheDrive {
             self.set_only_copies(false);
         }
         self.settings_changed(io, before, now, out);
+        self.go_on(io, now, out);
     }
 
     fn statistics_reset(&mut self, io: &mut CacheIo, before: &Stats) {
@@ -183,6 +189,7 @@ impl PlacementOps for CacheDrive {
 
     fn write_all_back(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         self.write_back_all(io, now, out);
+        self.go_on(io, now, out);
     }
 
     fn pause_writing_back(&mut self) {
@@ -301,6 +308,7 @@ impl PlacementOps for CacheDrive {
             && self.journal.is_idle()
             && self.through_in_flight.is_empty()
             && self.doubts.is_empty()
+            && self.ready.is_empty()
     }
 
     fn check_invariants(&self, quiet: bool) {
@@ -334,7 +342,7 @@ impl PlacementOps for CacheDrive {
 
     fn begin_shrinking(&mut self, io: &mut CacheIo, size: Bytes, rate: Bytes) -> bool {
         let usable = (size.0 / self.layout.extent_bytes) as u32;
-        self.begin_emptying(io, (usable + self.layout.spare) << self.layout.sharing, usable, rate)
+        self.begin_emptying(io, usable + self.layout.spare, usable, rate)
     }
 
     fn stop_shrinking(&mut self, io: &mut CacheIo) {
@@ -351,11 +359,14 @@ impl PlacementOps for CacheDrive {
     }
 
     fn flush_failed(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) {
-        self.doubt(io, now, device, out);
+        self.doubt(io, now, device);
+        self.go_on(io, now, out);
     }
 
     fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
-        self.device_died(io, now, device, out)
+        let may_be_lost = self.device_died(io, device);
+        self.go_on(io, now, out);
+        may_be_lost
     }
 
     fn is_ready_to_fence(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
@@ -363,7 +374,8 @@ impl PlacementOps for CacheDrive {
     }
 
     fn fence_is_durable(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        self.go_on_without(io, now, out);
+        self.go_on_without(io, out);
+        self.go_on(io, now, out);
     }
 
     fn data_at(&self, _: DeviceId) -> Bytes {
@@ -372,10 +384,6 @@ impl PlacementOps for CacheDrive {
 
     fn spare(&self) -> u32 {
         self.layout.spare()
-    }
-
-    fn shares_frames(&self) -> bool {
-        self.layout.shares_frames()
     }
 
     fn fill(&mut self, tuning: &Tuning) {

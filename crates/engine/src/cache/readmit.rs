@@ -38,7 +38,7 @@ impl CacheDrive {
             NoMap::Damaged(what) => damaged(what),
             NoMap::Behind { newest, expected, .. } => ReadmitError::Behind { device: index, newest, expected },
         })?;
-        if device == self.layout.slow && found.notice.alone {
+        if device == self.layout.slow && found.notice.named {
             return Err(ReadmitError::Untracked { device: index });
         }
         let newest = found.next_commit.saturating_sub(1).max(found.last_commit);

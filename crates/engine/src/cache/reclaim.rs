@@ -14,24 +14,25 @@ use crate::{
 
 /// The most dirty evictions in flight for promotions that need a slot immediately.
 const MOST_LEAVING: u32 = 8;
-/// The most extents that leave for one that comes in: more than one where those that are there have claimed room since the last one.
-const MOST_LEAVING_FOR_ONE: u32 = 2;
-/// After a failure, no extent is moved off the fast device for this long.
-const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 
 /// How many victims ahead data are prefetched.
 const VICTIMS_AHEAD: u32 = 8;
 /// After so many victims the next ones are found again from the last one: some may have been used meanwhile.
 const MOST_STEPS: u32 = 32;
 
+/// How many dirty extents are passed over in search of a clean victim. Long runs of them would otherwise be walked through at each miss.
+const PASSED_OVER: u32 = 32;
+/// After a search in vain, so many victims are taken as the policy names them.
+const AS_THEY_COME: u32 = 16;
+
 impl CacheDrive {
-    /// Reserves a slot for an extent that is to be promoted, if slots share frames one that has room for these blocks.
+    /// Reserves a slot for an extent that is to be promoted.
     #[inline(always)]
     pub(in crate::cache) fn slot_for_promotion(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
-        (extent, blocks): (u32, u16),
+        extent: u32,
         out: &mut Commands,
     ) -> Option<SlotIndex> {
         if self.gone.any() {
@@ -42,15 +43,12 @@ impl CacheDrive {
             // With HT 0, a clean victim is dropped when its slot is needed, which costs nothing. Otherwise victims
             // leave in the background.
             let on_demand = self.mode == Mode::Caching && io.tuning.demotion_high == 0;
-            // What leaves a frame that is to be one extent's own takes its neighbour along.
-            let most = if self.map.shares_frames() { MOST_LEAVING_FOR_ONE } else { 1 };
-            let leaving = self.map.lacks().min(most);
-            if !on_demand || !(0..leaving).all(|_| self.drop_one(io, now, out)) {
+            if !on_demand || !self.drop_one(io, now, out) {
                 self.making_room = true;
                 self.make_room(io, now, out);
             }
         }
-        self.reserve_slot(io, now, (extent, blocks), out)
+        self.reserve_slot(extent)
     }
 
     /// Drops the first clean extent that the policy chooses. The dirty extents that it chooses before that are evicted
@@ -152,10 +150,7 @@ impl CacheDrive {
         }
         // A promotion that found the device full needs one extent even if HT is zero.
         let target = high.max(1);
-        // Where slots share frames, an extent may leave one in which there is no room for another.
-        let mut most = target.saturating_mul(MOST_LEAVING_FOR_ONE);
-        while self.free_soon() < target && most > 0 {
-            most -= 1;
+        while self.free_soon() < target {
             if self.copying >= io.tuning.max_moves {
                 return;
             }
@@ -164,7 +159,7 @@ impl CacheDrive {
                 return;
             };
             let left = match self.mode {
-                Mode::Tiering => self.demote(io, now, victim, out),
+                Mode::Tiering => self.demote(io, victim, out),
                 Mode::Caching => {
                     self.evict(io, now, victim, out);
                     true
@@ -177,19 +172,7 @@ impl CacheDrive {
         self.making_room = false;
     }
 
-    /// Handles a device failure while an extent was leaving. Another extent is tried next, after a pause, because what
-    /// is unreadable may stay so.
-    pub(in crate::cache) fn cannot_leave(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        let entry = self.map.entry_mut(extent);
-        entry.access(now);
-        if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
-            self.was_accessed(slot);
-        }
-        self.room_pauses_until = now.saturating_add(PAUSE_FAILED);
-        io.due(self.room_pauses_until);
-    }
-
-    fn demote(&mut self, io: &mut CacheIo, now: Nanos, victim: u32, out: &mut Commands) -> bool {
+    fn demote(&mut self, io: &mut CacheIo, victim: u32, out: &mut Commands) -> bool {
         match self.map.take_slow() {
             Some(to) => {
                 self.start_demotion(io, victim, to, out);
@@ -199,7 +182,7 @@ impl CacheDrive {
                 io.stats.moves.cancelled.slow_full += 1;
                 // Promotions under way free places on the slow device when they are committed.
                 if self.journal.has_pending_free() {
-                    self.commit(io, now, true, out);
+                    self.ready.commit(true);
                 } else {
                     self.making_room = false;
                 }
@@ -208,37 +191,39 @@ impl CacheDrive {
         }
     }
 
-    /// Evicts an extent that shares its frame, unless it has to stay.
-    pub(in crate::cache) fn make_leave(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, out: &mut Commands) {
-        let (entry, masks) = (self.map.entry(extent), self.map.masks_of(extent));
-        let is_busy = entry.in_flight > 0 || entry.moving().is_some() || entry.slot().is_none();
-        if is_busy || masks.lost() != 0 || self.rests || self.gone.any() {
-            return;
-        }
-        if !entry.is_dirty() {
-            io.stats.moves.demotions += 1;
-            self.drop_clean(io, now, extent, Release::Evicted);
-        } else if self.copying < io.tuning.max_moves {
-            self.start_dirty_eviction(io, now, extent, out);
-        }
-    }
-
     pub(in crate::cache) fn evict(&mut self, io: &mut CacheIo, now: Nanos, victim: u32, out: &mut Commands) {
         let entry = self.map.entry(victim);
-        self.contention.leaves(now.saturating_sub(entry.last_access));
-        let slot = entry.slot();
         if entry.is_dirty() {
             self.start_dirty_eviction(io, now, victim, out);
         } else {
             io.stats.moves.demotions += 1;
             self.drop_clean(io, now, victim, Release::Evicted);
         }
-        // Once frames are not shared any more, one has room only when both extents have left.
-        if self.layout.shares_frames()
-            && !self.map.shares_frames()
-            && let Some(neighbour) = slot.and_then(|slot| self.map.neighbour(slot))
-        {
-            self.make_leave(io, now, neighbour, out);
+    }
+
+    /// The extent that is to leave the fast device. `clean_only`: none that is dirty.
+    pub(in crate::cache) fn victim(&mut self, io: &CacheIo, now: Nanos, clean_only: bool) -> Option<u32> {
+        let window = io.tuning.promotion_window;
+        // A dirty extent of which little is there costs the slow device a write for little room: others go first.
+        let clean = if self.mode == Mode::Caching && !clean_only { self.clean_victim(now, window) } else { None };
+        let pass_over = if clean_only { u32::MAX } else { 0 };
+        let slot = clean.or_else(|| self.policy.victim(&mut self.map.candidates(now, window, pass_over)))?;
+        self.prefetch_victims(slot);
+        self.map.tenant(slot)
+    }
+
+    /// A clean extent among the oldest, unless a search has just been in vain.
+    #[inline]
+    fn clean_victim(&mut self, now: Nanos, window: Nanos) -> Option<SlotIndex> {
+        if self.victims_as_they_come > 0 {
+            self.victims_as_they_come -= 1;
+            return None;
         }
+        let found = self.policy.victim(&mut self.map.candidates(now, window, PASSED_OVER));
+        let clean = found.filter(|slot| self.map.masks(*slot).dirty() == 0);
+        if clean.is_none() {
+            self.victims_as_they_come = AS_THEY_COME;
+        }
+        clean
     }
 }

@@ -58,7 +58,7 @@ impl CacheDrive {
             }
         }
         opened.taken_over = left.map(|left| left.entries.len() as u64);
-        let untracked = gone.fast && !found.notice.shows_newer() && left.is_none();
+        let untracked = gone.fast && !found.shows_newer && left.is_none();
         if untracked && !found.notice.home && trust != Trust::Slow {
             return Err(OpenError::Untracked { device: fast.index() });
         }

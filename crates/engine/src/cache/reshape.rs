@@ -1,5 +1,4 @@
-//! The map of a volume one of whose devices was resized, or that gets parts of extents: it is read as the old layout has it, and goes on
-//! in the new one.
+//! The map of a volume one of whose devices was resized: it is read as the old layout has it, and goes on in the new one.
 
 use peryton_format::{
     blocks::Masks,
@@ -52,17 +51,6 @@ impl CacheDrive {
         }
         found.entries.resize(new.extents as usize, MapEntry::default());
         found.masks.resize(self.map.all_masks().len(), Masks::default());
-        if let Some(blocks) = new.blocks.filter(|_| old.blocks.is_none()) {
-            // What is there is there as a whole.
-            for entry in found.entries.iter().filter(|entry| entry.place().is_some()) {
-                let slot = entry
-                    .place()
-                    .and_then(|place| new.fast_slot(place))
-                    .ok_or("an extent is in no place of the cache")?;
-                let dirty = if entry.is_dirty() { blocks.all } else { 0 };
-                found.masks[slot.0 as usize] = Masks::new(blocks.all, dirty);
-            }
-        }
         Ok(())
     }
 }

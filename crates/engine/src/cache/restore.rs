@@ -11,13 +11,8 @@ use peryton_format::{
 use peryton_units::Nanos;
 
 use crate::{
-    api::config::{Journal, Tuning, WritePolicy},
-    api::opened::Trust,
-    cache::access::Mode,
-    cache::drive::CacheDrive,
-    cache::journal::map_journal::Durable,
-    cache::map::extent::Place,
-    cache::step::CacheIo,
+    api::config::Tuning, api::opened::Trust, cache::access::Mode, cache::drive::CacheDrive,
+    cache::journal::map_journal::Durable, cache::map::extent::Place, cache::step::CacheIo,
 };
 
 /// The state of a volume when it was opened.
@@ -56,26 +51,15 @@ impl CacheDrive {
             if place.is_some_and(|place| place.0 >= places) {
                 return Err("an extent is in a place that is not there");
             }
-            if dirty && !self.map.has_parts() && (place.is_none() || self.mode == Mode::Tiering) {
+            if dirty && self.mode == Mode::Tiering {
                 return Err("an extent is dirty that has no copy");
-            }
-            let whole = !self.map.has_parts();
-            if self.mode == Mode::Caching && touched.is_none() && place.is_some() && !self.gone.slow && whole {
-                // Writes that no flush made durable may have reached the copy, the home, or both. From now on one of
-                // them has to be the valid one: with write-back the copy, which takes further writes; otherwise the
-                // home. In a partitioned drive it is the copy, whatever the write policy.
-                if io.tuning.write == WritePolicy::Back || self.controller.is_some() {
-                    dirty |= !mutation::is(Mutation::TrustCleanCopies);
-                } else if !dirty && !mutation::is(Mutation::KeepCleanCopies) {
-                    place = None;
-                }
             }
             if self.mode == Mode::Caching && trust == Trust::Slow {
                 (place, dirty) = (None, false);
             }
             let mut lost = entry.is_lost();
             let mut parts = Masks::default();
-            if self.map.has_parts() {
+            if self.mode == Mode::Caching {
                 let durable =
                     durable.place().and_then(|place| masks.get(place.0 as usize)).copied().unwrap_or_default();
                 // The home had what the slot records as lost, and that is not there.
@@ -92,13 +76,8 @@ impl CacheDrive {
             if !self.map.adopt(index, place) {
                 return Err("two extents are in one place");
             }
-            if self.map.has_parts() {
-                if self.layout.fast_slot(place).is_some_and(|slot| !self.map.claim(slot, parts.valid())) {
-                    return Err("two extents have a block in one place");
-                }
+            if self.mode == Mode::Caching {
                 self.map.set_masks(index, parts, now);
-            } else if dirty {
-                self.map.set_dirty(index, now);
             }
         }
         self.warm_up(io);
@@ -144,9 +123,7 @@ impl CacheDrive {
     /// What a slow device that is opened alone may conclude about the data on the fast one.
     pub(crate) fn notice_for(&self, tuning: &Tuning) -> Notice {
         let home = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty().count() == 0;
-        let journal = self.journal.setting(tuning);
-        let alone = journal != Journal::Mirrored && !self.gone.any();
-        Notice { alone, home, named: alone && journal == Journal::Named }
+        Notice { home, named: self.journal.names_newer(tuning) && !self.gone.any() }
     }
 
     pub(crate) fn begin_notices(&mut self, tuning: &Tuning) {

@@ -1,4 +1,4 @@
-//! Write-through (caching) where it has to go to both devices before it is answered: whole extents, writes that begin or end within a block,
+//! Write-through (caching) where it has to go to both devices before it is answered: writes that begin or end within a block,
 //! and copies that count after a crash. (Elsewhere the copy takes it later: `movers/part_fill.rs`.) Overlapping writes go one after the other; otherwise copy and home could end with
 //! different data.
 
@@ -10,7 +10,6 @@ use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId},
     api::error::RequestError,
     cache::access::{Fragment, ThroughWrite},
-    cache::blocks::runs,
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::table::Drained,
@@ -30,12 +29,6 @@ impl CacheDrive {
         slot: SlotIndex,
         out: &mut Commands,
     ) {
-        // What the slot does not have goes home alone where another extent has the room.
-        let touched = self.touched(fragment);
-        let missing = if self.layout.shares_frames() { touched & !self.map.masks(slot).valid() } else { 0 };
-        if missing != 0 && !self.claim(io, now, slot, missing, out) && !mutation::is(Mutation::ThroughUnclaimed) {
-            return self.write_through_in_part(io, now, fragment, (slot, touched & !missing), out);
-        }
         // The host's queue depth bounds the length of this list.
         if self.map.entry(fragment.extent).in_flight > 0
             && let Some(write) =
@@ -65,29 +58,6 @@ impl CacheDrive {
         }
     }
 
-    /// Writes these blocks of a fragment to both devices, and the others home.
-    fn write_through_in_part(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        fragment: Fragment,
-        (slot, both): (SlotIndex, u16),
-        out: &mut Commands,
-    ) {
-        let mut pieces = 0;
-        for (blocks, is_there) in [(both, true), (self.touched(fragment) & !both, false)] {
-            for run in runs(blocks) {
-                let piece = self.split_off(io, fragment, run, &mut pieces);
-                if is_there {
-                    self.write_through(io, now, piece, slot, out);
-                } else {
-                    let route = self.direct(now, piece, self.home(piece.extent));
-                    self.carry_out(io, piece, route, out);
-                }
-            }
-        }
-    }
-
     pub(crate) fn through_step(
         &mut self,
         io: &mut CacheIo,
@@ -112,9 +82,7 @@ impl CacheDrive {
         self.through.remove(write);
         self.through_in_flight.retain(|other| *other != write);
         self.through_ended(io, now, fragment, fast_failed, slow_failed, out);
-        for waiter in waiters {
-            self.resume(io, now, waiter, out);
-        }
+        self.ready.accesses(waiters);
     }
 
     fn through_ended(
@@ -131,7 +99,7 @@ impl CacheDrive {
             self.wrote_through(io, fragment.extent);
         }
         let touched = self.touched(fragment);
-        if self.map.has_parts() && self.map.entry(fragment.extent).place().is_some() && !fast_failed {
+        if self.map.entry(fragment.extent).place().is_some() && !fast_failed {
             // Only the copy is left, and has all that the write covers. (With both devices, blocks that it did not have stay so:
             // a write that went home alone may have come after this one.)
             if self.gone.slow {
@@ -146,9 +114,6 @@ impl CacheDrive {
             io.part_done(fragment.request, result, out);
         } else if self.gone.slow {
             // The device of the home is gone, so the copy is the valid one.
-            if touched == 0 {
-                self.became_dirty(io, now, fragment.extent);
-            }
             let result = if fast_failed { Err(RequestError::Device) } else { Ok(()) };
             io.part_done(fragment.request, result, out);
         } else if entry.is_dirty() && all_newer {
@@ -160,8 +125,8 @@ impl CacheDrive {
             self.wait_behind(index, fragment);
         } else {
             // Copy and home differ, so the copy is dropped before the write is answered.
-            self.start_drain(io, now, fragment, Drained::Drop(result), out);
+            self.start_drain(fragment, Drained::Drop(result));
         }
-        self.access_ended(io, now, fragment.extent, out);
+        self.access_ended(fragment.extent);
     }
 }

@@ -52,7 +52,7 @@ impl Engine {
         storage: &mut dyn Storage,
         without: &[DeviceId],
     ) -> Result<(Engine, Opened), OpenError> {
-        let (drive, opened) = lifecycle::open_or_upgrade(config, storage, Trust::Nobody, without)?;
+        let (drive, opened) = lifecycle::open(config, storage, Trust::Nobody, without)?;
         Ok((Engine { drive }, opened))
     }
 

@@ -28,7 +28,7 @@ use crate::{
     api::resizing::Settled,
     cache::{CacheLayout, snapshots_on_device},
     lifecycle::any::with_drive,
-    lifecycle::resize::in_force::{sizes_in_force, with_whole_extents, would_get_masks},
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::sizes::{Laid, lay_out},
     lifecycle::volume::open,
     log::{LogDrive, LogReport},
@@ -122,6 +122,11 @@ pub enum SuperblockReport {
     Version {
         /// The version.
         version: u32,
+    },
+    /// It uses features that are not known.
+    Features {
+        /// The features, one bit each.
+        features: u32,
     },
     /// Not a Peryton superblock.
     Absent,
@@ -301,6 +306,7 @@ fn superblock_at(storage: &mut dyn Storage, device: DeviceId, at: Bytes) -> (Sup
         Err(Unreadable::Absent) => (SuperblockReport::Absent, None),
         Err(Unreadable::Damaged) => (SuperblockReport::Damaged, None),
         Err(Unreadable::Version(version)) => (SuperblockReport::Version { version }, None),
+        Err(Unreadable::Features(features)) => (SuperblockReport::Features { features }, None),
     }
 }
 
@@ -342,8 +348,6 @@ pub(crate) fn inspect(
     let mut map = Vec::new();
     let mut log = None;
     // If the number of spare extents is not possible, opening reports that.
-    let will_change = newest.as_ref().is_some_and(|newest| would_get_masks(&config, &newest.geometry));
-    let config = if will_change { with_whole_extents(&config) } else { config };
     if let Some(newest) = &newest {
         match lay_out(&config, Some(Settled::from(&newest.geometry))) {
             Ok((Laid::Cache(layout), _)) => {

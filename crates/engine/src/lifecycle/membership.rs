@@ -16,7 +16,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::cleaning::Cleaning,
     api::command::DeviceId,
-    api::config::{Config, FlushedThreshold, Journal, Placement, Tuning, WritePolicy},
+    api::config::{Config, Journal, Placement, Tuning, WritePolicy},
     api::error::{OpenError, ReplaceError},
     api::evacuation::EvacuationError,
     api::opened::{Opened, Trust},
@@ -170,8 +170,7 @@ impl<P: PlacementOps> Drive<P> {
 pub(crate) fn leaving_tuning(tuning: &Tuning, slowly: bool) -> Tuning {
     let mut leaving = Tuning {
         promotion_threshold: NEVER,
-        room_threshold: None,
-        flushed_threshold: FlushedThreshold::Usual,
+        comes_in_early: false,
         write: WritePolicy::Through,
         // The other device has to say by itself that it has everything.
         journal: Journal::Mirrored,

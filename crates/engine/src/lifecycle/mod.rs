@@ -15,7 +15,6 @@ mod resize;
 mod sizes;
 mod successor;
 mod superblocks;
-mod upgrade;
 mod volume;
 
 pub(crate) use any::{AnyDrive, with_drive};
@@ -25,8 +24,7 @@ pub(crate) use offline::{detach, repair};
 pub(crate) use readmit::{can_take_back, readmit};
 pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
 pub(crate) use resize::{in_force::sizes_in_force, plan::largest, switch::resize_now};
-pub(crate) use upgrade::open_or_upgrade;
-pub(crate) use volume::{format, reopen};
+pub(crate) use volume::{format, open, reopen};
 
 pub use inspect::{
     CheckpointReport, CommitReport, DeviceReport, DisplacedReport, Inspection, Lost, Overlay, SnapshotReport,

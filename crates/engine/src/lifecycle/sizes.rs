@@ -48,16 +48,7 @@ impl Config {
     /// # Errors
     /// Those of [`Engine::new`](crate::Engine::new).
     pub fn sizes_with(&self, spare: Option<u32>) -> Result<Sizes, ConfigError> {
-        let shares_frames = self.shares_frames();
-        self.sizes_of(spare.map(|spare| Settled { spare, shares_frames, places: None }))
-    }
-
-    /// Whether two extents share each frame of the fast device of a volume that is formatted so.
-    pub(crate) fn shares_frames(&self) -> bool {
-        let Placement::Caching(pair) = &self.placement else { return false };
-        // An extent of one block has nothing to share.
-        let block = self.placement.block(self.tuning.fill);
-        self.tuning.share_frames && block > Bytes::ZERO && pair.extent > block
+        self.sizes_of(spare.map(|spare| Settled { spare, places: None }))
     }
 
     /// The same, with what the format has fixed.
@@ -78,9 +69,8 @@ pub(crate) fn lay_out(config: &Config, settled: Option<Settled>) -> Result<(Laid
     let data_at = vec![MetadataLayout::bare().data_at; devices.len()];
     let behind = vec![Bytes::ZERO; devices.len()];
     let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), behind, data_at };
-    let shares = settled.map_or(config.shares_frames(), |settled| settled.shares_frames);
     let mut hybrid = |mode: Mode, pair| -> Result<Laid, ConfigError> {
-        let layout = CacheLayout::new(mode, pair, devices, (tuning, shares), settled)?;
+        let layout = CacheLayout::new(mode, pair, devices, tuning, settled)?;
         layout.check(mode, tuning)?;
         sizes.volume = layout.volume_size();
         sizes.behind[layout.fast.index()] = layout.room().bytes();

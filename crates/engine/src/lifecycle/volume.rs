@@ -17,7 +17,7 @@ use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Config, Fill, Placement, Tuning},
+    api::config::{Config, Placement, Tuning},
     api::error::{ConfigError, DeviceError, FormatError, OpenError},
     api::opened::{Formatting, Opened, Trust},
     api::resizing::Settled,
@@ -26,7 +26,7 @@ use crate::{
     lifecycle::drive::Drive,
     lifecycle::identity::Identity,
     lifecycle::membership::with_evacuated,
-    lifecycle::resize::in_force::{sizes_in_force, with_whole_extents, would_get_masks},
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::superblocks::lost_superblocks,
     placement::PlacementOps,
 };
@@ -45,6 +45,7 @@ pub(super) fn read_superblock(
         NoSuperblock::Missing => OpenError::Missing { device: index },
         NoSuperblock::Unreadable(Unreadable::Absent) => OpenError::NotFormatted { device: index },
         NoSuperblock::Unreadable(Unreadable::Version(version)) => OpenError::Version { device: index, version },
+        NoSuperblock::Unreadable(Unreadable::Features(features)) => OpenError::Features { device: index, features },
         NoSuperblock::Unreadable(Unreadable::Damaged) => {
             OpenError::Damaged { device: index, what: "neither superblock can be read" }
         }
@@ -56,13 +57,8 @@ pub(super) fn used_by(superblock: &Superblock) -> Option<Bytes> {
     let config = Config {
         devices: superblock.geometry.devices.clone(),
         placement: Placement::from(&superblock.geometry.arrangement),
-        // Where things lie depends on the number of spare extents, which is settled, and on whether there are parts of extents.
-        tuning: Tuning {
-            demotion_low: 0,
-            demotion_high: 0,
-            fill: if superblock.geometry.block > Bytes::ZERO { Fill::Part } else { Fill::Extent },
-            ..Tuning::default()
-        },
+        // Where things lie depends on the number of spare extents, which is settled.
+        tuning: Tuning { demotion_low: 0, demotion_high: 0, ..Tuning::default() },
     };
     config.sizes_of(Some(Settled::from(&superblock.geometry))).ok()?.devices.get(superblock.device.index()).copied()
 }
@@ -139,13 +135,9 @@ fn open_with(
     if blocks.is_empty() {
         return Err(OpenError::NothingLeft { device: 0 });
     }
-    // A volume with whole extents is opened as it is; what makes it one with parts of extents is `upgrade`.
-    let newest = blocks.iter().max_by_key(|block| block.age());
-    let is_whole = newest.is_some_and(|newest| would_get_masks(&config, &newest.geometry));
-    let config = if is_whole { with_whole_extents(&config) } else { config };
     let displaced = storage.displaced();
     let newest = agree(&left, &blocks, &config, displaced)?;
-    // The version does not say whether a device without a map was resized.
+    // Nothing says whether a device without a map was resized.
     let may_be_resized = newest.geometry.places.is_some()
         || matches!(config.placement, Placement::Single { .. } | Placement::Linear { .. });
     if may_be_resized {
@@ -213,9 +205,6 @@ pub(super) fn agree(
         devices: config.devices.clone(),
         arrangement: Arrangement::from(&config.placement),
         spare: newest.geometry.spare,
-        // So does whether extents share frames, and formatting has decided it.
-        shares_frames: newest.geometry.shares_frames,
-        block: config.placement.block(config.tuning.fill),
         displaced,
         places: newest.geometry.places,
     };
@@ -243,7 +232,6 @@ pub(super) fn agree(
         }
         // Every device had recorded that it was about to be closed before any of them was.
         let older = newest.state == VolumeState::Clean
-            && newest.is_sealed()
             && block.generation == newest.generation
             && matches!(block.state, VolumeState::Opening | VolumeState::Open);
         if older && !mutation::is(Mutation::AcceptStale) {
@@ -568,8 +556,6 @@ impl<P: PlacementOps> Drive<P> {
             devices: self.data_bytes.clone(),
             arrangement: Arrangement::from(&self.placement),
             spare: self.placed.spare(),
-            shares_frames: self.placed.shares_frames(),
-            block: self.placement.block(self.io.tuning.fill),
             displaced: None,
             places: None,
         }

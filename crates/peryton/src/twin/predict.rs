@@ -68,13 +68,7 @@ impl Setup {
         overrides.extend(models.set.iter().cloned());
         let text = DesignText::new(head.design.clone(), head.name.clone());
         let formatted = head.formatted.clone().map(|(data, spare)| Formatted { data, spare });
-        let known = InService {
-            sizes: head.sizes.clone(),
-            formatted,
-            has_whole_extents: head.has_whole_extents,
-            shares_frames: Some(head.shares_frames),
-            ..InService::default()
-        };
+        let known = InService { sizes: head.sizes.clone(), formatted, ..InService::default() };
         let design = text.in_service(&overrides, &known)?;
         if let Some(device) = design.devices.iter().find(|device| !device.has_profile) {
             let name = &device.name;

@@ -66,6 +66,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
                     }
                     SuperblockReport::Damaged => writeln!(out, "  {which} superblock: damaged")?,
                     SuperblockReport::Version { version } => writeln!(out, "  {which} superblock: version {version}")?,
+                    SuperblockReport::Features { features } => {
+                        writeln!(out, "  {which} superblock: unknown features {features:#x}")?;
+                    }
                     SuperblockReport::Absent => writeln!(out, "  {which} superblock: none")?,
                 }
             }

@@ -365,7 +365,7 @@ impl Candidate {
             Mode::CachingBack | Mode::CachingThrough => {
                 let write = if self.mode == Mode::CachingBack { "back" } else { "through" };
                 let delay = if self.mode == Mode::CachingBack {
-                    format!("writeback = {{ queue = 4096, delay = \"{}\" }}\n", time(5.0))
+                    format!("writeback = {{ delay = \"{}\" }}\n", time(5.0))
                 } else {
                     String::new()
                 };

@@ -67,8 +67,7 @@ fn each_size_has_the_figures_of_its_own_simulation() {
 
 #[test]
 fn the_knee_of_an_even_load_is_where_everything_fits() {
-    // Extents come in as a whole, so that one access brings in all that is touched of it.
-    let found = curve(&ask(&format!("{CACHE}fill = 'extent'\n")), EVEN);
+    let found = curve(&ask(CACHE), EVEN);
     let sizes: Vec<u64> = found.points.iter().map(|point| point.size_bytes).collect();
     assert!(sizes.is_sorted() && sizes.contains(&(8 << 20)), "the design's own size: {sizes:?}");
     let holds = found.holds_all_bytes.unwrap();

@@ -30,12 +30,6 @@ pub struct InService {
     /// The unit in which each device is best written, by its name, where it says so and the unit is large. A profile that the design
     /// gives says nothing about the device that is there.
     pub write_units: BTreeMap<String, Bytes>,
-    /// Whether the drive is to be read as one with whole extents (`placement.fill` is `extent`) if the design does not name `fill`:
-    /// the volume on the devices was made for them and is not changed.
-    pub has_whole_extents: bool,
-    /// Whether two extents share each frame of the fast device of the volume on the devices; `None`: there is none, so that the design
-    /// decides.
-    pub shares_frames: Option<bool>,
 }
 
 /// The sizes that a volume was formatted with.

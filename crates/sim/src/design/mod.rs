@@ -22,7 +22,7 @@ mod volumes;
 use std::{path::Path, sync::Arc};
 
 use peryton_device::{Class, flash::Images};
-use peryton_engine::{Config, Fill, Placement, Tuning};
+use peryton_engine::{Config, Placement, Tuning};
 use peryton_units::Bytes;
 
 pub use device::DeviceDesign;
@@ -206,15 +206,8 @@ impl Design {
         let several = keys.as_mut().map(volumes::read).transpose()?.unwrap_or_default();
         keys.map_or(Ok(()), |keys| keys.finish())?;
         let mut devices = devices::read(&mut root, in_service, &mut ignored)?;
-        let fill = match in_service {
-            Some(known) if known.has_whole_extents => Fill::Extent,
-            _ => Fill::Auto,
-        };
-        let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], fill, ..Tuning::default() };
+        let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], ..Tuning::default() };
         let (placement, asks_for_room) = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
-        if let Some(shares) = in_service.and_then(|known| known.shares_frames) {
-            tuning.share_frames = shares;
-        }
         let logs = matches!(placement, Placement::Logging(_));
         logging::triggers(&mut root, logs, &mut tuning.logging)?;
         failure::read(&mut root, &mut tuning)?;

@@ -1,8 +1,8 @@
 //! `[placement]`: how data is placed on the devices, and how it moves.
 
 use peryton_engine::{
-    DeviceId, Fill, FlushedThreshold, Hybrid, Journal, LARGEST_MIGRATED_UNIT, Placement, PlacementKind, Replacement,
-    Tuning, WRITE_UNITS, WritePolicy,
+    DeviceId, Hybrid, Journal, LARGEST_MIGRATED_UNIT, Placement, PlacementKind, Replacement, Tuning, WRITE_UNITS,
+    WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -52,19 +52,7 @@ keys! {
     EXTENT: Bytes = "placement.extent" { default: Else("1MiB; partitioned: 4KiB"), placements: HYBRID, example: "'128KiB'" }
     /// PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
     PROMOTION_THRESHOLD: u32 = "placement.promotion.threshold" {
-        default: Else("4; caching also has a room_threshold of 0 where this is not named"), unit: "misses", placements: PROMOTING, live: true, example: "1",
-    }
-    /// The same while the fast device has room (more than `demotion.high` extents are free) and may have parts of extents: what
-    /// comes in then displaces nothing.
-    ROOM_THRESHOLD: u32 = "placement.room_threshold" {
-        default: Else("0 where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"), unit: "misses",
-        placements: CACHING, live: true, example: "2",
-    }
-    /// The same for writes of whole blocks, with `write = "back"`, while the host flushes after no more than 8 writes on average, and so waits
-    /// for what goes to the slow device.
-    FLUSHED_THRESHOLD: u32 = "placement.flushed_threshold" {
-        default: Else("0 while that spares more misses than what it displaces costs, else 2, where neither promotion.threshold nor fill = 'extent' is named; otherwise promotion.threshold"),
-        unit: "misses", placements: CACHING, live: true, example: "1",
+        default: Else("4; caching where it is not named: 0 while there is room (more than demotion.high extents are free), or the host flushes after no more than 8 writes and this is one of whole blocks"), unit: "misses", placements: PROMOTING, live: true, example: "1",
     }
     /// TW: the misses of an extent are counted from the beginning after a gap longer than this.
     PROMOTION_WINDOW: Nanos = "placement.promotion.window" {
@@ -90,21 +78,10 @@ keys! {
     }
     /// An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     COMMIT_INTERVAL: Nanos = "placement.commit_interval" { default: Value("'5s'"), placements: HYBRID, live: true, example: "'1s'" }
-    /// Whether commits are written to both devices (`mirrored`), to the slow one only where a further extent becomes newer on the fast
-    /// one (`named`; tiering: as `mirrored`), or to the fast one only, which lets a disk sleep.
+    /// Whether commits are written to both devices (`mirrored`), or to the slow one only where a further extent becomes newer on the fast
+    /// one (`named`; tiering: as `mirrored`).
     JOURNAL: String = "placement.journal" {
-        default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'fast'",
-    }
-    /// What of an extent comes to the fast device: all of it (`extent`), the blocks that are read or written (`part`), or also what
-    /// surrounds a read where that has lately saved others (`auto`). A volume that was made for `extent` stays so if the design names it; otherwise
-    /// it becomes one for the others when it is served. There is no way back.
-    FILL: String = "placement.fill" {
-        default: Value("'auto'"), words: || names(&Fill::ALL), placements: HOMES, live: true, example: "'part'",
-    }
-    /// Whether two extents of which the fast device has few blocks, and different ones, share the room of one there. It counts when a volume
-    /// is formatted; a volume that there is stays as it is.
-    SHARE_FRAMES: bool = "placement.share_frames" {
-        default: Else("true if fill is not 'extent' and extents are 32KiB or larger"), placements: CACHING, example: "false",
+        default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'named'",
     }
     /// Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache (`around`).
     WRITE: String = "placement.write" {
@@ -120,10 +97,6 @@ keys! {
     /// it takes one when it is stopped as well. `never`: it takes none, and begins cold. A simulation takes none.
     WARM_INTERVAL: OrNever = "placement.warm.interval" {
         default: Value("'300s'"), placements: HYBRID, live: true, example: "'60s'",
-    }
-    /// Has no effect: every dirty extent has a place. Designs may have it from when there was a bound.
-    WRITEBACK_QUEUE: u32 = "placement.writeback.queue" {
-        default: Else("none"), unit: "extents", placements: CACHING, example: "1024", inert: true,
     }
     /// How long an extent is dirty before it may be written home because the slow device is idle.
     WRITEBACK_DELAY: Nanos = "placement.writeback.delay" { default: Value("'30s'"), placements: CACHING, live: true, example: "'5s'" }
@@ -149,8 +122,7 @@ keys! {
 /// The shortest interval between two snapshots.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_s(1);
 
-const JOURNALS: &[(&str, Journal)] =
-    &[("mirrored", Journal::Mirrored), ("named", Journal::Named), ("fast", Journal::Fast)];
+const JOURNALS: &[(&str, Journal)] = &[("mirrored", Journal::Mirrored), ("named", Journal::Named)];
 const WRITES: &[(&str, WritePolicy)] =
     &[("back", WritePolicy::Back), ("through", WritePolicy::Through), ("around", WritePolicy::Around)];
 
@@ -158,6 +130,9 @@ const WRITES: &[(&str, WritePolicy)] =
 pub(super) fn word<T: Copy>(at: &At<'_, String>, known: &[(&str, T)]) -> Result<T, DesignError> {
     if let Some((_, value)) = known.iter().find(|(word, _)| *word == at.as_str()) {
         return Ok(*value);
+    }
+    if let Some(instead) = crate::document::removed(&format!("{}={}", at.path(), at.as_str())) {
+        return Err(at.wrong(format!("'{}' was removed: {instead}", at.as_str())));
     }
     let meant = peryton_device::nearest(at, known.iter().map(|(word, _)| *word));
     Err(at.wrong(match meant {
@@ -210,17 +185,10 @@ pub(super) fn read<'a>(
     let mut asks_for_room = false;
     if HYBRID.contains(&mode) {
         asks_for_room = keys.written("demotion").is_some();
-        let mut names_extent = false;
         if let Some(pair) = placement.hybrid() {
             usual(pair.extent, tuning);
         }
-        if !HOMES.contains(&mode) {
-            tuning.fill = Fill::Extent;
-        } else if let Some(fill) = keys.get(&FILL)? {
-            tuning.fill = word(&fill, &Fill::ALL)?;
-            names_extent = tuning.fill == Fill::Extent;
-        }
-        moves(&mut keys, tuning, names_extent)?;
+        moves(&mut keys, tuning, HOMES.contains(&mode))?;
     }
     if GATHERING.contains(&mode) {
         tuning.write_unit = write_unit(&mut keys, devices, &placement)?;
@@ -228,8 +196,8 @@ pub(super) fn read<'a>(
     if PROMOTING.contains(&mode) {
         bypass(&mut keys, tuning)?;
     }
-    if let Placement::Caching(pair) = placement {
-        writes(&mut keys, pair, tuning)?;
+    if mode == PlacementKind::Caching {
+        writes(&mut keys, tuning)?;
     }
     keys.finish()?;
     unused(&placement, devices)?;
@@ -299,9 +267,6 @@ pub(super) fn set<T: FromToml>(to: &mut T, keys: &mut Keys<'_>, key: &'static Ke
 /// and 64 free extents are so little with extents of 4 KiB that nearly every promotion would be cancelled.
 const USUAL_MOVES: Bytes = Bytes::mib(4);
 
-/// Smaller extents have few blocks, of which more are there on average, so that a frame rarely has room for another.
-const SHARED_FROM: Bytes = Bytes::kib(32);
-
 /// The defaults of MCML, LT and HT for extents of this size.
 fn usual(extent: Bytes, tuning: &mut Tuning) {
     let most = u64::from(peryton_engine::MOST_MOVES);
@@ -312,9 +277,8 @@ fn usual(extent: Bytes, tuning: &mut Tuning) {
     tuning.demotion_high = tuning.demotion_high.max(2 * count);
 }
 
-/// `names_extent`: the design asks for whole extents. The volume may have them without that.
-fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning, names_extent: bool) -> Result<(), DesignError> {
-    let in_part = tuning.fill != Fill::Extent;
+/// `in_part`: the fast device may have a part of an extent.
+fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning, in_part: bool) -> Result<(), DesignError> {
     let mut names_threshold = false;
     if let Some(mut promotion) = keys.table("promotion")? {
         names_threshold = promotion.written("threshold").is_some();
@@ -322,22 +286,8 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning, names_extent: bool) -> Result
         set(&mut tuning.promotion_window, &mut promotion, &PROMOTION_WINDOW)?;
         promotion.finish()?;
     }
-    match keys.get(&ROOM_THRESHOLD)? {
-        Some(named) if names_extent => {
-            return Err(named.wrong("has no effect with fill = \"extent\": remove it, or use fill = \"auto\""));
-        }
-        Some(named) => tuning.room_threshold = in_part.then_some(*named),
-        // A threshold that is named counts at any time.
-        None => tuning.room_threshold = (in_part && !names_threshold).then_some(0),
-    }
-    match keys.get(&FLUSHED_THRESHOLD)? {
-        Some(named) if names_extent => {
-            return Err(named.wrong("has no effect with fill = \"extent\": remove it, or use fill = \"auto\""));
-        }
-        Some(named) if in_part => tuning.flushed_threshold = FlushedThreshold::Fixed(*named),
-        None if in_part && !names_threshold => tuning.flushed_threshold = FlushedThreshold::Adaptive,
-        Some(_) | None => tuning.flushed_threshold = FlushedThreshold::Usual,
-    }
+    // A threshold that is named counts at any time.
+    tuning.comes_in_early = in_part && !names_threshold;
     if let Some(mut demotion) = keys.table("demotion")? {
         let defaults = (tuning.demotion_low, tuning.demotion_high);
         set(&mut tuning.demotion_low, &mut demotion, &DEMOTION_LOW)?;
@@ -451,20 +401,11 @@ fn bypass(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
     Ok(())
 }
 
-fn writes(keys: &mut Keys<'_>, pair: Hybrid, tuning: &mut Tuning) -> Result<(), DesignError> {
-    match keys.get(&SHARE_FRAMES)? {
-        Some(named) if *named && tuning.fill == Fill::Extent => {
-            return Err(named.wrong("has no effect with fill = \"extent\": remove it, or use fill = \"auto\""));
-        }
-        Some(named) => tuning.share_frames = *named,
-        None => tuning.share_frames = tuning.fill != Fill::Extent && pair.extent >= SHARED_FROM,
-    }
+fn writes(keys: &mut Keys<'_>, tuning: &mut Tuning) -> Result<(), DesignError> {
     if let Some(write) = keys.get(&WRITE)? {
         tuning.write = word(&write, WRITES)?;
     }
     if let Some(mut writeback) = keys.table("writeback")? {
-        // Designs from when the queue of write-backs was bounded: every dirty extent has a place now, and the key changes nothing.
-        set(&mut 0, &mut writeback, &WRITEBACK_QUEUE)?;
         let delay = writeback.get(&WRITEBACK_DELAY)?.map(At::into_inner);
         tuning.writeback_delay = delay.unwrap_or(tuning.writeback_delay);
         cleaning(&mut writeback, tuning, delay.is_some())?;

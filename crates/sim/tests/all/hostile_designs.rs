@@ -58,12 +58,11 @@ fn the_unit_of_the_slow_device_is_that_of_its_profile_or_what_the_design_says() 
 }
 
 #[test]
-fn the_bounds_of_dirty_data_and_the_bypass_are_read_and_older_keys_still_are() {
+fn the_bounds_of_dirty_data_and_the_bypass_are_read() {
     let tuning = |text: &str| Design::parse(&hybrid("caching", text), "d.toml", &[]).unwrap().tuning;
     let usual = tuning("");
     assert_eq!((usual.cleaning.dirty_target_ppm, usual.cleaning.max_age), (400_000, Nanos::from_s(600)));
     assert_eq!((usual.bypass.sequential, usual.bypass.congested), (Some(Bytes::mib(4)), true));
-    assert_eq!(tuning("writeback = { queue = 1024 }\n"), usual, "the key of older designs changes nothing");
     let set = tuning(
         "writeback = { delay = '5s', dirty_target = 0.25, max_age = '1min', max_foreground_p99 = '20ms' }\n\
          bypass = { sequential = 'never', congested = false }\n",
@@ -75,6 +74,23 @@ fn the_bounds_of_dirty_data_and_the_bypass_are_read_and_older_keys_still_are() {
     // A shorter age than the usual delay is no contradiction.
     let short = tuning("writeback = { max_age = '10s' }\n");
     assert_eq!((short.writeback_delay, short.cleaning.max_age), (Nanos::from_s(10), Nanos::from_s(10)));
+}
+
+/// The fear: a design from before says something that is silently not heeded, or is refused without a way on.
+#[test]
+fn keys_that_there_were_are_refused_with_what_replaces_them() {
+    for (text, words) in [
+        ("fill = 'extent'\n", "placement.fill: was removed: a cache always has the parts of extents"),
+        ("share_frames = true\n", "placement.share_frames: was removed"),
+        ("writeback = { queue = 1024 }\n", "placement.writeback.queue: was removed: every dirty extent has a place"),
+        ("journal = 'fast'\n", "placement.journal: 'fast' was removed: 'named'"),
+    ] {
+        let refused = Design::parse(&hybrid("caching", text), "d.toml", &[]).unwrap_err().to_string();
+        assert!(refused.contains(words) && !refused.contains('\n'), "{refused}");
+    }
+    let set = ["placement.fill=auto".to_owned()];
+    let refused = Design::parse(&hybrid("caching", ""), "d.toml", &set).unwrap_err().to_string();
+    assert!(refused.contains("placement.fill: was removed"), "{refused}");
 }
 
 fn is_one_line(message: &str) {

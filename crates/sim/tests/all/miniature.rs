@@ -54,7 +54,7 @@ fn a_bare_cache_decides_as_the_drive_does() {
         let text = format!(
             "[devices.ssd]\nprofile = 'fixed'\nsize = {}\nmodel = {{ read = '1ns', write = '1ns', parallelism = 64 }}\n\
              [devices.hdd]\nprofile = 'fixed'\nsize = {}\nmodel = {{ read = '1ns', write = '1ns', parallelism = 64 }}\n\
-             [placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '4KiB'\nfill = 'extent'\nreplacement = '{word}'\n\
+             [placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\nextent = '4KiB'\nreplacement = '{word}'\n\
              promotion = {{ threshold = 0, window = '60s' }}\ndemotion = {{ low = 0, high = 0 }}\nmax_moves = 4096\n\
              writeback = {{ dirty_target = 1 }}\nbypass = {{ sequential = 'never', congested = false }}\n",
             entries * 4096,

@@ -124,7 +124,7 @@ fn cold_caches_and_those_that_never_fill_are_called_so() {
     assert!(report.first_touch_ratio.unwrap() > 0.0);
     // After a warm-up that touches everything, there are no such warnings.
     let warm = Options { warm_up_requests: 3_000, ..Options::default() };
-    let report = simulate(&hybrid("caching", "fill = 'extent'"), &small, &warm).unwrap();
+    let report = simulate(&hybrid("caching", ""), &small, &warm).unwrap();
     has_not(&report, "cold_start");
     has_not(&report, "first_touches");
     assert_eq!(report.first_touch_ratio, Some(0.0));
@@ -188,16 +188,6 @@ fn devices_in_a_flattering_state_are_called_so() {
     has_not(&simulate(&used, &requests, &Options::default()).unwrap(), "fresh_flash");
     let disk = text.replace("intel-320-300gb", "seagate-st32000641as").replace("ssd", "hdd");
     has(&simulate(&disk, &requests, &Options::default()).unwrap(), "outer_tracks", &["65MiB of the 1.82TiB of 'hdd'"]);
-}
-
-#[test]
-fn a_map_on_the_fast_device_alone_is_a_weaker_promise() {
-    let requests = steady(2_000, 2_000, 32 << 20);
-    let with = |more: &str| simulate(&hybrid("caching", more), &requests, &Options::default()).unwrap();
-    has(&with("journal = 'fast'"), "journal_fast", &["docs/journal.md"]);
-    has_not(&with("journal = 'mirrored'"), "journal_fast");
-    // A write-through cache loses nothing with its fast device.
-    has_not(&with("journal = 'fast'\nwrite = 'through'"), "journal_fast");
 }
 
 #[test]

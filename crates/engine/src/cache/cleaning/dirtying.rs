@@ -2,7 +2,6 @@
 //! copy goes to copy and home, and a write to an extent that is not cached goes home. So the host writes at the speed of the
 //! slow device, and nothing has to wait in a queue.
 
-use peryton_format::mutation::{self, Mutation};
 use peryton_units::Nanos;
 
 use crate::{api::config::WritePolicy, cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo};
@@ -13,18 +12,7 @@ pub(super) const THROTTLED_FOR: Nanos = Nanos::from_s(1);
 impl CacheDrive {
     /// Notes that the cached copy is, or is about to be, newer than its home.
     pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        if self.map.has_parts() {
-            return self.became_dirty_in(io, now, extent, u16::MAX);
-        }
-        if self.map.entry(extent).is_dirty() {
-            return self.map.rewrite(extent);
-        }
-        self.set_only_copies(false);
-        self.map.set_dirty(extent, now);
-        if !mutation::is(Mutation::LoseDirtyFlag) {
-            self.note(io, now, extent, false);
-        }
-        self.dirt_was_added(io, now);
+        self.became_dirty_in(io, now, extent, u16::MAX);
     }
 
     /// Looks for what can go home when it is time.
@@ -48,20 +36,18 @@ impl CacheDrive {
         self.cleaner.decides_again();
     }
 
-    /// Whether a write must not make another extent dirty. Moves in flight that will make one dirty count as well.
+    /// Whether a write must not make another extent dirty. Writes in flight that will make one dirty count as well.
     #[inline]
     pub(in crate::cache) fn is_full_of_dirty(&self) -> bool {
-        let coming = self.fills + self.first_writes + self.volatile.len() as u32;
-        self.dirty_share().saturating_add(coming) >= self.most_dirty && !self.gone.any()
+        self.dirty_share().saturating_add(self.first_writes) >= self.most_dirty && !self.gone.any()
     }
 
-    /// How many extents count as dirty against the bound. Where slots have parts of extents, that is what is dirty, in whole
-    /// extents. But a dirty extent, however little of it is dirty, cannot give up its slot before it was written home: so a
+    /// How many extents count as dirty against the bound: what is dirty, in whole extents. But a dirty extent, however little of it is dirty, cannot give up its slot before it was written home: so a
     /// quarter of those that the bound leaves clean have nothing dirty.
     #[inline]
     pub(in crate::cache) fn dirty_share(&self) -> u32 {
         let count = self.map.dirty().count();
-        if self.layout.blocks.is_none() || self.most_dirty == u32::MAX {
+        if self.most_dirty == u32::MAX {
             return count;
         }
         let extents = u64::from(count) * u64::from(self.most_dirty) / u64::from(self.most_dirty_in_part.max(1));

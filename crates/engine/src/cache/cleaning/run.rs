@@ -30,11 +30,10 @@ impl CacheDrive {
 
     /// Whether what is to be written home of an extent and of the one behind it has no gap between them.
     fn adjoins(&self, extent: u32) -> bool {
-        self.layout.blocks.is_none_or(|blocks| {
-            let last = blocks.all & !(blocks.all >> 1);
-            self.blocks_to_write_home(Kind::WriteBack, extent) & last != 0
-                && self.blocks_to_write_home(Kind::WriteBack, extent + 1) & 1 != 0
-        })
+        let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
+        let last = all & !(all >> 1);
+        self.blocks_to_write_home(Kind::WriteBack, extent) & last != 0
+            && self.blocks_to_write_home(Kind::WriteBack, extent + 1) & 1 != 0
     }
 
     /// Starts to write a dirty extent home, with those behind it that are dirty, `room` of them at most. Returns false if all
@@ -133,18 +132,15 @@ impl CacheDrive {
             let row = &mut self.moves[*index];
             row.blocks &= !row.rewritten_blocks;
         }
-        let in_part = self.layout.blocks.is_some();
         let to_write = |drive: &CacheDrive, place: usize| {
             let row = &drive.moves[moves[place]];
-            !row.failed && !row.rewritten && (!in_part || row.blocks != 0)
+            !row.failed && !row.is_void && row.blocks != 0
         };
         let mut first = 0;
         while first < moves.len() {
             let count = (first..moves.len()).take_while(|place| to_write(self, *place)).count();
-            match count {
-                0 => {}
-                _ if in_part => self.write_blocks(io, (run, first as u32), &moves[first..first + count], out),
-                _ => self.write_run(io, (run, first as u32), &moves[first..first + count], out),
+            if count > 0 {
+                self.write_blocks(io, (run, first as u32), &moves[first..first + count], out);
             }
             first += count.max(1);
         }
@@ -156,20 +152,6 @@ impl CacheDrive {
             let failed = self.moves[index].failed;
             self.written_back(io, now, index, failed, out);
         }
-    }
-
-    /// Writes some of a run home, which are neighbours. `first`: the place of the first of them in the run.
-    fn write_run(&mut self, io: &mut CacheIo, (run, first): (u32, u32), moves: &[u32], out: &mut Commands) {
-        for index in moves {
-            self.moves[*index].phase = Phase::Writing;
-        }
-        let (index, count) = (moves[0], moves.len() as u32);
-        if count == 1 {
-            let to = self.moves[index].to.expect("a write-back has a home");
-            return self.move_write(io, index, to, self.moves[index].kind.cause(), out);
-        }
-        let len = Bytes(u64::from(count) * self.layout.extent_bytes);
-        self.write_span(io, (run, first, count), moves, (Bytes::ZERO, len), out);
     }
 
     /// Writes the blocks of some of a run home, whose extents are neighbours: one command for blocks without a gap, also from one
@@ -249,26 +231,12 @@ impl CacheDrive {
             let row = &mut self.moves[index];
             let failed = std::mem::take(&mut row.failed);
             row.blocks &= !row.rewritten_blocks;
-            if failed && !row.rewritten && (self.layout.blocks.is_none() || row.blocks != 0) {
+            if failed && !row.is_void && row.blocks != 0 {
                 let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
                 self.move_write(io, index, to, cause, out);
             } else {
                 self.written_back(io, now, index, failed, out);
             }
         }
-    }
-
-    /// A move of a run has ended. After the last one the buffer is free.
-    pub(in crate::cache) fn left_run(&mut self, now: Nanos, InRun { run, .. }: InRun) {
-        let row = &mut self.cleaner.runs[run];
-        row.left -= 1;
-        if row.left > 0 {
-            return;
-        }
-        let (buffer, moves) = (row.buffer, std::mem::take(&mut row.moves));
-        self.cleaner.runs.remove(run);
-        self.cleaner.free_buffers.push(buffer);
-        self.cleaner.spare_lists.push(moves);
-        self.cleaner.is_over(now);
     }
 }

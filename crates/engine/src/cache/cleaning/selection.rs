@@ -57,7 +57,7 @@ impl CacheDrive {
 
     /// Starts the write-backs for which it is time. They take at most half of MCML, so that promotions can proceed.
     pub(in crate::cache) fn clean(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        self.release_held(io, now, out);
+        self.release_held(io, now);
         let dirty = self.map.dirty().count();
         if dirty == 0 {
             return self.cleaner.all_is_clean();

@@ -8,14 +8,15 @@
 //! would go home, waits for the end of the move ([`CacheDrive::races_with_missing`]).
 
 use peryton_format::mutation::{self, Mutation};
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use crate::{
     api::command::{Cause, Commands},
     cache::access::Fragment,
     cache::blocks::{Units, runs},
     cache::drive::CacheDrive,
-    cache::movers::table::{Move, Phase},
+    cache::movers::table::Phase,
+    cache::ready::Ready,
     cache::step::{CacheIo, CacheStep},
 };
 
@@ -38,15 +39,6 @@ impl CacheDrive {
             && self.units.are_partial(self.touched(fragment), self.covered(fragment))
     }
 
-    /// Sets what a write-back copies, and what of that the slow device has to be asked for.
-    pub(in crate::cache) fn take_blocks_home(&mut self, index: u32) {
-        let Move { kind, extent, .. } = self.moves[index];
-        let blocks = self.blocks_to_write_home(kind, extent);
-        let missing = blocks & !self.map.masks_of(extent).valid();
-        let row = &mut self.moves[index];
-        (row.blocks, row.missing) = (blocks, missing);
-    }
-
     /// Reads the missing blocks of a write-back from their home.
     pub(in crate::cache) fn read_missing(
         &mut self,
@@ -66,41 +58,6 @@ impl CacheDrive {
         }
     }
 
-    /// Missing blocks were read. If they cannot be, the dirty ones are written home without them.
-    pub(in crate::cache) fn missing_was_read(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
-        if failed {
-            let row = &mut self.moves[index];
-            row.rewritten_blocks |= row.missing;
-        }
-        self.move_step(io, now, index, false, out);
-    }
-
-    /// Whole units could not be written: it may be what completes them that cannot, so the dirty blocks are tried alone.
-    pub(in crate::cache) fn write_without_missing(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        out: &mut Commands,
-    ) {
-        let dirty = self.map.masks_of(self.moves[index].extent).dirty();
-        let row = &mut self.moves[index];
-        (row.missing, row.blocks) = (0, row.blocks & dirty & !row.rewritten_blocks);
-        if row.blocks == 0 {
-            return self.written_back(io, now, index, true, out);
-        }
-        row.failed = false;
-        let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
-        self.move_write(io, index, to, cause, out);
-    }
-
     /// Notes which blocks a write of the host makes unfit to be written home by the move under way for their extent.
     pub(in crate::cache) fn note_rewritten(&mut self, index: u32, touched: u16) {
         let row = &mut self.moves[index];
@@ -108,14 +65,12 @@ impl CacheDrive {
         row.rewritten_blocks |= if is_read { touched & !row.missing } else { touched };
     }
 
-    /// Whether a write of the host may go home where the move under way for the extent writes what was there before.
-    pub(in crate::cache) fn races_with_missing(&self, io: &CacheIo, index: u32, fragment: Fragment) -> bool {
-        let row = &self.moves[index];
-        let touched = self.touched(fragment);
-        row.missing & touched != 0
-            && row.phase == Phase::Writing
-            && fragment.op == Op::Write
-            && !self.stays_in_slot(io, fragment)
-            && !mutation::is(Mutation::PassCompletion)
+    /// Missing blocks were read. If they cannot be, the dirty ones are written home without them.
+    pub(in crate::cache) fn missing_was_read(&mut self, index: u32, failed: bool) {
+        if failed {
+            let row = &mut self.moves[index];
+            row.rewritten_blocks |= row.missing;
+        }
+        self.ready.push(Ready::Step(index, false));
     }
 }

@@ -17,7 +17,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::cleaning::CleaningState, api::config::Tuning, cache::blocks::FULL, cache::map::dirty::AgePosition,
-    io::slab::Slab,
+    cache::movers::table::InRun, io::slab::Slab,
 };
 
 /// A command of cleaning carries so many bytes at most, if extents are smaller than that.
@@ -327,6 +327,20 @@ impl Cleaner {
         if self.commands == 0 && self.rate.per_s.is_none() {
             self.rate.measure(now);
         }
+    }
+
+    /// A move of a run has ended. After the last one the buffer is free.
+    pub(in crate::cache) fn left_run(&mut self, now: Nanos, InRun { run, .. }: InRun) {
+        let row = &mut self.runs[run];
+        row.left -= 1;
+        if row.left > 0 {
+            return;
+        }
+        let (buffer, moves) = (row.buffer, std::mem::take(&mut row.moves));
+        self.runs.remove(run);
+        self.free_buffers.push(buffer);
+        self.spare_lists.push(moves);
+        self.is_over(now);
     }
 
     /// So many bytes are home.

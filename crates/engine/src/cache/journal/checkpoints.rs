@@ -7,7 +7,7 @@ use peryton_format::{
 
 use crate::{
     api::command::{Commands, DeviceId},
-    api::config::{Journal, Tuning},
+    api::config::Tuning,
     cache::journal::map_journal::{Bar, MapJournal},
     cache::step::{CacheIo, CacheStep},
     journal::{Checkpoint, Progress},
@@ -48,7 +48,7 @@ impl MapJournal {
     /// ring is shorter than a checkpoint, because the fast device is small for the volume or the volume very large, there are fewer of them.
     fn most_used(&self, tuning: &Tuning) -> u64 {
         let (ring, is_short) = (self.ring.bytes(), self.layout.checkpoint_bytes > self.ring.bytes());
-        if is_short && self.setting(tuning) == Journal::Named { ring / 4 * 3 } else { ring / 2 }
+        if is_short && self.names_newer(tuning) { ring / 4 * 3 } else { ring / 2 }
     }
 
     /// Handles a completed command of the checkpoint.
@@ -65,8 +65,8 @@ impl MapJournal {
                 let Checkpoint { header, covers, .. } = *checkpoint;
                 self.ring.release(covers);
                 // Commits may have recorded more on the slow device since the checkpoint began.
-                let Notice { alone, home, named } = header.notice;
-                self.notified = Notice { alone, home: home && self.notified.home, named: named && self.notified.named };
+                let Notice { home, named } = header.notice;
+                self.notified = Notice { home: home && self.notified.home, named };
                 self.names.checkpoint_is_durable();
                 if self.bar == Bar::Draining {
                     self.bar = Bar::Ready;

@@ -113,7 +113,8 @@ pub(crate) struct MapJournal {
     /// because what they give up is needed.
     pub(in crate::cache) wanted_all: bool,
     asked_for_all: bool,
-    /// After a crash the copies on the fast device do not count: see [`CacheDrive`](crate::cache::CacheDrive).
+    /// Caching without write-back: no copy was newer than its home since the volume was opened, and none will be by a write.
+    /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
     pub(in crate::cache) only_copies: bool,
     /// Number of updates so far.
     pub(in crate::cache) sequence: u64,
@@ -205,20 +206,16 @@ impl MapJournal {
         self.notified = notified;
     }
 
-    /// Which devices commits go to. Where extents have no home, the slow device has to know where they are.
-    pub(in crate::cache) fn setting(&self, tuning: &Tuning) -> Journal {
-        match tuning.journal {
-            Journal::Named if !self.homes => Journal::Mirrored,
-            journal => journal,
-        }
+    /// Whether commits go to the slow device only where they name an extent that becomes newer. Where extents have no home, the slow device has
+    /// to know where they are; and if there is one device, it has everything.
+    pub(in crate::cache) fn names_newer(&self, tuning: &Tuning) -> bool {
+        tuning.journal == Journal::Named && self.homes && self.group.alive == [true; 2]
     }
 
     /// Builds the header of a checkpoint that is written while no commit is under way.
     pub(crate) fn next_header(&self, tuning: &Tuning) -> CheckpointHeader {
-        let journal = self.setting(tuning);
-        let alone = journal != Journal::Mirrored && self.group.alive == [true; 2];
         CheckpointHeader {
-            notice: Notice { alone, named: alone && journal == Journal::Named, ..self.notified },
+            notice: Notice { named: self.names_newer(tuning), ..self.notified },
             number: self.checkpoint_number + 1,
             last_commit: self.last_commit,
             first_commit: self.next_commit,
@@ -268,13 +265,7 @@ impl MapJournal {
         batch.freed.push(freed);
     }
 
-    /// Whether an update waits which says that the slow device has the extent's data.
-    #[inline]
-    pub(crate) fn awaits_slow_flush(&self, extent: u32) -> bool {
-        self.latest.contains_key(&extent)
-    }
-
-    /// Where the extent was after that update, if places have masks.
+    /// If an update waits which says that the slow device has data of the extent: where the extent was after it (caching).
     pub(in crate::cache) fn place_that_awaits(&self, extent: u32) -> Option<Option<Place>> {
         self.after.get(&extent).copied()
     }
@@ -365,32 +356,28 @@ impl MapJournal {
     /// Decides which devices the commit under way goes to. The slow device must record it before commits start to go to
     /// the fast device alone, and before such a commit says that data on the fast device is newer than its home.
     pub(in crate::cache) fn address(&mut self, tuning: &Tuning) {
-        let journal = self.setting(tuning);
-        let mirrors = journal == Journal::Mirrored;
         self.notifying = self.notified;
         self.to = self.group.alive;
         if self.group.alive != [true; 2] {
             return;
         }
+        let names_newer = self.names_newer(tuning);
         self.notifying.home &= !self.group.committing.updates.iter().any(|update| update.newer().1);
-        self.notifying.alone |= !mirrors;
-        // Where extents have no home, the slow device lacks places of extents once commits went past it, not only what is newer.
-        self.notifying.named = self.homes && self.notifying.alone && journal != Journal::Fast && self.names.complete;
+        self.notifying.named |= names_newer;
         // A checkpoint under way has the settings of its start. Once its header is written, it replaces what the slow
         // device recorded before.
         let unsaid = |checkpoint: &journal::Checkpoint<CheckpointHeader>| {
-            let Notice { alone, named, .. } = checkpoint.header.notice;
-            self.notifying.alone && !alone || !self.notifying.named && named
+            self.notifying.named && !checkpoint.header.notice.named
         };
         let updates = || self.group.committing.updates.iter().map(Update::newer);
         // Of a commit that failed, the slow device may have what the next attempt replaces.
         let names = || self.attempt > 1 || !self.names.cover(updates());
-        self.to[1] = mirrors
+        self.to[1] = !names_newer
             || self.notifying != self.notified
             || self.checkpoint.as_ref().is_some_and(unsaid)
-            || journal == Journal::Named && !mutation::is(Mutation::NameNothing) && names();
+            || !mutation::is(Mutation::NameNothing) && names();
         self.ahead.clear();
-        if self.to[1] && journal == Journal::Named && self.notifying.named {
+        if self.to[1] && names_newer {
             let updates = self.group.committing.updates.iter().map(Update::newer);
             let room = self.layout.names_behind(updates.len() as u64);
             self.ahead = self.names.choose_ahead(updates, self.entries, room);
@@ -587,7 +574,7 @@ impl Commits for MapJournal {
     fn is_durable(&mut self, io: &mut CacheIo, batch: &MapBatch) {
         if !batch.updates.is_empty() {
             let updates = batch.updates.iter().map(Update::newer);
-            self.names.are_durable(updates, &self.ahead, self.flushes_slow, self.setting(&io.tuning) == Journal::Named);
+            self.names.are_durable(updates, &self.ahead, self.flushes_slow, self.names_newer(&io.tuning));
             self.notified = self.notifying;
             self.ring.take(self.ring.span(self.layout.commit_bytes(batch.updates.len() as u64)));
             self.last_commit = self.next_commit;

@@ -17,8 +17,6 @@ const MOST_LATELY: usize = 256;
 /// What the slow device's metadata say.
 #[derive(Debug)]
 pub(in crate::cache) struct Names {
-    /// Whether all extents that may be newer on the fast device are named.
-    pub(in crate::cache) complete: bool,
     /// The extents that are known to be named: at most those that were dirty at the last checkpoint, and one for each update in the
     /// ring since then.
     named: FxHashSet<u32>,
@@ -28,8 +26,6 @@ pub(in crate::cache) struct Names {
     ahead: FxHashSet<u32>,
     /// Extents that the last checkpoint no longer names, although they became newer since the one before it: they may become so again.
     lately: Vec<u32>,
-    /// Whether a commit went to the fast device alone since the checkpoint under way was begun.
-    missed: bool,
     /// Whether a checkpoint is under way, or has failed and is to be tried again. The slow device may have it or the one before, and an
     /// extent has to be named with either.
     checkpointing: bool,
@@ -43,12 +39,10 @@ impl Names {
     /// Nothing is dirty, so nothing has to be named.
     pub(super) fn new() -> Names {
         Names {
-            complete: true,
             named: FxHashSet::default(),
             settled: FxHashSet::default(),
             ahead: FxHashSet::default(),
             lately: Vec::new(),
-            missed: false,
             checkpointing: false,
             wavering: FxHashSet::default(),
             since: FxHashSet::default(),
@@ -62,10 +56,6 @@ impl Names {
 
     /// Whether the slow device need not have a commit with these updates: an extent, and whether it is newer on the fast device.
     pub(super) fn cover(&self, mut updates: impl Iterator<Item = (u32, bool)>) -> bool {
-        if !self.complete {
-            // The checkpoint that makes it complete must miss no commit.
-            return !self.checkpointing;
-        }
         updates.all(|(extent, newer)| !newer || self.is_named(extent))
     }
 
@@ -118,10 +108,6 @@ impl Names {
         on_slow: bool,
         keeps: bool,
     ) {
-        self.missed |= !on_slow;
-        if !self.complete {
-            return;
-        }
         if on_slow && !keeps {
             // All of it is on the slow device. To know of nothing that it is named is safe.
             self.forget();
@@ -157,12 +143,8 @@ impl Names {
                         }
                     }
                 }
-                (false, false) => {}
-                (false, true) => {
-                    self.complete = false;
-                    self.forget();
-                    return;
-                }
+                // It becomes newer where there is no slow device to name it.
+                (false, _) => {}
             }
         }
     }
@@ -182,7 +164,7 @@ impl Names {
     }
 
     pub(super) fn checkpoint_begins(&mut self) {
-        (self.missed, self.checkpointing) = (false, true);
+        self.checkpointing = true;
         self.wavering.extend(&self.settled);
         self.since.clear();
     }
@@ -192,9 +174,6 @@ impl Names {
         self.checkpointing = false;
         self.wavering.clear();
         self.since.clear();
-        if self.missed && !self.complete {
-            return;
-        }
         self.lately.clear();
         for extent in self.settled.drain() {
             self.named.remove(&extent);
@@ -202,7 +181,6 @@ impl Names {
                 self.lately.push(extent);
             }
         }
-        self.complete = true;
     }
 
     fn forget(&mut self) {
@@ -254,28 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_complete_stays_so_when_commits_go_to_the_fast_device_during_a_checkpoint() {
+    fn what_is_named_stays_so_when_commits_go_to_the_fast_device_during_a_checkpoint() {
         let mut names = Names::new();
         names.are_durable([(1, true)].into_iter(), &[], true, true);
         names.checkpoint_begins();
         names.are_durable([(1, true), (2, false)].into_iter(), &[], false, true);
         names.checkpoint_is_durable();
-        assert!(names.complete && names.cover([(1, true)].into_iter()));
-    }
-
-    #[test]
-    fn what_was_not_named_is_named_by_a_checkpoint_that_misses_no_commit() {
-        let mut names = Names::new();
-        names.are_durable([(1, true)].into_iter(), &[], false, false);
-        assert!(!names.complete);
-        names.checkpoint_begins();
-        names.are_durable([(2, true)].into_iter(), &[], false, true);
-        names.checkpoint_is_durable();
-        assert!(!names.complete, "a commit went past the slow device meanwhile");
-        names.checkpoint_begins();
-        names.are_durable([(2, true)].into_iter(), &[], true, true);
-        names.checkpoint_is_durable();
-        assert!(names.complete && !names.cover([(2, true)].into_iter()), "nothing is remembered of before");
+        assert!(names.cover([(1, true)].into_iter()));
     }
 
     fn ahead(names: &mut Names, updates: &[(u32, bool)], room: usize) -> Vec<u32> {

@@ -15,8 +15,6 @@ pub(in crate::cache) struct MapCandidates<'a> {
     pub(super) extents: &'a mut [Extent],
     /// For each slot its masks, if slots have parts of extents.
     pub(super) masks: &'a [Masks],
-    /// Whether many slots may be empty: two are in a frame.
-    pub(super) has_empty: bool,
     /// How many dirty extents are passed over before one may be chosen.
     pub(super) pass_over: u32,
 }
@@ -42,11 +40,6 @@ impl Candidates for MapCandidates<'_> {
         self.window
     }
 
-    #[inline]
-    fn is_empty(&self, slot: SlotIndex) -> bool {
-        self.has_empty && self.slots[slot.index()] == 0
-    }
-
     /// An extent may leave only while nothing is under way for it (GreenDM, section 2.6: a move waits for no access).
     #[inline]
     fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
@@ -59,9 +52,6 @@ impl Candidates for MapCandidates<'_> {
             return None;
         }
         let extent = self.slots[slot.index()].checked_sub(1)? as usize;
-        if masks.is_none() && self.extents[extent].is_dirty() && self.passes_over() {
-            return None;
-        }
         let extent = &mut self.extents[extent];
         let free_to_go = extent.in_flight == 0 && extent.moving().is_none();
         free_to_go.then_some(Candidate { last_access: extent.last_access, referenced: &mut extent.referenced })

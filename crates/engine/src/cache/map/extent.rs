@@ -1,7 +1,7 @@
 //! A map entry in memory: where an extent of the volume is, how it is used, and what is under way for it (GreenDM,
 //! section 2.3, "Mapping table" and "Cache entry").
 
-use peryton_format::entry::MapEntry;
+use peryton_format::{blocks::Masks, entry::MapEntry};
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::Nanos;
 
@@ -25,15 +25,34 @@ pub(crate) struct Extent {
     moving: u32,
     /// Whether it was accessed since the clock hand last passed.
     pub(crate) referenced: bool,
-    /// Whether the copy is newer than its home on the slow device (caching).
-    dirty: bool,
+    flags: u8,
     /// The sweep of the cleaning in which it was last written again (caching): see `ExtentMap::is_rewritten`.
     pub(super) rewritten: u8,
-    /// Whether its only copy was lost to a device failure.
-    lost: bool,
 }
 
+/// Some of the copy is newer than its home on the slow device (caching).
+const DIRTY: u8 = 1;
+/// Its only copy was lost to a device failure.
+const LOST: u8 = 2;
+/// The fast device has all of its blocks, and all of them are dirty (caching): then nobody need ask for the masks of its slot, which are
+/// elsewhere in memory.
+const WHOLE: u8 = 4;
+const WHOLLY_DIRTY: u8 = 8;
+
 impl Extent {
+    #[inline]
+    fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// Sets a flag and returns its previous value.
+    #[inline]
+    fn set(&mut self, flag: u8, is: bool) -> bool {
+        let before = self.has(flag);
+        self.flags = if is { self.flags | flag } else { self.flags & !flag };
+        before
+    }
+
     #[inline]
     pub(crate) fn place(&self) -> Option<Place> {
         self.place.checked_sub(1).map(Place)
@@ -48,31 +67,39 @@ impl Extent {
     /// The part of the entry that the durable map keeps.
     #[inline]
     pub(crate) fn entry(&self) -> MapEntry {
-        MapEntry::new(self.place(), self.dirty, self.lost)
+        MapEntry::new(self.place(), self.is_dirty(), self.is_lost())
     }
 
     /// Whether the copy is newer than its home on the slow device (caching).
     #[inline]
     pub(crate) fn is_dirty(&self) -> bool {
-        self.dirty
+        self.has(DIRTY)
+    }
+
+    /// Whether the fast device has all blocks (caching), and whether all of them are dirty.
+    #[inline]
+    pub(crate) fn is_whole(&self, dirty: bool) -> bool {
+        self.has(if dirty { WHOLLY_DIRTY } else { WHOLE })
+    }
+
+    /// Takes over what the masks of its slot say, whose blocks are `all`.
+    #[inline]
+    pub(super) fn heed_masks(&mut self, masks: Masks, all: u16) {
+        self.set(DIRTY, masks.dirty() != 0);
+        self.set(WHOLE, masks.valid() == all);
+        self.set(WHOLLY_DIRTY, masks.dirty() == all);
     }
 
     /// Whether the only copy was lost to a device failure.
     #[inline]
     pub(crate) fn is_lost(&self) -> bool {
-        self.lost
-    }
-
-    /// Sets the flag and returns its previous value.
-    #[inline]
-    pub(super) fn set_dirty(&mut self, dirty: bool) -> bool {
-        std::mem::replace(&mut self.dirty, dirty)
+        self.has(LOST)
     }
 
     /// Sets the flag and returns its previous value.
     #[inline]
     pub(super) fn set_lost(&mut self, lost: bool) -> bool {
-        std::mem::replace(&mut self.lost, lost)
+        self.set(LOST, lost)
     }
 
     #[inline]

@@ -16,7 +16,6 @@ use crate::cache::{
         candidates::MapCandidates,
         dirty::{AgePosition, DirtyIndex},
         extent::{Extent, Place},
-        frames::{Frames, Use},
         index_set::IndexSet,
     },
 };
@@ -47,8 +46,6 @@ pub(in crate::cache) struct ExtentMap {
     lost: u32,
     /// For each slot, which blocks of its extent it has; empty if it has whole extents.
     masks: Vec<Masks>,
-    /// The frames of the fast device, if slots share them.
-    frames: Option<Frames>,
     /// Bytes that are newer than their homes, if slots have masks.
     dirty_bytes: u64,
     /// The units of the slow device, and how many dirty extents have units that are so full of dirty blocks
@@ -90,10 +87,6 @@ impl ExtentMap {
             sweep: 1,
             lost: 0,
             masks: vec![Masks::default(); layout.metadata.masks as usize],
-            frames: layout
-                .blocks
-                .filter(|_| layout.shares_frames())
-                .map(|blocks| Frames::new(layout.fast_slots, blocks.count())),
             dirty_bytes: 0,
             units: Units::default(),
             full: [0; FULL as usize + 1],
@@ -181,6 +174,7 @@ impl ExtentMap {
     pub(in crate::cache) fn unmap(&mut self, extent: u32) {
         let entry = &mut self.extents[extent as usize];
         entry.set_place(None);
+        entry.heed_masks(Masks::default(), u16::MAX);
         entry.misses = 0;
         self.has_changed(extent);
     }
@@ -216,17 +210,14 @@ impl ExtentMap {
             self.count_full(before.dirty(), u32::wrapping_sub);
             self.count_full(masks.dirty(), u32::wrapping_add);
         }
+        let entry = &mut self.extents[extent as usize];
+        entry.heed_masks(masks, blocks.all);
         match (before.dirty() != 0, masks.dirty() != 0) {
             (false, true) => {
-                let entry = &mut self.extents[extent as usize];
-                entry.set_dirty(true);
                 entry.rewritten = 0;
                 self.dirty.insert(extent, slot, now);
             }
-            (true, false) => {
-                self.extents[extent as usize].set_dirty(false);
-                self.dirty.remove(extent, slot);
-            }
+            (true, false) => self.dirty.remove(extent, slot),
             _ => {}
         }
         self.has_changed(extent);
@@ -261,42 +252,14 @@ impl ExtentMap {
 
     /// Bytes that are newer than their homes.
     pub(in crate::cache) fn dirty_bytes(&self) -> u64 {
-        match self.has_parts() {
-            true => self.dirty_bytes,
-            false => u64::from(self.dirty.count()) * self.layout.extent_bytes,
-        }
-    }
-
-    /// Notes that the copy, or what there is of it, is newer than its home from now on.
-    pub(in crate::cache) fn set_dirty(&mut self, extent: u32, now: Nanos) {
-        if self.has_parts() {
-            return self.set_masks(extent, self.masks_of(extent).all_dirty(), now);
-        }
-        let entry = &mut self.extents[extent as usize];
-        if entry.set_dirty(true) {
-            return;
-        }
-        entry.rewritten = 0;
-        let slot = entry.slot().expect("only a cached extent is dirty");
-        self.dirty.insert(extent, slot, now);
-        self.has_changed(extent);
+        self.dirty_bytes
     }
 
     /// Notes that the home is as new as the copy, or that the copy does not count any more.
     pub(in crate::cache) fn set_clean(&mut self, extent: u32) {
-        if self.has_parts() {
-            if self.extents[extent as usize].is_dirty() {
-                self.set_masks(extent, self.masks_of(extent).clean(), Nanos::ZERO);
-            }
-            return;
+        if self.extents[extent as usize].is_dirty() {
+            self.set_masks(extent, self.masks_of(extent).clean(), Nanos::ZERO);
         }
-        let entry = &mut self.extents[extent as usize];
-        if !entry.set_dirty(false) {
-            return;
-        }
-        let slot = entry.slot().expect("only a cached extent is dirty");
-        self.dirty.remove(extent, slot);
-        self.has_changed(extent);
     }
 
     pub(in crate::cache) fn set_lost(&mut self, extent: u32, lost: bool) {
@@ -399,65 +362,7 @@ impl ExtentMap {
     /// How many more extents the fast device may hold.
     #[inline]
     pub(in crate::cache) fn room(&self) -> u32 {
-        match &self.frames {
-            None => self.usable.saturating_sub(self.resident),
-            Some(frames) => frames.room().saturating_sub(self.layout.spare),
-        }
-    }
-
-    /// How many extents have to leave before another one comes in.
-    pub(in crate::cache) fn lacks(&self) -> u32 {
-        match &self.frames {
-            None => u32::from(self.fast_is_full()),
-            // What extents go on to claim takes room as well.
-            Some(frames) => (self.layout.spare + 1).saturating_sub(frames.room()),
-        }
-    }
-
-    /// Whether what room there is, is beside other extents.
-    pub(in crate::cache) fn has_only_shared_room(&self) -> bool {
-        self.frames.as_ref().is_some_and(|frames| frames.are_shared() && !frames.has_empty())
-    }
-
-    /// Whether frames are shared by two extents, and not only those that already are.
-    pub(in crate::cache) fn shares_frames(&self) -> bool {
-        self.frames.as_ref().is_some_and(Frames::are_shared)
-    }
-
-    /// Claims blocks of its frame for an extent in a slot. Returns false if one of them belongs to the extent that shares the frame.
-    #[inline]
-    pub(in crate::cache) fn claim(&mut self, slot: SlotIndex, blocks: u16) -> bool {
-        let ExtentMap { frames: Some(frames), slots, fast_free, withheld, .. } = self else { return true };
-        frames.claim(slot, blocks, |slot| use_of(slots, fast_free, withheld.as_ref(), slot))
-    }
-
-    /// The blocks that a slot has claimed, if slots share frames.
-    #[inline]
-    pub(in crate::cache) fn claimed(&self, slot: SlotIndex) -> u16 {
-        self.frames.as_ref().map_or(0, |frames| frames.claimed(slot))
-    }
-
-    /// The blocks of the frame of a slot that belong to the extent that shares it.
-    #[inline]
-    pub(in crate::cache) fn claimed_beside(&self, slot: SlotIndex) -> u16 {
-        self.frames.as_ref().map_or(0, |frames| frames.claimed(Frames::beside(slot)))
-    }
-
-    /// The extent that shares the frame with the one in this slot.
-    pub(in crate::cache) fn neighbour(&self, slot: SlotIndex) -> Option<u32> {
-        self.frames.as_ref().and_then(|_| self.tenant(Frames::beside(slot)))
-    }
-
-    /// Counts the frame of a slot again, which is in use, given up or free from now on.
-    #[inline]
-    fn recount(&mut self, slot: SlotIndex) {
-        let ExtentMap { frames: Some(frames), slots, fast_free, withheld, .. } = self else { return };
-        let used = |slot| use_of(slots, fast_free, withheld.as_ref(), slot);
-        match used(slot.0) {
-            Use::Free => frames.freed(slot, used),
-            Use::GivenUp => frames.given_up(slot, used),
-            Use::Taken => frames.recount(slot, used),
-        }
+        self.usable.saturating_sub(self.resident)
     }
 
     /// How many slots may be used.
@@ -477,13 +382,6 @@ impl ExtentMap {
         }
         self.withheld = Some(Withheld { from, free, residents });
         self.usable = usable;
-        self.end_frames(from);
-    }
-
-    /// Frames from the one of this slot on are not to be used.
-    fn end_frames(&mut self, from: u32) {
-        let ExtentMap { frames: Some(frames), slots, fast_free, withheld, .. } = self else { return };
-        frames.end_at(from, |slot| use_of(slots, fast_free, withheld.as_ref(), slot));
     }
 
     /// Ends that.
@@ -491,7 +389,6 @@ impl ExtentMap {
         let Some(Withheld { from, free, .. }) = self.withheld.take() else { return };
         (from..self.layout.fast_slots).filter(|slot| free.contains(*slot)).for_each(|slot| self.fast_free.put(slot));
         self.usable = self.layout.fast_usable;
-        self.end_frames(self.layout.fast_slots);
     }
 
     /// How many of the slots that are not to be used have, or are reserved for, an extent.
@@ -503,26 +400,14 @@ impl ExtentMap {
         self.fast_free.count()
     }
 
-    /// How many extents can be given a slot at once.
-    pub(in crate::cache) fn available(&self) -> u32 {
-        self.frames.as_ref().map_or(self.fast_free.count(), Frames::available)
-    }
-
     /// Number of empty slots that are not to be used any more.
     pub(in crate::cache) fn withheld_slots(&self) -> u32 {
         self.withheld.as_ref().map_or(0, |withheld| withheld.free.count())
     }
 
-    /// Reserves the lowest free slot, or where slots share frames, one that has room for these blocks; the caller must occupy it.
-    pub(in crate::cache) fn take_slot(&mut self, blocks: u16) -> Option<SlotIndex> {
-        match &mut self.frames {
-            None => self.fast_free.take_lowest().map(SlotIndex),
-            Some(frames) => {
-                let slot = frames.choose(blocks)?;
-                self.fast_free.take(slot.0);
-                Some(slot)
-            }
-        }
+    /// Reserves the lowest free slot; the caller must occupy it.
+    pub(in crate::cache) fn take_slot(&mut self) -> Option<SlotIndex> {
+        self.fast_free.take_lowest().map(SlotIndex)
     }
 
     pub(in crate::cache) fn occupy(&mut self, slot: SlotIndex, extent: u32) {
@@ -531,7 +416,6 @@ impl ExtentMap {
         if let Some(withheld) = self.withheld.as_mut().filter(|withheld| slot.0 >= withheld.from) {
             withheld.residents += 1;
         }
-        self.recount(slot);
     }
 
     /// Empties a slot. It is not free for reuse yet.
@@ -544,7 +428,6 @@ impl ExtentMap {
         if let Some(masks) = self.masks.get_mut(slot.index()) {
             *masks = Masks::default();
         }
-        self.recount(slot);
     }
 
     /// Prefetches into the processor's cache what [`ExtentMap::tenant`] reads.
@@ -555,16 +438,7 @@ impl ExtentMap {
 
     /// The view of the map for a replacement policy, which may choose a dirty extent once so many were passed over.
     pub(in crate::cache) fn candidates(&mut self, now: Nanos, window: Nanos, pass_over: u32) -> MapCandidates<'_> {
-        let has_empty = self.frames.is_some();
-        MapCandidates {
-            now,
-            window,
-            slots: &self.slots,
-            extents: &mut self.extents,
-            masks: &self.masks,
-            has_empty,
-            pass_over,
-        }
+        MapCandidates { now, window, slots: &self.slots, extents: &mut self.extents, masks: &self.masks, pass_over }
     }
 
     // Places.
@@ -577,13 +451,10 @@ impl ExtentMap {
     /// Frees a place for reuse.
     pub(in crate::cache) fn free(&mut self, place: Place) {
         match self.layout.fast_slot(place) {
-            Some(slot) => {
-                match &mut self.withheld {
-                    Some(withheld) if slot.0 >= withheld.from => withheld.free.put(slot.0),
-                    _ => self.fast_free.put(slot.0),
-                }
-                self.recount(slot);
-            }
+            Some(slot) => match &mut self.withheld {
+                Some(withheld) if slot.0 >= withheld.from => withheld.free.put(slot.0),
+                _ => self.fast_free.put(slot.0),
+            },
             None => self.slow_free.put(self.layout.slow_slot(place)),
         }
     }
@@ -621,16 +492,5 @@ impl ExtentMap {
         let bit = 1 << (place.0 % 64);
         let word = &mut self.stale[place.0 as usize / 64];
         *word = if stale { *word | bit } else { *word & !bit };
-    }
-}
-
-/// What a slot is to its frame.
-fn use_of(slots: &[u32], free: &IndexSet, withheld: Option<&Withheld>, slot: u32) -> Use {
-    if slots[slot as usize] > 0 {
-        Use::Taken
-    } else if free.contains(slot) || withheld.is_some_and(|withheld| withheld.free.contains(slot)) {
-        Use::Free
-    } else {
-        Use::GivenUp
     }
 }

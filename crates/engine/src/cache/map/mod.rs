@@ -5,5 +5,4 @@ mod candidates;
 pub(in crate::cache) mod dirty;
 pub(in crate::cache) mod extent;
 pub(in crate::cache) mod extent_map;
-pub(in crate::cache) mod frames;
 mod index_set;

@@ -10,46 +10,94 @@ use crate::{
     cache::drive::CacheDrive,
     cache::journal::batch::Waiter,
     cache::movers::table::{Drained, Kind, Phase},
+    cache::ready::Ready,
     cache::step::{CacheIo, CacheStep},
 };
 
 impl CacheDrive {
-    pub(in crate::cache) fn start_drain(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        fragment: Fragment,
-        then: Drained,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn start_drain(&mut self, fragment: Fragment, then: Drained) {
         let extent = fragment.extent;
         let index = self.start(Kind::Drain(then), Phase::Draining, extent, None, Some(fragment));
         if self.map.entry(extent).in_flight == 0 {
-            self.drained(io, now, index, out);
+            self.ready.push(Ready::Drained(index));
         }
     }
 
-    /// Detaches the extent after its last access has ended.
-    pub(in crate::cache) fn drained(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+    /// Handles a completed write that bypassed a dirty copy. A host flush must make the map update durable, so the
+    /// update does not wait for a flush of the slow device. If the write failed, the dirty copy stays valid.
+    pub(in crate::cache) fn superseded(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        index: u32,
+        failed: bool,
+        out: &mut Commands,
+    ) {
         let row = &mut self.moves[index];
-        let then = match (row.kind, row.phase) {
-            (Kind::Drain(then), Phase::Draining) => then,
-            (Kind::Promotion, Phase::Draining) => return self.promotion_drained(io, index, out),
-            (Kind::PartFill, Phase::Draining) => return self.part_fill_drained(io, now, index, out),
-            (Kind::WriteBack, Phase::Draining) => return self.writeback_drained(io, now, index, out),
-            _ => return,
-        };
+        let extent = row.extent;
+        let fragment = row.trigger.take().expect("a superseding write is answered when it is done");
+        if !failed {
+            self.map.set_clean(extent);
+            self.map.set_lost(extent, false);
+            self.drop_copy(io, now, extent, Release::Detached, false);
+        } else if !mutation::is(Mutation::KeepCleanPastFailure) {
+            // Blocks that are not dirty may differ from their home now, and go.
+            self.drop_blocks(io, now, extent, u16::MAX);
+            self.journal.takes_all_next();
+        }
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        io.part_done(fragment.request, result, out);
+        self.end(io, now, index, out);
+    }
+
+    /// Handles the completed discard or zeroing of a discarded extent's home.
+    pub(in crate::cache) fn discarded(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        index: u32,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        let row = &mut self.moves[index];
+        let extent = row.extent;
+        let fragment = row.trigger.take().expect("a discard is answered when it is done");
+        let keeps = self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0;
+        // After a failure, part of the home may be discarded. A dirty copy stays valid; a clean one may differ from its
+        // home and is dropped anyway.
+        if !failed || !keeps {
+            self.map.set_clean(extent);
+            self.map.set_lost(extent, false);
+            self.drop_clean(io, now, extent, Release::Discarded);
+        } else {
+            // Blocks that are not dirty may differ from their home now, and go.
+            self.drop_blocks(io, now, extent, u16::MAX);
+            self.journal.takes_all_next();
+        }
+        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        io.part_done(fragment.request, result, out);
+        self.end(io, now, index, out);
+    }
+
+    /// Detaches the extent after its last access has ended.
+    pub(in crate::cache) fn detach(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        index: u32,
+        then: Drained,
+        out: &mut Commands,
+    ) {
+        let row = &mut self.moves[index];
         let extent = row.extent;
         match then {
             // Writes that were in flight have made blocks dirty, so the copy stays, and takes the write.
-            Drained::Invalidate
-                if self.map.has_parts() && self.map.masks_of(extent).not_at_home() != 0 && !self.gone.slow =>
-            {
+            Drained::Invalidate if self.map.masks_of(extent).not_at_home() != 0 && !self.gone.slow => {
                 let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
                 self.wait_behind(index, fragment);
                 self.end(io, now, index, out);
             }
-            Drained::Drop(result) if self.map.has_parts() && !self.gone.slow => {
+            Drained::Drop(result) if !self.gone.slow => {
                 let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
                 // Of blocks that are dirty only the copy counts, which may not have the write.
                 let newer = self.touched(fragment) & self.map.masks_of(extent).dirty() != 0;
@@ -97,16 +145,15 @@ impl CacheDrive {
             Drained::Invalidate => {
                 row.phase = Phase::Committing;
                 self.drop_clean(io, now, extent, Release::Detached);
-                if self.only_copies && self.doubts.is_empty() {
+                if self.journal.only_copies && self.doubts.is_empty() {
                     // After a crash no copy counts, so the write need not wait until it is durable that this one does not.
-                    return self.move_committed(io, now, index, out);
+                    return self.ready.push(Ready::Committed(index));
                 }
                 self.journal.wait(Waiter::Move(index));
                 if !self.doubts.is_empty() {
                     self.look_at_doubt(io, now, extent);
-                    self.go_on_after_doubts(io, now, out);
                 }
-                self.commit(io, now, true, out);
+                self.ready.commit(true);
             }
             Drained::Supersede => {
                 row.phase = Phase::Writing;
@@ -124,71 +171,7 @@ impl CacheDrive {
                 self.drop_stale(io, now, extent);
                 self.end(io, now, index, out);
             }
-            Drained::Drop(result) => {
-                let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
-                self.drop_clean(io, now, extent, Release::Detached);
-                // The slow device may have been flushed since it completed the write, so a host flush would not flush
-                // it again. Still, the host flush has to make durable that the copy is no longer valid.
-                self.journal.takes_all_next();
-                io.part_done(fragment.request, result, out);
-                self.end(io, now, index, out);
-            }
+            Drained::Drop(_) => unreachable!("with and without a home it is done above"),
         }
-    }
-
-    /// Handles a completed write that bypassed a dirty copy. A host flush must make the map update durable, so the
-    /// update does not wait for a flush of the slow device. If the write failed, the dirty copy stays valid.
-    pub(in crate::cache) fn superseded(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
-        let row = &mut self.moves[index];
-        let extent = row.extent;
-        let fragment = row.trigger.take().expect("a superseding write is answered when it is done");
-        if !failed {
-            self.map.set_clean(extent);
-            self.map.set_lost(extent, false);
-            self.drop_copy(io, now, extent, Release::Detached, false);
-        } else if self.map.has_parts() && !mutation::is(Mutation::KeepCleanPastFailure) {
-            // Blocks that are not dirty may differ from their home now, and go.
-            self.drop_blocks(io, now, extent, u16::MAX);
-            self.journal.takes_all_next();
-        }
-        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        io.part_done(fragment.request, result, out);
-        self.end(io, now, index, out);
-    }
-
-    /// Handles the completed discard or zeroing of a discarded extent's home.
-    pub(in crate::cache) fn discarded(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
-        let row = &mut self.moves[index];
-        let extent = row.extent;
-        let fragment = row.trigger.take().expect("a discard is answered when it is done");
-        let keeps = self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0;
-        // After a failure, part of the home may be discarded. A dirty copy stays valid; a clean one may differ from its
-        // home and is dropped anyway.
-        if !failed || !keeps {
-            self.map.set_clean(extent);
-            self.map.set_lost(extent, false);
-            self.drop_clean(io, now, extent, Release::Discarded);
-        } else if self.map.has_parts() {
-            // Blocks that are not dirty may differ from their home now, and go.
-            self.drop_blocks(io, now, extent, u16::MAX);
-            self.journal.takes_all_next();
-        }
-        let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        io.part_done(fragment.request, result, out);
-        self.end(io, now, index, out);
     }
 }

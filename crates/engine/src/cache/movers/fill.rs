@@ -1,11 +1,11 @@
-//! Fills: a write that covers its whole extent goes directly to a new place.
+//! Fills (tiering): a write that covers its whole extent goes directly to a new place.
 
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::{Buffer, Cause, Commands},
     api::error::RequestError,
-    cache::access::{Fragment, Mode, Release},
+    cache::access::{Fragment, Release},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::table::{Kind, Phase},
@@ -39,7 +39,7 @@ impl CacheDrive {
                 None => self.release_place(to, Release::NeverUsed),
             }
             // If the write can go to another place, it does.
-            if self.mode == Mode::Caching || self.map.entry(extent).place().is_some() || self.gone.any() {
+            if self.map.entry(extent).place().is_some() || self.gone.any() {
                 self.moves[index].waiters.insert(0, fragment);
             } else {
                 io.part_done(fragment.request, Err(RequestError::Device), out);
@@ -48,9 +48,6 @@ impl CacheDrive {
             self.map.set_lost(extent, false);
             io.stats.moves.promotions += u64::from(self.layout.fast_slot(to).is_some());
             self.settle(io, now, extent, to);
-            if self.mode == Mode::Caching {
-                self.became_dirty(io, now, extent);
-            }
             io.part_done(fragment.request, Ok(()), out);
         }
         self.end(io, now, index, out);

@@ -3,6 +3,7 @@
 
 mod allocation;
 mod demotion;
+mod dispatch;
 mod drain;
 mod fill;
 mod part_fill;

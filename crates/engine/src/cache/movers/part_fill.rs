@@ -14,13 +14,14 @@ use crate::{
     cache::drive::CacheDrive,
     cache::map::extent::Extent,
     cache::movers::table::{Kind, Move, Phase},
+    cache::ready::Ready,
     cache::step::{CacheCommand, CacheIo},
     io::RequestIndex,
 };
 
 impl CacheDrive {
     /// Starts to bring in these blocks. If the extent is in use, that begins when it is not, and accesses wait. Returns false if
-    /// something else is under way for the extent, if too many moves are, or if another extent has the room.
+    /// something else is under way for the extent, or if too many moves are.
     pub(in crate::cache) fn start_part_fill(
         &mut self,
         io: &mut CacheIo,
@@ -37,17 +38,13 @@ impl CacheDrive {
 
     /// Starts to bring in the blocks of a fragment that the caller reads from the slow device for the host. So what a request reads of
     /// neighbouring extents is one command, whether it is brought in or not. If other blocks of the extent are being read, they are
-    /// brought in together. Does nothing if something else is under way for the extent, if it is in use, if too many moves are under way,
-    /// or if another extent has the room.
+    /// brought in together. Does nothing if something else is under way for the extent, if it is in use, or if too many moves are under way.
     pub(in crate::cache) fn bring_with(&mut self, io: &mut CacheIo, fragment: Fragment, blocks: u16) {
         let entry = self.map.entry(fragment.extent);
         let index = match entry.moving() {
             Some(index) => {
                 let being_read = self.being_read(entry);
-                if being_read == 0
-                    || being_read & blocks != 0
-                    || !entry.slot().is_some_and(|slot| self.map.claim(slot, blocks))
-                {
+                if being_read == 0 || being_read & blocks != 0 {
                     return;
                 }
                 index
@@ -101,7 +98,7 @@ impl CacheDrive {
 
     /// Whether the copy may take what a write covers when the home has it: after a crash no copy counts, and nothing else has to be seen to.
     pub(in crate::cache) fn may_follow_its_home(&self, fragment: Fragment) -> bool {
-        self.only_copies
+        self.journal.only_copies
             && self.doubts.is_empty()
             && !self.gone.any()
             && self.map.masks_of(fragment.extent).not_at_home() == 0
@@ -124,9 +121,7 @@ impl CacheDrive {
             return None;
         }
         let place = entry.place();
-        if !entry.slot().is_some_and(|slot| self.map.claim(slot, blocks)) {
-            return None;
-        }
+        entry.slot()?;
         let phase = if in_use { Phase::Draining } else { Phase::Reading };
         let index = self.start(Kind::PartFill, phase, extent, place, None);
         self.moves[index].blocks = blocks;
@@ -146,14 +141,12 @@ impl CacheDrive {
     /// the request is answered.
     pub(in crate::cache) fn bring_from_host(
         &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
         command: &CacheCommand,
         (request, first, count): (RequestIndex, u32, u32),
         failed: bool,
         out: &mut Commands,
     ) {
-        // Whole extents are not brought in so.
+        // In tiering nothing is brought in so.
         let Some(blocks) = self.layout.blocks else { return };
         for part in self.parts_of(command, (first, count)) {
             let Some(index) = self.map.entry(part.extent).moving() else { continue };
@@ -166,7 +159,7 @@ impl CacheDrive {
                 let into = Buffer::Move { index: row.buffer, offset: Bytes(u64::from(part.within)) };
                 out.push(Command::Copy { from: part.buffer, to: into, len: part.len });
             }
-            self.move_step(io, now, index, failed, out);
+            self.ready.push(Ready::Step(index, failed));
         }
     }
 

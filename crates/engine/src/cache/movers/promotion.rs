@@ -1,4 +1,4 @@
-//! Promotions: an extent that missed often enough is read into memory, the waiting accesses are served from there, and
+//! Promotions (tiering): an extent that missed often enough is read into memory, the waiting accesses are served from there, and
 //! it is written to the fast device.
 
 use peryton_format::{
@@ -10,8 +10,7 @@ use peryton_units::{Nanos, Op};
 
 use crate::{
     api::command::{Cause, Commands},
-    api::config::WritePolicy,
-    cache::access::{Fragment, Mode, Release},
+    cache::access::{Fragment, Release},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::table::{Kind, Move, Phase},
@@ -40,10 +39,7 @@ impl CacheDrive {
         }
         let entry = self.map.entry(extent);
         let in_use = entry.in_flight > 0;
-        let fills = !in_use
-            && fragment.op == Op::Write
-            && self.covers_extent(fragment)
-            && (self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back);
+        let fills = !in_use && fragment.op == Op::Write && self.covers_extent(fragment);
         // A lost extent may have older data at its home, so only a write that replaces all of it may be promoted.
         if entry.is_lost() && !fills || self.gone.any() {
             cancelled.device_error += 1;
@@ -60,7 +56,7 @@ impl CacheDrive {
             cancelled.move_limit += 1;
             return false;
         }
-        let Some(slot) = self.slot_for_promotion(io, now, (extent, 0), out) else {
+        let Some(slot) = self.slot_for_promotion(io, now, extent, out) else {
             io.stats.moves.cancelled.fast_full += 1;
             return false;
         };
@@ -74,23 +70,11 @@ impl CacheDrive {
             let index = self.start_with(Kind::Promotion, phase, extent, Some(to), None, buffer);
             self.moves[index].waiters.push(fragment);
             if !in_use {
-                self.move_read_in_line(io, index, self.current_place(extent), Cause::Promotion, out);
+                self.move_read(io, index, self.current_place(extent), Cause::Promotion, out);
             }
         }
         self.make_room(io, now, out);
         true
-    }
-
-    /// Promotes an extent that no access waits for.
-    pub(in crate::cache) fn start_idle_promotion(
-        &mut self,
-        io: &mut CacheIo,
-        extent: u32,
-        to: Place,
-        out: &mut Commands,
-    ) {
-        let index = self.start(Kind::Promotion, Phase::Reading, extent, Some(to), None);
-        self.move_read(io, index, self.current_place(extent), Cause::Promotion, out);
     }
 
     /// Starts a promotion after the accesses that it waited for have ended.
@@ -122,7 +106,7 @@ impl CacheDrive {
             self.moves[index].ram_dirty = true;
             self.volatile.push(index);
         }
-        self.move_write_in_line(io, index, to, Cause::Promotion, out);
+        self.move_write(io, index, to, Cause::Promotion, out);
         if mutation::is(Mutation::CommitBeforeData) {
             let extent = self.moves[index].extent;
             let entry = MapEntry::new(Some(to), false, false);
@@ -133,14 +117,11 @@ impl CacheDrive {
     /// Serves those of the waiting accesses from the buffer that may be served so; returns whether one of them wrote.
     #[inline(never)]
     fn serve_all_from_ram(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) -> bool {
-        // Write-through and write-around writes must reach the slow device too, so they wait until the promotion has
-        // ended; so do writes that must not make another extent dirty.
-        let writes_too = self.mode == Mode::Tiering || io.tuning.write == WritePolicy::Back && !self.is_full_of_dirty();
         let at_once = !self.map.keeps_changed() || mutation::is(Mutation::AnswerFromRam);
         let Move { buffer, waiters, answers, .. } = &mut self.moves[index];
         let mut wrote = false;
         waiters.retain(|fragment| {
-            let served = fragment.op == Op::Read || fragment.op == Op::Write && writes_too;
+            let served = matches!(fragment.op, Op::Read | Op::Write);
             if served {
                 wrote |= fragment.op == Op::Write;
                 Self::copy_from_move(io, *buffer, *fragment, out);
@@ -157,12 +138,9 @@ impl CacheDrive {
 
     pub(in crate::cache) fn promoted(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let row = &self.moves[index];
-        let (extent, to, dirty) = (row.extent, row.to.expect("a promotion has a destination"), row.ram_dirty);
+        let (extent, to) = (row.extent, row.to.expect("a promotion has a destination"));
         io.stats.moves.promotions += 1;
         self.settle(io, now, extent, to);
-        if dirty && self.mode == Mode::Caching {
-            self.became_dirty(io, now, extent);
-        }
         self.end(io, now, index, out);
     }
 

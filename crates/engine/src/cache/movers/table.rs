@@ -43,7 +43,7 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) buffer: u32,
     /// The run that it is part of, whose buffer it uses (write-backs and evictions).
     pub(in crate::cache) run: Option<InRun>,
-    /// The blocks that it copies, and those that the host wrote meanwhile, where slots have parts of extents.
+    /// The blocks that it copies, and those that the host wrote meanwhile (part fills, write-backs and evictions).
     pub(in crate::cache) blocks: u16,
     pub(in crate::cache) rewritten_blocks: u16,
     /// Requests whose own reads or writes of the slow device bring blocks (part fills), and which. Each of these counts as a command of the move.
@@ -58,9 +58,10 @@ pub(in crate::cache) struct Move {
     /// Commands in flight for this move.
     pub(in crate::cache) pending: u32,
     pub(in crate::cache) failed: bool,
-    /// Whether the host accessed the extent during the move; `rewritten`: whether it wrote.
+    /// Whether the host accessed the extent during the move.
     pub(in crate::cache) accessed: bool,
-    pub(in crate::cache) rewritten: bool,
+    /// What was read may be older than what a failed flush has left, and must not be written home.
+    pub(in crate::cache) is_void: bool,
     /// Whether the buffer holds writes that were acknowledged to the host.
     pub(in crate::cache) ram_dirty: bool,
     pub(in crate::cache) sequence: u64,

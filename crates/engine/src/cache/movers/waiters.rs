@@ -5,97 +5,14 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::command::{Buffer, Command, Commands},
-    api::config::WritePolicy,
     cache::access::Fragment,
     cache::drive::CacheDrive,
-    cache::movers::table::{Kind, Move, Phase},
+    cache::movers::table::{Kind, Move},
     cache::step::CacheIo,
     io::RequestIndex,
 };
 
 impl CacheDrive {
-    pub(in crate::cache) fn wait_behind(&mut self, index: u32, fragment: Fragment) {
-        self.moves[index].waiters.push(fragment);
-    }
-
-    /// Whether a fragment must wait for the move under way for its extent, or was served by it. Otherwise the fragment
-    /// proceeds, and a move that it disturbs is cancelled.
-    pub(in crate::cache) fn blocked_by_move(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        fragment: Fragment,
-        out: &mut Commands,
-    ) -> bool {
-        let covers = self.covers_extent(fragment);
-        let degraded = self.gone.any();
-        let in_doubt = !self.doubts.is_empty() && self.may_be_lost(fragment.extent, 1);
-        let touched = self.touched(fragment);
-        let passes_fill = self.moves[index].kind == Kind::PartFill && self.passes_fill(io, index, fragment);
-        let full = self.is_full_of_dirty();
-        let races = self.races_with_missing(io, index, fragment);
-        let row = &mut self.moves[index];
-        let waits = match (row.kind, row.phase) {
-            // What the buffer has may be gone when the promotion ends, if a flush has failed meanwhile.
-            (Kind::Promotion, Phase::Writing) if fragment.op == Op::Read && !in_doubt => {
-                // Until the fast device has the extent's latest data, the buffer has it.
-                Self::copy_from_move(io, row.buffer, fragment, out);
-                match row.ram_dirty && self.map.keeps_changed() {
-                    true => row.answers.push(fragment.request),
-                    false => io.part_done(fragment.request, Ok(()), out),
-                }
-                self.count_hit(io, now, fragment);
-                return true;
-            }
-            (Kind::PartFill, Phase::Writing)
-                if fragment.op == Op::Read && touched & !row.blocks_to_bring() == 0 && !in_doubt =>
-            {
-                Self::copy_from_move(io, row.buffer, fragment, out);
-                io.part_done(fragment.request, Ok(()), out);
-                self.count_hit(io, now, fragment);
-                return true;
-            }
-            (Kind::PartFill, _) => {
-                if passes_fill && fragment.op == Op::Write {
-                    row.rewritten_blocks |= touched;
-                }
-                !passes_fill
-            }
-            (Kind::Promotion | Kind::Fill | Kind::Zero | Kind::Drain(_) | Kind::Allocation, _) => true,
-            (Kind::Demotion, _) => {
-                row.accessed = true;
-                fragment.op == Op::Discard && covers
-            }
-            (Kind::WriteBack, phase)
-                if phase == Phase::Draining || row.holds_until.is_some() && fragment.op == Op::Write =>
-            {
-                io.stats.held_writes += u64::from(fragment.first && fragment.op == Op::Write);
-                true
-            }
-            (Kind::Eviction | Kind::WriteBack, phase) => {
-                row.accessed = true;
-                match touched {
-                    0 => row.rewritten |= fragment.op == Op::Write,
-                    touched if fragment.op == Op::Write => self.note_rewritten(index, touched),
-                    _ => {}
-                }
-                // Two writes to the home must not race. (What is clean of an extent of which a part is dirty may go home too.)
-                let through =
-                    fragment.op == Op::Write && (io.tuning.write == WritePolicy::Through || touched != 0 && full);
-                races || (through && phase == Phase::Writing) || (fragment.op == Op::Discard && covers)
-            }
-        };
-        // With a device gone, the extent's old or new place may be lost; the access can be routed only when the move
-        // has ended.
-        let waits = waits || degraded;
-        if waits {
-            self.moves[index].waiters.push(fragment);
-            self.count_hit(io, now, fragment);
-        }
-        waits
-    }
-
     pub(in crate::cache) fn count_hit(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) {
         if fragment.first && fragment.op != Op::Discard {
             io.stats.fast_hits += 1;

@@ -11,7 +11,7 @@ use crate::{
     cache::access::Release,
     cache::blocks::{between, first_run, runs},
     cache::drive::CacheDrive,
-    cache::movers::table::{Kind, Phase},
+    cache::movers::table::{Kind, Move, Phase},
     cache::step::CacheIo,
 };
 
@@ -52,17 +52,17 @@ impl CacheDrive {
         (row.phase, row.holds_until) = (Phase::Reading, Some(until));
         let extent = row.extent;
         self.take_blocks_home(index);
-        if self.layout.blocks.is_some() && self.moves[index].blocks == 0 {
+        if self.moves[index].blocks == 0 {
             // Nothing is dirty any more.
             return self.written_back(io, now, index, false, out);
         }
         self.cleaner.releases_at = self.cleaner.releases_at.min(until);
         io.due(until);
         self.move_read(io, index, self.current_place(extent), Kind::WriteBack.cause(), out);
-        self.waiters_go_on(io, now, index, out);
+        self.waiters_go_on(index);
     }
 
-    /// The blocks that are dirty, where slots have parts of extents.
+    /// The blocks that are dirty, and what completes them.
     pub(in crate::cache) fn blocks_to_write_home(&self, kind: Kind, extent: u32) -> u16 {
         let masks = self.map.masks_of(extent);
         if kind == Kind::Eviction && mutation::is(Mutation::EvictFirstRun) {
@@ -78,7 +78,7 @@ impl CacheDrive {
         let row = &self.moves[index];
         let extent = row.extent;
         let rewritten = if mutation::is(Mutation::CleanRewrittenBlock) { 0 } else { row.rewritten_blocks };
-        let mut home = if failed || row.rewritten { 0 } else { row.blocks & !rewritten };
+        let mut home = if failed || row.is_void { 0 } else { row.blocks & !rewritten };
         let masks = self.map.masks_of(extent);
         if row.kind == Kind::Eviction && mutation::is(Mutation::EvictFirstRun) {
             home = masks.dirty();
@@ -94,7 +94,7 @@ impl CacheDrive {
     }
 
     /// Writes have waited for long enough: they go on, and leave their extents dirty.
-    pub(in crate::cache) fn release_held(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn release_held(&mut self, io: &mut CacheIo, now: Nanos) {
         if now < self.cleaner.releases_at {
             return;
         }
@@ -110,7 +110,7 @@ impl CacheDrive {
         self.cleaner.releases_at = next;
         for index in released {
             self.moves[index].holds_until = None;
-            self.waiters_go_on(io, now, index, out);
+            self.waiters_go_on(index);
         }
         if next < Nanos(u64::MAX) {
             io.due(next);
@@ -118,10 +118,8 @@ impl CacheDrive {
     }
 
     /// Routes what waits for this move once more; what still has to wait does.
-    fn waiters_go_on(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
-        for fragment in std::mem::take(&mut self.moves[index].waiters) {
-            self.resume(io, now, fragment, out);
-        }
+    fn waiters_go_on(&mut self, index: u32) {
+        self.ready.accesses(std::mem::take(&mut self.moves[index].waiters));
     }
 
     pub(in crate::cache) fn written_back(
@@ -133,18 +131,8 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         let row = &self.moves[index];
-        let (kind, extent, accessed, rewritten) = (row.kind, row.extent, row.accessed, row.rewritten);
-        let in_run = row.run.is_some();
-        let in_part = self.layout.blocks.is_some();
-        let mut copied = !failed && (!rewritten || in_run && mutation::is(Mutation::SweepRewritten));
-        if in_part {
-            copied = self.blocks_are_home(io, now, index, failed);
-        } else if copied {
-            io.stats.moves.writebacks += 1;
-            self.map.set_clean(extent);
-            self.cleaner.wrote_home(now, Bytes(self.layout.extent_bytes));
-            self.note(io, now, extent, true);
-        }
+        let (kind, extent, accessed) = (row.kind, row.extent, row.accessed);
+        let copied = self.blocks_are_home(io, now, index, failed);
         if !copied && !failed {
             io.stats.moves.cancelled.accessed += 1;
         }
@@ -165,5 +153,33 @@ impl CacheDrive {
             self.cannot_leave(io, now, extent);
         }
         self.end(io, now, index, out);
+    }
+
+    /// Whole units could not be written: it may be what completes them that cannot, so the dirty blocks are tried alone.
+    pub(in crate::cache) fn write_without_missing(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        index: u32,
+        out: &mut Commands,
+    ) {
+        let dirty = self.map.masks_of(self.moves[index].extent).dirty();
+        let row = &mut self.moves[index];
+        (row.missing, row.blocks) = (0, row.blocks & dirty & !row.rewritten_blocks);
+        if row.blocks == 0 {
+            return self.written_back(io, now, index, true, out);
+        }
+        row.failed = false;
+        let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
+        self.move_write(io, index, to, cause, out);
+    }
+
+    /// Sets what a write-back copies, and what of that the slow device has to be asked for.
+    pub(in crate::cache) fn take_blocks_home(&mut self, index: u32) {
+        let Move { kind, extent, .. } = self.moves[index];
+        let blocks = self.blocks_to_write_home(kind, extent);
+        let missing = blocks & !self.map.masks_of(extent).valid();
+        let row = &mut self.moves[index];
+        (row.blocks, row.missing) = (blocks, missing);
     }
 }

@@ -8,31 +8,22 @@
 //! this: an entry that points to a device which the superblock records as gone means the same
 //! ([`CacheDrive::restore`]).
 
-use peryton_format::{
-    entry::MapEntry,
-    mutation::{self, Mutation},
-};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::command::{Buffer, Command, Commands, DeviceId},
     api::error::RequestError,
     api::location::Losses,
-    cache::access::{Fragment, Mode, Release, Route, Router},
+    cache::access::{Fragment, Mode, Route, Router},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::step::{CacheIo, CacheStep},
 };
 
 impl CacheDrive {
-    /// Whether the place is on a device that is gone.
-    fn is_on_gone(&self, place: Place) -> bool {
-        if self.layout.fast_slot(place).is_some() { self.gone.fast } else { self.gone.slow }
-    }
-
     /// Handles the death of one of the two devices. Returns whether data whose write was answered may be lost.
     #[cold]
-    pub(crate) fn device_died(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
+    pub(crate) fn device_died(&mut self, io: &mut CacheIo, device: DeviceId) -> bool {
         self.mark_gone(device);
         self.set_only_copies(false);
         if self.gone.slow {
@@ -49,7 +40,7 @@ impl CacheDrive {
         }
         self.making_room = false;
         self.candidates.clear();
-        self.serve_allocation_waiters(io, now, out);
+        self.ready.place_freed();
         let tiering = self.mode == Mode::Tiering;
         self.map.lost() > before
             || tiering
@@ -70,35 +61,9 @@ impl CacheDrive {
         self.router = Router::Degraded;
     }
 
-    /// Marks the data that the dead device had of an extent as lost.
-    #[cold]
-    pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
-        let entry = *self.map.entry(extent);
-        let had_lost = self.map.masks_of(extent).lost() != 0;
-        let lost = match (self.mode, entry.place()) {
-            (_, Some(place)) if self.is_on_gone(place) => {
-                self.map.set_clean(extent);
-                self.map.unmap(extent);
-                // The place is never used again, so the durable map may keep pointing to it.
-                match self.layout.fast_slot(place) {
-                    Some(slot) => self.release_slot(slot, Release::NeverUsed),
-                    None => self.release_place(place, Release::NeverUsed),
-                }
-                (self.mode == Mode::Tiering || entry.is_dirty() || had_lost || self.gone.slow)
-                    && !mutation::is(Mutation::ForgetLost)
-            }
-            (Mode::Caching, None) => self.gone.slow,
-            _ => false,
-        };
-        if lost && !self.map.entry(extent).is_lost() {
-            self.map.set_lost(extent, true);
-            io.stats.lost_extents += 1;
-        }
-    }
-
     /// Resumes commits once it is durable that a device is gone.
     #[cold]
-    pub(in crate::cache) fn go_on_without(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn go_on_without(&mut self, io: &mut CacheIo, out: &mut Commands) {
         let fails = io.owes_error;
         let mut failed = self.journal.lift_bar(fails);
         if fails {
@@ -110,8 +75,8 @@ impl CacheDrive {
         for request in failed {
             io.part_done(request, Err(RequestError::Device), out);
         }
-        self.commit(io, now, true, out);
-        self.serve_allocation_waiters(io, now, out);
+        self.ready.commit(true);
+        self.ready.place_freed();
     }
 
     /// Routes an access to an extent that is not lost and that no move is under way for.
@@ -143,33 +108,23 @@ impl CacheDrive {
             }
             return self.direct(now, fragment, self.home(fragment.extent));
         };
-        let has_parts = self.map.has_parts();
         // Only the cache is left, and it keeps all its extents.
         match fragment.op {
-            Op::Read if has_parts => return self.read_in_part(io, now, fragment, slot, false, out),
-            Op::Read => {}
+            Op::Read => self.read_in_part(io, now, fragment, slot, false, out),
             Op::Discard if !self.covers_extent(fragment) => {
                 io.part_done(fragment.request, Ok(()), out);
-                return Route::Taken;
-            }
-            // All of it would have to be zeros, but part of the room is another extent's.
-            Op::Discard if !self.map.claim(slot, self.layout.blocks.map_or(0, |blocks| blocks.all)) => {
-                io.part_done(fragment.request, Err(RequestError::Lost), out);
-                return Route::Taken;
+                Route::Taken
             }
             Op::Discard => {
                 self.became_dirty(io, now, fragment.extent);
                 self.zero_copy(io, now, fragment, Place(slot.0), out);
-                return Route::Taken;
+                Route::Taken
             }
-            _ if has_parts => {
+            _ => {
                 self.count_access(io, fragment, slot);
-                return self.write_to_part(io, now, fragment, slot, out);
+                self.write_to_part(io, now, fragment, slot, out)
             }
-            _ => self.became_dirty(io, now, fragment.extent),
         }
-        self.count_access(io, fragment, slot);
-        self.direct(now, fragment, Place(slot.0))
     }
 
     /// Routes an access to a lost extent: only a write or discard that covers all of it succeeds. Returns `None` if the
@@ -205,21 +160,6 @@ impl CacheDrive {
                 Some(Route::Taken)
             }
             _ => None,
-        }
-    }
-
-    /// The meaning of a durable map entry when devices are gone.
-    pub(in crate::cache) fn without_gone(&self, entry: MapEntry) -> MapEntry {
-        match (entry.place(), self.mode) {
-            (Some(place), mode) if self.layout.has_place(place) && self.is_on_gone(place) => MapEntry::new(
-                None,
-                false,
-                entry.is_lost() || mode == Mode::Tiering || entry.is_dirty() || self.gone.slow,
-            ),
-            // There is no home that the copy could agree with, so it counts as dirty.
-            (Some(place), Mode::Caching) if self.gone.slow => MapEntry::new(Some(place), true, entry.is_lost()),
-            (None, Mode::Caching) if self.gone.slow => MapEntry::new(None, false, true),
-            _ => entry,
         }
     }
 

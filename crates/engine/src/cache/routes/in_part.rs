@@ -7,18 +7,21 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::command::{Buffer, Cause, Commands},
-    api::config::{FlushedThreshold, WritePolicy},
+    api::config::WritePolicy,
     api::error::RequestError,
-    cache::access::{Fragment, Route, Run},
+    cache::access::{Fragment, Route},
     cache::blocks::{first_run, runs},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
-    cache::movers::table::{Drained, Phase},
+    cache::movers::table::Drained,
     cache::step::{CacheIo, CacheStep},
 };
 
+/// The most extents of which blocks wait to be copied to the fast device; further ones are dropped until they are read again.
+const MOST_CANDIDATES: usize = 1024;
+
 impl CacheDrive {
-    pub(in crate::cache) fn route_in_part(
+    pub(in crate::cache) fn route_caching(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
@@ -34,19 +37,10 @@ impl CacheDrive {
         let home = self.home(fragment.extent);
         if self.may_come_in(io, now, fragment) && fragment.first {
             io.stats.fast_misses += 1;
-            let entry = self.map.entry_mut(fragment.extent);
-            let unused = if entry.uses > 0 { now.saturating_sub(entry.last_access) } else { Nanos::MAX };
-            let misses = entry.miss(now, io.tuning.promotion_window);
-            let waited = self.is_waited_for(io, fragment);
-            if io.tuning.flushed_threshold == FlushedThreshold::Adaptive {
-                self.contention.is_missed(unused);
-                if waited {
-                    self.contention.is_waited_for(fragment.extent, misses, now);
-                }
-            }
-            if misses > self.threshold(io, fragment, waited)
+            let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+            if misses > self.threshold(io, fragment)
                 && self.can_bring(io, fragment)
-                && let Some(slot) = self.take_slot_for(io, now, (fragment.extent, self.touched(fragment)), out)
+                && let Some(slot) = self.take_slot_for(io, now, fragment.extent, out)
             {
                 let route = match fragment.op {
                     Op::Write => self.write_to_part(io, now, fragment, slot, out),
@@ -67,8 +61,8 @@ impl CacheDrive {
         can
     }
 
-    /// How often an extent that has no slot must have missed to be given one. `waited`: the host waits for this write.
-    fn threshold(&self, io: &CacheIo, fragment: Fragment, waited: bool) -> u32 {
+    /// How often an extent that has no slot must have missed to be given one.
+    fn threshold(&self, io: &CacheIo, fragment: Fragment) -> u32 {
         if self.is_part_of_unit(fragment) {
             return 0;
         }
@@ -77,16 +71,8 @@ impl CacheDrive {
         if fragment.op == Op::Write && usual > 0 && self.covered(fragment) != self.touched(fragment) {
             return u32::MAX;
         }
-        let has_room = self.map.room() > io.tuning.demotion_high;
-        let in_room = io.tuning.room_threshold.filter(|_| has_room);
-        let flushed = match io.tuning.flushed_threshold {
-            FlushedThreshold::Fixed(threshold) if waited => Some(threshold),
-            // Nothing is displaced.
-            FlushedThreshold::Adaptive if waited && has_room => Some(0),
-            FlushedThreshold::Adaptive if waited => Some(self.contention.threshold(fragment.extent)),
-            _ => None,
-        };
-        in_room.unwrap_or(usual).min(flushed.unwrap_or(usual))
+        let displaces = self.map.room() <= io.tuning.demotion_high;
+        if io.tuning.comes_in_early && (!displaces || self.is_waited_for(io, fragment)) { 0 } else { usual }
     }
 
     /// Whether the host waits for a write of whole blocks. Where every write goes to the slow device, it waits for that in any case.
@@ -97,12 +83,12 @@ impl CacheDrive {
             && self.covered(fragment) == self.touched(fragment)
     }
 
-    /// Gives an extent a slot, which has nothing of it yet, and room for these blocks. Returns `None` if a condition forbids it; each refusal is counted.
+    /// Gives an extent a slot, which has nothing of it yet. Returns `None` if a condition forbids it; each refusal is counted.
     pub(in crate::cache) fn take_slot_for(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
-        (extent, blocks): (u32, u16),
+        extent: u32,
         out: &mut Commands,
     ) -> Option<SlotIndex> {
         let cancelled = &mut io.stats.moves.cancelled;
@@ -114,7 +100,7 @@ impl CacheDrive {
             cancelled.device_error += 1;
             return None;
         }
-        let Some(slot) = self.slot_for_promotion(io, now, (extent, blocks), out) else {
+        let Some(slot) = self.slot_for_promotion(io, now, extent, out) else {
             io.stats.moves.cancelled.fast_full += 1;
             return None;
         };
@@ -153,7 +139,7 @@ impl CacheDrive {
                 return self.read_in_part(io, now, fragment, slot, fills, out);
             }
             Op::Discard if self.covers_extent(fragment) => {
-                self.start_drain(io, now, fragment, Drained::Discard, out);
+                self.start_drain(fragment, Drained::Discard);
                 return Route::Taken;
             }
             Op::Discard => {
@@ -165,7 +151,7 @@ impl CacheDrive {
             Op::Write if self.may_bypass(fragment) && !self.admits(io, fragment) => {
                 io.stats.fast_misses += 1;
                 let then = if entry.is_dirty() { Drained::Supersede } else { Drained::Invalidate };
-                self.start_drain(io, now, fragment, then, out);
+                self.start_drain(fragment, then);
                 return Route::Taken;
             }
             Op::Write
@@ -191,7 +177,7 @@ impl CacheDrive {
                 if nothing_here {
                     return self.direct(now, fragment, home);
                 }
-                self.start_drain(io, now, fragment, Drained::Invalidate, out);
+                self.start_drain(fragment, Drained::Invalidate);
                 return Route::Taken;
             }
             Op::Write => {}
@@ -202,7 +188,7 @@ impl CacheDrive {
     }
 
     /// The routes of a partitioned drive: a write goes to the device that is predicted to answer sooner.
-    pub(in crate::cache) fn route_partitioned_in_part(
+    pub(in crate::cache) fn route_partitioned(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
@@ -219,7 +205,7 @@ impl CacheDrive {
         let Some(slot) = entry.slot() else {
             match fragment.op {
                 Op::Write if way == Way::Fast && fragment.first && self.covered(fragment) == touched => {
-                    if let Some(slot) = self.take_slot_for(io, now, (fragment.extent, self.touched(fragment)), out) {
+                    if let Some(slot) = self.take_slot_for(io, now, fragment.extent, out) {
                         io.stats.fast_hits += 1;
                         let route = self.write_to_part(io, now, fragment, slot, out);
                         self.make_room(io, now, out);
@@ -255,7 +241,7 @@ impl CacheDrive {
                 Route::Taken
             }
             Op::Discard if covers => {
-                self.start_drain(io, now, fragment, Drained::Discard, out);
+                self.start_drain(fragment, Drained::Discard);
                 Route::Taken
             }
             Op::Discard => {
@@ -285,9 +271,7 @@ impl CacheDrive {
         if entry.in_flight > 0 || entry.moving().is_some() || entry.is_lost() {
             return;
         }
-        if entry.place().is_none()
-            && (self.map.fast_is_full() || self.take_slot_for(io, now, (extent, blocks), out).is_none())
-        {
+        if entry.place().is_none() && (self.map.fast_is_full() || self.take_slot_for(io, now, extent, out).is_none()) {
             return;
         }
         let masks = self.map.masks_of(extent);
@@ -331,15 +315,6 @@ impl CacheDrive {
             }
             return self.write_around_edges(io, now, fragment, (slot, edges), out);
         }
-        if missing != 0 && !self.claim(io, now, slot, missing, out) {
-            // What another extent has the room of goes home.
-            if self.gone.slow {
-                io.part_done(fragment.request, Err(RequestError::Lost), out);
-                return Route::Taken;
-            }
-            let beside = missing & self.map.claimed_beside(slot);
-            return self.write_around_edges(io, now, fragment, (slot, beside), out);
-        }
         self.became_dirty_in(io, now, fragment.extent, touched);
         if missing == 0 {
             return self.direct(now, fragment, Place(slot.0));
@@ -368,7 +343,7 @@ impl CacheDrive {
     ) -> Route {
         let touched = self.touched(fragment);
         if touched == at_home {
-            return self.write_home(io, now, fragment, out);
+            return self.direct(now, fragment, self.home(fragment.extent));
         }
         let mut pieces = 0;
         for goes_home in [true, false] {
@@ -376,7 +351,7 @@ impl CacheDrive {
             for run in runs(blocks) {
                 let piece = self.split_off(io, fragment, run, &mut pieces);
                 let route = match goes_home {
-                    true => self.write_home(io, now, piece, out),
+                    true => self.direct(now, piece, self.home(piece.extent)),
                     false => self.write_to_part(io, now, piece, slot, out),
                 };
                 self.carry_out(io, piece, route, out);
@@ -385,114 +360,16 @@ impl CacheDrive {
         Route::Taken
     }
 
-    /// Writes blocks home that the slot of their extent does not have.
-    fn write_home(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
-        let home = self.home(fragment.extent);
-        let lost = self.map.masks_of(fragment.extent).lost() & self.touched(fragment) != 0;
-        let route = self.direct(now, fragment, home);
-        let Route::Direct(device, at) = route else { return route };
-        if !lost {
-            return route;
+    /// Notes extents with small frequent reads, to be copied to the fast device when the host is idle.
+    pub(in crate::cache) fn read_at_home(&mut self, io: &CacheIo, now: Nanos, fragment: Fragment) {
+        let tuning = &io.tuning.partition;
+        if !fragment.first || tuning.promote_reads == 0 || fragment.request_len > tuning.small {
+            return;
         }
-        // Once it is written, its blocks are not lost any more.
-        self.first_writes += 1;
-        self.cleaner.slow_used = now;
-        let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
-        let step = CacheStep::First { request: fragment.request, extent: fragment.extent };
-        io.write((device, at), Bytes(u64::from(fragment.len)), buffer, step, Cause::Host, out);
-        Route::Taken
-    }
-
-    /// The part of a fragment in these blocks, which are neighbours.
-    pub(in crate::cache) fn piece(&self, fragment: Fragment, run: u16) -> Fragment {
-        let (within, len) = self.layout.blocks.expect("only extents in part have pieces").span(run);
-        let from = within.max(fragment.within);
-        let end = (within + len).min(fragment.within + fragment.len);
-        let offset = fragment.offset + Bytes(u64::from(from - fragment.within));
-        Fragment { within: from, len: end - from, offset, first: false, ..fragment }
-    }
-
-    /// The same, as one more of so many pieces in which the fragment is answered.
-    pub(in crate::cache) fn split_off(
-        &self,
-        io: &mut CacheIo,
-        fragment: Fragment,
-        run: u16,
-        pieces: &mut u32,
-    ) -> Fragment {
-        *pieces += 1;
-        if *pieces > 1 {
-            io.add_part(fragment.request);
+        let entry = self.map.entry_mut(fragment.extent);
+        let reads = entry.miss(now, io.tuning.promotion_window);
+        if reads == tuning.promote_reads && self.candidates.len() < MOST_CANDIDATES {
+            self.candidates.push_back((fragment.extent, self.touched(fragment)));
         }
-        self.piece(fragment, run)
-    }
-
-    pub(in crate::cache) fn carry_out(&mut self, io: &mut CacheIo, piece: Fragment, route: Route, out: &mut Commands) {
-        if let Route::Direct(device, at) = route {
-            let len = Bytes(u64::from(piece.len));
-            self.issue(io, Run { fragment: piece, device, at, len, extents: 1, past: false }, out);
-        }
-    }
-
-    /// Claims blocks of the frame of an extent's slot. If one of them belongs to the other extent in the frame, that one leaves, and this
-    /// returns false.
-    pub(in crate::cache) fn claim(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        slot: SlotIndex,
-        blocks: u16,
-        out: &mut Commands,
-    ) -> bool {
-        let claimed = self.map.claim(slot, blocks);
-        if !claimed {
-            io.stats.moves.cancelled.fast_full += 1;
-            if let Some(neighbour) = self.map.neighbour(slot) {
-                self.make_leave(io, now, neighbour, out);
-            }
-        }
-        claimed
-    }
-
-    /// Whether an access goes on while blocks of its extent are brought in: it needs no other move. A write may be to some of these blocks,
-    /// as long as they are being read, or if it goes home; then they are not brought in.
-    pub(in crate::cache) fn passes_fill(&self, io: &CacheIo, index: u32, fragment: Fragment) -> bool {
-        let (row, touched) = (&self.moves[index], self.touched(fragment));
-        // Two writes of a block of the slot are never in flight together.
-        let may_write_slot = row.phase == Phase::Reading || touched & row.blocks == 0;
-        match (fragment.op, row.phase) {
-            (_, Phase::Draining) => false,
-            (Op::Read, _) => touched & row.blocks_to_bring() == 0,
-            (Op::Write, phase) => {
-                let joins = phase == Phase::Reading
-                    && io.tuning.write == WritePolicy::Through
-                    && self.controller.is_none()
-                    && self.may_follow_its_home(fragment);
-                joins || self.stays_at_home(io, fragment) || may_write_slot && self.stays_in_slot(io, fragment)
-            }
-            (Op::Discard | Op::Flush, _) => false,
-        }
-    }
-
-    /// Whether a write to an extent that has a slot goes home alone, because the slot has nothing of what it touches.
-    fn stays_at_home(&self, io: &CacheIo, fragment: Fragment) -> bool {
-        let masks = self.map.masks_of(fragment.extent);
-        let goes_home = match io.tuning.write {
-            WritePolicy::Through => true,
-            WritePolicy::Around => masks.dirty() == 0,
-            WritePolicy::Back => false,
-        };
-        goes_home && self.controller.is_none() && masks.lost() == 0 && self.touched(fragment) & masks.valid() == 0
-    }
-
-    /// Whether a write to an extent that has a slot goes there alone.
-    pub(in crate::cache) fn stays_in_slot(&self, io: &CacheIo, fragment: Fragment) -> bool {
-        let (masks, touched) = (self.map.masks_of(fragment.extent), self.touched(fragment));
-        let is_plain =
-            self.controller.is_some() || io.tuning.write == WritePolicy::Back && !self.gate.judges_write_hits();
-        let may_dirty = touched & !masks.dirty() == 0 || !self.is_full_of_dirty();
-        let missing = touched & !masks.valid();
-        let beside = self.map.entry(fragment.extent).slot().map_or(0, |slot| self.map.claimed_beside(slot));
-        is_plain && may_dirty && missing & (!self.covered(fragment) | beside) == 0
     }
 }

@@ -1,7 +1,6 @@
 //! The routes of accesses: one file a placement, and one for a drive with a device gone.
 
 mod caching;
-pub(in crate::cache) mod contention;
 mod degraded;
 mod in_part;
 mod partitioned;

@@ -8,20 +8,16 @@
 //! the write has completed. A write that covers an extent in part goes to the device that has the rest.
 
 use peryton_policy::partition::{Controller, Way};
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Nanos, Op};
 
 use crate::{
     api::command::{Commands, Request},
-    cache::access::{Fragment, Release, Route},
     cache::drive::CacheDrive,
-    cache::map::extent::Place,
     cache::movers::table::{Drained, Kind, Phase},
-    cache::step::{CacheCommand, CacheIo, CacheStep},
+    cache::step::{CacheCommand, CacheIo},
     io::RequestIndex,
 };
 
-/// The most extents that wait to be copied to the fast device; further ones are dropped until they are read again.
-const MOST_CANDIDATES: usize = 1024;
 /// The interval at which background work is attempted while there is some.
 const TIDY_EVERY: Nanos = Nanos::from_ms(1);
 
@@ -61,101 +57,6 @@ impl CacheDrive {
         }
     }
 
-    #[inline]
-    pub(in crate::cache) fn route_partitioned(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        fragment: Fragment,
-        out: &mut Commands,
-    ) -> Route {
-        if self.map.has_parts() {
-            return self.route_partitioned_in_part(io, now, fragment, out);
-        }
-        let entry = *self.map.entry(fragment.extent);
-        let (home, covers) = (self.home(fragment.extent), self.covers_extent(fragment));
-        // A fragment that has waited goes to where the data is.
-        let way = match &self.controller {
-            Some(controller) if fragment.first => controller.way,
-            _ => Way::Fast,
-        };
-        let Some(slot) = entry.slot() else {
-            match fragment.op {
-                Op::Write if way == Way::Fast && covers && fragment.first && entry.in_flight == 0 => {
-                    if let Some(slot) = self.slot_for_promotion(io, now, (fragment.extent, 0), out) {
-                        io.stats.fast_hits += 1;
-                        self.map.entry_mut(fragment.extent).access(now);
-                        self.start_fill(io, fragment, Place(slot.0), out);
-                        self.make_room(io, now, out);
-                        return Route::Taken;
-                    }
-                }
-                Op::Read => self.read_at_home(io, now, fragment),
-                _ => {}
-            }
-            io.stats.fast_misses += u64::from(fragment.first && fragment.op != Op::Discard);
-            return self.direct(now, fragment, home);
-        };
-        match fragment.op {
-            Op::Write if way == Way::Slow && covers && entry.moving().is_none() => {
-                io.stats.fast_misses += 1;
-                return match self.direct(now, fragment, home) {
-                    Route::Direct(_, at) => Route::Past(at),
-                    other => other,
-                };
-            }
-            Op::Write => self.became_dirty(io, now, fragment.extent),
-            // Zeros on the fast device cost less than zeroing the home, which would be needed to give the copy up.
-            Op::Discard if covers && entry.is_dirty() && entry.moving().is_none() => {
-                self.zero_copy(io, now, fragment, Place(slot.0), out);
-                return Route::Taken;
-            }
-            Op::Discard if covers => {
-                self.start_drain(io, now, fragment, Drained::Discard, out);
-                return Route::Taken;
-            }
-            Op::Discard => {
-                io.part_done(fragment.request, Ok(()), out);
-                return Route::Taken;
-            }
-            _ => {}
-        }
-        self.count_access(io, fragment, slot);
-        self.direct(now, fragment, Place(slot.0))
-    }
-
-    pub(in crate::cache) fn zero_copy(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        fragment: Fragment,
-        place: Place,
-        out: &mut Commands,
-    ) {
-        let entry = self.map.entry_mut(fragment.extent);
-        entry.access(now);
-        entry.in_flight += 1;
-        let mut purpose = CacheStep::Host { request: fragment.request, first: fragment.extent, count: 1 };
-        if self.map.has_parts() {
-            self.first_writes += 1;
-            purpose = CacheStep::First { request: fragment.request, extent: fragment.extent };
-        }
-        io.zero(self.layout.at(place), Bytes(u64::from(fragment.len)), purpose, out);
-    }
-
-    /// Notes extents with small frequent reads, to be copied to the fast device when the host is idle.
-    pub(in crate::cache) fn read_at_home(&mut self, io: &CacheIo, now: Nanos, fragment: Fragment) {
-        let tuning = &io.tuning.partition;
-        if !fragment.first || tuning.promote_reads == 0 || fragment.request_len > tuning.small {
-            return;
-        }
-        let entry = self.map.entry_mut(fragment.extent);
-        let reads = entry.miss(now, io.tuning.promotion_window);
-        if reads == tuning.promote_reads && self.candidates.len() < MOST_CANDIDATES {
-            self.candidates.push_back((fragment.extent, self.touched(fragment)));
-        }
-    }
-
     /// Handles a completed write that bypassed the fast device's copy. The write is answered after the copy is given
     /// up; otherwise a flush after the answer could leave the map pointing to the copy.
     pub(crate) fn past_done(
@@ -167,7 +68,7 @@ impl CacheDrive {
         failed: bool,
         out: &mut Commands,
     ) {
-        self.access_ended(io, now, extent, out);
+        self.access_ended(extent);
         let entry = self.map.entry(extent);
         if entry.place().is_none() {
             // The copy was lost meanwhile; the home has all of the data now.
@@ -194,13 +95,6 @@ impl CacheDrive {
         self.answer_at_end(io, detaching, request, out);
     }
 
-    /// Drops a copy that is older than the home.
-    pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        self.map.set_clean(extent);
-        self.map.set_lost(extent, false);
-        self.drop_copy(io, now, extent, Release::Detached, false);
-    }
-
     /// Does background work while the host is idle: cold extents are written home, frequently read ones are copied in.
     pub(in crate::cache) fn tick_partition(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let Some(controller) = self.controller.as_ref().filter(|_| !self.gone.any()) else { return };
@@ -213,7 +107,7 @@ impl CacheDrive {
         while self.copying < io.tuning.max_moves
             && let Some((extent, blocks)) = self.candidates.pop_front()
         {
-            self.promote_idle(io, now, (extent, blocks), out);
+            self.bring_idle(io, now, extent, blocks, out);
         }
         // Extents that found no room while the host was busy can be given some now.
         self.tidying = true;
@@ -222,24 +116,6 @@ impl CacheDrive {
         let goes_on = self.defragment(io, now, out);
         if goes_on || self.making_room || !self.candidates.is_empty() {
             io.due(now.saturating_add(TIDY_EVERY));
-        }
-    }
-
-    fn promote_idle(&mut self, io: &mut CacheIo, now: Nanos, (extent, blocks): (u32, u16), out: &mut Commands) {
-        if self.map.has_parts() {
-            return self.bring_idle(io, now, extent, blocks, out);
-        }
-        let entry = self.map.entry(extent);
-        if entry.place().is_some() || entry.in_flight > 0 || entry.moving().is_some() || entry.is_lost() {
-            return;
-        }
-        // No other extent is moved out for this.
-        if self.map.fast_is_full() {
-            return;
-        }
-        if let Some(slot) = self.slot_for_promotion(io, now, (extent, 0), out) {
-            self.start_idle_promotion(io, extent, Place(slot.0), out);
-            io.stats.partition_mut().promoted_idle += 1;
         }
     }
 

@@ -6,13 +6,13 @@ use peryton_units::{Nanos, Op};
 
 use crate::{
     api::command::Commands,
-    api::config::Fill,
     api::error::RequestError,
     cache::access::{Fragment, NewerInRead, Route},
     cache::blocks::{between, first_run, runs},
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::promotion::PATIENCE,
+    cache::ready::Ready,
     cache::step::{CacheCommand, CacheIo},
     io::RequestIndex,
 };
@@ -92,8 +92,7 @@ impl CacheDrive {
         out: &mut Commands,
     ) -> u16 {
         let (touched, extent, masks) = (self.touched(fragment), fragment.extent, self.map.masks(slot));
-        let beside = self.map.claimed_beside(slot);
-        let run = self.blocks_to_bring(io, extent, touched, (masks.valid(), beside));
+        let run = self.blocks_to_bring(extent, touched, masks.valid());
         // What surrounds it may be on the way.
         let under_way = self.being_read(self.map.entry(extent));
         let run = if run & under_way == 0 { run } else { first_run(missing) };
@@ -105,10 +104,8 @@ impl CacheDrive {
         let in_use = self.map.entry(extent).in_flight > 0;
         // The host's own read can bring what it covers.
         let reads_all = at_home == touched && self.covered(fragment) == touched && run & !touched == 0;
-        if run & beside != 0 {
-            self.claim(io, now, slot, run, out);
-        } else if reads_all && (!in_use || under_way != 0) {
-            self.bring_with(io, fragment, missing & !beside);
+        if reads_all && (!in_use || under_way != 0) {
+            self.bring_with(io, fragment, missing);
         } else if (!in_use || waits) && self.start_part_fill(io, extent, run, out) {
             return run;
         }
@@ -143,11 +140,9 @@ impl CacheDrive {
     pub(in crate::cache) fn read_newer(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         command: &CacheCommand,
         (request, first, count): (RequestIndex, u32, u32),
         is_void: bool,
-        out: &mut Commands,
     ) {
         if self.newer_in_reads.is_empty() || command.op != Op::Read {
             return;
@@ -160,24 +155,21 @@ impl CacheDrive {
             }
             for run in runs(newer) {
                 io.add_part(request);
-                self.resume(io, now, self.piece(fragment, run), out);
+                self.ready.push(Ready::Access(self.piece(fragment, run)));
             }
         }
     }
 
-    /// The neighbouring blocks to bring in for a read of `touched`, of which the fast device has the `valid` ones. The blocks `beside` belong
-    /// to another extent.
-    fn blocks_to_bring(&self, io: &CacheIo, extent: u32, touched: u16, (valid, beside): (u16, u16)) -> u16 {
+    /// The neighbouring blocks to bring in for a read of `touched`, of which the fast device has the `valid` ones.
+    fn blocks_to_bring(&self, extent: u32, touched: u16, valid: u16) -> u16 {
         let asked = first_run(touched & !valid);
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         if mutation::is(Mutation::FillOverDirty) {
             return all;
         }
-        // What surrounds it would take room that other extents can have.
-        let room_is_shared = self.map.has_only_shared_room();
-        if io.tuning.fill != Fill::Auto || room_is_shared || !self.read_on.reads_on(extent) {
+        if !self.read_on.reads_on(extent) {
             return asked;
         }
-        runs(all & !(valid | beside)).find(|run| run & asked == asked).unwrap_or(asked)
+        runs(all & !valid).find(|run| run & asked == asked).unwrap_or(asked)
     }
 }

@@ -32,7 +32,7 @@ impl CacheDrive {
         };
         if fragment.op == Op::Discard {
             if self.covers_extent(fragment) {
-                self.start_drain(io, now, fragment, Drained::Unmap, out);
+                self.start_drain(fragment, Drained::Unmap);
                 return Route::Taken;
             }
             return self.direct(now, fragment, place);
@@ -67,7 +67,7 @@ impl CacheDrive {
 
     /// Allocates the lowest free place on first access, on the fast device if it has one.
     fn allocate(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
-        let place = match self.reserve_slot(io, now, (fragment.extent, 0), out) {
+        let place = match self.reserve_slot(fragment.extent) {
             Some(slot) => Some(Place(slot.0)),
             None if self.gone.slow => None,
             None => self.map.take_slow(),
@@ -75,7 +75,7 @@ impl CacheDrive {
         let Some(place) = place else {
             // All free places still wait for the commit that freed them.
             if self.journal.has_pending_free() {
-                self.wait_for_commit(io, now, fragment, out);
+                self.wait_for_commit(fragment);
             } else if self.copying > 0 || self.discarding > 0 {
                 // The last places are reserved by moves, each of which gives one back when it ends, or are being
                 // discarded by a device.
@@ -128,7 +128,7 @@ impl CacheDrive {
             if self.map.entry(index).place().is_some() {
                 continue;
             }
-            let slot = if self.map.resident() < on_fast { self.map.take_slot(0) } else { None };
+            let slot = if self.map.resident() < on_fast { self.map.take_slot() } else { None };
             let place = match slot {
                 Some(slot) => {
                     self.map.occupy(slot, index);

@@ -24,18 +24,14 @@ struct Fixed {
 
 /// The layouts of a volume with a map before and after a device was resized. The places of the metadata after that depend on which
 /// checkpoint is valid then, and are found when it is known.
-pub(in crate::lifecycle) struct Layouts {
+pub(super) struct Layouts {
     pub(super) before: CacheLayout,
     /// The layout that a new volume would have.
     pub(super) wanted: MetadataLayout,
 }
 
 /// Computes these; `None` for a volume without a map.
-pub(in crate::lifecycle) fn layouts(
-    before: &Config,
-    after: &Config,
-    settled: Settled,
-) -> Result<Option<Layouts>, ConfigError> {
+pub(super) fn layouts(before: &Config, after: &Config, settled: Settled) -> Result<Option<Layouts>, ConfigError> {
     let Laid::Cache(old) = lay_out(before, Some(settled))?.0 else { return Ok(None) };
     let as_new = Settled { places: None, ..settled };
     let Laid::Cache(new) = lay_out(after, Some(as_new))?.0 else { return Ok(None) };
@@ -44,7 +40,7 @@ pub(in crate::lifecycle) fn layouts(
 
 impl Layouts {
     /// Whether the room for the metadata that there is can be divided so that the new map has a place in it.
-    pub(in crate::lifecycle) fn fit(&self) -> bool {
+    fn fit(&self) -> bool {
         self.before.metadata.journal_beside(&self.wanted).is_some()
     }
 }
@@ -60,11 +56,7 @@ pub(crate) fn largest<P: PlacementOps>(drive: &Drive<P>, device: DeviceId, room:
         let bytes = Bytes(places * extent);
         let behind = match device == pair.fast && drive.placed.warmth().is_some_and(|warmth| warmth.room > Bytes::ZERO)
         {
-            true => {
-                // Two extents may be in each.
-                let extents = places << u32::from(drive.placed.shares_frames());
-                Room::new(Bytes::ZERO, u32::try_from(extents).unwrap_or(u32::MAX), bytes).bytes()
-            }
+            true => Room::new(Bytes::ZERO, u32::try_from(places).unwrap_or(u32::MAX), bytes).bytes(),
             false => Bytes::ZERO,
         };
         bytes + behind

@@ -69,9 +69,8 @@ pub(crate) fn resize_now<P: PlacementOps>(
     Ok((new, opened))
 }
 
-/// Opens the volume with the size that is in force, or, if it was closed with the old one, with the new one. The new configuration may have
-/// parts of extents where the old one has whole ones; the device is the first to say that, then.
-pub(in crate::lifecycle) fn open_resized(
+/// Opens the volume with the size that is in force, or, if it was closed with the old one, with the new one.
+fn open_resized(
     (before, after): (Config, Config),
     device: DeviceId,
     storage: &mut dyn Storage,
@@ -83,8 +82,7 @@ pub(in crate::lifecycle) fn open_resized(
         blocks.push(read_superblock(storage, DeviceId(index as u8), *used)?.superblock);
     }
     let newest = blocks.iter().max_by_key(|block| block.age()).expect("a volume has devices").clone();
-    let block = after.placement.block(after.tuning.fill);
-    if newest.geometry.devices == after.devices && newest.geometry.block == block {
+    if newest.geometry.devices == after.devices {
         // An earlier attempt has come so far.
         let (drive, opened) = open(after, storage, Trust::Nobody, &[])?;
         return Ok((drive, opened, ResizeEnd::Resized));
@@ -102,7 +100,7 @@ pub(in crate::lifecycle) fn open_resized(
         Some(layouts) => Some(shape(&layouts, &newest, storage)?),
     };
     let places = shaped.map(|(places, _)| places);
-    let geometry = Geometry { devices: after.devices.clone(), block, places, ..newest.geometry.clone() };
+    let geometry = Geometry { devices: after.devices.clone(), places, ..newest.geometry.clone() };
     let mut drive = AnyDrive::new(after, Some(Settled { places, ..settled }))?;
     if let (AnyDrive::Cache(drive), Some((_, reshape))) = (&mut drive, shaped) {
         drive.placed.reshape = Some(reshape);

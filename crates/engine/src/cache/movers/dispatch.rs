@@ -1,0 +1,126 @@
+//! The table of moves: what follows when a command of a move has ended, when the accesses that it waited for have, and when its commit is
+//! durable. Only the loop of the drive ([`ready`](crate::cache::ready)) and completed commands come here.
+
+use peryton_units::Nanos;
+
+use crate::{
+    api::command::{Cause, Commands},
+    api::error::RequestError,
+    cache::access::Release,
+    cache::drive::CacheDrive,
+    cache::movers::table::{Drained, Kind, Phase},
+    cache::step::CacheIo,
+};
+
+impl CacheDrive {
+    /// Continues a move after the accesses that were in flight have ended.
+    pub(in crate::cache) fn drained(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &self.moves[index];
+        debug_assert_eq!((row.phase, self.map.entry(row.extent).in_flight), (Phase::Draining, 0), "{:?}", row.kind);
+        match row.kind {
+            Kind::Drain(then) => self.detach(io, now, index, then, out),
+            Kind::Promotion => self.promotion_drained(io, index, out),
+            Kind::PartFill => self.part_fill_drained(io, now, index, out),
+            Kind::WriteBack => self.writeback_drained(io, now, index, out),
+            kind => unreachable!("a {kind:?} waits for no accesses"),
+        }
+    }
+
+    /// Handles a completed command of the move.
+    pub(in crate::cache) fn move_step(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        index: u32,
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        let row = &mut self.moves[index];
+        row.failed |= failed;
+        row.pending -= 1;
+        if failed {
+            io.stats.moves.cancelled.device_error += 1;
+        }
+        if row.pending > 0 {
+            // A step has several commands if blocks are moved that are not neighbours.
+            return;
+        }
+        match (row.kind, row.phase, row.failed) {
+            (Kind::Promotion, Phase::Reading, false) if self.gone.fast => self.abort_promotion(io, now, index, out),
+            (Kind::Promotion, Phase::Reading, false) => self.serve_from_ram(io, index, out),
+            (Kind::Promotion, Phase::Reading, true) => self.abort_promotion(io, now, index, out),
+            (Kind::Promotion, Phase::Writing, false) => self.promoted(io, now, index, out),
+            (Kind::Promotion, Phase::Writing, true) if row.ram_dirty => {
+                // The buffer holds writes that were acknowledged to the host, so they must reach the home.
+                row.phase = Phase::WritingHome;
+                row.failed = false;
+                let from = self.current_place(self.moves[index].extent);
+                self.move_write(io, index, from, Cause::Promotion, out);
+            }
+            (Kind::Promotion, Phase::Writing, true) => self.abort_promotion(io, now, index, out),
+            (Kind::Promotion, Phase::WritingHome, failed) => {
+                if failed {
+                    io.stats.lost_extents += 1;
+                    let extent = row.extent;
+                    self.map.set_lost(extent, true);
+                    self.note(io, now, extent, false);
+                    for request in std::mem::take(&mut self.moves[index].answers) {
+                        io.part_done(request, Err(RequestError::Device), out);
+                    }
+                }
+                self.abort_promotion(io, now, index, out);
+            }
+            (Kind::PartFill, Phase::Reading, false) if !self.gone.any() => self.part_was_read(io, now, index, out),
+            (Kind::PartFill, Phase::Reading, _) => self.end(io, now, index, out),
+            (Kind::PartFill, Phase::Writing, failed) => self.part_filled(io, now, index, failed, out),
+            (Kind::Fill, Phase::Writing, failed) => self.filled(io, now, index, failed, out),
+            (Kind::Demotion, Phase::Reading, false) if !row.accessed => {
+                row.phase = Phase::Writing;
+                let to = row.to.expect("a demotion has a destination");
+                self.move_write(io, index, to, Cause::Demotion, out);
+            }
+            (Kind::Demotion, Phase::Writing, false) if !row.accessed => self.demoted(io, now, index, out),
+            (Kind::Demotion, _, failed) => {
+                io.stats.moves.cancelled.accessed += u64::from(!failed);
+                let (extent, to) = (row.extent, row.to.expect("a demotion has a destination"));
+                if failed {
+                    self.cannot_leave(io, now, extent);
+                }
+                self.release_place(to, Release::NeverUsed);
+                self.end(io, now, index, out);
+            }
+            (Kind::Eviction | Kind::WriteBack, Phase::Reading, _) if let Some(place) = row.run => {
+                self.run_was_read(io, now, place, out);
+            }
+            (Kind::Eviction | Kind::WriteBack, Phase::Reading, false) if !row.is_void => {
+                row.phase = Phase::Writing;
+                row.blocks &= !row.rewritten_blocks;
+                if row.blocks == 0 {
+                    return self.written_back(io, now, index, false, out);
+                }
+                let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
+                self.move_write(io, index, to, cause, out);
+            }
+            (Kind::Eviction | Kind::WriteBack, Phase::Writing, true) if row.missing != 0 && !self.gone.any() => {
+                self.write_without_missing(io, now, index, out);
+            }
+            (Kind::Eviction | Kind::WriteBack, _, failed) => self.written_back(io, now, index, failed, out),
+            (Kind::Zero, Phase::Writing, failed) => self.zeroed(io, now, index, failed, out),
+            (Kind::Drain(Drained::Discard), Phase::Writing, failed) => self.discarded(io, now, index, failed, out),
+            (Kind::Drain(Drained::Supersede), Phase::Writing, failed) => {
+                self.superseded(io, now, index, failed, out);
+            }
+            (kind, phase, _) => unreachable!("a {kind:?} has no step in {phase:?}"),
+        }
+    }
+
+    /// Continues a move whose commit is durable.
+    pub(in crate::cache) fn move_committed(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+        let row = &mut self.moves[index];
+        assert_eq!(row.phase, Phase::Committing, "a {:?} did not wait for a commit", row.kind);
+        if let Some(fragment) = row.trigger.take() {
+            row.waiters.insert(0, fragment);
+        }
+        self.end(io, now, index, out);
+    }
+}

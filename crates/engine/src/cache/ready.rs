@@ -1,0 +1,109 @@
+//! The ready queue. What has ended puts here what may go on because of that, and the loop of the drive, which runs at the end of each
+//! call, carries it out. So nothing that starts, continues or ends a move or an access calls what might do so again.
+
+use std::collections::VecDeque;
+
+use peryton_units::Nanos;
+
+use crate::{api::command::Commands, cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo};
+
+/// Something that waited and may go on.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cache) enum Ready {
+    /// An access of the host is routed again.
+    Access(Fragment),
+    /// The accesses that a move waited for have ended.
+    Drained(u32),
+    /// The commit that a move waited for is durable, or is not needed.
+    Committed(u32),
+    /// A command of a move has ended, or the command of a request that brings blocks of it; and whether it failed.
+    Step(u32, bool),
+}
+
+/// What may go on. It is empty between two calls of the driver. What waits is bounded by the requests and moves in flight.
+#[derive(Debug, Default)]
+pub(in crate::cache) struct ReadyQueue {
+    queue: VecDeque<Ready>,
+    /// A move has ended: what waits for moves in general looks whether it may go on.
+    move_ended: bool,
+    /// A place may have become free: allocations look whether they get it. (The end of one that waited for a place frees none.)
+    place_freed: bool,
+    /// A commit is to be made; and whether with what needs a flush of the slow device.
+    commit: Option<bool>,
+}
+
+impl ReadyQueue {
+    #[inline]
+    pub(in crate::cache) fn is_empty(&self) -> bool {
+        self.queue.is_empty() && !self.move_ended && !self.place_freed && self.commit.is_none()
+    }
+
+    pub(in crate::cache) fn push(&mut self, ready: Ready) {
+        self.queue.push_back(ready);
+    }
+
+    /// These accesses are routed again, in this order.
+    pub(in crate::cache) fn accesses(&mut self, accesses: impl IntoIterator<Item = Fragment>) {
+        self.queue.extend(accesses.into_iter().map(Ready::Access));
+    }
+
+    pub(in crate::cache) fn move_ended(&mut self) {
+        self.move_ended = true;
+    }
+
+    pub(in crate::cache) fn place_freed(&mut self) {
+        self.place_freed = true;
+    }
+
+    pub(in crate::cache) fn commit(&mut self, all: bool) {
+        self.commit = Some(all || self.commit == Some(true));
+    }
+}
+
+impl CacheDrive {
+    /// Carries out what is ready, until nothing is.
+    #[inline]
+    pub(in crate::cache) fn go_on(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        if !self.ready.is_empty() {
+            self.carry_out_ready(io, now, out);
+        }
+    }
+
+    #[inline(never)]
+    fn carry_out_ready(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        loop {
+            if let Some(ready) = self.ready.queue.pop_front() {
+                match ready {
+                    Ready::Access(fragment) => self.resume(io, now, fragment, out),
+                    Ready::Drained(index) => self.drained(io, now, index, out),
+                    Ready::Committed(index) => self.move_committed(io, now, index, out),
+                    Ready::Step(index, failed) => self.move_step(io, now, index, failed, out),
+                }
+            } else if std::mem::take(&mut self.ready.place_freed) {
+                self.serve_allocation_waiters();
+            } else if std::mem::take(&mut self.ready.move_ended) {
+                self.after_moves(io, now, out);
+            } else if let Some(all) = self.ready.commit.take() {
+                self.commit(io, now, all, out);
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// A move has ended: flushes, room and cleaning may have waited for it.
+    fn after_moves(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        self.flushes_may_go(io, now, out);
+        self.go_on_after_doubts(io, out);
+        if self.making_room {
+            self.make_room(io, now, out);
+        }
+        self.go_on_emptying(io, now, out);
+        if self.map.dirty().count() > 0 {
+            self.clean(io, now, out);
+        }
+        if self.journal.commit_is_full() {
+            self.ready.commit(true);
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Changes of the map with what follows from them for the journal and the policy: entries are noted for the next commit, slots are given
+//! out, and places are given up.
+
+use peryton_format::{
+    blocks::Masks,
+    entry::MapEntry,
+    mutation::{self, Mutation},
+};
+use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    cache::access::{Mode, Release},
+    cache::drive::CacheDrive,
+    cache::journal::batch::Freed,
+    cache::map::extent::Place,
+    cache::step::{CacheCommand, CacheIo},
+};
+
+/// After a failure, no extent is moved off the fast device for this long.
+const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
+
+impl CacheDrive {
+    /// Notes whether the slow device has all data, and will have. Once it has not, the next commit includes everything that
+    /// was left to later ones while it had.
+    pub(in crate::cache) fn set_only_copies(&mut self, only_copies: bool) {
+        if self.journal.only_copies && !only_copies {
+            self.journal.takes_all_next();
+        }
+        self.journal.only_copies = only_copies;
+    }
+
+    /// Queues the changed map entry of an extent for commit. `awaiting_slow_flush`: the change says that the slow
+    /// device has the extent's data.
+    #[inline]
+    pub(in crate::cache) fn note(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
+        if self.mode == Mode::Caching {
+            return self.note_part(io, now, extent, awaiting_slow_flush);
+        }
+        let entry = self.map.entry(extent).entry();
+        self.journal.update(io, now, extent, (entry, Masks::default()), awaiting_slow_flush);
+    }
+
+    /// Gives up a slot: immediately if the durable map never pointed to it, otherwise after the next commit.
+    pub(in crate::cache) fn release_slot(&mut self, slot: SlotIndex, why: Release) {
+        let extent = self.map.tenant(slot).expect("only a slot in use is released");
+        let evicted = why == Release::Evicted;
+        self.policy.removed(slot, extent, evicted);
+        self.map.vacate(slot);
+        self.release_place(Place(slot.0), why);
+    }
+
+    pub(in crate::cache) fn release_place(&mut self, place: Place, why: Release) {
+        self.map.set_stale(place, true);
+        match why {
+            Release::NeverUsed => self.map.free(place),
+            _ if mutation::is(Mutation::ReuseBeforeCommit) => self.map.free(place),
+            why => {
+                // A copy in a cache may be given up only when its home is durable, and a demoted extent's old place
+                // only when its new place is durable. A place on the slow device that is given up for one on the fast
+                // device needs no flush of the slow device.
+                let awaiting_slow_flush = self.mode == Mode::Caching || why == Release::Evicted;
+                // MixedStore discards unneeded places on the flash (section 5.3).
+                let discarded = why == Release::Discarded || self.controller.is_some();
+                self.journal.free(Freed { place, discarded }, awaiting_slow_flush);
+            }
+        }
+    }
+
+    /// Reserves a slot of the fast device for `extent`. Returns `None` if no slot is free; a commit that frees some is
+    /// then started where that is possible.
+    #[inline(always)]
+    pub(in crate::cache) fn reserve_slot(&mut self, extent: u32) -> Option<SlotIndex> {
+        if self.map.fast_is_full() || self.gone.fast {
+            return None;
+        }
+        let slot = self.map.take_slot();
+        // A commit frees the slots that wait for it. It is worth its flushes when these outnumber the free slots.
+        if self.journal.waiting() > self.map.free_slots() as usize {
+            self.ready.commit(true);
+        }
+        let slot = slot?;
+        self.map.occupy(slot, extent);
+        self.policy.inserted(slot, extent);
+        self.warm.changed = self.warm.changed.saturating_add(1);
+        Some(slot)
+    }
+
+    /// Number of fast extents that are free, or will be when the moves under way are done. After a crash a cache can
+    /// hold more extents than it may use: a commit that did not flush the slow device recorded promotions, but not the
+    /// evictions before them.
+    pub(in crate::cache) fn free_soon(&self) -> u32 {
+        (self.map.usable() + self.leaving).saturating_sub(self.map.resident())
+    }
+
+    /// Drops a clean copy; its slot is free after the next commit.
+    pub(in crate::cache) fn drop_clean(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, why: Release) {
+        self.drop_copy(io, now, extent, why, true);
+    }
+
+    /// Drops a clean copy. `awaiting_slow_flush`: the map update may wait for a flush of the slow device.
+    pub(in crate::cache) fn drop_copy(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        extent: u32,
+        why: Release,
+        awaiting_slow_flush: bool,
+    ) {
+        let entry = self.map.entry(extent);
+        debug_assert!(!entry.is_dirty() && entry.in_flight == 0, "extent {extent} is in use or dirty");
+        let slot = entry.slot().expect("only a cached extent is dropped");
+        self.map.unmap(extent);
+        self.release_slot(slot, why);
+        self.note(io, now, extent, awaiting_slow_flush);
+    }
+
+    /// After a failure, copy and home of these blocks differ: the home counts for those that are not dirty.
+    pub(in crate::cache) fn drop_blocks(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
+        let masks = self.map.masks_of(extent);
+        let left = Masks::new(masks.valid() & !(touched & !masks.not_at_home()), masks.not_at_home());
+        if left.is_empty() {
+            return self.drop_clean(io, now, extent, Release::Detached);
+        }
+        self.map.set_masks(extent, left, now);
+        self.note(io, now, extent, false);
+    }
+
+    /// Drops a copy that is older than the home.
+    pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
+        self.map.set_clean(extent);
+        self.map.set_lost(extent, false);
+        self.drop_copy(io, now, extent, Release::Detached, false);
+    }
+
+    /// Handles a device failure while an extent was leaving. Another extent is tried next, after a pause, because what
+    /// is unreadable may stay so.
+    pub(in crate::cache) fn cannot_leave(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
+        let entry = self.map.entry_mut(extent);
+        entry.access(now);
+        if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
+            self.was_accessed(slot);
+        }
+        self.room_pauses_until = now.saturating_add(PAUSE_FAILED);
+        io.due(self.room_pauses_until);
+    }
+
+    /// Whether the place is on a device that is gone.
+    pub(in crate::cache) fn is_on_gone(&self, place: Place) -> bool {
+        if self.layout.fast_slot(place).is_some() { self.gone.fast } else { self.gone.slow }
+    }
+
+    /// Marks the data that the dead device had of an extent as lost.
+    #[cold]
+    pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
+        let entry = *self.map.entry(extent);
+        let had_lost = self.map.masks_of(extent).lost() != 0;
+        let lost = match (self.mode, entry.place()) {
+            (_, Some(place)) if self.is_on_gone(place) => {
+                self.map.set_clean(extent);
+                self.map.unmap(extent);
+                // The place is never used again, so the durable map may keep pointing to it.
+                match self.layout.fast_slot(place) {
+                    Some(slot) => self.release_slot(slot, Release::NeverUsed),
+                    None => self.release_place(place, Release::NeverUsed),
+                }
+                (self.mode == Mode::Tiering || entry.is_dirty() || had_lost || self.gone.slow)
+                    && !mutation::is(Mutation::ForgetLost)
+            }
+            (Mode::Caching, None) => self.gone.slow,
+            _ => false,
+        };
+        if lost && !self.map.entry(extent).is_lost() {
+            self.map.set_lost(extent, true);
+            io.stats.lost_extents += 1;
+        }
+    }
+
+    /// A lost extent is good again once a write that covers it has succeeded; a failed one may have left some of what was
+    /// there before the loss.
+    #[cold]
+    pub(in crate::cache) fn found_again(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) {
+        let entry = self.map.entry(extent);
+        let Some(place) = entry.place().or((self.mode == Mode::Caching).then(|| self.layout.slow_place(extent))) else {
+            return;
+        };
+        let (device, at) = self.layout.at(place);
+        let covered = command.at <= at && command.at + command.len >= at + Bytes(self.layout.extent_bytes);
+        // A discard of a lost extent is carried out as zeroing, so it restores the extent too.
+        let restores = command.op == Op::Write || command.op == Op::Discard && command.zeroes;
+        if restores && command.device == device && covered {
+            self.map.set_lost(extent, false);
+            self.note(io, now, extent, false);
+        }
+    }
+
+    /// Queues the changed masks, and the map entry, of an extent for commit.
+    ///
+    /// An update is the state of all blocks. If one waits for the slow device's flush because it says that blocks are at home, a
+    /// later one must not say so without that flush: it says that all blocks are newer than their homes, which is safe. If the
+    /// extent is in another place by now, the blocks that are not there are nowhere else, so the next commit flushes the slow
+    /// device.
+    pub(in crate::cache) fn note_part(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
+        let (mut entry, mut masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
+        if !awaiting_slow_flush
+            && entry.place().is_some()
+            && let Some(after) = self.journal.place_that_awaits(extent)
+            && !mutation::is(Mutation::CleanWithoutSlowFlush)
+        {
+            if after == entry.place() {
+                masks = masks.all_dirty();
+                entry = MapEntry::new(entry.place(), masks.dirty() != 0, entry.is_lost());
+            } else {
+                self.journal.takes_all_next();
+            }
+        }
+        self.journal.update(io, now, extent, (entry, masks), awaiting_slow_flush);
+    }
+
+    /// Points the map to the new place; the old one is free after the next commit.
+    #[inline(always)]
+    pub(in crate::cache) fn settle(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, to: Place) {
+        let before = self.map.entry(extent).place();
+        self.map.set_place(extent, Some(to));
+        self.map.entry_mut(extent).misses = 0;
+        self.note(io, now, extent, self.layout.fast_slot(to).is_none());
+        if let Some(place) = before {
+            match self.layout.fast_slot(place) {
+                Some(slot) => self.release_slot(slot, Release::Evicted),
+                None => self.release_place(place, Release::Detached),
+            }
+        }
+    }
+
+    /// The meaning of a durable map entry when devices are gone.
+    pub(in crate::cache) fn without_gone(&self, entry: MapEntry) -> MapEntry {
+        match (entry.place(), self.mode) {
+            (Some(place), mode) if self.layout.has_place(place) && self.is_on_gone(place) => MapEntry::new(
+                None,
+                false,
+                entry.is_lost() || mode == Mode::Tiering || entry.is_dirty() || self.gone.slow,
+            ),
+            // There is no home that the copy could agree with, so it counts as dirty.
+            (Some(place), Mode::Caching) if self.gone.slow => MapEntry::new(Some(place), true, entry.is_lost()),
+            (None, Mode::Caching) if self.gone.slow => MapEntry::new(None, false, true),
+            _ => entry,
+        }
+    }
+
+    /// Whether the extent is to leave its slot.
+    pub(in crate::cache) fn has_to_leave(&self, extent: u32) -> bool {
+        let Some(emptying) = &self.emptying else { return false };
+        self.map.entry(extent).place().is_some_and(|place| (emptying.from..self.layout.fast_slots).contains(&place.0))
+    }
+}
