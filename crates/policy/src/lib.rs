@@ -24,18 +24,23 @@
 //!     }
 //!     f64::from(misses) / 100_000.0
 //! };
-//! let (lru, s3fifo) = (miss_ratio(Replacement::Lru), miss_ratio(Replacement::S3fifo));
+//! let (lru, s3fifo) = (miss_ratio(Replacement::Lru), miss_ratio("s3fifo".parse().expect("it is known")));
 //! assert!(s3fifo < lru && lru < 0.5, "S3-FIFO misses {s3fifo:.3} of all accesses, LRU {lru:.3}");
 //! ```
 
 #[macro_use]
 mod names;
+#[macro_use]
+mod parameters;
 pub mod admission;
 mod error;
 mod ghosts;
 pub mod hill_climbing;
+mod members;
 pub mod partition;
+mod per_slot;
 mod queues;
+mod ranks;
 mod recent;
 pub mod replacement;
 mod response_times;
@@ -43,9 +48,13 @@ pub mod saving;
 
 pub use admission::{AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, Gate, Objective, Threshold, WriteHits};
 pub use error::SettingError;
+pub use ghosts::Ghosts;
 pub use hill_climbing::{Climb, ClimbView};
+pub use parameters::{Millionths, Parameter};
 pub use partition::{Partition, PartitionStats, Predict, Regulation, WearBudget};
+pub use per_slot::PerSlot;
 pub use queues::Queues;
+pub use ranks::Ranks;
 pub use recent::Recent;
 pub use replacement::{BareCache, BuiltInPolicy, Replacement, ReplacementPolicy};
 pub use response_times::ResponseTimes;

@@ -10,22 +10,28 @@ const NONE: u32 = u32::MAX;
 /// a move in flight, and there are never many of these.
 const MOST_EXAMINED: usize = 128;
 
+/// Sixteen bytes, so that a slot is in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(C, align(16))]
 struct Link {
     newer: u32,
     older: u32,
+    size: u32,
     queue: u8,
 }
+
+const UNLINKED: Link = Link { newer: NONE, older: NONE, size: 0, queue: NO_QUEUE };
 
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     newest: u32,
     oldest: u32,
     len: u32,
+    size: u64,
 }
 
-/// `N` doubly linked queues; each slot is in one of them or in none. They allocate nothing after [`Queues::new`], except in
-/// [`Queues::add_slot`].
+/// `N` doubly linked queues; each slot is in one of them or in none. They allocate nothing after [`Queues::new`], unless a slot
+/// is pushed that was not there then.
 ///
 /// # Examples
 ///
@@ -52,17 +58,16 @@ const NO_QUEUE: u8 = u8::MAX;
 impl<const N: usize> Queues<N> {
     /// Makes empty queues for the slots from 0 to `slots` - 1.
     pub fn new(slots: u32) -> Queues<N> {
-        let link = Link { newer: NONE, older: NONE, queue: NO_QUEUE };
         Queues {
-            links: vec![link; slots as usize],
-            ends: [Ends { newest: NONE, oldest: NONE, len: 0 }; N],
+            links: vec![UNLINKED; slots as usize],
+            ends: [Ends { newest: NONE, oldest: NONE, len: 0, size: 0 }; N],
             reader: NONE,
         }
     }
 
     /// Adds a slot, which is in no queue; it has the next number.
     pub fn add_slot(&mut self) -> SlotIndex {
-        self.links.push(Link { newer: NONE, older: NONE, queue: NO_QUEUE });
+        self.links.push(UNLINKED);
         SlotIndex(self.links.len() as u32 - 1)
     }
 
@@ -72,42 +77,75 @@ impl<const N: usize> Queues<N> {
         self.ends[queue].len
     }
 
+    /// The sum of the sizes of what is in `queue`.
+    #[inline]
+    pub fn size(&self, queue: usize) -> u64 {
+        self.ends[queue].size
+    }
+
+    /// The size of what is in a slot, which is in a queue.
+    #[inline]
+    pub fn size_of(&self, slot: SlotIndex) -> u32 {
+        self.links[slot.index()].size
+    }
+
     /// The queue that the slot is in.
     #[inline]
     pub fn queue_of(&self, slot: SlotIndex) -> Option<usize> {
-        let queue = self.links[slot.0 as usize].queue;
+        let queue = self.links.get(slot.index())?.queue;
         (queue != NO_QUEUE).then_some(usize::from(queue))
     }
 
-    /// Prefetches the slot's neighbours into the processor's cache.
+    /// Prefetches the slot's links into the processor's cache.
     #[inline]
     pub fn prefetch(&self, SlotIndex(slot): SlotIndex) {
-        prefetch(&self.links[slot as usize]);
+        if let Some(link) = self.links.get(slot as usize) {
+            prefetch(link);
+        }
     }
 
-    /// Puts a slot that is in no queue at the new end of `queue`.
+    /// Puts a slot that is in no queue at the new end of `queue`, with an extent, whose size is 1.
     #[inline]
-    pub fn push(&mut self, queue: usize, SlotIndex(slot): SlotIndex) {
+    pub fn push(&mut self, queue: usize, slot: SlotIndex) {
+        self.push_sized(queue, slot, 1);
+    }
+
+    /// Puts a slot that is in no queue at the new end of `queue`, with something of this size.
+    #[inline]
+    pub fn push_sized(&mut self, queue: usize, SlotIndex(slot): SlotIndex, size: u32) {
+        if slot as usize >= self.links.len() {
+            self.extend(slot);
+        }
         let ends = &mut self.ends[queue];
         debug_assert_eq!(self.links[slot as usize].queue, NO_QUEUE, "slot {slot} is queued twice");
-        self.links[slot as usize] = Link { newer: NONE, older: ends.newest, queue: queue as u8 };
+        self.links[slot as usize] = Link { newer: NONE, older: ends.newest, size, queue: queue as u8 };
         match ends.newest {
             NONE => ends.oldest = slot,
             newest => self.links[newest as usize].newer = slot,
         }
         ends.newest = slot;
         ends.len += 1;
+        ends.size += u64::from(size);
+    }
+
+    /// A cache of objects has as many slots as it happens to hold objects.
+    #[cold]
+    fn extend(&mut self, slot: u32) {
+        let room = (slot as usize + 1).max(2 * self.links.len());
+        self.links.resize(room, UNLINKED);
     }
 
     /// Removes a slot from its queue; it must be in one.
     #[inline]
     pub fn unlink(&mut self, SlotIndex(slot): SlotIndex) {
-        let Link { newer, older, queue } = self.links[slot as usize];
+        let Link { newer, older, size, queue } = self.links[slot as usize];
         debug_assert_ne!(queue, NO_QUEUE, "slot {slot} is in no queue");
         if slot == self.reader {
             self.reader = newer;
         }
-        self.ends[usize::from(queue)].len -= 1;
+        let ends = &mut self.ends[usize::from(queue)];
+        ends.len -= 1;
+        ends.size -= u64::from(size);
         self.close(slot, older, newer);
     }
 
@@ -131,6 +169,9 @@ impl<const N: usize> Queues<N> {
     pub fn replace(&mut self, SlotIndex(slot): SlotIndex, SlotIndex(by): SlotIndex) {
         let link = self.links[slot as usize];
         debug_assert_ne!(link.queue, NO_QUEUE, "slot {slot} is in no queue");
+        if by as usize >= self.links.len() {
+            self.extend(by);
+        }
         debug_assert_eq!(self.links[by as usize].queue, NO_QUEUE, "slot {by} is queued twice");
         self.links[by as usize] = link;
         if slot == self.reader {
@@ -146,10 +187,10 @@ impl<const N: usize> Queues<N> {
         if newest == slot.0 {
             return;
         }
-        let Link { newer, older, queue: from } = self.links[slot.index()];
+        let Link { newer, older, size, queue: from } = self.links[slot.index()];
         if usize::from(from) != queue {
             self.unlink(slot);
-            return self.push(queue, slot);
+            return self.push_sized(queue, slot, size);
         }
         // Within its queue a slot that is not the newest has a newer neighbour, and the queue stays as long as it is.
         if slot.0 == self.reader {
@@ -195,10 +236,10 @@ impl<const N: usize> Queues<N> {
 
     /// Puts a slot at the new end of `queue`, whether it is in a queue or in none.
     pub(crate) fn put(&mut self, queue: usize, slot: SlotIndex) {
-        if self.queue_of(slot).is_some() {
-            self.unlink(slot);
+        match self.queue_of(slot) {
+            Some(_) => self.renew(queue, slot),
+            None => self.push(queue, slot),
         }
-        self.push(queue, slot);
     }
 
     /// The first slot that `may_leave`, from the oldest of `queue` on; `None` if there is none among the first 128.

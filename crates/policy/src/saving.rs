@@ -4,8 +4,6 @@
 //! A state may be saved while it changes. What has changed behind the cursor is then saved as it was, and what has moved before it
 //! may be saved twice; the later item counts.
 
-use std::ops::Bound;
-
 use crate::{Queues, Recent, replacement::SlotIndex};
 
 /// The most words of an item.
@@ -130,23 +128,25 @@ impl<'a> Saving<'a> {
         false
     }
 
-    /// Where an ordered set of pairs is to be read on.
-    pub fn after(&self) -> Bound<(u64, u32)> {
-        if self.cursor.has_begun {
-            Bound::Excluded((self.cursor.at, self.cursor.count as u32))
-        } else {
-            Bound::Unbounded
+    /// Saves what is kept for each of the first `slots` slots. Returns whether it is complete.
+    pub fn slots<const W: usize>(
+        &mut self,
+        list: u8,
+        slots: u32,
+        item: impl Fn(SlotIndex) -> Option<[u32; W]>,
+    ) -> bool {
+        while self.cursor.at < u64::from(slots) {
+            if self.left == 0 {
+                return false;
+            }
+            let slot = SlotIndex(self.cursor.at as u32);
+            self.cursor.at += 1;
+            match item(slot) {
+                Some(item) => self.put(list, &item),
+                None => self.left -= 1,
+            }
         }
-    }
-
-    /// The set has been read up to this pair.
-    pub fn is_at(&mut self, (key, slot): (u64, u32)) {
-        (self.cursor.has_begun, self.cursor.at, self.cursor.count) = (true, key, u64::from(slot));
-    }
-
-    /// Whether no more items may be saved with this call.
-    pub fn is_full(&self) -> bool {
-        self.left == 0
+        true
     }
 }
 

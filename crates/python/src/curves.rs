@@ -50,6 +50,6 @@ pub(crate) fn mrc(
 
 /// A policy, or the bound that only curves have.
 fn curve_policy(policy: &Bound<'_, PyAny>) -> PyResult<CurvePolicy> {
-    let optimal = policy.cast::<PyString>().is_ok_and(|name| name == CurvePolicy::Optimal.name());
+    let optimal = policy.cast::<PyString>().is_ok_and(|name| name == "opt");
     if optimal { Ok(CurvePolicy::Optimal) } else { policy::replacement("policies", policy).map(CurvePolicy::from) }
 }

@@ -38,7 +38,7 @@ pub(crate) struct Capacity {
     slots: u32,
     /// The most slots that hold an extent at the same time.
     #[pyo3(get)]
-    usable: u32,
+    usable: u64,
 }
 
 #[pymethods]
@@ -69,6 +69,9 @@ fn foreign(capsule: &Bound<'_, PyCapsule>) -> PyResult<Replacement> {
 pub(crate) fn replacement(argument: &str, policy: &Bound<'_, PyAny>) -> PyResult<Replacement> {
     if let Ok(name) = policy.cast::<PyString>() {
         let (name, known) = (name.to_str()?, Replacement::ALL);
+        if name.contains(':') {
+            return name.parse().map_err(|problem| input(format!("{argument}: {problem}")));
+        }
         let found = known.iter().find(|(known, _)| *known == name).map(|(_, policy)| *policy);
         return found.ok_or_else(|| {
             let names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
@@ -153,7 +156,7 @@ impl Policy {
     fn new(class: &Py<PyAny>, name: &str, capacity: replacement::Capacity) -> Policy {
         let made = Python::attach(|py| -> PyResult<Policy> {
             let slots = capacity.slots;
-            let capacity = Capacity { slots, usable: capacity.usable };
+            let capacity = Capacity { slots, usable: capacity.size };
             let policy = class.bind(py).call1((capacity,))?;
             let method =
                 |name: &str| -> PyResult<Option<Py<PyAny>>> { Ok(policy.getattr_opt(name)?.map(Bound::unbind)) };
@@ -183,11 +186,11 @@ where
 }
 
 impl ReplacementPolicy for Policy {
-    fn admitting(&mut self, extent: u32) {
+    fn admitting(&mut self, extent: u32, _size: u32) {
         call(self.admitting.as_ref(), (extent,));
     }
 
-    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+    fn inserted(&mut self, slot: SlotIndex, extent: u32, _size: u32) {
         call(self.inserted.as_ref(), (slot.0, extent));
     }
 

@@ -1,5 +1,7 @@
 //! What a miss-ratio curve can be of: a replacement policy, or the bound that knows the future.
 
+use std::fmt;
+
 use peryton_policy::Replacement;
 use serde::{Serialize, Serializer};
 
@@ -9,8 +11,9 @@ use serde::{Serialize, Serializer};
 /// use peryton_policy::Replacement;
 /// use peryton_sim::CurvePolicy;
 ///
-/// assert_eq!(CurvePolicy::by_name("opt"), Some(CurvePolicy::Optimal));
-/// assert_eq!(CurvePolicy::by_name("arc"), Some(Replacement::Arc.into()));
+/// assert_eq!("opt".parse(), Ok(CurvePolicy::Optimal));
+/// assert_eq!("arc".parse(), Ok(CurvePolicy::from(Replacement::Arc)));
+/// assert_eq!("lirs:hir=0.02".parse::<CurvePolicy>().map(|policy| policy.to_string()), Ok("lirs:hir=0.02".to_owned()));
 /// assert!(CurvePolicy::names().any(|name| name == "sieve"));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,25 +32,31 @@ impl CurvePolicy {
     /// LRU, whose curve is exact.
     pub const LRU: CurvePolicy = CurvePolicy::Replacement(Replacement::Lru);
 
-    /// The name on command lines and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            CurvePolicy::Replacement(replacement) => replacement.name(),
-            CurvePolicy::Optimal => OPTIMAL,
-        }
-    }
-
-    /// The policy with this name.
-    pub fn by_name(name: &str) -> Option<CurvePolicy> {
-        if name == OPTIMAL {
-            return Some(CurvePolicy::Optimal);
-        }
-        Replacement::ALL.into_iter().find(|(known, _)| *known == name).map(|(_, policy)| policy.into())
-    }
-
     /// The names of all policies.
     pub fn names() -> impl Iterator<Item = &'static str> {
         Replacement::ALL.into_iter().map(|(name, _)| name).chain([OPTIMAL])
+    }
+}
+
+impl fmt::Display for CurvePolicy {
+    /// The name on command lines and in reports, and the parameters that are not the default.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            CurvePolicy::Replacement(replacement) => replacement.fmt(f),
+            CurvePolicy::Optimal => f.write_str(OPTIMAL),
+        }
+    }
+}
+
+impl std::str::FromStr for CurvePolicy {
+    type Err = String;
+
+    /// Parses a name, alone or with parameters, as in `two_queue:kin=0.2`.
+    fn from_str(text: &str) -> Result<CurvePolicy, String> {
+        if text == OPTIMAL {
+            return Ok(CurvePolicy::Optimal);
+        }
+        text.parse().map(CurvePolicy::Replacement)
     }
 }
 
@@ -59,6 +68,6 @@ impl From<Replacement> for CurvePolicy {
 
 impl Serialize for CurvePolicy {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
+        serializer.collect_str(self)
     }
 }

@@ -1,26 +1,31 @@
 //! Miss-ratio curves: the miss ratio of caches of several sizes under replacement policies.
 
-use peryton_trace::{DEFAULT_MAX_BLOCKS, MissRatioCurve, MissRatios};
+use peryton_trace::{DEFAULT_MAX_BLOCKS, MissRatioCurve, MissRatios, Request, Source, Tally};
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
-use crate::{CurvePolicy, Miniature, MiniatureError, TraceFactory};
+use crate::{
+    CurvePolicy, Miniature, MiniatureError, TraceFactory,
+    blocks::{BlockColumns, Blocks},
+    miniature::{GROUPS, Missed},
+};
 
-/// Which curves to compute. LRU's is exact, from one pass over the trace; those of other policies come from a second
-/// pass over a sample of the blocks ([`Miniature`]), and that of OPT from one pass more, which looks ahead.
+/// Which curves to compute. LRU's is exact, from one pass over the trace. Those of other policies come from one more pass over a sample
+/// of the blocks ([`Miniature`]), in which LRU is simulated too: its error, which is known, is taken from all others. That of OPT
+/// needs a further pass, which looks ahead. With a rate of 1 nothing is sampled, and what is not asked for is not computed.
 ///
 /// ```
 /// use peryton_policy::Replacement;
 /// use peryton_sim::Curves;
 /// use peryton_trace::{OpenOptions, Source, TraceError, open};
 ///
-/// let policies = vec![Replacement::Lru.into(), Replacement::S3fifo.into()];
+/// let policies = vec![Replacement::Lru.into(), "s3fifo".parse().expect("it is known")];
 /// let curves = Curves { policies, ..Curves::default() };
 /// let trace = || -> Result<Box<dyn Source>, TraceError> {
 ///     Ok(Box::new(open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?))
 /// };
 /// for row in curves.of(&trace, &|_requests_so_far| {})? {
-///     println!("{} {} bytes: {}", row.replacement.name(), row.ratios.cache_bytes, row.ratios.blocks.all);
+///     println!("{} {} bytes: {}", row.replacement, row.ratios.cache_bytes, row.ratios.blocks.all);
 /// }
 /// # Ok::<(), peryton_sim::MiniatureError>(())
 /// ```
@@ -55,16 +60,37 @@ pub enum CurveSizes {
 pub struct CurveRow {
     /// The policy.
     pub replacement: CurvePolicy,
-    /// The miss ratios, and the size.
+    /// The miss ratios, and the size. In a sample they are corrected by LRU's error.
     #[serde(flatten)]
     pub ratios: MissRatios,
+    /// The interval of the miss ratio of all accesses; absent if it is exact.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interval: Option<CurveInterval>,
     /// The share of blocks that was sampled.
     pub rate: f64,
-    /// The error of the same sample for LRU at this size, over all accesses; absent if nothing was sampled.
+    /// Whether the simulated cache had fewer than 100 blocks, so that the figure is less accurate than its interval says.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub few_blocks: bool,
+    /// The error of the same sample for LRU at this size, over all accesses, which was corrected; absent if nothing was sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling_error: Option<f64>,
 }
 
+/// Where a miss ratio lies, with a confidence of 95 %.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct CurveInterval {
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// Half-widths of intervals in standard deviations, for 95 %.
+const DEVIATIONS: f64 = 1.96;
+/// The part of LRU's error that another policy may not share.
+const NOT_SHARED: f64 = 0.5;
+/// Miniatures with fewer blocks are marked.
+const FEW_BLOCKS: u64 = 100;
 /// The default number of sampled blocks.
 const SAMPLED: f64 = 131_072.0;
 /// With so many sizes or fewer, and every block in the sample, LRU is simulated like other policies: its curve of all sizes would take longer.
@@ -113,7 +139,16 @@ impl Curves {
 
     /// Whether the trace is read more than once.
     pub fn reads_twice(&self) -> bool {
-        self.policies.iter().any(|policy| *policy != CurvePolicy::LRU)
+        let given = matches!(self.sizes, CurveSizes::Given(_)) && self.rate == Some(1.0);
+        let looks_ahead = self.policies.contains(&CurvePolicy::Optimal);
+        let others = self.policies.iter().any(|policy| *policy != CurvePolicy::LRU);
+        others && (looks_ahead || !given || self.follows_stack())
+    }
+
+    /// Whether LRU's curve is computed for all sizes at once.
+    fn follows_stack(&self) -> bool {
+        let few = matches!(&self.sizes, CurveSizes::Given(sizes) if sizes.len() <= FEW_SIZES);
+        self.policies.contains(&CurvePolicy::LRU) && !(few && self.rate == Some(1.0))
     }
 
     /// Reads the trace and computes the rows: for each policy in turn, each size in ascending order. Calls `progress`
@@ -123,43 +158,67 @@ impl Curves {
     /// Those of [`Curves::check`] and of [`Miniature::run`].
     pub fn of(&self, trace: &TraceFactory<'_>, progress: &dyn Fn(u64)) -> Result<Vec<CurveRow>, MiniatureError> {
         self.check()?;
-        let mut policies = self.policies.clone();
-        policies.dedup();
-        if let (CurveSizes::Given(sizes), Some(1.0)) = (&self.sizes, self.rate)
-            && sizes.len() <= FEW_SIZES
-        {
-            return self.simulate(trace, 1.0, &in_order(sizes.clone()), &[], &policies, progress);
+        let mut policies: Vec<CurvePolicy> = Vec::new();
+        for policy in &self.policies {
+            if !policies.contains(policy) {
+                policies.push(*policy);
+            }
         }
-        let others: Vec<CurvePolicy> = policies.iter().copied().filter(|policy| *policy != CurvePolicy::LRU).collect();
-        let mut source = trace()?;
-        let curve = MissRatioCurve::of(&mut *source, self.block, DEFAULT_MAX_BLOCKS)?;
-        drop(source);
-        let sizes = self.sizes(&curve);
-        let exact = curve.at(&sizes);
+        // The exact curve of LRU: because it is asked for, or because it corrects a sample.
+        let all_sampled = self.rate != Some(1.0);
+        let curve = match self.follows_stack() || all_sampled {
+            true => Some(MissRatioCurve::of(&mut *trace()?, self.block, DEFAULT_MAX_BLOCKS)?),
+            false => None,
+        };
+        let blocks = match (&curve, &self.sizes) {
+            (Some(curve), _) => curve.blocks(),
+            (None, CurveSizes::Given(_)) => 0,
+            (None, _) => self.footprint(&mut *trace()?)?,
+        };
+        let sizes = self.sizes(blocks);
+        let rate = self.rate.unwrap_or_else(|| (SAMPLED / blocks.max(1) as f64).min(1.0));
+        let exact = curve.as_ref().map(|curve| curve.at(&sizes));
+        let by_stack = |policy: &CurvePolicy| *policy == CurvePolicy::LRU && exact.is_some();
+        let others: Vec<CurvePolicy> = policies.iter().copied().filter(|policy| !by_stack(policy)).collect();
         let simulated = match others.is_empty() {
             true => Vec::new(),
-            false => {
-                let rate = self.rate.unwrap_or_else(|| (SAMPLED / curve.blocks().max(1) as f64).min(1.0));
-                self.simulate(trace, rate, &sizes, &exact, &others, progress)?
-            }
+            false => self.simulate(trace, rate, &sizes, exact.as_deref().filter(|_| rate < 1.0), &others, progress)?,
         };
         let mut rows = Vec::new();
         for policy in policies {
-            match others.iter().position(|other| *other == policy) {
-                Some(index) => rows.extend(simulated[index * sizes.len()..][..sizes.len()].iter().cloned()),
-                None => rows.extend(exact.iter().map(|ratios| CurveRow {
+            match (others.iter().position(|other| *other == policy), &exact, &curve) {
+                (Some(index), ..) => rows.extend(simulated[index * sizes.len()..][..sizes.len()].iter().cloned()),
+                (None, Some(exact), Some(curve)) => rows.extend(exact.iter().map(|ratios| CurveRow {
                     replacement: policy,
                     ratios: *ratios,
+                    interval: None,
                     rate: curve.sampled_share(),
+                    few_blocks: false,
                     sampling_error: None,
                 })),
+                (None, ..) => unreachable!("what is not simulated is LRU's exact curve"),
             }
         }
         Ok(rows)
     }
 
-    fn sizes(&self, curve: &MissRatioCurve) -> Vec<Bytes> {
-        let largest = Bytes(curve.blocks().saturating_mul(self.block.0)).max(self.block);
+    /// Number of blocks that a trace accesses.
+    fn footprint(&self, source: &mut dyn Source) -> Result<u64, MiniatureError> {
+        let (mut blocks, mut batch) = (Blocks::new(self.block, 1.0), Vec::<Request>::new());
+        let mut columns = BlockColumns::default();
+        loop {
+            source.next_batch(&mut batch)?;
+            if batch.is_empty() {
+                return Ok(u64::from(blocks.len()));
+            }
+            columns.clear();
+            blocks.add(&batch, &mut columns);
+            blocks.number(&mut columns)?;
+        }
+    }
+
+    fn sizes(&self, blocks: u64) -> Vec<Bytes> {
+        let largest = Bytes(blocks.saturating_mul(self.block.0)).max(self.block);
         let sizes = match &self.sizes {
             CurveSizes::Points(points) => {
                 let (first, last) = (self.block.0 as f64, largest.0 as f64);
@@ -175,33 +234,89 @@ impl Curves {
         in_order(sizes)
     }
 
-    /// Simulates policies. With a sample of the blocks, it simulates LRU too, because its exact curve shows the sample's error.
+    /// Simulates policies. With a sample of the blocks, it simulates LRU too, because its `exact` curve shows the sample's error.
     fn simulate(
         &self,
         trace: &TraceFactory<'_>,
         rate: f64,
         sizes: &[Bytes],
-        exact: &[MissRatios],
+        exact: Option<&[MissRatios]>,
         policies: &[CurvePolicy],
         progress: &dyn Fn(u64),
     ) -> Result<Vec<CurveRow>, MiniatureError> {
-        let sampled = rate < 1.0;
-        let yardstick = sampled.then_some(CurvePolicy::LRU);
+        let yardstick = exact.map(|_| CurvePolicy::LRU);
         let policies: Vec<CurvePolicy> = policies.iter().copied().chain(yardstick).collect();
         let caches = policies.iter().flat_map(|policy| sizes.iter().map(|size| (*policy, *size))).collect();
         let miniature = Miniature { block: self.block, rate, window: self.window, caches };
-        let ratios = miniature.run(trace, progress)?;
-        let lru = sampled.then(|| &ratios[ratios.len() - sizes.len()..]);
-        let row = |(index, ratios): (usize, &MissRatios)| CurveRow {
-            replacement: policies[index / sizes.len()],
-            ratios: *ratios,
-            rate,
-            sampling_error: lru.map(|lru| {
-                let size = index % sizes.len();
-                (lru[size].blocks.all - exact[size].blocks.all).abs()
-            }),
+        let found = miniature.simulate(trace, progress)?;
+        let lru = exact.map(|exact| (exact, &found.caches[found.caches.len() - sizes.len()..]));
+        let row = |(index, missed): (usize, &Missed)| {
+            let place = index % sizes.len();
+            let (size, few_blocks) = (sizes[place], rate < 1.0 && miniature.slots(sizes[place]) < FEW_BLOCKS);
+            let replacement = policies[index / sizes.len()];
+            let Some((exact, lru)) = lru.map(|(exact, lru)| (&exact[place], &lru[place])) else {
+                let misses = |of: fn(&Tally) -> [u64; 2]| of(&missed.misses).map(|misses| misses as f64 / rate);
+                let ratios =
+                    MissRatios::new(size, misses(|tally| tally.blocks), misses(|tally| tally.bytes), &found.all);
+                return CurveRow { replacement, ratios, interval: None, rate, few_blocks, sampling_error: None };
+            };
+            let sample = Sample { rate, blocks: found.sampled_blocks, all: &found.all };
+            let (ratios, error) = sample.corrected(size, &missed.misses, &lru.misses, exact);
+            let half = DEVIATIONS * sample.deviation(missed, lru) + NOT_SHARED * error.abs();
+            let miss_ratio = ratios.blocks.all;
+            let interval = CurveInterval { low: (miss_ratio - half).max(0.0), high: (miss_ratio + half).min(1.0) };
+            CurveRow {
+                replacement,
+                ratios,
+                interval: Some(interval),
+                rate,
+                few_blocks,
+                sampling_error: Some(error.abs()),
+            }
         };
-        Ok(ratios.iter().enumerate().map(row).collect())
+        Ok(found.caches.iter().enumerate().map(row).collect())
+    }
+}
+
+/// A sample of blocks, in which LRU was simulated beside others.
+struct Sample<'a> {
+    rate: f64,
+    blocks: u32,
+    all: &'a Tally,
+}
+
+impl Sample<'_> {
+    /// The miss ratios of a policy, less LRU's error in the same sample, and this error. Whether hot blocks are in the sample, and how
+    /// many blocks are, matters to all policies alike.
+    fn corrected(&self, size: Bytes, missed: &Tally, lru: &Tally, exact: &MissRatios) -> (MissRatios, f64) {
+        let scaled = |missed: u64| missed as f64 / self.rate;
+        let misses = |missed: [u64; 2], lru: [u64; 2], all: [u64; 2], exact: [Option<f64>; 2]| {
+            [0, 1].map(|op| {
+                let truth = exact[op].unwrap_or(0.0) * all[op] as f64;
+                (scaled(missed[op]) + truth - scaled(lru[op])).max(0.0)
+            })
+        };
+        let of = |ratios: &peryton_trace::Ratios| [ratios.read, ratios.write];
+        let blocks = misses(missed.blocks, lru.blocks, self.all.blocks, of(&exact.blocks));
+        let bytes = misses(missed.bytes, lru.bytes, self.all.bytes, of(&exact.bytes));
+        let error = scaled(lru.blocks.iter().sum()) / self.accesses() - exact.blocks.all;
+        (MissRatios::new(size, blocks, bytes, self.all), error)
+    }
+
+    fn accesses(&self) -> f64 {
+        self.all.blocks.iter().sum::<u64>().max(1) as f64
+    }
+
+    /// The standard deviation of the difference between a policy and LRU. Each block was sampled or not independently of the others,
+    /// so the variance of a total is the sum of the squares of what each block contributes (Horvitz and Thompson, 1952); groups of
+    /// blocks stand for the blocks.
+    fn deviation(&self, missed: &Missed, lru: &Missed) -> f64 {
+        let differences = missed.by_group.iter().zip(lru.by_group.iter()).map(|(a, b)| f64::from(*a) - f64::from(*b));
+        let total: f64 = differences.clone().sum();
+        let mean = total / GROUPS as f64;
+        let squares: f64 = differences.map(|difference| (difference - mean).powi(2)).sum();
+        let squares = squares + total * total / f64::from(self.blocks.max(1));
+        ((1.0 - self.rate) * squares).sqrt() / self.rate / self.accesses()
     }
 }
 

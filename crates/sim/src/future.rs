@@ -1,12 +1,13 @@
 //! The future of a trace: at each access to a block, when it is accessed next.
 
 use peryton_policy::replacement::NEVER;
-use peryton_trace::{Request, Source, block_accesses};
+use peryton_trace::{Request, Source};
 use peryton_units::Bytes;
 
 use crate::{
     MiniatureError,
-    miniature::{MOST_ACCESSES, Sampler},
+    blocks::{BlockColumns, Blocks},
+    miniature::MOST_ACCESSES,
 };
 
 /// For each access to a sampled block the number of the next one to the same block. Four bytes an access.
@@ -20,19 +21,19 @@ pub(crate) struct Future {
 impl Future {
     /// Reads a trace to its end.
     pub(crate) fn of(source: &mut dyn Source, block: Bytes, rate: f64) -> Result<Future, MiniatureError> {
-        let (mut future, mut sampler, mut batch) = (Future::default(), Sampler::new(rate), Vec::<Request>::new());
+        let (mut future, mut blocks) = (Future::default(), Blocks::new(block, rate));
+        let (mut batch, mut columns) = (Vec::<Request>::new(), BlockColumns::default());
         loop {
             source.next_batch(&mut batch)?;
             if batch.is_empty() {
                 future.latest = Vec::new();
                 return Ok(future);
             }
-            for request in &batch {
-                for access in block_accesses(request, block) {
-                    if let Some(number) = sampler.number(access)? {
-                        future.add(number).ok_or(MiniatureError::TooManyAccesses { rate })?;
-                    }
-                }
+            columns.clear();
+            blocks.add(&batch, &mut columns);
+            blocks.number(&mut columns)?;
+            for number in &columns.numbers {
+                future.add(*number).ok_or(MiniatureError::TooManyAccesses { rate })?;
             }
         }
     }

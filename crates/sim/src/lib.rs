@@ -34,6 +34,7 @@
 mod array;
 mod array_report;
 mod as_recorded;
+mod blocks;
 mod columns;
 mod comment;
 mod course;
@@ -92,7 +93,7 @@ pub use array_report::ArrayReport;
 pub use as_recorded::{AsRecorded, OpenedState};
 pub use columns::{Column, Columns};
 pub use curve_policy::CurvePolicy;
-pub use curves::{CurveRow, CurveSizes, Curves, MOST_POINTS};
+pub use curves::{CurveInterval, CurveRow, CurveSizes, Curves, MOST_POINTS};
 pub use design::{
     Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory, KeyDefault, ModelKey,
     PageCacheDesign, Stream, design_keys, is_design_key, model_keys, nearest_design_key,
@@ -106,7 +107,7 @@ pub use key_values::{KeyValues, override_text};
 pub use latency::{LatencyHistogram, LatencySummary};
 pub use latency_report::{Latency, LatencyHistograms};
 pub use lifetime_interval::{LEAST_PARTS, LifetimeInterval};
-pub use miniature::{MOST_ACCESSES, MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError};
+pub use miniature::{MOST_ACCESSES, MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError, Missed, Simulation};
 pub use observe::{Moment, Observer};
 pub use off_estimate::{MainFigures, OffEstimate};
 pub use options::{Fit, Options, ParseReplayError, Replay};

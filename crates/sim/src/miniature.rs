@@ -2,14 +2,17 @@
 //! simulation uses only a sample of the blocks, chosen by a hash of their address (SHARDS), in caches that are smaller
 //! by the same factor.
 
-use peryton_policy::{BareCache, replacement::OptimalCache};
-use peryton_trace::{BlockAccess, MissRatios, Request, Tally, TraceError, block_accesses, block_hash};
+use peryton_policy::replacement::{Accesses, Capacity, OptimalCache, Simulated};
+use peryton_trace::{MissRatios, Request, Source, Tally, TraceError};
 use peryton_units::{Bytes, Nanos};
 use rayon::prelude::*;
-use rustc_hash::FxHashMap;
 use thiserror::Error;
 
-use crate::{CurvePolicy, TraceFactory, future::Future};
+use crate::{
+    CurvePolicy, TraceFactory,
+    blocks::{BlockColumns, Blocks},
+    future::Future,
+};
 
 /// The parameters of a miniature simulation.
 ///
@@ -97,15 +100,38 @@ pub enum MiniatureError {
     Changed,
 }
 
-/// The most slots of all caches together: some 5 GB.
+/// The most slots of all caches together: some 3 GB.
 pub const MOST_SLOTS: u64 = 1 << 26;
 /// The most blocks in the sample: some 2 GB.
-pub const MOST_BLOCKS: usize = 1 << 26;
+pub const MOST_BLOCKS: u32 = 1 << 26;
 /// The most sampled accesses whose future can be known: 2 GB.
 pub const MOST_ACCESSES: usize = 1 << 29;
-/// The number of accesses that are collected and then passed to each cache; as many caches run at the same time as
-/// there are cores.
-const GATHERED: usize = 1 << 18;
+/// The number of accesses that are collected and then passed to each cache; they stay in the processor's second-level cache. As many
+/// caches run at the same time as there are cores, while the next accesses are read.
+const GATHERED: usize = 1 << 14;
+
+/// The number of groups of blocks in [`Missed`].
+pub const GROUPS: usize = 1 << 12;
+
+/// The misses of one cache.
+#[derive(Clone, Debug)]
+pub struct Missed {
+    /// In the sample.
+    pub misses: Tally,
+    /// The same by groups of blocks, to which the blocks belong at random. How groups differ shows how samples would.
+    pub by_group: Box<[u32; GROUPS]>,
+}
+
+/// What a run found.
+#[derive(Clone, Debug)]
+pub struct Simulation {
+    /// For each cache its misses.
+    pub caches: Vec<Missed>,
+    /// All accesses of the trace.
+    pub all: Tally,
+    /// Number of blocks in the sample.
+    pub sampled_blocks: u32,
+}
 
 impl Miniature {
     /// Number of blocks in the miniature of a cache of this size, rounded, at least one.
@@ -123,6 +149,19 @@ impl Miniature {
     /// # Errors
     /// The rate is not a share, the caches or the future do not fit in memory, or the trace cannot be read.
     pub fn run(&self, trace: &TraceFactory<'_>, progress: &dyn Fn(u64)) -> Result<Vec<MissRatios>, MiniatureError> {
+        let found = self.simulate(trace, progress)?;
+        let scaled = |missed: [u64; 2]| missed.map(|missed| missed as f64 / self.rate);
+        let ratios = |((_, size), cache): (&(CurvePolicy, Bytes), &Missed)| {
+            MissRatios::new(*size, scaled(cache.misses.blocks), scaled(cache.misses.bytes), &found.all)
+        };
+        Ok(self.caches.iter().zip(&found.caches).map(ratios).collect())
+    }
+
+    /// The same, but returns counts.
+    ///
+    /// # Errors
+    /// Those of [`Miniature::run`].
+    pub fn simulate(&self, trace: &TraceFactory<'_>, progress: &dyn Fn(u64)) -> Result<Simulation, MiniatureError> {
         assert!(self.block > Bytes::ZERO, "a cache of blocks of no size has none");
         if !(self.rate > 0.0 && self.rate <= 1.0) {
             return Err(MiniatureError::Rate { rate: self.rate });
@@ -133,118 +172,100 @@ impl Miniature {
         }
         let looks_ahead = self.caches.iter().any(|(policy, _)| *policy == CurvePolicy::Optimal);
         let future = if looks_ahead { Some(Future::of(&mut *trace()?, self.block, self.rate)?) } else { None };
-        let mut source = trace()?;
-        let cache = |(policy, size): &(CurvePolicy, Bytes)| Cache {
+        let mut caches: Vec<Cache> = self.caches.iter().map(|(policy, size)| self.cache(*policy, *size)).collect();
+        let mut reading =
+            Reading { source: trace()?, blocks: Blocks::new(self.block, self.rate), batch: Vec::new(), read: 0 };
+        let (mut now, mut next) = (BlockColumns::default(), BlockColumns::default());
+        reading.fill(&mut now)?;
+        let mut replayed = 0;
+        while !now.is_empty() {
+            let ahead = match &future {
+                Some(future) => future.next(replayed, now.len()).ok_or(MiniatureError::Changed)?,
+                None => &[],
+            };
+            let replay = || caches.par_iter_mut().for_each(|cache| cache.replay(&now, ahead));
+            let (filled, ()) = rayon::join(|| reading.fill(&mut next), replay);
+            filled?;
+            replayed += now.len();
+            progress(reading.read);
+            std::mem::swap(&mut now, &mut next);
+        }
+        progress(reading.read);
+        Ok(Simulation {
+            caches: caches.into_iter().map(|cache| cache.missed).collect(),
+            all: reading.blocks.all,
+            sampled_blocks: reading.blocks.len(),
+        })
+    }
+
+    fn cache(&self, policy: CurvePolicy, size: Bytes) -> Cache {
+        let slots = self.slots(size) as u32;
+        let under = match policy {
             // A cache too small for one block always misses.
-            simulated: (size.0 >= self.block.0).then(|| Simulated::new(*policy, self.slots(*size) as u32, self.window)),
-            missed: Tally::default(),
+            _ if size.0 < self.block.0 => Under::Nothing,
+            CurvePolicy::Replacement(replacement) => {
+                Under::Policy(replacement.simulated(Capacity::of_cache(slots), self.window))
+            }
+            CurvePolicy::Optimal => Under::Optimal(OptimalCache::new(slots)),
         };
-        let mut caches: Vec<Cache> = self.caches.iter().map(cache).collect();
-        let mut sampler = Sampler::new(self.rate);
-        let (mut all, mut batch, mut read) = (Tally::default(), Vec::<Request>::new(), 0);
-        let (mut gathered, mut replayed) = (Vec::new(), 0);
-        loop {
-            source.next_batch(&mut batch)?;
-            read += batch.len() as u64;
-            for request in &batch {
-                for access in block_accesses(request, self.block) {
-                    all.add(access, 1);
-                    if let Some(number) = sampler.number(access)? {
-                        gathered.push((request.at, number, access));
-                    }
-                }
-            }
-            if batch.is_empty() || gathered.len() >= GATHERED {
-                let next = match &future {
-                    Some(future) => future.next(replayed, gathered.len()).ok_or(MiniatureError::Changed)?,
-                    None => &[],
-                };
-                caches.par_iter_mut().for_each(|cache| cache.replay(&gathered, next));
-                replayed += gathered.len();
-                gathered.clear();
-                progress(read);
-            }
-            if batch.is_empty() {
+        Cache { under, missed: Missed { misses: Tally::default(), by_group: Box::new([0; GROUPS]) } }
+    }
+}
+
+/// The trace, as far as it was read.
+struct Reading {
+    source: Box<dyn Source>,
+    blocks: Blocks,
+    batch: Vec<Request>,
+    read: u64,
+}
+
+impl Reading {
+    /// Reads on until there are enough accesses; leaves none at the end of the trace.
+    fn fill(&mut self, columns: &mut BlockColumns) -> Result<(), MiniatureError> {
+        columns.clear();
+        while columns.len() < GATHERED {
+            self.source.next_batch(&mut self.batch)?;
+            if self.batch.is_empty() {
                 break;
             }
+            self.read += self.batch.len() as u64;
+            self.blocks.add(&self.batch, columns);
         }
-        let scaled = |missed: [u64; 2]| missed.map(|missed| missed as f64 / self.rate);
-        let ratios = |((_, size), cache): (&(CurvePolicy, Bytes), &Cache)| {
-            MissRatios::new(*size, scaled(cache.missed.blocks), scaled(cache.missed.bytes), &all)
-        };
-        Ok(self.caches.iter().zip(&caches).map(ratios).collect())
-    }
-}
-
-/// Numbers the sampled blocks in the order of their first access.
-pub(crate) struct Sampler {
-    numbers: FxHashMap<(u32, u64), u32>,
-    rate: f64,
-}
-
-impl Sampler {
-    pub(crate) fn new(rate: f64) -> Sampler {
-        Sampler { numbers: FxHashMap::default(), rate }
-    }
-
-    /// The number of the block; `None` if it is not in the sample.
-    #[inline]
-    pub(crate) fn number(&mut self, access: BlockAccess) -> Result<Option<u32>, MiniatureError> {
-        if self.rate < 1.0 {
-            let hash = block_hash(access.volume, access.block) as f64 / (u64::MAX as f64 + 1.0);
-            if hash >= self.rate {
-                return Ok(None);
-            }
-        }
-        let next = self.numbers.len();
-        let number = *self.numbers.entry((access.volume, access.block)).or_insert(next as u32);
-        if next == MOST_BLOCKS && number as usize == next {
-            return Err(MiniatureError::TooManyBlocks { rate: self.rate });
-        }
-        Ok(Some(number))
+        self.blocks.number(columns)
     }
 }
 
 /// A cache, by what it knows.
-enum Simulated {
-    Bare(Box<BareCache>),
+enum Under {
+    Nothing,
+    Policy(Box<dyn Simulated>),
     Optimal(OptimalCache),
 }
 
-impl Simulated {
-    fn new(policy: CurvePolicy, slots: u32, window: Nanos) -> Simulated {
-        match policy {
-            CurvePolicy::Replacement(replacement) => {
-                Simulated::Bare(Box::new(BareCache::new(replacement, slots, window)))
-            }
-            CurvePolicy::Optimal => Simulated::Optimal(OptimalCache::new(slots)),
-        }
-    }
-}
-
 struct Cache {
-    simulated: Option<Simulated>,
-    missed: Tally,
+    under: Under,
+    missed: Missed,
 }
 
 impl Cache {
     /// Replays accesses. `next` has the number of the next access of each one's block, if a cache needs it.
-    fn replay(&mut self, accesses: &[(Nanos, u32, BlockAccess)], next: &[u32]) {
-        let Cache { simulated, missed } = self;
-        match simulated {
-            None => accesses.iter().for_each(|(_, _, access)| missed.add(*access, 1)),
-            Some(Simulated::Bare(bare)) => {
-                let bare = &mut **bare;
-                for (at, number, access) in accesses {
-                    if !bare.access(*at, *number) {
-                        missed.add(*access, 1);
-                    }
-                }
+    fn replay(&mut self, accesses: &BlockColumns, next: &[u32]) {
+        let Cache { under, missed: Missed { misses, by_group } } = self;
+        let mut missed = |index: usize| {
+            misses.add_bytes(accesses.ops[index], accesses.bytes[index]);
+            by_group[accesses.numbers[index] as usize % GROUPS] += 1;
+        };
+        match under {
+            Under::Nothing => (0..accesses.len()).for_each(missed),
+            Under::Policy(cache) => {
+                let columns = Accesses { extents: &accesses.numbers, times: &accesses.times, sizes: None };
+                cache.replay(columns, &mut missed);
             }
-            Some(Simulated::Optimal(optimal)) => {
-                for ((_, number, access), next) in accesses.iter().zip(next) {
+            Under::Optimal(optimal) => {
+                for (index, (number, next)) in accesses.numbers.iter().zip(next).enumerate() {
                     if !optimal.access(*number, *next) {
-                        missed.add(*access, 1);
+                        missed(index);
                     }
                 }
             }

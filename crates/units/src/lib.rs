@@ -18,17 +18,21 @@
 
 mod bytes;
 mod duration;
+mod numbering;
 mod op;
 mod parse;
 mod prefetch;
+mod random;
 #[cfg(feature = "schema")]
 mod schema;
 
 pub use bytes::Bytes;
 pub use duration::Nanos;
+pub use numbering::Numbering;
 pub use op::Op;
 pub use parse::ParseUnitError;
 pub use prefetch::prefetch;
+pub use random::{SplitMix64, block_hash, mixed};
 
 /// A Julian year.
 pub const SECONDS_PER_YEAR: f64 = 31_557_600.0;

@@ -27,8 +27,8 @@ impl From<Capacity> for SecondChance {
 }
 
 impl ReplacementPolicy for SecondChance {
-    fn inserted(&mut self, slot: SlotIndex, _extent: u32) {
-        self.0.push(0, slot);
+    fn inserted(&mut self, slot: SlotIndex, _extent: u32, size: u32) {
+        self.0.push_sized(0, slot, size);
     }
 
     fn removed(&mut self, slot: SlotIndex, _extent: u32, _evicted: bool) {

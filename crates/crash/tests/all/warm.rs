@@ -216,9 +216,15 @@ fn the_first_minute_after_a_restart_hits_as_often_as_the_last_one_before() {
         assert!(before - killed <= 5.0, "{name}: {killed:.1} % after a kill, {before:.1} % before");
         // The map is there without a snapshot as well, so that what is lost is the order in which extents leave.
         let costs = match replacement {
-            Replacement::Wsclock | Replacement::Lru | Replacement::Lrfu => 2.0,
-            Replacement::Lirs | Replacement::ClockPro => 1.0,
-            _ => 6.0,
+            Replacement::Wsclock | Replacement::Lru | Replacement::Lrfu(_) => 2.0,
+            Replacement::Lirs(_) | Replacement::ClockPro => 1.0,
+            Replacement::TwoQueue(_)
+            | Replacement::S3fifo(_)
+            | Replacement::Arc
+            | Replacement::Sieve
+            | Replacement::WTinyLfu(_) => 6.0,
+            // Of the others no bound is known: for some, what is lost is little.
+            _ => f64::NEG_INFINITY,
         };
         assert!(
             warm - cold > costs,

@@ -332,7 +332,7 @@ impl CacheDrive {
                 self.map.set_place(extent, Some(place));
                 if let Some(slot) = self.layout.fast_slot(place) {
                     self.map.occupy(slot, extent);
-                    self.policy.inserted(slot, extent);
+                    self.policy.inserted(slot, extent, 1);
                 }
             }
             // The place that is given up may have held the only copy of data that the host wrote.

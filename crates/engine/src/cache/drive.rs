@@ -31,7 +31,7 @@ use crate::{
 };
 
 pub(in crate::cache) fn new_policy(layout: &CacheLayout, tuning: &Tuning) -> BuiltInPolicy {
-    BuiltInPolicy::new(tuning.replacement, Capacity { slots: layout.fast_slots, usable: layout.fast_usable })
+    BuiltInPolicy::new(tuning.replacement, Capacity { slots: layout.fast_slots, size: u64::from(layout.fast_usable) })
 }
 
 pub(in crate::cache) fn new_gate(layout: &CacheLayout, tuning: &Tuning) -> Gate {

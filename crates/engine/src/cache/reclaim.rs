@@ -38,7 +38,7 @@ impl CacheDrive {
         if self.gone.any() {
             return None;
         }
-        self.policy.admitting(extent);
+        self.policy.admitting(extent, 1);
         if self.map.fast_is_full() {
             // With HT 0, a clean victim is dropped when its slot is needed, which costs nothing. Otherwise victims
             // leave in the background.

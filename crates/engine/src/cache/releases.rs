@@ -81,7 +81,7 @@ impl CacheDrive {
         }
         let slot = slot?;
         self.map.occupy(slot, extent);
-        self.policy.inserted(slot, extent);
+        self.policy.inserted(slot, extent, 1);
         self.warm.changed = self.warm.changed.saturating_add(1);
         Some(slot)
     }

@@ -47,7 +47,7 @@ impl CacheDrive {
             residents.sort_unstable();
             for (_, slot) in residents {
                 let slot = SlotIndex(slot);
-                self.policy.inserted(slot, self.map.tenant(slot).expect("it was looked up above"));
+                self.policy.inserted(slot, self.map.tenant(slot).expect("it was looked up above"), 1);
             }
         }
         if self.gate.differs(&io.tuning.admission) {

@@ -14,9 +14,10 @@ use crate::table;
 /// The curves as a page.
 pub fn miss_ratios(rows: &[CurveRow], block: Bytes, trace: &str, repeat: &str) -> String {
     let mut figures = Figures::default();
-    let mut policies: Vec<&'static str> = rows.iter().map(|row| row.replacement.name()).collect();
-    policies.dedup();
-    let of = |policy: &str| rows.iter().filter(|row| row.replacement.name() == policy).collect::<Vec<_>>();
+    let mut names: Vec<String> = rows.iter().map(|row| row.replacement.to_string()).collect();
+    names.dedup();
+    let policies: Vec<&str> = names.iter().map(String::as_str).collect();
+    let of = |policy: &str| rows.iter().filter(|row| row.replacement.to_string() == policy).collect::<Vec<_>>();
     type Ratio = fn(&CurveRow) -> Option<f64>;
     let ratios: &[(&str, Ratio)] = &[
         ("accesses", |row| Some(row.ratios.blocks.all)),
@@ -25,7 +26,7 @@ pub fn miss_ratios(rows: &[CurveRow], block: Bytes, trace: &str, repeat: &str) -
         ("bytes", |row| Some(row.ratios.bytes.all)),
     ];
     let view = |(name, ratio): &(&str, Ratio)| {
-        let line = |(index, policy): (usize, &&'static str)| {
+        let line = |(index, policy): (usize, &&str)| {
             let points =
                 of(policy).into_iter().filter_map(|row| Some((row.ratios.cache_bytes as f64, ratio(row)? * 100.0)));
             Line::new(policy, index, points).points(if rows.len() / policies.len() > 40 {
@@ -40,12 +41,16 @@ pub fn miss_ratios(rows: &[CurveRow], block: Bytes, trace: &str, repeat: &str) -
     let axes = (Scale::new("size of the cache", "bytes").log(), Scale::new("", "%").up_to(100.0));
     let mut warnings = Vec::new();
     let worst = rows.iter().filter_map(|row| row.sampling_error).fold(0.0, f64::max);
+    let halves = rows.iter().filter_map(|row| row.interval).map(|interval| (interval.high - interval.low) / 2.0);
+    let widest = halves.fold(0.0, f64::max);
     let rate = rows.iter().map(|row| row.rate).fold(1.0, f64::min);
     if rate < 1.0 {
         let text = format!(
-            "a sample of {} % of the blocks stands for all; for LRU, whose exact curve is known, the same sample is wrong by up to {} %-points",
+            "a sample of {} % of the blocks stands for all; LRU's error in it, up to {} %-points, was taken from every curve, and what is left is \
+             up to {} %-points (95 %)",
             table::number(rate * 100.0),
-            table::number(worst * 100.0)
+            table::number(worst * 100.0),
+            table::number(widest * 100.0)
         );
         warnings.push(("sampled".to_owned(), sentence(&text)));
     }
@@ -70,7 +75,7 @@ pub fn miss_ratios(rows: &[CurveRow], block: Bytes, trace: &str, repeat: &str) -
 type Of<'a> = dyn Fn(&str) -> Vec<&'a CurveRow> + 'a;
 
 /// Where a larger cache stops helping, and where another policy gains most.
-fn answer(policies: &[&'static str], of: &Of<'_>) -> String {
+fn answer(policies: &[&str], of: &Of<'_>) -> String {
     /// Misses within this of the least count as the least.
     const NEAR: f64 = 0.01;
     let Some(first) = policies.first().map(|policy| of(policy)).filter(|rows| !rows.is_empty()) else {
@@ -107,7 +112,7 @@ fn answer(policies: &[&'static str], of: &Of<'_>) -> String {
     sentence(&text)
 }
 
-fn figures_table(policies: &[&'static str], of: &Of<'_>) -> maud::Markup {
+fn figures_table(policies: &[&str], of: &Of<'_>) -> maud::Markup {
     let percent = |ratio: Option<f64>| ratio.map(|ratio| ratio * 100.0);
     let Some(first) = policies.first().map(|policy| of(policy)) else { return html! {} };
     let sizes: Vec<Bytes> = first.iter().map(|row| Bytes(row.ratios.cache_bytes)).collect();

@@ -181,10 +181,7 @@ fn moving(tuning: &Tuning, fast_extents: u64) -> Vec<Knob> {
         }
     }
     let policies = Replacement::ALL.map(|(_, policy)| policy);
-    let name = |policy| {
-        let known = Replacement::ALL.into_iter().find(|(_, known)| *known == policy);
-        known.expect("all of them are listed").0.to_owned()
-    };
+    let name = |policy: Replacement| policy.to_string();
     vec![
         demotion,
         Knob::of_key("placement.max_moves", tuning.max_moves, &[1, 2, 4, 8, 16, 32, 64, 256], number, NUMBER),

@@ -2,16 +2,17 @@
 //! the hits on ghosts. The names in this file are those of the paper's Figure 4: c is the size of the cache, T1 and T2 are the
 //! queues, B1 and B2 their ghosts, p is the target length of T1.
 //!
-//! In a cache that evicts once for each extent that it takes in, this is the paper's algorithm to the hit. A drive may evict
-//! earlier or later than that; then the bounds of the ghosts hold all the same.
+//! In a cache that evicts only for an extent that it takes in, this is the paper's algorithm to the hit. With the sizes of objects, |L|
+//! is the sum of sizes in L, as in libCacheSim, and case IV is decided again for each object that leaves. A drive may evict earlier or
+//! later than that; then the bounds of the ghosts hold all the same.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::{
-    Queues, Recent,
+    Ghosts, Queues,
     saving::{Saving, halves, whole},
 };
 
-/// T1 and T2; `ghosts` are B1 and B2.
+/// T1 and T2; as lists of ghosts, B1 and B2.
 const ONCE: usize = 0;
 const OFTEN: usize = 1;
 /// The numbers of lists where the state is saved: those of the queues are theirs.
@@ -21,22 +22,22 @@ const TARGET: u8 = 10;
 /// What the extent that is about to be inserted was before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Incoming {
-    /// A ghost of T1, or unknown.
-    Other,
-    /// A ghost of T2 (case III).
-    Often,
-    /// Unknown, while T1 fills the cache and has no ghosts: its oldest leaves without becoming one (case IV).
-    Fills,
+    /// Nothing is about to be inserted: what leaves does so for the drive's sake.
+    Nothing,
+    /// A ghost of T1 (case II) or of T2 (case III).
+    Ghost(usize),
+    /// Unknown (case IV), of this size.
+    Unknown(u32),
 }
 
 /// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct Arc {
     queues: Queues<2>,
-    ghosts: [Recent<()>; 2],
+    ghosts: Ghosts<2>,
     /// The target length of T1. It is not a whole number, because its steps are quotients of lengths.
     target: f64,
-    size: u32,
+    size: u64,
     incoming: Incoming,
 }
 
@@ -45,48 +46,40 @@ impl Arc {
     pub fn new(capacity: Capacity) -> Arc {
         Arc {
             queues: Queues::new(capacity.slots),
-            ghosts: [Recent::default(), Recent::default()],
+            ghosts: Ghosts::default(),
             target: 0.0,
-            size: capacity.usable,
-            incoming: Incoming::Other,
+            size: capacity.size,
+            incoming: Incoming::Nothing,
         }
+    }
+
+    /// Whether T1 and its ghosts fill the cache, so that an unknown extent costs one of them (case IV A).
+    fn once_is_full(&self, size: u32) -> bool {
+        self.queues.size(ONCE) + self.ghosts.size(ONCE) + u64::from(size) > self.size
     }
 }
 
 impl ReplacementPolicy for Arc {
-    /// An extent missed and is about to be given a slot: the target follows the ghosts (cases II and III), or a ghost makes
-    /// room for the one that follows (case IV).
-    fn admitting(&mut self, extent: u32) {
-        let [once, often] = [ONCE, OFTEN].map(|queue| self.ghosts[queue].len());
-        self.incoming = Incoming::Other;
-        if self.ghosts[ONCE].contains(extent) {
-            let step = (often as f64 / once as f64).max(1.0);
-            self.target = (self.target + step).min(f64::from(self.size));
-            return;
-        }
-        if self.ghosts[OFTEN].contains(extent) {
-            let step = (once as f64 / often as f64).max(1.0);
-            self.target = (self.target - step).max(0.0);
-            self.incoming = Incoming::Often;
-            return;
-        }
-        let size = self.size as usize;
-        let [recent, frequent] = [ONCE, OFTEN].map(|queue| self.queues.len(queue) as usize);
-        if recent + once >= size {
-            if recent < size {
-                self.ghosts[ONCE].drop_oldest();
-            } else {
-                self.incoming = Incoming::Fills;
-            }
-        } else if recent + frequent + once + often >= 2 * size {
-            self.ghosts[OFTEN].drop_oldest();
+    const LOOKS_AT_USES: bool = false;
+
+    /// An extent missed and is about to be given a slot: the target follows the ghosts (cases II and III).
+    fn admitting(&mut self, extent: u32, size: u32) {
+        let [once, often] = [ONCE, OFTEN].map(|list| self.ghosts.size(list) as f64);
+        self.incoming = match self.ghosts.admitting(extent) {
+            Some(list) => Incoming::Ghost(list),
+            None => Incoming::Unknown(size),
+        };
+        match self.incoming {
+            Incoming::Ghost(ONCE) => self.target = (self.target + (often / once).max(1.0)).min(self.size as f64),
+            Incoming::Ghost(_) => self.target = (self.target - (once / often).max(1.0)).max(0.0),
+            _ => {}
         }
     }
 
-    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
-        let ghost = self.ghosts[ONCE].take(extent).is_some() | self.ghosts[OFTEN].take(extent).is_some();
-        self.queues.push(if ghost { OFTEN } else { ONCE }, slot);
-        self.incoming = Incoming::Other;
+    fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32) {
+        let queue = if self.ghosts.take(extent).is_some() { OFTEN } else { ONCE };
+        self.queues.push_sized(queue, slot, size);
+        self.incoming = Incoming::Nothing;
     }
 
     #[inline]
@@ -106,27 +99,42 @@ impl ReplacementPolicy for Arc {
 
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         let queue = self.queues.queue_of(slot);
-        self.queues.unlink(slot);
-        let (true, Some(queue)) = (evicted, queue) else { return };
-        if queue == ONCE && self.incoming == Incoming::Fills {
-            return;
-        }
-        // |T1| + |B1| ≤ c, and all four lists ≤ 2c.
-        let size = self.size as usize;
-        let resident = (self.queues.len(ONCE) + self.queues.len(OFTEN)) as usize;
-        let most = match queue {
-            ONCE => size.saturating_sub(self.queues.len(ONCE) as usize),
-            _ => (2 * size).saturating_sub(resident + self.ghosts[ONCE].len()),
+        let size = self.queues.size_of(slot);
+        let most = match (evicted, self.incoming, queue) {
+            (false, ..) | (_, _, None) => None,
+            // |T1| + |B1| ≤ c, and all four lists ≤ 2c.
+            (_, Incoming::Nothing, Some(ONCE)) => {
+                Some(self.size.saturating_sub(self.queues.size(ONCE) - u64::from(size)))
+            }
+            (_, Incoming::Nothing, _) => {
+                let others = self.queues.size(ONCE) + self.queues.size(OFTEN) - u64::from(size);
+                Some((2 * self.size).saturating_sub(others + self.ghosts.size(ONCE)))
+            }
+            (_, Incoming::Ghost(_), _) => Some(u64::MAX),
+            (_, Incoming::Unknown(incoming), _) if self.once_is_full(incoming) => {
+                self.ghosts.drop_oldest(ONCE).map(|_| u64::MAX)
+            }
+            (_, Incoming::Unknown(_), _) => {
+                let all = [ONCE, OFTEN].map(|list| self.queues.size(list) + self.ghosts.size(list));
+                if all[ONCE] + all[OFTEN] >= 2 * self.size {
+                    self.ghosts.drop_oldest(OFTEN);
+                }
+                Some(u64::MAX)
+            }
         };
-        self.ghosts[queue].put(extent, (), most, |()| {});
+        self.queues.unlink(slot);
+        if let (Some(most), Some(queue)) = (most, queue) {
+            self.ghosts.put(queue, extent, size, most);
+        }
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
-        let once = f64::from(self.queues.len(ONCE));
+        let once = self.queues.size(ONCE) as f64;
         let from_once = match self.incoming {
-            Incoming::Fills => true,
-            Incoming::Often => once >= self.target,
-            Incoming::Other => once > self.target,
+            // T1 alone fills the cache: its oldest leaves without becoming a ghost.
+            Incoming::Unknown(size) if self.once_is_full(size) && self.ghosts.len(ONCE) == 0 => true,
+            Incoming::Ghost(OFTEN) => once >= self.target,
+            _ => once > self.target,
         };
         let order = if once > 0.0 && from_once { [ONCE, OFTEN] } else { [OFTEN, ONCE] };
         order.into_iter().find_map(|queue| self.queues.oldest(queue, |slot| candidates.may_leave(slot)))
@@ -150,7 +158,7 @@ impl ReplacementPolicy for Arc {
                 }
                 part @ 3..5 => {
                     let queue = part as usize - 3;
-                    to.recent(GHOSTS + queue as u8, &self.ghosts[queue], |extent, ()| [extent])
+                    self.ghosts.save(queue, GHOSTS + queue as u8, to)
                 }
                 _ => return true,
             };
@@ -164,17 +172,15 @@ impl ReplacementPolicy for Arc {
         match (list, item) {
             (TARGET, [low, high]) => {
                 let target = f64::from_bits(whole([*low, *high]));
-                self.target = if target >= 0.0 { target.min(f64::from(self.size)) } else { 0.0 };
+                self.target = if target >= 0.0 { target.min(self.size as f64) } else { 0.0 };
             }
             (0 | 1, [extent]) => {
                 if let Some(slot) = slot_of(*extent) {
                     self.queues.put(usize::from(list), slot);
                 }
             }
-            (GHOSTS | 3, [extent]) => {
-                let queue = usize::from(list - GHOSTS) & 1;
-                self.ghosts[1 - queue].take(*extent);
-                self.ghosts[queue].put(*extent, (), 2 * self.size as usize, |()| {});
+            (GHOSTS | 3, [extent]) if slot_of(*extent).is_none_or(|slot| !self.knows(slot)) => {
+                self.ghosts.put(usize::from(list - GHOSTS) & 1, *extent, 1, 2 * self.size);
             }
             _ => {}
         }
@@ -182,11 +188,10 @@ impl ReplacementPolicy for Arc {
 
     /// The bounds hold, whatever has become of the extents meanwhile.
     fn loaded(&mut self) {
-        let size = self.size as usize;
-        let [recent, frequent] = [ONCE, OFTEN].map(|queue| self.queues.len(queue) as usize);
-        while recent + self.ghosts[ONCE].len() > size && self.ghosts[ONCE].drop_oldest().is_some() {}
-        let others = recent + frequent + self.ghosts[ONCE].len();
-        while others + self.ghosts[OFTEN].len() > 2 * size && self.ghosts[OFTEN].drop_oldest().is_some() {}
+        let [once, often] = [ONCE, OFTEN].map(|queue| self.queues.size(queue));
+        while once + self.ghosts.size(ONCE) > self.size && self.ghosts.drop_oldest(ONCE).is_some() {}
+        let others = once + often + self.ghosts.size(ONCE);
+        while others + self.ghosts.size(OFTEN) > 2 * self.size && self.ghosts.drop_oldest(OFTEN).is_some() {}
     }
 
     fn knows(&self, slot: SlotIndex) -> bool {

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::{
-    Queues,
+    PerSlot, Queues,
     saving::{Saving, halves, whole},
 };
 
@@ -28,9 +28,9 @@ const FIGURES: u8 = 3;
 const MOST_HIGH: u32 = (1 << 30) - 1;
 const GHOST: u32 = 1 << 30;
 /// At least this part of the cache is for cold extents, and at most all but as much (the authors' program: 1 %).
-const LEAST_PART: u32 = 100;
+const LEAST_PART: u64 = 100;
 /// At least so many slots are for cold extents, as in the authors' program.
-const LEAST_COLD: u32 = 2;
+const LEAST_COLD: u64 = 2;
 /// The most marks that the hands clear in search of one victim, where a request waits for it. After that the hot hand demotes
 /// nothing, and the oldest cold extent leaves. The hot hand clears as many at most for an extent that comes again.
 const MOST_SPARED: u32 = 1024;
@@ -39,17 +39,16 @@ const MOST_SPARED: u32 = 1024;
 #[derive(Clone, Debug)]
 pub struct ClockPro {
     cached: Queues<2>,
-    marked: Vec<bool>,
-    /// Extents in their test period: the slots, and behind them the ghosts.
+    marked: PerSlot<bool>,
+    /// Extents in their test period: slots have the even numbers, ghosts the odd ones.
     test: Queues<1>,
     /// When each slot and each ghost was put at the head of the list, counted in such moves.
-    moved: Vec<u64>,
+    moved: PerSlot<u64>,
     moves: u64,
-    slots: u32,
-    usable: u32,
+    size: u64,
     /// The paper's m_c, and the bounds within which it adapts.
-    cold_target: u32,
-    cold_bounds: (u32, u32),
+    cold_target: u64,
+    cold_bounds: (u64, u64),
     /// Whether nothing was evicted yet: the first extents are hot.
     filling: bool,
     /// The most marks that one search clears.
@@ -58,33 +57,64 @@ pub struct ClockPro {
     ghosts: FxHashMap<u32, u32>,
     ghost_extents: Vec<u32>,
     free_ghosts: Vec<u32>,
+    /// The sum of the sizes of ghosts.
+    ghost_size: u64,
+}
+
+/// The place of a slot among the extents in their test period.
+fn slot_node(slot: SlotIndex) -> SlotIndex {
+    SlotIndex(slot.0 * 2)
+}
+
+/// The place of a ghost.
+fn ghost_node(ghost: u32) -> SlotIndex {
+    SlotIndex(ghost * 2 + 1)
+}
+
+/// What is at a place among the extents in their test period.
+enum Node {
+    Slot(SlotIndex),
+    Ghost(u32),
+}
+
+fn at(node: SlotIndex) -> Node {
+    if node.0 & 1 == 1 { Node::Ghost(node.0 / 2) } else { Node::Slot(SlotIndex(node.0 / 2)) }
 }
 
 impl ClockPro {
     /// Makes the policy for an empty cache of this capacity.
     pub fn new(capacity: Capacity) -> ClockPro {
-        let Capacity { slots, usable } = capacity;
-        let least = (usable / LEAST_PART).max(LEAST_COLD).min(usable);
-        let most = (u64::from(usable) * u64::from(LEAST_PART - 1) / u64::from(LEAST_PART)) as u32;
-        let most = most.min(usable - least).max(least);
-        // As many as the cache has room for (section 4.3), and one that takes the place of another.
-        let ghosts = usable + 1;
+        let Capacity { slots, size } = capacity;
+        let least = (size / LEAST_PART).max(LEAST_COLD).min(size);
+        let most = (u128::from(size) * u128::from(LEAST_PART - 1) / u128::from(LEAST_PART)) as u64;
+        let most = most.min(size - least).max(least);
         ClockPro {
             cached: Queues::new(slots),
-            marked: vec![false; slots as usize],
-            test: Queues::new(slots + ghosts),
-            moved: vec![0; (slots + ghosts) as usize],
+            marked: PerSlot::new(slots),
+            test: Queues::new(slots * 2),
+            moved: PerSlot::new(slots * 2),
             moves: 0,
-            slots,
-            usable,
+            size,
             cold_target: least,
             cold_bounds: (least, most),
             filling: true,
             most_spared: MOST_SPARED,
             ghosts: FxHashMap::default(),
-            ghost_extents: vec![0; ghosts as usize],
-            free_ghosts: (0..ghosts).rev().collect(),
+            ghost_extents: Vec::new(),
+            free_ghosts: Vec::new(),
+            ghost_size: 0,
         }
+    }
+
+    fn new_ghost(&mut self, extent: u32, size: u32) -> u32 {
+        let ghost = self.free_ghosts.pop().unwrap_or_else(|| {
+            self.ghost_extents.push(0);
+            self.ghost_extents.len() as u32 - 1
+        });
+        self.ghosts.insert(extent, ghost);
+        self.ghost_extents[ghost as usize] = extent;
+        self.ghost_size += u64::from(size);
+        ghost
     }
 
     fn oldest(&self, queue: usize) -> Option<SlotIndex> {
@@ -95,60 +125,59 @@ impl ClockPro {
         self.test.queue_of(node).is_some()
     }
 
-    /// The place of a ghost among the extents in their test period.
-    fn ghost_node(&self, ghost: u32) -> SlotIndex {
-        SlotIndex(self.slots + ghost)
-    }
-
     /// When something that was saved had moved to the head.
     fn has_moved(&mut self, node: SlotIndex, [low, high]: [u32; 2]) {
         let moved = whole([low, high & MOST_HIGH]);
-        self.moved[node.index()] = moved;
+        self.moved.set(node, moved);
         self.moves = self.moves.max(moved);
     }
 
-    fn adjust_cold_target(&mut self, by: i32) {
+    fn adjust_cold_target(&mut self, up: bool, by: u32) {
         let (least, most) = self.cold_bounds;
-        self.cold_target = self.cold_target.saturating_add_signed(by).clamp(least, most);
+        let by = u64::from(by);
+        let target = if up { self.cold_target.saturating_add(by) } else { self.cold_target.saturating_sub(by) };
+        self.cold_target = target.clamp(least, most);
     }
 
     /// Puts a cached extent at the head of the list, without its mark.
     fn put_at_head(&mut self, slot: SlotIndex, queue: usize, tested: bool) {
-        if self.cached.queue_of(slot).is_some() {
-            self.cached.unlink(slot);
+        let node = slot_node(slot);
+        let size = self.cached.size_of(slot);
+        self.cached.renew(queue, slot);
+        if self.is_tested(node) {
+            self.test.unlink(node);
         }
-        if self.is_tested(slot) {
-            self.test.unlink(slot);
-        }
-        self.cached.push(queue, slot);
         if tested {
-            self.test.push(TEST, slot);
+            self.test.push_sized(TEST, node, size);
         }
-        self.marked[slot.index()] = false;
+        self.marked.set(slot, false);
         self.moves += 1;
-        self.moved[slot.index()] = self.moves;
+        self.moved.set(node, self.moves);
     }
 
     /// Takes an extent out of its test period, and out of the list if it is not cached.
     fn leave_test(&mut self, node: SlotIndex) {
+        let size = self.test.size_of(node);
         self.test.unlink(node);
-        if let Some(ghost) = node.0.checked_sub(self.slots) {
+        if let Node::Ghost(ghost) = at(node) {
             self.ghosts.remove(&self.ghost_extents[ghost as usize]);
             self.free_ghosts.push(ghost);
+            self.ghost_size -= u64::from(size);
         }
     }
 
     /// Ends the test period of an extent: what was not accessed in it says that there are too many cold extents.
     fn end_test(&mut self, node: SlotIndex) {
-        let accessed = self.marked.get(node.index()).is_some_and(|marked| *marked);
+        let accessed = matches!(at(node), Node::Slot(slot) if self.marked[slot]);
+        let size = self.test.size_of(node);
         self.leave_test(node);
-        self.adjust_cold_target(if accessed { 1 } else { -1 });
+        self.adjust_cold_target(accessed, size);
     }
 
     /// Ends the test periods that the hot hand passes on its way to a position.
     fn end_tests_before(&mut self, position: u64) {
         while let Some(node) = self.test.oldest(TEST, |_| true)
-            && self.moved[node.index()] < position
+            && self.moved[node] < position
         {
             self.end_test(node);
         }
@@ -157,21 +186,21 @@ impl ClockPro {
     /// Ends the test periods of what moved before any hot extent did.
     fn settle(&mut self) {
         if let Some(hot) = self.oldest(HOT) {
-            self.end_tests_before(self.moved[hot.index()]);
+            self.end_tests_before(self.moved[slot_node(hot)]);
         }
     }
 
     /// Moves the hot hand until it has made a hot extent cold; returns whether it has. It stops where it meets `trigger`, the
     /// cold extent for whose sake it moves: all hot extents were accessed later than this one.
     fn demotes_before(&mut self, trigger: SlotIndex, may_spare: &mut u32) -> bool {
-        let limit = self.moved[trigger.index()];
+        let limit = self.moved[trigger];
         let mut demoted = false;
         while !demoted
             && let Some(hot) = self.oldest(HOT)
-            && self.moved[hot.index()] < limit
+            && self.moved[slot_node(hot)] < limit
         {
-            self.end_tests_before(self.moved[hot.index()]);
-            demoted = !self.marked[hot.index()];
+            self.end_tests_before(self.moved[slot_node(hot)]);
+            demoted = !self.marked[hot];
             if !demoted {
                 if *may_spare == 0 {
                     return false;
@@ -190,11 +219,12 @@ impl ClockPro {
     /// Whether an extent that was accessed in its test period becomes hot. It does not if the hot hand finds no other one to
     /// make room for it (so in the authors' program).
     fn becomes_hot(&mut self, node: SlotIndex, may_spare: &mut u32) -> bool {
-        self.adjust_cold_target(1);
-        if let Some(marked) = self.marked.get_mut(node.index()) {
-            *marked = false;
+        let size = self.test.size_of(node);
+        self.adjust_cold_target(true, size);
+        if let Node::Slot(slot) = at(node) {
+            self.marked[slot] = false;
         }
-        while self.cached.len(HOT) >= self.usable - self.cold_target {
+        while self.cached.size(HOT) + u64::from(size) > self.size - self.cold_target {
             if !self.is_tested(node) || !self.demotes_before(node, may_spare) {
                 return false;
             }
@@ -204,12 +234,14 @@ impl ClockPro {
 }
 
 impl ReplacementPolicy for ClockPro {
-    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
-        let cached = self.cached.len(HOT) + self.cached.len(COLD);
-        let fills = self.filling && self.usable.saturating_sub(cached) > self.cold_bounds.0;
+    const LOOKS_AT_USES: bool = false;
+
+    fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32) {
+        let cached = self.cached.size(HOT) + self.cached.size(COLD);
+        let fills = self.filling && self.size.saturating_sub(cached + u64::from(size) - 1) > self.cold_bounds.0;
         let hot = match self.ghosts.get(&extent).copied() {
             Some(ghost) => {
-                let node = self.ghost_node(ghost);
+                let node = ghost_node(ghost);
                 let hot = self.becomes_hot(node, &mut { self.most_spared });
                 if self.is_tested(node) {
                     self.leave_test(node);
@@ -218,39 +250,39 @@ impl ReplacementPolicy for ClockPro {
             }
             None => fills,
         };
-        self.put_at_head(slot, if hot { HOT } else { COLD }, !hot);
+        let queue = if hot { HOT } else { COLD };
+        self.cached.push_sized(queue, slot, size);
+        self.put_at_head(slot, queue, !hot);
         self.settle();
     }
 
     #[inline]
     fn prefetch(&self, slot: SlotIndex) {
-        peryton_units::prefetch(&self.marked[slot.index()]);
+        self.marked.prefetch(slot);
     }
 
     #[inline]
     fn accessed(&mut self, slot: SlotIndex) {
-        self.marked[slot.index()] = true;
+        self.marked[slot] = true;
     }
 
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         self.filling &= !evicted;
+        let (node, size) = (slot_node(slot), self.cached.size_of(slot));
         self.cached.unlink(slot);
-        self.marked[slot.index()] = false;
-        if !self.is_tested(slot) {
+        self.marked[slot] = false;
+        if !self.is_tested(node) {
             return self.settle();
         }
         if !evicted {
-            self.test.unlink(slot);
+            self.test.unlink(node);
             return;
         }
-        let ghost = self.free_ghosts.pop().expect("one more than there may be is free");
-        let node = self.ghost_node(ghost);
-        self.test.replace(slot, node);
-        self.moved[node.index()] = self.moved[slot.index()];
-        self.ghosts.insert(extent, ghost);
-        self.ghost_extents[ghost as usize] = extent;
-        // The test hand keeps the number of ghosts at that of the slots.
-        while self.free_ghosts.is_empty()
+        let ghost = self.new_ghost(extent, size);
+        self.test.replace(node, ghost_node(ghost));
+        self.moved.set(ghost_node(ghost), self.moved[node]);
+        // The test hand keeps ghosts at the size of the cache (section 4.3).
+        while self.ghost_size > self.size
             && let Some(oldest) = self.test.oldest(TEST, |_| true)
         {
             self.end_test(oldest);
@@ -265,11 +297,12 @@ impl ReplacementPolicy for ClockPro {
         while may_spare > 0
             && let Some(slot) = self.cached.oldest(COLD, |slot| candidates.may_leave(slot))
         {
-            if !self.marked[slot.index()] {
+            if !self.marked[slot] {
                 return Some(slot);
             }
             may_spare -= 1;
-            let hot = self.is_tested(slot) && self.becomes_hot(slot, &mut may_spare);
+            let node = slot_node(slot);
+            let hot = self.is_tested(node) && self.becomes_hot(node, &mut may_spare);
             self.put_at_head(slot, if hot { HOT } else { COLD }, !hot);
             self.settle();
         }
@@ -286,21 +319,22 @@ impl ReplacementPolicy for ClockPro {
             let complete = match to.part() {
                 0 => {
                     let [low, high] = halves(self.moves);
-                    to.put(FIGURES, &[low, high, self.cold_target, u32::from(self.filling), self.most_spared]);
+                    let [cold, cold_high] = halves(self.cold_target);
+                    to.put(FIGURES, &[low, high, cold, cold_high, u32::from(self.filling), self.most_spared]);
                     true
                 }
                 part @ 1..3 => {
                     let queue = part as usize - 1;
                     to.queue(queue as u8, &mut self.cached, queue, |slot| {
-                        let [low, high] = halves(self.moved[slot.index()]);
-                        Some([extent_in(slot)?, low, high & MOST_HIGH | u32::from(self.marked[slot.index()]) << 31])
+                        let [low, high] = halves(self.moved[slot_node(slot)]);
+                        Some([extent_in(slot)?, low, high & MOST_HIGH | u32::from(self.marked[slot]) << 31])
                     })
                 }
                 3 => to.queue(TESTED, &mut self.test, TEST, |node| {
-                    let [low, high] = halves(self.moved[node.index()]);
-                    match node.0.checked_sub(self.slots) {
-                        None => Some([extent_in(node)?, low, high & MOST_HIGH]),
-                        Some(ghost) => Some([self.ghost_extents[ghost as usize], low, high & MOST_HIGH | GHOST]),
+                    let [low, high] = halves(self.moved[node]);
+                    match at(node) {
+                        Node::Slot(slot) => Some([extent_in(slot)?, low, high & MOST_HIGH]),
+                        Node::Ghost(ghost) => Some([self.ghost_extents[ghost as usize], low, high & MOST_HIGH | GHOST]),
                     }
                 }),
                 _ => return true,
@@ -313,30 +347,29 @@ impl ReplacementPolicy for ClockPro {
 
     fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
         match (list, item) {
-            (FIGURES, [low, high, target, filling, spared]) => {
+            (FIGURES, [low, high, target, target_high, filling, spared]) => {
                 let (least, most) = self.cold_bounds;
                 self.moves = whole([*low, high & MOST_HIGH]);
-                self.cold_target = (*target).clamp(least, most);
+                self.cold_target = whole([*target, *target_high]).clamp(least, most);
                 self.filling = *filling != 0;
-                self.most_spared = (*spared).min(2 * self.slots.max(MOST_SPARED));
+                self.most_spared = u64::from(*spared).min(2 * self.size.max(u64::from(MOST_SPARED))) as u32;
             }
             (0 | 1, [extent, low, high]) => {
                 let Some(slot) = slot_of(*extent) else { return };
                 self.cached.put(usize::from(list), slot);
-                self.marked[slot.index()] = high >> 31 == 1;
-                self.has_moved(slot, [*low, *high]);
+                self.marked.set(slot, high >> 31 == 1);
+                self.has_moved(slot_node(slot), [*low, *high]);
             }
             (TESTED, [extent, low, high]) if high & GHOST == GHOST => {
                 if slot_of(*extent).is_some_and(|slot| self.knows(slot)) {
                     return;
                 }
                 let known = self.ghosts.get(extent).copied();
-                // One is left for the extent that is evicted next.
-                let free = || (self.free_ghosts.len() > 1).then(|| self.free_ghosts.pop()).flatten();
-                let Some(ghost) = known.or_else(free) else { return };
-                self.ghosts.insert(*extent, ghost);
-                self.ghost_extents[ghost as usize] = *extent;
-                let node = self.ghost_node(ghost);
+                if known.is_none() && self.ghost_size >= self.size {
+                    return;
+                }
+                let ghost = known.unwrap_or_else(|| self.new_ghost(*extent, 1));
+                let node = ghost_node(ghost);
                 self.test.put(TEST, node);
                 self.has_moved(node, [*low, *high]);
             }
@@ -344,8 +377,8 @@ impl ReplacementPolicy for ClockPro {
                 let Some(slot) = slot_of(*extent).filter(|slot| self.cached.queue_of(*slot) == Some(COLD)) else {
                     return;
                 };
-                self.test.put(TEST, slot);
-                self.has_moved(slot, [*low, *high]);
+                self.test.put(TEST, slot_node(slot));
+                self.has_moved(slot_node(slot), [*low, *high]);
             }
             _ => {}
         }

@@ -9,8 +9,9 @@ use super::{Candidates, Capacity, Replacement, ReplacementPolicy, SlotIndex};
 
 /// A [`ReplacementPolicy`] of any type, called through a table.
 trait DynamicPolicy: Send {
-    fn admitting(&mut self, extent: u32);
-    fn inserted(&mut self, slot: SlotIndex, extent: u32);
+    fn admitting(&mut self, extent: u32, size: u32);
+    fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32);
+    fn takes(&self, size: u32) -> bool;
     fn accessed(&mut self, slot: SlotIndex);
     fn prefetch(&self, slot: SlotIndex);
     fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex>;
@@ -24,11 +25,14 @@ trait DynamicPolicy: Send {
 }
 
 impl<P: ReplacementPolicy + Send> DynamicPolicy for P {
-    fn admitting(&mut self, extent: u32) {
-        ReplacementPolicy::admitting(self, extent);
+    fn admitting(&mut self, extent: u32, size: u32) {
+        ReplacementPolicy::admitting(self, extent, size);
     }
-    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
-        ReplacementPolicy::inserted(self, slot, extent);
+    fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32) {
+        ReplacementPolicy::inserted(self, slot, extent, size);
+    }
+    fn takes(&self, size: u32) -> bool {
+        ReplacementPolicy::takes(self, size)
     }
     fn accessed(&mut self, slot: SlotIndex) {
         ReplacementPolicy::accessed(self, slot);
@@ -108,8 +112,8 @@ impl Replacement {
     /// struct Fifo(Queues<1>);
     ///
     /// impl ReplacementPolicy for Fifo {
-    ///     fn inserted(&mut self, slot: SlotIndex, _extent: u32) {
-    ///         self.0.push(0, slot);
+    ///     fn inserted(&mut self, slot: SlotIndex, _extent: u32, size: u32) {
+    ///         self.0.push_sized(0, slot, size);
     ///     }
     ///     fn removed(&mut self, slot: SlotIndex, _extent: u32, _evicted: bool) {
     ///         self.0.unlink(slot);
@@ -148,11 +152,14 @@ impl fmt::Debug for CustomPolicy {
 }
 
 impl ReplacementPolicy for CustomPolicy {
-    fn admitting(&mut self, extent: u32) {
-        self.policy.admitting(extent);
+    fn admitting(&mut self, extent: u32, size: u32) {
+        self.policy.admitting(extent, size);
     }
-    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
-        self.policy.inserted(slot, extent);
+    fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32) {
+        self.policy.inserted(slot, extent, size);
+    }
+    fn takes(&self, size: u32) -> bool {
+        self.policy.takes(size)
     }
     fn accessed(&mut self, slot: SlotIndex) {
         self.policy.accessed(slot);

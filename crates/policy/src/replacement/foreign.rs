@@ -36,8 +36,8 @@ const NONE: u32 = u32::MAX;
 /// }
 ///
 /// impl ReplacementPolicy for Fifo {
-///     fn inserted(&mut self, slot: SlotIndex, _extent: u32) {
-///         self.0.push(0, slot);
+///     fn inserted(&mut self, slot: SlotIndex, _extent: u32, size: u32) {
+///         self.0.push_sized(0, slot, size);
 ///     }
 ///     fn removed(&mut self, slot: SlotIndex, _extent: u32, _evicted: bool) {
 ///         self.0.unlink(slot);
@@ -60,10 +60,11 @@ pub struct PolicyTable {
     version: u32,
     name: *const u8,
     name_bytes: usize,
-    make: unsafe extern "C" fn(u32, u32) -> *mut c_void,
+    make: unsafe extern "C" fn(u32, u64) -> *mut c_void,
     free: unsafe extern "C" fn(*mut c_void),
-    admitting: unsafe extern "C" fn(*mut c_void, u32) -> u8,
-    inserted: unsafe extern "C" fn(*mut c_void, u32, u32) -> u8,
+    admitting: unsafe extern "C" fn(*mut c_void, u32, u32) -> u8,
+    inserted: unsafe extern "C" fn(*mut c_void, u32, u32, u32) -> u8,
+    takes: unsafe extern "C" fn(*const c_void, u32, *mut bool) -> u8,
     accessed: unsafe extern "C" fn(*mut c_void, u32) -> u8,
     removed: unsafe extern "C" fn(*mut c_void, u32, u32, bool) -> u8,
     victim: unsafe extern "C" fn(*mut c_void, *const CandidatesTable, *mut u32) -> u8,
@@ -80,14 +81,16 @@ struct CandidatesTable {
     candidates: *mut c_void,
     now: u64,
     window: u64,
+    is_awaited: bool,
+    is_empty: unsafe extern "C" fn(*mut c_void, u32) -> bool,
     candidate: unsafe extern "C" fn(*mut c_void, u32, *mut u64, *mut *mut bool) -> bool,
 }
 
 impl PolicyTable {
     /// The version of the layout; a program takes tables of its own version alone.
-    pub const VERSION: u32 = 1;
+    pub const VERSION: u32 = 2;
     /// The name of a capsule of Python that holds a table.
-    pub const CAPSULE: &'static CStr = c"peryton.replacement_policy.1";
+    pub const CAPSULE: &'static CStr = c"peryton.replacement_policy.2";
 
     /// The table of a policy, for a library to export.
     pub const fn of<P: ReplacementPolicy + From<Capacity> + Send + 'static>(name: &'static str) -> PolicyTable {
@@ -99,6 +102,7 @@ impl PolicyTable {
             free: Exported::<P>::free,
             admitting: Exported::<P>::admitting,
             inserted: Exported::<P>::inserted,
+            takes: Exported::<P>::takes,
             accessed: Exported::<P>::accessed,
             removed: Exported::<P>::removed,
             victim: Exported::<P>::victim,
@@ -144,8 +148,8 @@ fn kept(call: impl FnOnce()) -> u8 {
 // The safety of each function: the program calls it with a pointer that `make` returned and `free` has not taken, and from
 // one thread at a time.
 impl<P: ReplacementPolicy + From<Capacity> + Send + 'static> Exported<P> {
-    unsafe extern "C" fn make(slots: u32, usable: u32) -> *mut c_void {
-        let policy = catch_unwind(|| Box::new(P::from(Capacity { slots, usable })));
+    unsafe extern "C" fn make(slots: u32, size: u64) -> *mut c_void {
+        let policy = catch_unwind(|| Box::new(P::from(Capacity { slots, size })));
         policy.map_or(std::ptr::null_mut(), |policy| Box::into_raw(policy).cast())
     }
 
@@ -154,14 +158,19 @@ impl<P: ReplacementPolicy + From<Capacity> + Send + 'static> Exported<P> {
         kept(|| drop(unsafe { Box::from_raw(policy.cast::<P>()) }));
     }
 
-    unsafe extern "C" fn admitting(policy: *mut c_void, extent: u32) -> u8 {
+    unsafe extern "C" fn admitting(policy: *mut c_void, extent: u32, size: u32) -> u8 {
         // SAFETY: see above.
-        kept(|| unsafe { &mut *policy.cast::<P>() }.admitting(extent))
+        kept(|| unsafe { &mut *policy.cast::<P>() }.admitting(extent, size))
     }
 
-    unsafe extern "C" fn inserted(policy: *mut c_void, slot: u32, extent: u32) -> u8 {
+    unsafe extern "C" fn inserted(policy: *mut c_void, slot: u32, extent: u32, size: u32) -> u8 {
         // SAFETY: see above.
-        kept(|| unsafe { &mut *policy.cast::<P>() }.inserted(SlotIndex(slot), extent))
+        kept(|| unsafe { &mut *policy.cast::<P>() }.inserted(SlotIndex(slot), extent, size))
+    }
+
+    unsafe extern "C" fn takes(policy: *const c_void, size: u32, answer: *mut bool) -> u8 {
+        // SAFETY: see above; `answer` is valid for this call.
+        kept(|| unsafe { *answer = (*policy.cast::<P>()).takes(size) })
     }
 
     unsafe extern "C" fn accessed(policy: *mut c_void, slot: u32) -> u8 {
@@ -197,6 +206,15 @@ impl Candidates for Imported<'_> {
         Nanos(self.0.window)
     }
 
+    fn is_awaited(&self) -> bool {
+        self.0.is_awaited
+    }
+
+    fn is_empty(&self, slot: SlotIndex) -> bool {
+        // SAFETY: the program's function takes the program's candidates.
+        unsafe { (self.0.is_empty)(self.0.candidates, slot.0) }
+    }
+
     fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
         let (mut last_access, mut referenced) = (0, std::ptr::null_mut());
         // SAFETY: the program's function takes the program's candidates.
@@ -219,7 +237,7 @@ unsafe impl Send for Foreign {}
 impl Foreign {
     fn new(table: PolicyTable, capacity: Capacity) -> Foreign {
         // SAFETY: the table was made by `PolicyTable::of`.
-        let policy = unsafe { (table.make)(capacity.slots, capacity.usable) };
+        let policy = unsafe { (table.make)(capacity.slots, capacity.size) };
         assert!(!policy.is_null(), "the policy {} panicked", table.name());
         Foreign { table, policy, slots: capacity.slots }
     }
@@ -238,14 +256,22 @@ impl Drop for Foreign {
 
 // The safety of each call: `make` returned the pointer, and `&mut self` says that no other thread uses it.
 impl ReplacementPolicy for Foreign {
-    fn admitting(&mut self, extent: u32) {
+    fn admitting(&mut self, extent: u32, size: u32) {
         // SAFETY: see above.
-        self.done(unsafe { (self.table.admitting)(self.policy, extent) });
+        self.done(unsafe { (self.table.admitting)(self.policy, extent, size) });
     }
 
-    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+    fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32) {
         // SAFETY: see above.
-        self.done(unsafe { (self.table.inserted)(self.policy, slot.0, extent) });
+        self.slots = self.slots.max(slot.0 + 1);
+        self.done(unsafe { (self.table.inserted)(self.policy, slot.0, extent, size) });
+    }
+
+    fn takes(&self, size: u32) -> bool {
+        let mut answer = true;
+        // SAFETY: see above; the answer lives for this call.
+        self.done(unsafe { (self.table.takes)(self.policy, size, &raw mut answer) });
+        answer
     }
 
     fn accessed(&mut self, slot: SlotIndex) {
@@ -276,10 +302,23 @@ impl ReplacementPolicy for Foreign {
             unsafe { (*last_access, *referenced) = (found.last_access.0, std::ptr::from_mut(found.referenced)) };
             true
         }
-        let (now, window) = (candidates.now().0, candidates.window().0);
+        /// Asks for the library whether a slot is empty.
+        unsafe extern "C" fn is_empty<C: Candidates>(candidates: *mut c_void, slot: u32) -> bool {
+            // SAFETY: as above.
+            let (candidates, slots) = unsafe { &*candidates.cast::<(&mut C, u32)>() };
+            slot >= *slots || candidates.is_empty(SlotIndex(slot))
+        }
+        let (now, window, is_awaited) = (candidates.now().0, candidates.window().0, candidates.is_awaited());
         let (mut lent, mut slot) = ((candidates, self.slots), NONE);
         let lender = (&raw mut lent).cast();
-        let table = CandidatesTable { candidates: lender, now, window, candidate: candidate::<C> };
+        let table = CandidatesTable {
+            candidates: lender,
+            now,
+            window,
+            is_awaited,
+            is_empty: is_empty::<C>,
+            candidate: candidate::<C>,
+        };
         // SAFETY: see above; the table lives for this call.
         self.done(unsafe { (self.table.victim)(self.policy, &raw const table, &raw mut slot) });
         let candidates = lent.0;
@@ -313,7 +352,7 @@ mod tests {
     }
 
     impl<const IN: u8> ReplacementPolicy for Broken<IN> {
-        fn inserted(&mut self, slot: SlotIndex, _extent: u32) {
+        fn inserted(&mut self, slot: SlotIndex, _extent: u32, _size: u32) {
             assert!(IN != 1);
             self.0 = slot.0;
         }
@@ -370,6 +409,6 @@ mod tests {
         let table = PolicyTable { version: 7, ..PolicyTable::of::<Sieve>("sieve") };
         // SAFETY: the table is this program's.
         let error = unsafe { table.replacement() }.unwrap_err();
-        assert!(error.contains("version 7 of the interface, this program has 1: build it again"), "{error}");
+        assert!(error.contains("version 7 of the interface, this program has 2: build it again"), "{error}");
     }
 }

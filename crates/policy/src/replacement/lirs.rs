@@ -5,7 +5,7 @@
 use rustc_hash::FxHashMap;
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::{Queues, saving::Saving};
+use crate::{Millionths, PerSlot, Queues, saving::Saving};
 
 /// The queue Q: resident HIR extents.
 const HIR: usize = 0;
@@ -19,52 +19,83 @@ const LEFT: u8 = 2;
 const RESIDENT: u32 = 0;
 const LIR: u32 = 1;
 const GHOST: u32 = 2;
-/// HIR extents have this part of the cache (section 3.3: 1 %), at least one slot.
-const HIR_PART: u32 = 100;
-/// Stack S remembers at most this many times the cache's size of extents that have left. The paper has no bound.
-const GHOSTS: u32 = 2;
+
+parameters! {
+    hir: 10_000 in 0..=1_000_000, "The share of the cache that HIR extents have (section 3.3).";
+    ghosts: 10_000_000 in 0..=1_000_000_000, "The most extents that have left and that stack S remembers, for each that is cached. The \
+        paper has no bound: that is 0.";
+}
 
 /// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct Lirs {
-    /// Stack S: the slots, and behind them the ghosts. The newest is at its top.
+    /// Stack S: slots have the even numbers, ghosts the odd ones. The newest is at its top.
     stack: Queues<1>,
-    is_lir: Vec<bool>,
-    lirs: u32,
-    most_lirs: u32,
+    is_lir: PerSlot<bool>,
+    /// The sum of the sizes of LIR extents.
+    lirs: u64,
+    most_lirs: u64,
     hirs: Queues<1>,
-    slots: u32,
     /// The ghost of an extent, and the extent of each ghost.
     ghosts: FxHashMap<u32, u32>,
     ghost_extents: Vec<u32>,
     /// Ghosts in the order in which they left; the oldest makes room for the next.
     ghost_order: Queues<1>,
     free_ghosts: Vec<u32>,
+    /// Extents that are cached, and the most ghosts for each of them.
+    cached: u64,
+    most_ghosts: Option<Millionths>,
+}
+
+/// The place in the stack of a slot.
+fn slot_node(slot: SlotIndex) -> SlotIndex {
+    SlotIndex(slot.0 * 2)
+}
+
+/// The place in the stack of a ghost.
+fn ghost_node(ghost: u32) -> SlotIndex {
+    SlotIndex(ghost * 2 + 1)
+}
+
+/// What is at a place in the stack.
+enum Node {
+    Slot(SlotIndex),
+    Ghost(u32),
+}
+
+fn at(node: SlotIndex) -> Node {
+    if node.0 & 1 == 1 { Node::Ghost(node.0 / 2) } else { Node::Slot(SlotIndex(node.0 / 2)) }
 }
 
 impl Lirs {
     /// Makes the policy for an empty cache of this capacity.
-    pub fn new(capacity: Capacity) -> Lirs {
-        let Capacity { slots, usable } = capacity;
-        let ghosts = usable.saturating_mul(GHOSTS);
-        let hirs = (usable / HIR_PART).max(1);
+    pub fn new(capacity: Capacity, parameters: Parameters) -> Lirs {
+        let Capacity { slots, size } = capacity;
+        let hirs = parameters.hir.of(size).max(1);
         Lirs {
-            stack: Queues::new(slots + ghosts),
-            is_lir: vec![false; slots as usize],
+            stack: Queues::new(slots * 2),
+            is_lir: PerSlot::new(slots),
             lirs: 0,
-            most_lirs: usable.saturating_sub(hirs).max(1),
+            most_lirs: size.saturating_sub(hirs).max(1),
             hirs: Queues::new(slots),
-            slots,
             ghosts: FxHashMap::default(),
-            ghost_extents: vec![0; ghosts as usize],
-            ghost_order: Queues::new(ghosts),
-            free_ghosts: (0..ghosts).rev().collect(),
+            ghost_extents: Vec::new(),
+            ghost_order: Queues::new(0),
+            free_ghosts: Vec::new(),
+            cached: 0,
+            most_ghosts: Some(parameters.ghosts).filter(|most| most.0 > 0),
         }
     }
 
-    /// The place in the stack of a ghost.
-    fn ghost_node(&self, ghost: u32) -> SlotIndex {
-        SlotIndex(self.slots + ghost)
+    fn free_ghost(&mut self) -> u32 {
+        self.free_ghosts.pop().unwrap_or_else(|| {
+            self.ghost_extents.push(0);
+            self.ghost_extents.len() as u32 - 1
+        })
+    }
+
+    fn has_room_for_ghosts(&self, more: u64) -> bool {
+        self.most_ghosts.is_none_or(|most| self.ghosts.len() as u64 + more <= most.of(self.cached).max(1))
     }
 
     fn bottom(&self) -> Option<SlotIndex> {
@@ -72,23 +103,23 @@ impl Lirs {
     }
 
     fn is_stacked(&self, slot: SlotIndex) -> bool {
-        self.stack.queue_of(slot).is_some()
+        self.stack.queue_of(slot_node(slot)).is_some()
     }
 
     fn forget(&mut self, ghost: u32) {
         self.ghosts.remove(&self.ghost_extents[ghost as usize]);
         self.ghost_order.unlink(SlotIndex(ghost));
         self.free_ghosts.push(ghost);
-        self.stack.unlink(self.ghost_node(ghost));
+        self.stack.unlink(ghost_node(ghost));
     }
 
     /// Takes away what lies below the lowest LIR extent ("stack pruning").
     fn prune(&mut self) {
         while let Some(node) = self.bottom() {
-            match node.0.checked_sub(self.slots) {
-                Some(ghost) => self.forget(ghost),
-                None if self.is_lir[node.index()] => return,
-                None => self.stack.unlink(node),
+            match at(node) {
+                Node::Ghost(ghost) => self.forget(ghost),
+                Node::Slot(slot) if self.is_lir[slot] => return,
+                Node::Slot(_) => self.stack.unlink(node),
             }
         }
     }
@@ -97,51 +128,57 @@ impl Lirs {
     fn demote(&mut self) {
         self.prune();
         while self.lirs > self.most_lirs
-            && let Some(slot) = self.bottom()
+            && let Some(node) = self.bottom()
+            && let Node::Slot(slot) = at(node)
         {
-            self.stack.unlink(slot);
-            self.is_lir[slot.index()] = false;
-            self.lirs -= 1;
-            self.hirs.push(HIR, slot);
+            let size = self.stack.size_of(node);
+            self.stack.unlink(node);
+            self.is_lir[slot] = false;
+            self.lirs -= u64::from(size);
+            self.hirs.push_sized(HIR, slot, size);
             self.prune();
         }
     }
 
     fn becomes_lir(&mut self, slot: SlotIndex) {
-        self.is_lir[slot.index()] = true;
-        self.lirs += 1;
+        self.is_lir[slot] = true;
+        self.lirs += u64::from(self.stack.size_of(slot_node(slot)));
         self.demote();
     }
 }
 
 impl ReplacementPolicy for Lirs {
-    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
+    const LOOKS_AT_USES: bool = false;
+
+    fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32) {
         let known = self.ghosts.get(&extent).copied();
         if let Some(ghost) = known {
             self.forget(ghost);
         }
-        self.stack.push(STACK, slot);
+        self.cached += 1;
+        self.is_lir.set(slot, false);
+        self.stack.push_sized(STACK, slot_node(slot), size);
         // The first extents are LIR until there are enough of them.
-        if known.is_some() || self.lirs < self.most_lirs {
+        if known.is_some() || self.lirs + u64::from(size) <= self.most_lirs {
             self.becomes_lir(slot);
         } else {
-            self.hirs.push(HIR, slot);
+            self.hirs.push_sized(HIR, slot, size);
         }
     }
 
     #[inline]
     fn prefetch(&self, slot: SlotIndex) {
-        self.stack.prefetch(slot);
+        self.stack.prefetch(slot_node(slot));
     }
 
     fn accessed(&mut self, slot: SlotIndex) {
         let stacked = self.is_stacked(slot);
         if stacked {
-            self.stack.renew(STACK, slot);
+            self.stack.renew(STACK, slot_node(slot));
         } else {
-            self.stack.push(STACK, slot);
+            self.stack.push_sized(STACK, slot_node(slot), self.hirs.size_of(slot));
         }
-        if self.is_lir[slot.index()] {
+        if self.is_lir[slot] {
             self.prune();
         } else if stacked {
             self.hirs.unlink(slot);
@@ -152,32 +189,32 @@ impl ReplacementPolicy for Lirs {
     }
 
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
-        let lir = std::mem::take(&mut self.is_lir[slot.index()]);
+        let lir = std::mem::take(&mut self.is_lir[slot]);
+        self.cached = self.cached.saturating_sub(1);
         match lir {
-            true => self.lirs -= 1,
+            true => self.lirs -= u64::from(self.stack.size_of(slot_node(slot))),
             false => self.hirs.unlink(slot),
         }
         if !self.is_stacked(slot) {
             return;
         }
         if lir || !evicted {
-            self.stack.unlink(slot);
+            self.stack.unlink(slot_node(slot));
             return self.prune();
         }
-        if self.free_ghosts.is_empty()
+        // The extent that leaves counts as cached: its room is for the one that comes.
+        self.cached += 1;
+        while !self.has_room_for_ghosts(1)
             && let Some(oldest) = self.ghost_order.oldest(0, |_| true)
         {
             self.forget(oldest.0);
         }
-        match self.free_ghosts.pop() {
-            Some(ghost) => {
-                self.stack.replace(slot, self.ghost_node(ghost));
-                self.ghosts.insert(extent, ghost);
-                self.ghost_extents[ghost as usize] = extent;
-                self.ghost_order.push(0, SlotIndex(ghost));
-            }
-            None => self.stack.unlink(slot),
-        }
+        self.cached -= 1;
+        let ghost = self.free_ghost();
+        self.stack.replace(slot_node(slot), ghost_node(ghost));
+        self.ghosts.insert(extent, ghost);
+        self.ghost_extents[ghost as usize] = extent;
+        self.ghost_order.push(0, SlotIndex(ghost));
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
@@ -186,8 +223,11 @@ impl ReplacementPolicy for Lirs {
         }
         // No HIR extent may leave: the LIR extent lowest in the stack that may.
         let Lirs { stack, is_lir, .. } = self;
-        let is_lir = |node: SlotIndex| is_lir.get(node.index()).is_some_and(|is_lir| *is_lir);
-        stack.oldest(STACK, |node| is_lir(node) && candidates.may_leave(node))
+        let lir = |node: SlotIndex| match at(node) {
+            Node::Slot(slot) if is_lir[slot] => Some(slot),
+            _ => None,
+        };
+        stack.oldest(STACK, |node| lir(node).is_some_and(|slot| candidates.may_leave(slot))).and_then(lir)
     }
 
     fn saved_version(&self) -> u32 {
@@ -198,9 +238,9 @@ impl ReplacementPolicy for Lirs {
         let extent_in = to.extent_in();
         loop {
             let complete = match to.part() {
-                0 => to.queue(STACKED, &mut self.stack, STACK, |node| match node.0.checked_sub(self.slots) {
-                    Some(ghost) => Some([self.ghost_extents[ghost as usize], GHOST]),
-                    None => Some([extent_in(node)?, if self.is_lir[node.index()] { LIR } else { RESIDENT }]),
+                0 => to.queue(STACKED, &mut self.stack, STACK, |node| match at(node) {
+                    Node::Ghost(ghost) => Some([self.ghost_extents[ghost as usize], GHOST]),
+                    Node::Slot(slot) => Some([extent_in(slot)?, if self.is_lir[slot] { LIR } else { RESIDENT }]),
                 }),
                 1 => to.queue(QUEUED, &mut self.hirs, HIR, |slot| Some([extent_in(slot)?])),
                 2 => to.queue(LEFT, &mut self.ghost_order, 0, |ghost| Some([self.ghost_extents[ghost.index()]])),
@@ -219,10 +259,13 @@ impl ReplacementPolicy for Lirs {
                     return;
                 }
                 let known = self.ghosts.get(extent).copied();
-                let Some(ghost) = known.or_else(|| self.free_ghosts.pop()) else { return };
+                if known.is_none() && !self.has_room_for_ghosts(1) {
+                    return;
+                }
+                let ghost = known.unwrap_or_else(|| self.free_ghost());
                 self.ghosts.insert(*extent, ghost);
                 self.ghost_extents[ghost as usize] = *extent;
-                self.stack.put(STACK, self.ghost_node(ghost));
+                self.stack.put(STACK, ghost_node(ghost));
                 self.ghost_order.put(0, SlotIndex(ghost));
             }
             (STACKED, [extent, status]) => {
@@ -230,13 +273,15 @@ impl ReplacementPolicy for Lirs {
                 if let Some(ghost) = self.ghosts.get(extent).copied() {
                     self.forget(ghost);
                 }
-                self.stack.put(STACK, slot);
+                self.cached += u64::from(!self.knows(slot) && !self.is_stacked(slot));
+                self.stack.put(STACK, slot_node(slot));
                 let lir = *status == LIR;
-                let before = std::mem::replace(&mut self.is_lir[slot.index()], lir);
-                self.lirs = self.lirs + u32::from(lir) - u32::from(before);
+                let before = std::mem::replace(&mut self.is_lir[slot], lir);
+                self.lirs = self.lirs + u64::from(lir) - u64::from(before);
             }
             (QUEUED, [extent]) => {
-                if let Some(slot) = slot_of(*extent).filter(|slot| !self.is_lir[slot.index()]) {
+                if let Some(slot) = slot_of(*extent).filter(|slot| !self.is_lir[*slot]) {
+                    self.cached += u64::from(!self.knows(slot) && !self.is_stacked(slot));
                     self.hirs.put(HIR, slot);
                 }
             }
@@ -252,9 +297,12 @@ impl ReplacementPolicy for Lirs {
     /// Each extent is LIR or in the queue, whatever has become of the others meanwhile.
     fn loaded(&mut self) {
         let mut node = self.bottom();
-        while let Some(slot) = node {
-            node = self.stack.newer(slot);
-            if slot.0 < self.slots && !self.is_lir[slot.index()] && self.hirs.queue_of(slot).is_none() {
+        while let Some(here) = node {
+            node = self.stack.newer(here);
+            if let Node::Slot(slot) = at(here)
+                && !self.is_lir[slot]
+                && self.hirs.queue_of(slot).is_none()
+            {
                 self.hirs.push(HIR, slot);
             }
         }
@@ -262,13 +310,17 @@ impl ReplacementPolicy for Lirs {
     }
 
     fn knows(&self, slot: SlotIndex) -> bool {
-        self.is_lir[slot.index()] || self.hirs.queue_of(slot).is_some()
+        self.is_lir.get(slot).is_some_and(|lir| *lir) || self.hirs.queue_of(slot).is_some()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::replacement::{Replacement, bare::agrees_with};
+    use super::Parameters;
+    use crate::{
+        Millionths,
+        replacement::{Replacement, bare::agrees_with},
+    };
 
     #[derive(Clone, Copy, PartialEq)]
     enum Kind {
@@ -329,11 +381,10 @@ mod tests {
 
     #[test]
     fn hits_and_misses_are_those_of_the_paper() {
-        // So many extents that the bound of the ghosts never counts.
         agrees_with(
-            Replacement::Lirs,
+            Replacement::Lirs(Parameters { ghosts: Millionths(0), ..Parameters::DEFAULT }),
             &[2, 3, 10, 60, 250],
-            |size| 2.5 * size as f64,
+            |size| 12.0 * size as f64,
             |_| Plain::default(),
             Plain::access,
         );

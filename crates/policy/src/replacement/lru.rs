@@ -17,9 +17,11 @@ impl Lru {
 }
 
 impl ReplacementPolicy for Lru {
+    const LOOKS_AT_USES: bool = false;
+
     #[inline]
-    fn inserted(&mut self, slot: SlotIndex, _extent: u32) {
-        self.queue.push(0, slot);
+    fn inserted(&mut self, slot: SlotIndex, _extent: u32, size: u32) {
+        self.queue.push_sized(0, slot, size);
     }
 
     #[inline]
@@ -93,7 +95,7 @@ mod tests {
 
     fn names_what_it_has_announced(mut policy: impl ReplacementPolicy) {
         let mut candidates = All([false; 12]);
-        (0..12).for_each(|slot| policy.inserted(SlotIndex(slot), slot));
+        (0..12).for_each(|slot| policy.inserted(SlotIndex(slot), slot, 1));
         policy.accessed(SlotIndex(2));
         let mut announced = None;
         for _ in 0..11 {
@@ -107,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_victims_are_those_that_were_announced() {
-        let capacity = Capacity { slots: 12, usable: 12 };
+        let capacity = Capacity { slots: 12, size: 12 };
         names_what_it_has_announced(Lru::new(capacity));
         names_what_it_has_announced(Wsclock::new(capacity));
     }

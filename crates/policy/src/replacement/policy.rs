@@ -4,7 +4,7 @@ use peryton_units::Nanos;
 
 use crate::saving::Saving;
 
-/// A slot of the fast device: room for one extent.
+/// A slot of the fast device: room for one extent. In a cache of objects: the number of one that is cached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotIndex(pub u32);
 
@@ -16,14 +16,14 @@ impl SlotIndex {
     }
 }
 
-/// The capacity of a cache in slots.
+/// The capacity of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capacity {
-    /// Number of slots. They are numbered from 0.
+    /// Number of slots. They are numbered from 0. A cache of objects may have more than it began with.
     pub slots: u32,
-    /// The most slots that hold an extent at the same time. The others are spare, because a slot that was given up may
-    /// not be reused immediately.
-    pub usable: u32,
+    /// The most that is cached at the same time: extents, each of which has the size 1, or bytes of objects. Further slots are
+    /// spare, because one that was given up may not be reused immediately.
+    pub size: u64,
 }
 
 /// An eighth of a cache is spare slots, but at most this many: as many as the engine's layout has. A test compares the
@@ -33,7 +33,12 @@ const MOST_SPARE: u32 = 256;
 impl Capacity {
     /// The capacity of a cache of `usable` extents, as the engine lays it out.
     pub fn of_cache(usable: u32) -> Capacity {
-        Capacity { slots: usable + (usable / 8).clamp(1, MOST_SPARE), usable }
+        Capacity { slots: usable + (usable / 8).clamp(1, MOST_SPARE), size: u64::from(usable) }
+    }
+
+    /// The capacity of a cache of so many bytes of objects.
+    pub fn of_objects(bytes: u64) -> Capacity {
+        Capacity { slots: 0, size: bytes }
     }
 }
 
@@ -105,6 +110,11 @@ impl<C: Candidates + ?Sized> Candidates for &mut C {
     fn is_empty(&self, slot: SlotIndex) -> bool {
         (**self).is_empty(slot)
     }
+
+    #[inline]
+    fn may_leave(&mut self, slot: SlotIndex) -> bool {
+        (**self).may_leave(slot)
+    }
 }
 
 /// A replacement policy. The owner reports when slots are given an extent, accessed, and given up; the policy names
@@ -114,7 +124,7 @@ impl<C: Candidates + ?Sized> Candidates for &mut C {
 ///
 /// # Examples
 ///
-/// First in, first out, in a cache of 2 extents:
+/// First in, first out, in a cache of 2 extents. With the sizes of objects it works as it stands:
 ///
 /// ```
 /// use peryton_policy::{BareCache, Queues, replacement::{Candidates, ReplacementPolicy, SlotIndex}};
@@ -123,8 +133,8 @@ impl<C: Candidates + ?Sized> Candidates for &mut C {
 /// struct Fifo(Queues<1>);
 ///
 /// impl ReplacementPolicy for Fifo {
-///     fn inserted(&mut self, slot: SlotIndex, _extent: u32) {
-///         self.0.push(0, slot);
+///     fn inserted(&mut self, slot: SlotIndex, _extent: u32, size: u32) {
+///         self.0.push_sized(0, slot, size);
 ///     }
 ///     fn removed(&mut self, slot: SlotIndex, _extent: u32, _evicted: bool) {
 ///         self.0.unlink(slot);
@@ -139,13 +149,27 @@ impl<C: Candidates + ?Sized> Candidates for &mut C {
 /// assert_eq!(hits, [false, false, true, false, false]); // The hit on 1 did not save it.
 /// ```
 pub trait ReplacementPolicy {
-    /// Called when an extent missed and is about to be given a slot.
+    /// Whether the policy looks at when an extent was last accessed, and at its use bit ([`Candidates::candidate`]). An owner need
+    /// not keep them otherwise.
+    const LOOKS_AT_USES: bool = true;
+
+    /// Whether an object is taken in before others make room for it, so that it may be the first to leave (as in GDSF). A drive
+    /// makes room before.
+    const INSERTS_FIRST: bool = false;
+
+    /// Called when an extent missed and is about to be given a slot. `size` is 1, or the bytes of an object.
     #[inline]
-    fn admitting(&mut self, _extent: u32) {}
+    fn admitting(&mut self, _extent: u32, _size: u32) {}
 
     /// Called when an extent was given this slot.
     #[inline]
-    fn inserted(&mut self, _slot: SlotIndex, _extent: u32) {}
+    fn inserted(&mut self, _slot: SlotIndex, _extent: u32, _size: u32) {}
+
+    /// Whether an object of this size may be cached; one that is larger than the cache never is.
+    #[inline]
+    fn takes(&self, _size: u32) -> bool {
+        true
+    }
 
     /// Called when the extent in this slot was accessed.
     #[inline]

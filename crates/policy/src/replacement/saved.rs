@@ -91,7 +91,7 @@ proptest! {
             policy.loaded();
             for slot in (0..20).map(SlotIndex) {
                 if !policy.knows(slot) {
-                    policy.inserted(slot, slot.0);
+                    policy.inserted(slot, slot.0, 1);
                 }
             }
             (0..20).map(SlotIndex).for_each(|slot| policy.accessed(slot));

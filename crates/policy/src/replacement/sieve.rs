@@ -2,7 +2,7 @@
 //! the newest extent and clears marks; the first extent without a mark leaves.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::{Queues, saving::Saving};
+use crate::{PerSlot, Queues, saving::Saving};
 
 /// The most marks that the hand clears in search of one victim, where a request waits for it. After that it takes the next extent
 /// that may leave.
@@ -14,7 +14,7 @@ const MOST_IN_USE: u32 = 128;
 #[derive(Clone, Debug)]
 pub struct Sieve {
     queue: Queues<1>,
-    marked: Vec<bool>,
+    marked: PerSlot<bool>,
     /// The place of the hand; `None` for the oldest extent.
     hand: Option<SlotIndex>,
 }
@@ -22,19 +22,26 @@ pub struct Sieve {
 impl Sieve {
     /// Makes the policy for an empty cache of this capacity.
     pub fn new(capacity: Capacity) -> Sieve {
-        Sieve { queue: Queues::new(capacity.slots), marked: vec![false; capacity.slots as usize], hand: None }
+        Sieve { queue: Queues::new(capacity.slots), marked: PerSlot::new(capacity.slots), hand: None }
     }
 }
 
 impl ReplacementPolicy for Sieve {
-    fn inserted(&mut self, slot: SlotIndex, _extent: u32) {
-        self.marked[slot.0 as usize] = false;
-        self.queue.push(0, slot);
+    const LOOKS_AT_USES: bool = false;
+
+    fn inserted(&mut self, slot: SlotIndex, _extent: u32, size: u32) {
+        self.marked.set(slot, false);
+        self.queue.push_sized(0, slot, size);
+    }
+
+    #[inline]
+    fn prefetch(&self, slot: SlotIndex) {
+        self.marked.prefetch(slot);
     }
 
     #[inline]
     fn accessed(&mut self, slot: SlotIndex) {
-        self.marked[slot.0 as usize] = true;
+        self.marked[slot] = true;
     }
 
     fn removed(&mut self, slot: SlotIndex, _extent: u32, _evicted: bool) {
@@ -44,6 +51,11 @@ impl ReplacementPolicy for Sieve {
         self.queue.unlink(slot);
     }
 
+    #[inline]
+    fn likely_next(&self, _victim: SlotIndex) -> Option<SlotIndex> {
+        self.hand
+    }
+
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
         // Where nothing waits, the hand goes round once at most: then no mark is left.
         let most_spared = if candidates.is_awaited() { MOST_SPARED } else { self.queue.len(0).saturating_add(1) };
@@ -51,7 +63,7 @@ impl ReplacementPolicy for Sieve {
         for step in 0..most_spared.saturating_add(MOST_IN_USE) {
             let slot = self.hand.or_else(|| self.queue.oldest(0, |_| true))?;
             let spared = |marked: &mut bool| std::mem::take(marked) && step < most_spared;
-            if candidates.may_leave(slot) && !spared(&mut self.marked[slot.0 as usize]) {
+            if candidates.may_leave(slot) && !spared(&mut self.marked[slot]) {
                 self.hand = Some(slot);
                 return Some(slot);
             }
@@ -67,7 +79,7 @@ impl ReplacementPolicy for Sieve {
     fn save(&mut self, to: &mut Saving<'_>) -> bool {
         let extent_in = to.extent_in();
         to.queue(0, &mut self.queue, 0, |slot| {
-            let flags = u32::from(self.marked[slot.index()]) | u32::from(self.hand == Some(slot)) << 1;
+            let flags = u32::from(self.marked[slot]) | u32::from(self.hand == Some(slot)) << 1;
             Some([extent_in(slot)?, flags])
         })
     }
@@ -76,7 +88,7 @@ impl ReplacementPolicy for Sieve {
         let [extent, flags] = *item else { return };
         let Some(slot) = slot_of(extent) else { return };
         self.queue.put(0, slot);
-        self.marked[slot.index()] = flags & 1 == 1;
+        self.marked[slot] = flags & 1 == 1;
         if flags & 2 == 2 {
             self.hand = Some(slot);
         }

@@ -2,39 +2,56 @@
 //! that are accessed again soon after they left it enter the LRU queue.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::{Queues, ghosts::Ghosts, saving::Saving};
+use crate::{Ghosts, Queues, saving::Saving};
 
 const IN: usize = 0;
 const MAIN: usize = 1;
 /// The number of the list of ghosts where the state is saved.
 const OUT: u8 = 2;
 
+parameters! {
+    kin: 250_000 in 0..=1_000_000, "Kin: the share of the cache that newcomers have.";
+    kout: 500_000 in 0..=10_000_000, "Kout: the size of the ghosts of newcomers, as a share of the cache's.";
+}
+
 /// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct TwoQueue {
     queues: Queues<2>,
-    /// A1out of the paper, with Kout extents: half of the cache.
-    out: Ghosts,
-    /// Kin of the paper: a quarter of the cache.
-    most_in: u32,
+    /// A1out of the paper, with Kout extents.
+    out: Ghosts<1>,
+    most_out: u64,
+    /// Kin of the paper.
+    most_in: u64,
 }
 
 impl TwoQueue {
     /// Makes the policy for an empty cache of this capacity.
-    pub fn new(capacity: Capacity) -> TwoQueue {
-        let Capacity { slots, usable } = capacity;
-        TwoQueue { queues: Queues::new(slots), out: Ghosts::new(usable / 2), most_in: (usable / 4).max(1) }
+    pub fn new(capacity: Capacity, parameters: Parameters) -> TwoQueue {
+        let Capacity { slots, size } = capacity;
+        TwoQueue {
+            queues: Queues::new(slots),
+            out: Ghosts::default(),
+            most_out: parameters.kout.of(size),
+            most_in: parameters.kin.of(size).max(1),
+        }
     }
 }
 
 impl ReplacementPolicy for TwoQueue {
-    fn admitting(&mut self, extent: u32) {
+    const LOOKS_AT_USES: bool = false;
+
+    fn admitting(&mut self, extent: u32, _size: u32) {
         self.out.admitting(extent);
     }
 
-    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
-        let queue = if self.out.take(extent) { MAIN } else { IN };
-        self.queues.push(queue, slot);
+    fn takes(&self, size: u32) -> bool {
+        u64::from(size) <= self.most_in
+    }
+
+    fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32) {
+        let queue = if self.out.take(extent).is_some() { MAIN } else { IN };
+        self.queues.push_sized(queue, slot, size);
     }
 
     #[inline]
@@ -52,13 +69,13 @@ impl ReplacementPolicy for TwoQueue {
 
     fn removed(&mut self, slot: SlotIndex, extent: u32, evicted: bool) {
         if evicted && self.queues.queue_of(slot) == Some(IN) {
-            self.out.put(extent);
+            self.out.put(0, extent, self.queues.size_of(slot), self.most_out);
         }
         self.queues.unlink(slot);
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
-        let order = if self.queues.len(IN) > self.most_in { [IN, MAIN] } else { [MAIN, IN] };
+        let order = if self.queues.size(IN) > self.most_in { [IN, MAIN] } else { [MAIN, IN] };
         order.into_iter().find_map(|queue| self.queues.oldest(queue, |slot| candidates.may_leave(slot)))
     }
 
@@ -71,7 +88,7 @@ impl ReplacementPolicy for TwoQueue {
         loop {
             let complete = match to.part() {
                 part @ 0..2 => to.queue(part as u8, &mut self.queues, part as usize, |slot| Some([extent_in(slot)?])),
-                2 => self.out.save(OUT, to),
+                2 => self.out.save(0, OUT, to),
                 _ => return true,
             };
             if !to.next_if(complete) {
@@ -84,7 +101,7 @@ impl ReplacementPolicy for TwoQueue {
         let [extent] = *item else { return };
         match (usize::from(list), slot_of(extent)) {
             (queue @ (IN | MAIN), Some(slot)) => self.queues.put(queue, slot),
-            (_, _) if list == OUT => self.out.put(extent),
+            (_, _) if list == OUT => self.out.put(0, extent, 1, self.most_out),
             _ => {}
         }
     }
@@ -146,7 +163,7 @@ mod tests {
     #[test]
     fn hits_and_misses_are_those_of_the_paper() {
         agrees_with(
-            Replacement::TwoQueue,
+            Replacement::TwoQueue(super::Parameters::DEFAULT),
             &[1, 2, 3, 7, 60, 250],
             |size| 3.0 * size as f64,
             |_| Plain::default(),

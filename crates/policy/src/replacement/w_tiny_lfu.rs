@@ -2,9 +2,11 @@
 //! window. One that leaves the window stays only if it was accessed more often of late than the extent of the main cache that
 //! would leave for it. A sketch of 4-bit counters estimates how often. The main cache is a segmented LRU.
 
+use peryton_units::{mixed, prefetch};
+
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::{
-    Queues,
+    PerSlot, Queues,
     saving::{Saving, halves, load_row, whole},
 };
 
@@ -14,58 +16,72 @@ const PROTECTED: usize = 2;
 /// The numbers of lists where the state is saved: those of the queues are theirs.
 const SKETCH: u8 = 3;
 const ACCESSES: u8 = 4;
-/// The window has this part of the cache (section 4: 1 %), at least one slot.
-const WINDOW_PART: u32 = 100;
-/// Protected extents have this many tenths of the main cache (section 4).
-const PROTECTED_TENTHS: u64 = 8;
+const CLIMB: u8 = 5;
 
-/// Counters of 4 bits for each hash; an estimate is the least of four (a count-min sketch). After ten accesses for each slot of
-/// the cache all counters are halved, so that the past fades.
+parameters! {
+    window: 10_000 in 0..=990_000, "The share of the cache that the window has (section 4).";
+    protected: 800_000 in 0..=1_000_000, "The share of the main cache that protected extents have (section 4).";
+    sketch: 16_000_000 in 1_000_000..=1_024_000_000, "Counters of the sketch for each extent in the cache, rounded up to a power of two.";
+    period: 10_000_000 in 1_000_000..=1_000_000_000, "Accesses for each extent in the cache after which the counters are halved (section 3.3).";
+    adaptive: 0 in 0..=1_000_000, "1: the window grows and shrinks with the hit ratio, as in Caffeine.";
+    seed: 0 in 0..=1_000_000_000_000, "The seed of the sketch's hash.";
+}
+
+/// Counters of 4 bits for each hash; an estimate is the least of four (a count-min sketch). An access raises the lowest of the four
+/// alone (conservative update; Estan and Varghese, SIGCOMM 2002), so that what shares counters with something hot is not
+/// overestimated by it. From time to time all counters are halved, so that the past fades.
 #[derive(Clone, Debug)]
 struct Sketch {
     /// Sixteen counters each.
     words: Vec<u64>,
     accesses: u64,
     period: u64,
+    seed: u64,
 }
 
 const ROWS: u64 = 4;
-/// Accesses for each slot of the cache between two halvings (section 3.3).
-const PERIOD: u64 = 10;
 
 impl Sketch {
-    fn new(size: u32) -> Sketch {
-        // Sixteen counters a slot, as the authors' program has it.
-        let words = size.max(16).next_power_of_two() as usize;
-        Sketch { words: vec![0; words], accesses: 0, period: PERIOD * u64::from(size.max(1)) }
+    fn new(size: u64, parameters: &Parameters) -> Sketch {
+        let words = (parameters.sketch.of(size) / 16).clamp(16, MOST_WORDS).next_power_of_two() as usize;
+        let seed = if parameters.seed.0 == 0 { 0 } else { mixed(parameters.seed.0) };
+        Sketch { words: vec![0; words], accesses: 0, period: parameters.period.of(size).max(1), seed }
     }
 
-    /// The word and the shift of the counter of this extent in a row. A row has the counters whose number in their word has the
+    /// The word and the shift of the counter of this extent in each row. A row has the counters whose number in their word has the
     /// row's number in its lowest bits.
-    fn place(&self, extent: u32, row: u64) -> (usize, u64) {
-        // The finaliser of SplitMix64 (Steele et al., OOPSLA 2014).
-        let mut hash =
-            (u64::from(extent) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ row.wrapping_mul(0xd1b5_4a32_d192_ed03);
-        hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        hash ^= hash >> 31;
-        let counter = (hash >> 60 & !(ROWS - 1)) | row;
-        (hash as usize & (self.words.len() - 1), counter * 4)
+    #[inline]
+    fn places(&self, extent: u32) -> [(usize, u64); ROWS as usize] {
+        let first = mixed(u64::from(extent) ^ self.seed);
+        let second = mixed(first) | 1;
+        std::array::from_fn(|row| {
+            let row = row as u64;
+            let hash = first.wrapping_add(second.wrapping_mul(row));
+            let counter = (hash >> 60 & !(ROWS - 1)) | row;
+            (hash as usize & (self.words.len() - 1), counter * 4)
+        })
+    }
+
+    #[inline]
+    fn prefetch(&self, extent: u32) {
+        for (word, _) in self.places(extent) {
+            prefetch(&self.words[word]);
+        }
     }
 
     fn count(&self, extent: u32) -> u64 {
-        let of = |row| {
-            let (word, shift) = self.place(extent, row);
-            self.words[word] >> shift & 0xf
-        };
-        (0..ROWS).map(of).min().unwrap_or(0)
+        let least = self.places(extent).into_iter().map(|(word, shift)| self.words[word] >> shift & 0xf).min();
+        least.unwrap_or(0)
     }
 
     fn add(&mut self, extent: u32) {
-        for row in 0..ROWS {
-            let (word, shift) = self.place(extent, row);
-            if self.words[word] >> shift & 0xf < 0xf {
-                self.words[word] += 1 << shift;
+        let places = self.places(extent);
+        let least = places.iter().map(|(word, shift)| self.words[*word] >> shift & 0xf).min().unwrap_or(0);
+        if least < 0xf {
+            for (word, shift) in places {
+                if self.words[word] >> shift & 0xf == least {
+                    self.words[word] += 1 << shift;
+                }
             }
         }
         self.accesses += 1;
@@ -76,74 +92,180 @@ impl Sketch {
     }
 }
 
+/// The most words of a sketch: 1 GiB.
+const MOST_WORDS: u64 = 1 << 27;
+/// Objects for which the sketch of a cache of objects begins; it grows with them.
+const FIRST_OBJECTS: u64 = 1 << 12;
+
+/// The climber that adapts the window (Einziger et al., Middleware 2018), with Caffeine's constants: the window moves by a step; if
+/// the hit ratio falls, the next step goes the other way; steps decay, and begin again if the hit ratio changes much.
+#[derive(Clone, Debug)]
+struct Climber {
+    hits: u64,
+    accesses: u64,
+    period: u64,
+    before: f64,
+    step: f64,
+    size: f64,
+}
+
+const STEP: f64 = 0.0625;
+const DECAY: f64 = 0.98;
+const RESTART: f64 = 0.05;
+
+impl Climber {
+    fn new(size: u64) -> Climber {
+        Climber {
+            hits: 0,
+            accesses: 0,
+            period: 10 * size.max(1),
+            before: 0.0,
+            step: STEP * size as f64,
+            size: size as f64,
+        }
+    }
+
+    /// By how much the window should change, if it is time for that.
+    fn access(&mut self, hit: bool) -> Option<f64> {
+        self.hits += u64::from(hit);
+        self.accesses += 1;
+        if self.accesses < self.period {
+            return None;
+        }
+        let ratio = self.hits as f64 / self.accesses as f64;
+        let change = ratio - self.before;
+        let amount = if change >= 0.0 { self.step } else { -self.step };
+        self.step = if change.abs() >= RESTART { STEP.copysign(amount) * self.size } else { amount * DECAY };
+        (self.before, self.hits, self.accesses) = (ratio, 0, 0);
+        Some(amount)
+    }
+}
+
 /// The state of the policy.
 #[derive(Clone, Debug)]
 pub struct WTinyLfu {
     queues: Queues<3>,
     sketch: Sketch,
     /// The extent in each slot.
-    extents: Vec<u32>,
-    most_window: u32,
-    most_protected: u32,
-    /// The extents that may be cached.
-    usable: u32,
+    extents: PerSlot<u32>,
+    most_window: u64,
+    most_protected: u64,
+    /// The size of what may be cached.
+    size: u64,
+    climber: Option<Climber>,
+    parameters: Parameters,
+    /// How many objects the sketch is made for.
+    counted: u64,
 }
 
 impl WTinyLfu {
     /// Makes the policy for an empty cache of this capacity.
-    pub fn new(capacity: Capacity) -> WTinyLfu {
-        let Capacity { slots, usable } = capacity;
-        let most_window = (usable / WINDOW_PART).max(1);
-        let main = u64::from(usable.saturating_sub(most_window));
-        WTinyLfu {
+    pub fn new(capacity: Capacity, parameters: Parameters) -> WTinyLfu {
+        let Capacity { slots, size } = capacity;
+        let counted = if slots == 0 { FIRST_OBJECTS } else { size };
+        let mut policy = WTinyLfu {
             queues: Queues::new(slots),
-            sketch: Sketch::new(usable),
-            extents: vec![0; slots as usize],
-            most_window,
-            most_protected: (main * PROTECTED_TENTHS / 10) as u32,
-            usable,
+            sketch: Sketch::new(counted, &parameters),
+            extents: PerSlot::new(slots),
+            most_window: 0,
+            most_protected: 0,
+            size,
+            climber: (parameters.adaptive.0 > 0).then(|| Climber::new(size)),
+            parameters,
+            counted,
+        };
+        policy.set_window(parameters.window.of(size).max(1));
+        policy
+    }
+
+    fn set_window(&mut self, size: u64) {
+        self.most_window = size;
+        self.most_protected = self.parameters.protected.of(self.size.saturating_sub(size));
+    }
+
+    /// A cache of objects may hold more of them than the sketch was made for.
+    fn grow_sketch(&mut self) {
+        let cached = (0..3).map(|queue| u64::from(self.queues.len(queue))).sum::<u64>();
+        if cached > self.counted {
+            self.counted = 2 * cached;
+            self.sketch = Sketch::new(self.counted, &self.parameters);
+        }
+    }
+
+    fn climb(&mut self, hit: bool) {
+        let Some(amount) = self.climber.as_mut().and_then(|climber| climber.access(hit)) else { return };
+        let most = (self.size as f64 * 0.99).max(1.0);
+        self.set_window((self.most_window as f64 + amount).clamp(1.0, most) as u64);
+        while self.queues.size(PROTECTED) > self.most_protected
+            && let Some(oldest) = self.queues.oldest(PROTECTED, |_| true)
+        {
+            self.queues.renew(PROBATION, oldest);
+        }
+        // What the window gains comes from the main cache, and what it loses goes there.
+        while self.queues.size(WINDOW) > self.most_window
+            && let Some(oldest) = self.queues.oldest(WINDOW, |_| true)
+        {
+            self.queues.renew(PROBATION, oldest);
+        }
+        let main = |queues: &Queues<3>| queues.size(PROBATION) + queues.size(PROTECTED);
+        while main(&self.queues) > self.size.saturating_sub(self.most_window)
+            && let Some(oldest) = self.queues.oldest(PROBATION, |_| true)
+        {
+            self.queues.renew(WINDOW, oldest);
         }
     }
 
     /// While there is room in the main cache, the window overflows into it. (In a drive an extent may come before the one that
     /// makes room for it has gone.)
     fn overflow(&mut self) {
-        let main = self.queues.len(PROBATION) + self.queues.len(PROTECTED);
-        if self.queues.len(WINDOW) > self.most_window
-            && main < self.usable.saturating_sub(self.most_window)
+        while self.queues.size(WINDOW) > self.most_window
             && let Some(oldest) = self.queues.oldest(WINDOW, |_| true)
+            && self.queues.size(PROBATION) + self.queues.size(PROTECTED) + u64::from(self.queues.size_of(oldest))
+                <= self.size.saturating_sub(self.most_window)
         {
             self.queues.renew(PROBATION, oldest);
         }
     }
 
     fn count(&self, slot: SlotIndex) -> u64 {
-        self.sketch.count(self.extents[slot.index()])
+        self.sketch.count(self.extents[slot])
     }
 }
 
 impl ReplacementPolicy for WTinyLfu {
-    fn admitting(&mut self, extent: u32) {
+    const LOOKS_AT_USES: bool = false;
+
+    fn admitting(&mut self, extent: u32, _size: u32) {
         self.sketch.add(extent);
+        self.climb(false);
     }
 
-    fn inserted(&mut self, slot: SlotIndex, extent: u32) {
-        self.extents[slot.index()] = extent;
-        self.queues.push(WINDOW, slot);
+    fn takes(&self, size: u32) -> bool {
+        u64::from(size) <= self.most_window
+    }
+
+    fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32) {
+        self.extents.set(slot, extent);
+        self.queues.push_sized(WINDOW, slot, size);
         self.overflow();
+        self.grow_sketch();
     }
 
     #[inline]
     fn prefetch(&self, slot: SlotIndex) {
         self.queues.prefetch(slot);
+        if let Some(extent) = self.extents.get(slot) {
+            self.sketch.prefetch(*extent);
+        }
     }
 
     fn accessed(&mut self, slot: SlotIndex) {
-        self.sketch.add(self.extents[slot.index()]);
+        self.sketch.add(self.extents[slot]);
+        self.climb(true);
         match self.queues.queue_of(slot) {
             Some(PROBATION) => {
                 self.queues.renew(PROTECTED, slot);
-                if self.queues.len(PROTECTED) > self.most_protected
+                while self.queues.size(PROTECTED) > self.most_protected
                     && let Some(oldest) = self.queues.oldest(PROTECTED, |_| true)
                 {
                     self.queues.renew(PROBATION, oldest);
@@ -163,7 +285,7 @@ impl ReplacementPolicy for WTinyLfu {
         let mut oldest = |queue| self.queues.oldest(queue, |slot| candidates.may_leave(slot));
         let main = oldest(PROBATION).or_else(|| oldest(PROTECTED));
         // The window makes room for the extent that comes: its oldest is the candidate of the main cache.
-        let full = self.queues.len(WINDOW) >= self.most_window;
+        let full = self.queues.size(WINDOW) >= self.most_window;
         let candidate = if full || main.is_none() { oldest(WINDOW) } else { None };
         let (Some(candidate), Some(main)) = (candidate, main) else { return candidate.or(main) };
         // A candidate that wins overflows into the room that the other one leaves.
@@ -171,7 +293,7 @@ impl ReplacementPolicy for WTinyLfu {
     }
 
     fn saved_version(&self) -> u32 {
-        1
+        2
     }
 
     fn save(&mut self, to: &mut Saving<'_>) -> bool {
@@ -179,12 +301,17 @@ impl ReplacementPolicy for WTinyLfu {
             let complete = match to.part() {
                 0 => {
                     to.put(ACCESSES, &halves(self.sketch.accesses));
+                    if let Some(climber) = &self.climber {
+                        let words = [climber.hits, climber.accesses, climber.before.to_bits(), climber.step.to_bits()];
+                        let words = words.into_iter().chain([self.most_window]).flat_map(halves);
+                        to.put(CLIMB, &words.collect::<Vec<u32>>());
+                    }
                     true
                 }
                 part @ 1..4 => {
                     let queue = part as usize - 1;
                     let extents = &self.extents;
-                    to.queue(queue as u8, &mut self.queues, queue, |slot| Some([extents[slot.index()]]))
+                    to.queue(queue as u8, &mut self.queues, queue, |slot| Some([extents[slot]]))
                 }
                 4 => to.table(SKETCH, &self.sketch.words),
                 _ => return true,
@@ -198,11 +325,22 @@ impl ReplacementPolicy for WTinyLfu {
     fn load(&mut self, list: u8, item: &[u32], slot_of: &dyn Fn(u32) -> Option<SlotIndex>) {
         match (list, item) {
             (ACCESSES, [low, high]) => self.sketch.accesses = whole([*low, *high]) % self.sketch.period,
+            (CLIMB, words) if words.len() == 10 => {
+                let word = |at: usize| whole([words[2 * at], words[2 * at + 1]]);
+                let (size, window) = (self.size, word(4));
+                let Some(climber) = &mut self.climber else { return };
+                let (before, step) = (f64::from_bits(word(2)), f64::from_bits(word(3)));
+                if (0.0..=1.0).contains(&before) && step.abs() <= size as f64 && (1..=size).contains(&window) {
+                    (climber.hits, climber.accesses) = (word(0), word(1).min(climber.period));
+                    (climber.before, climber.step) = (before, step);
+                    self.set_window(window);
+                }
+            }
             (SKETCH, row) => load_row(&mut self.sketch.words, row),
             (0..3, [extent]) => {
                 if let Some(slot) = slot_of(*extent) {
                     self.queues.put(usize::from(list), slot);
-                    self.extents[slot.index()] = *extent;
+                    self.extents.set(slot, *extent);
                 }
             }
             _ => {}
@@ -210,7 +348,7 @@ impl ReplacementPolicy for WTinyLfu {
     }
 
     fn loaded(&mut self) {
-        while self.queues.len(PROTECTED) > self.most_protected
+        while self.queues.size(PROTECTED) > self.most_protected
             && let Some(oldest) = self.queues.oldest(PROTECTED, |_| true)
         {
             self.queues.renew(PROBATION, oldest);
@@ -224,12 +362,12 @@ impl ReplacementPolicy for WTinyLfu {
 
 #[cfg(test)]
 mod tests {
-    use super::{PROTECTED_TENTHS, Sketch, WINDOW_PART};
+    use super::{Parameters, Sketch};
     use crate::replacement::{Replacement, bare::agrees_with};
 
     #[test]
     fn the_sketch_counts_and_forgets() {
-        let mut sketch = Sketch::new(1_000);
+        let mut sketch = Sketch::new(1_000, &Parameters::DEFAULT);
         for _ in 0..20 {
             sketch.add(7);
         }
@@ -255,7 +393,7 @@ mod tests {
 
     impl Plain {
         fn access(&mut self, extent: u32, size: usize) -> bool {
-            let most_window = (size / WINDOW_PART as usize).max(1);
+            let most_window = (size / 100).max(1);
             let most_main = size - most_window;
             self.sketch.add(extent);
             let found = |list: &Vec<u32>| list.iter().position(|other| *other == extent);
@@ -268,7 +406,7 @@ mod tests {
             let hit = hit.or_else(|| found(&self.protected).map(|index| self.protected.remove(index)));
             if hit.is_some() {
                 self.protected.push(extent);
-                if self.protected.len() > most_main * PROTECTED_TENTHS as usize / 10 {
+                if self.protected.len() > most_main * 8 / 10 {
                     self.probation.push(self.protected.remove(0));
                 }
                 return true;
@@ -295,14 +433,14 @@ mod tests {
     #[test]
     fn hits_and_misses_are_those_of_the_paper() {
         agrees_with(
-            Replacement::WTinyLfu,
+            Replacement::WTinyLfu(Parameters::DEFAULT),
             &[2, 3, 10, 60, 300],
             |size| 5.0 * size as f64,
             |size| Plain {
                 window: Vec::new(),
                 probation: Vec::new(),
                 protected: Vec::new(),
-                sketch: Sketch::new(size as u32),
+                sketch: Sketch::new(size as u64, &Parameters::DEFAULT),
             },
             Plain::access,
         );

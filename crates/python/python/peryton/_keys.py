@@ -186,7 +186,7 @@ class PlacementKeys(TypedDict, total=False):
     max_moves: int
     """MCML: the most moves between the devices at a time. Unit: moves. Default: 16, or as many as have 4MiB.
     Placements: tiering, caching, partitioned."""
-    replacement: Literal["wsclock", "lru", "two_queue", "s3fifo", "arc", "sieve", "lirs", "w_tiny_lfu", "lrfu", "clock_pro"]
+    replacement: Literal["wsclock", "lru", "two_queue", "s3fifo", "arc", "sieve", "lirs", "w_tiny_lfu", "lrfu", "clock_pro", "fifo", "clock", "slru", "lfu", "lfu_da", "gdsf", "hyperbolic", "random"]
     """The policy that chooses which extents leave the fast device. Default: "wsclock". Placements: tiering,
     caching, partitioned."""
     commit_interval: str

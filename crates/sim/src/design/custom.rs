@@ -16,7 +16,7 @@ impl Design {
             return Err(self.no_such(key, "tiering, caching and partitioned designs"));
         }
         self.tuning.replacement = policy;
-        self.note(key, policy.name());
+        self.note(key, &policy.to_string());
         Ok(())
     }
 
@@ -84,8 +84,8 @@ mod tests {
     }
 
     impl ReplacementPolicy for Lru {
-        fn inserted(&mut self, slot: SlotIndex, _extent: u32) {
-            self.0.push(0, slot);
+        fn inserted(&mut self, slot: SlotIndex, _extent: u32, size: u32) {
+            self.0.push_sized(0, slot, size);
         }
         fn accessed(&mut self, slot: SlotIndex) {
             self.0.renew(0, slot);

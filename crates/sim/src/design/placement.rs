@@ -312,7 +312,10 @@ fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning, in_part: bool) -> Result<(), 
                 words(&Replacement::ALL)
             )));
         }
-        tuning.replacement = word(&replacement, &Replacement::ALL)?;
+        tuning.replacement = match replacement.contains(':') {
+            true => replacement.parse().map_err(|problem: String| replacement.wrong(problem))?,
+            false => word(&replacement, &Replacement::ALL)?,
+        };
     }
     set(&mut tuning.commit_interval, keys, &COMMIT_INTERVAL)?;
     if let Some(mut warm) = keys.table("warm")? {

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use peryton_engine::Replacement;
+use peryton_policy::replacement::{s3fifo, two_queue};
 use peryton_sim::{CurvePolicy, Miniature};
 use peryton_trace::{OpenOptions, Source, TraceError, open};
 use peryton_units::{Bytes, Nanos};
@@ -46,7 +47,7 @@ fn lru_and_arc_hit_as_often_as_on_the_traces_page_of_arc() {
         .lines()
         .map(|line| {
             assert_eq!(count(line, "requests").parse::<f64>().unwrap(), BLOCKS);
-            let policy = CurvePolicy::by_name(&count(line, "algo")).unwrap();
+            let policy = count(line, "algo").parse().unwrap();
             ((policy, count(line, "capacity").parse().unwrap()), count(line, "hits").parse().unwrap())
         })
         .collect();
@@ -54,7 +55,7 @@ fn lru_and_arc_hit_as_often_as_on_the_traces_page_of_arc() {
     let (caches, expected): (Vec<_>, Vec<u64>) = published.into_iter().unzip();
     let Some(hits) = hits(&caches) else { return };
     for (index, (policy, blocks)) in caches.iter().enumerate() {
-        assert_eq!(hits[index], expected[index], "{} of {blocks} blocks", policy.name());
+        assert_eq!(hits[index], expected[index], "{} of {blocks} blocks", policy);
     }
 }
 
@@ -62,9 +63,9 @@ fn lru_and_arc_hit_as_often_as_on_the_traces_page_of_arc() {
 /// simulator of Caffeine (ccef955), without its rule that a block accessed twice in a row was accessed once.
 const COUNTED: [(CurvePolicy, [u64; 3]); 5] = [
     (CurvePolicy::Optimal, [120_127, 1_261_555, 3_043_836]),
-    (CurvePolicy::Replacement(Replacement::S3fifo), [37_938, 662_918, 2_590_685]),
+    (CurvePolicy::Replacement(Replacement::S3fifo(s3fifo::Parameters::DEFAULT)), [37_938, 662_918, 2_590_685]),
     (CurvePolicy::Replacement(Replacement::Sieve), [32_239, 392_049, 2_394_056]),
-    (CurvePolicy::Replacement(Replacement::TwoQueue), [40_639, 512_990, 2_524_348]),
+    (CurvePolicy::Replacement(Replacement::TwoQueue(two_queue::Parameters::DEFAULT)), [40_639, 512_990, 2_524_348]),
     (CurvePolicy::Replacement(Replacement::ClockPro), [32_085, 717_178, 2_615_216]),
 ];
 
@@ -75,6 +76,6 @@ fn other_policies_hit_as_often_as_in_the_programs_of_others() {
         COUNTED.iter().flat_map(|(policy, _)| sizes.map(|size| (*policy, size))).collect();
     let Some(hits) = hits(&caches) else { return };
     for ((policy, counted), hits) in COUNTED.iter().zip(hits.chunks(sizes.len())) {
-        assert_eq!(hits, counted, "{}", policy.name());
+        assert_eq!(hits, counted, "{}", policy);
     }
 }

@@ -17,6 +17,6 @@ pub use mrc::{BlockAccess, MissRatioCurve, MissRatios, Ratios, Tally, block_acce
 pub use objects::ObjectCharacteristics;
 pub use overwrites::{CurvePoint, DEFAULT_MAX_BLOCKS, IntervalShare, Overwrites, RewriteIntervals};
 pub use pages::{DEFAULT_MAX_PAGES, PAGE, WorkingSet};
-pub use sample::block_hash;
-pub(crate) use sample::mixed;
+pub use peryton_units::block_hash;
+pub(crate) use peryton_units::mixed;
 pub use sequential::{STREAMS, Sequentiality};

@@ -49,6 +49,13 @@ impl Tally {
         self.bytes[access.op as usize] += weight * u64::from(access.bytes);
     }
 
+    /// Counts an access to so many bytes of a block.
+    #[inline]
+    pub fn add_bytes(&mut self, op: Op, bytes: u32) {
+        self.blocks[op as usize] += 1;
+        self.bytes[op as usize] += u64::from(bytes);
+    }
+
     fn add_all(&mut self, other: &Tally) {
         for op in 0..2 {
             self.blocks[op] += other.blocks[op];
@@ -91,8 +98,12 @@ pub fn block_accesses(request: &Request, block: Bytes) -> impl Iterator<Item = B
     let counts = matches!(op, Op::Read | Op::Write) && request.len > Bytes::ZERO;
     let start = request.offset.0;
     let end = start.saturating_add(if counts { request.len.0 } else { 0 });
-    let first = start / block.0;
-    let last = if counts { end.saturating_sub(1) / block.0 + 1 } else { first };
+    let number_of = |byte: u64| match block.0.is_power_of_two() {
+        true => byte >> block.0.trailing_zeros(),
+        false => byte / block.0,
+    };
+    let first = number_of(start);
+    let last = if counts { number_of(end.saturating_sub(1)) + 1 } else { first };
     (first..last.min(first.saturating_add(MAX_REQUEST_BLOCKS))).map(move |number| {
         let begin = start.max(number.saturating_mul(block.0));
         let bytes = end.min(number.saturating_add(1).saturating_mul(block.0)) - begin;

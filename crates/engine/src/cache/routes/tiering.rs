@@ -132,7 +132,7 @@ impl CacheDrive {
             let place = match slot {
                 Some(slot) => {
                     self.map.occupy(slot, index);
-                    self.policy.inserted(slot, index);
+                    self.policy.inserted(slot, index, 1);
                     Place(slot.0)
                 }
                 None => match self.map.take_slow() {

@@ -135,8 +135,8 @@ impl CacheDrive {
         // They are reported in the order of their use, as when another policy takes over.
         others.sort_unstable_by_key(|(last_access, slot, _)| (*last_access, slot.0));
         for (_, slot, extent) in others {
-            policy.admitting(extent);
-            policy.inserted(slot, extent);
+            policy.admitting(extent, 1);
+            policy.inserted(slot, extent, 1);
         }
         self.warm.report.began = Some(WarmStart { snapshot: taken(&header), restored, unknown, has_policy });
     }
@@ -144,7 +144,7 @@ impl CacheDrive {
     fn begin_cold(&mut self) {
         for slot in 0..self.layout.fast_slots {
             if let Some(extent) = self.map.tenant(SlotIndex(slot)) {
-                self.policy.inserted(SlotIndex(slot), extent);
+                self.policy.inserted(SlotIndex(slot), extent, 1);
             }
         }
     }

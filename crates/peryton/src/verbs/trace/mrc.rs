@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, TypedValueParser};
 use peryton_sim::{CurvePolicy, CurveRow, CurveSizes, Curves};
 use peryton_units::{Bytes, Nanos};
 
@@ -18,9 +18,11 @@ use crate::{
 LRU is exact up to 67 million blocks, from one pass. \"opt\" (Belady) is the bound: no policy that takes in every miss \
 misses less, and none can know the future as it does. It and all other policies are simulated, all sizes and policies at once, on a \
 sample of the blocks by a hash of their address, in caches that are smaller by as much (SHARDS, miniature simulation). \
-At --rate 1 that is the full simulation. At lower rates, with 8,192 sampled blocks or more, miss ratios were within 0.05 of it on \
-every trace and policy tested, and within 0.015 on average. \"sampling error\" is the error of the same sample for LRU, \
-whose exact miss ratio is known. Sizes whose miniature holds fewer than 100 blocks are less accurate.")]
+At --rate 1 that is the full simulation. At lower rates LRU is simulated on the same sample, and its error (\"sampling error\"), \
+which is known, is taken from all others; \"±\" is half of the interval of 95 %. Figures marked ~ rest on miniatures of fewer than 100 \
+blocks and are less accurate.
+
+A policy may have parameters: two_queue:kin=0.2:kout=0.6.")]
 pub struct Args {
     /// Traces, or specifications (.toml) of traces; several are merged
     ///
@@ -61,10 +63,36 @@ pub struct Args {
     json: bool,
 }
 
-/// The engine's policies and OPT, selected by name.
-fn policy() -> impl TypedValueParser<Value = CurvePolicy> {
-    PossibleValuesParser::new(CurvePolicy::names())
-        .map(|name| CurvePolicy::by_name(&name).expect("only possible values pass"))
+/// Policies and OPT by their names, perhaps with parameters.
+#[derive(Clone)]
+struct PolicyParser;
+
+fn policy() -> PolicyParser {
+    PolicyParser
+}
+
+impl TypedValueParser for PolicyParser {
+    type Value = CurvePolicy;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<CurvePolicy, clap::Error> {
+        let text = value.to_string_lossy();
+        if !text.contains(':') {
+            let known = clap::builder::PossibleValuesParser::new(CurvePolicy::names());
+            known.parse_ref(command, argument, value)?;
+        }
+        text.parse().map_err(|problem| {
+            clap::Error::raw(clap::error::ErrorKind::InvalidValue, format!("{problem}\n")).with_cmd(command)
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(CurvePolicy::names().map(PossibleValue::new)))
+    }
 }
 
 /// Prints the curves.
@@ -102,29 +130,36 @@ fn shown(rows: &[CurveRow]) -> String {
     let sizes = rows.iter().take_while(|row| row.replacement == rows[0].replacement).map(|row| row.ratios.cache_bytes);
     let sizes: Vec<Bytes> = sizes.map(Bytes).collect();
     let four = |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| format!("{value:.4}"));
+    let marked = |row: &CurveRow| match row.few_blocks {
+        true => format!("~{:.4}", row.ratios.blocks.all),
+        false => format!("{:.4}", row.ratios.blocks.all),
+    };
+    let half = |row: &CurveRow| row.interval.map(|interval| (interval.high - interval.low) / 2.0);
     let curves: Vec<&[CurveRow]> = rows.chunks(sizes.len()).collect();
     if let [only] = &curves[..] {
         let header = ["cache", "miss ratio", "of reads", "of writes", "of bytes", "of bytes read", "of bytes written"];
-        let sampled = only.iter().any(|row| row.sampling_error.is_some());
-        let header: Vec<&str> = header.into_iter().chain(sampled.then_some("sampling error")).collect();
+        let sampled = only.iter().any(|row| row.interval.is_some());
+        let header: Vec<&str> =
+            header.into_iter().chain(sampled.then_some(["±", "sampling error"]).into_iter().flatten()).collect();
         let mut shown = table::figures(&header);
-        for (size, CurveRow { ratios, sampling_error, .. }) in sizes.iter().zip(*only) {
-            let (blocks, bytes) = (ratios.blocks, ratios.bytes);
-            let cells =
-                [Some(blocks.all), blocks.read, blocks.write, Some(bytes.all), bytes.read, bytes.write].map(four);
-            let error = sampled.then(|| four(*sampling_error));
-            shown.add_row([size.to_string()].into_iter().chain(cells).chain(error));
+        for (size, row) in sizes.iter().zip(*only) {
+            let (blocks, bytes) = (row.ratios.blocks, row.ratios.bytes);
+            let cells = [blocks.read, blocks.write, Some(bytes.all), bytes.read, bytes.write].map(four);
+            let error = sampled.then(|| [four(half(row)), four(row.sampling_error)]);
+            shown.add_row([size.to_string(), marked(row)].into_iter().chain(cells).chain(error.into_iter().flatten()));
         }
         return shown.shown();
     }
-    let errors = curves.iter().find(|curve| curve[0].sampling_error.is_some());
-    let names = curves.iter().map(|curve| curve[0].replacement.name());
-    let header: Vec<&str> = ["cache"].into_iter().chain(names).chain(errors.map(|_| "sampling error")).collect();
+    let sampled = curves.iter().any(|curve| curve[0].interval.is_some());
+    let names: Vec<String> = curves.iter().map(|curve| curve[0].replacement.to_string()).collect();
+    let names = names.iter().map(String::as_str);
+    let header: Vec<&str> = ["cache"].into_iter().chain(names).chain(sampled.then_some("at most ±")).collect();
     let mut shown = table::figures(&header);
     for (index, size) in sizes.iter().enumerate() {
-        let cells = curves.iter().map(|curve| four(Some(curve[index].ratios.blocks.all)));
-        let error = errors.map(|curve| four(curve[index].sampling_error));
-        shown.add_row([size.to_string()].into_iter().chain(cells).chain(error));
+        let cells = curves.iter().map(|curve| marked(&curve[index]));
+        let widest = || curves.iter().filter_map(|curve| half(&curve[index])).reduce(f64::max);
+        let widest = sampled.then(|| four(widest()));
+        shown.add_row([size.to_string()].into_iter().chain(cells).chain(widest));
     }
     shown.shown()
 }
