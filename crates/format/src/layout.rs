@@ -64,11 +64,9 @@ impl MetadataLayout {
     pub fn with_masks(entries: u32, masks: u32, data: Bytes) -> MetadataLayout {
         let checkpoint_bytes = Self::length_of_checkpoint(entries, masks);
         let small = (data.0 / SHARE_OF_DATA).next_multiple_of(BLOCK).max(LEAST_JOURNAL);
-        let longest = checkpoint_bytes.clamp(SMALLEST_JOURNAL, LARGEST_JOURNAL);
-        let end = BLOCK + longest.min(small) + 2 * checkpoint_bytes;
+        let journal_bytes = checkpoint_bytes.clamp(SMALLEST_JOURNAL, LARGEST_JOURNAL).min(small);
+        let end = BLOCK + journal_bytes + 2 * checkpoint_bytes;
         let data_at = Bytes(end.next_multiple_of(DATA_ALIGNMENT));
-        // The journal also has what alignment leaves before the data.
-        let journal_bytes = longest.min(longest.min(small) + data_at.0 - end);
         let checkpoints_from = [0, 1].map(|which| Bytes(BLOCK + journal_bytes + which * checkpoint_bytes));
         let journal_from = Bytes(BLOCK);
         MetadataLayout { journal_bytes, checkpoint_bytes, data_at, masks, number: 0, journal_from, checkpoints_from }
