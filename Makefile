@@ -73,11 +73,13 @@ test-kernel: setup
 test-kernel-build:
 	@python3 scripts/kernel/run.py --build
 
-# Simulates power losses for SECONDS, of every kind in turn; a single seed (SEEDS=5 SCENARIO=failing) is replayed step by step.
+# Explores small cases in every order for a quarter of SECONDS, then simulates power losses for SECONDS, of every kind in turn; a single
+# seed (SEEDS=5 SCENARIO=failing) is replayed step by step.
 SECONDS ?= 60
 SEEDS ?= 0..1000000000
 SCENARIO ?= $(if $(findstring ..,$(SEEDS)),each,drawn)
 torture: setup
+	$(if $(findstring ..,$(SEEDS)),$(CARGO) run --quiet --profile torture --package peryton-crash --example explore -- --deep --seconds $$(($(SECONDS) / 4)))
 	$(CARGO) run --quiet --profile torture --package peryton-crash --example torture -- \
 		--seconds $(SECONDS) --seeds $(SEEDS) --scenario $(SCENARIO) $(if $(findstring ..,$(SEEDS)),,--verbose)
 

@@ -1,10 +1,15 @@
 //! Builds one deliberate mistake after another into the engine and reports how many seeds the crash simulation needs to
 //! notice each of them: `make mutants`. The exit status is 1 if a mistake goes unnoticed.
 
-use std::{iter::successors, ops::Range, process::ExitCode, time::Duration};
+use std::{
+    iter::successors,
+    ops::Range,
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
 use clap::Parser;
-use peryton_crash::{Options, Scenario, Torture, run, torture};
+use peryton_crash::{Case, Depth, Options, Scenario, Torture, explore, run, torture};
 use peryton_engine::mutation::{Mutation, make};
 
 /// Builds mistakes into the engine, one at a time, and runs the crash simulation against each.
@@ -55,6 +60,9 @@ const KNOWN: [(Mutation, &str); 3] = [
     (Mutation::LoseBlocksGivenUp, "past"),
 ];
 
+/// So long small cases are explored for each mistake, before runs of random seeds.
+const EXPLORED: Duration = Duration::from_secs(5);
+
 /// Seeds of each kind of run in one turn, of which each is twice as long as the one before.
 const FIRST_TURN: u64 = 256;
 
@@ -80,10 +88,24 @@ fn main() -> ExitCode {
     println!("no mutation: {} seeds, {} crash points, nothing found", sound.seeds, sound.outcome.crash_points);
     println!("{:<22} {:>6} {:>9} {:>7}  noticed by", "mutation", "seeds", "crashes", "s");
     let mut unnoticed = 0;
+    let small: Vec<Case> = Case::known().into_iter().chain(Case::all(Depth::Quick)).collect();
     let chosen: Vec<Mutation> =
         Mutation::ALL.iter().copied().filter(|mutation| format!("{mutation:?}").contains(&arguments.only)).collect();
     for mutation in chosen.iter().copied() {
         make(Some(mutation));
+        let explored = explore(&small, Some(Instant::now() + EXPLORED));
+        if let Some(error) = explored.failures.first() {
+            make(None);
+            let last = error.lines().rev().find(|line| line.contains("panic: ") || line.contains("sector "));
+            let (states, seconds) = (explored.states, explored.elapsed.as_secs_f64());
+            let name = format!("{mutation:?}");
+            println!(
+                "{name:<22} {:>6} {states:>9} {seconds:>7.1}  exploring: {}",
+                "-",
+                check(last.unwrap_or("").trim())
+            );
+            continue;
+        }
         let mut found = None;
         let mut tried = Torture::default();
         let known = |scenario: &&Scenario| KNOWN.contains(&(mutation, scenario.name));

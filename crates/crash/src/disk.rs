@@ -4,7 +4,7 @@
 //! Each sector of data holds a tag instead of bytes. Metadata holds real bytes, because recovery decodes it. Where
 //! metadata lies among data, as in a log, the tags of its sectors stand for their bytes.
 
-use std::{cell::RefCell, collections::BTreeSet, fmt, rc::Rc};
+use std::{cell::RefCell, collections::BTreeSet, fmt, hash::Hash, hash::Hasher, rc::Rc};
 
 use peryton_units::Bytes;
 use rand::{RngExt, seq::SliceRandom};
@@ -67,7 +67,7 @@ pub(crate) fn tag_of(bytes: &[u8]) -> Tag {
 }
 
 /// The content that a write carries.
-#[derive(Clone)]
+#[derive(Clone, Hash)]
 pub enum Payload {
     Data(Rc<[Tag]>),
     Metadata(Rc<[u8]>),
@@ -96,7 +96,7 @@ impl Payload {
 }
 
 /// A write, or the part of one that takes effect.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub(crate) struct Entry {
     /// The sector of the device at which the write begins.
     pub(crate) sector: u64,
@@ -119,7 +119,7 @@ impl Entry {
 }
 
 /// The content of a disk. Metadata lies before and after the data.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 struct Content {
     data_from: u64,
     data: Vec<Tag>,
@@ -341,6 +341,16 @@ impl Disk {
         self.live = self.stable.clone();
         self.cache.iter().for_each(|entry| self.live.apply(entry, || true));
         lost
+    }
+
+    /// Hashes all that the disk may ever show.
+    pub(crate) fn identify(&self, hasher: &mut impl Hasher) {
+        (&self.stable, &self.live, &self.cache, &self.bad, self.dead).hash(hasher);
+    }
+
+    /// How many writes a flush covers that began at `mark` and has not completed.
+    pub(crate) fn covered(&self, mark: u64) -> u64 {
+        mark.saturating_sub(self.first)
     }
 
     /// How many writes no flush has covered.

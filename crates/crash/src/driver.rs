@@ -153,11 +153,11 @@ pub struct Pending<P> {
     /// What it writes.
     pub payload: Option<P>,
     /// For a flush, what it covers.
-    mark: u64,
+    pub(crate) mark: u64,
     /// The disk that it was sent to, if another one has taken its place since.
     sent_to: Option<DeviceId>,
     /// Whether a flush that failed has lost it: the device had carried it out, and had yet to say so.
-    lost: bool,
+    pub(crate) lost: bool,
 }
 
 impl<P> Pending<P> {

@@ -9,7 +9,7 @@
 //! the host settles that. If it succeeds, what was written before it is durable after all; if it fails, the host has been
 //! notified, and may find what was there before.
 
-use std::ops::Range;
+use std::{hash::Hash, hash::Hasher, ops::Range};
 
 use crate::disk::Tag;
 
@@ -250,6 +250,29 @@ impl Model {
                 }
             }
         }
+    }
+
+    /// Hashes all on which a later answer depends. Of times only the order counts. `asked`: when what is under way was submitted; `oldest`:
+    /// the oldest read of that.
+    pub(crate) fn identify(&self, asked: &[Time], oldest: Time, hasher: &mut impl Hasher) {
+        let horizon = self.durable.min(oldest);
+        let left = |versions: &[Version]| -> Vec<Version> {
+            versions.iter().filter(|version| !superseded(versions, version, horizon)).copied().collect()
+        };
+        let sectors: Vec<Vec<Version>> = self.sectors.iter().map(|versions| left(versions)).collect();
+        let of = |version: &Version| [version.from, version.over, version.in_doubt.unwrap_or(0)];
+        let mut times: Vec<Time> = sectors.iter().flatten().flat_map(of).collect();
+        times.extend(asked);
+        times.extend([0, self.durable, self.failed_at, self.died_at]);
+        times.sort_unstable();
+        times.dedup();
+        let rank = |time: Time| times.binary_search(&time).unwrap_or(usize::MAX);
+        for version in sectors.iter().flatten() {
+            (version.tag, of(version).map(rank), version.counts, version.base).hash(hasher);
+        }
+        let lengths: Vec<usize> = sectors.iter().map(Vec::len).collect();
+        let asked: Vec<usize> = asked.iter().map(|time| rank(*time)).collect();
+        (lengths, asked, [self.durable, self.failed_at, self.died_at].map(rank), self.doubts).hash(hasher);
     }
 
     /// Describes a tag for an error message.

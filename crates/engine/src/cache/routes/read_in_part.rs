@@ -127,9 +127,9 @@ impl CacheDrive {
         runs(between).filter(|gap| gap & !takes == 0).fold(missing, |all, gap| all | gap)
     }
 
-    /// Ends the note of which of these blocks a read takes from the slow device although the slot has them newer. A read may have another command
-    /// for the extent: what a fast device that fails does not return is read from home as well.
+    /// Ends the note of which of these blocks a read, one of whose commands has ended, takes from home although the slot has them newer.
     fn take_newer(&mut self, request: RequestIndex, extent: u32, blocks: u16) -> u16 {
+        let blocks = if mutation::is(Mutation::TakeOtherNote) { u16::MAX } else { blocks };
         let is_it =
             |newer: &NewerInRead| newer.request == request && newer.extent == extent && newer.blocks & !blocks == 0;
         let at = self.newer_in_reads.iter().position(is_it);
