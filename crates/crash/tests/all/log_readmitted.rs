@@ -105,3 +105,25 @@ fn a_log_returns_only_if_it_has_nothing_that_the_primary_lacks() {
         check_all(&mut open(&config, machine.driver.disks).unwrap(), &model);
     }
 }
+
+/// The fear: a volume whose log is gone says that nothing is lost, and reads old blocks without an error.
+#[test]
+fn without_its_log_a_volume_says_that_it_cannot_know_what_is_older() {
+    let config = config(MIB, 8 * MIB, BLOCK);
+    let (mut machine, model) = two_rounds(&config);
+    assert!(!machine.engine.losses(1).unknown);
+    // While the engine runs it knows what the log had.
+    dies(&mut machine, LOG);
+    let lost = machine.engine.losses(usize::MAX);
+    assert_eq!((lost.bytes, lost.unknown), (Bytes(100 * BLOCK), false));
+    machine.driver.disks.lose_everything();
+    let disks = machine.driver.disks;
+    let found = Engine::inspect(config.clone(), &mut disks.clone(), false, &[LOG]).unwrap();
+    assert!(found.lost.unknown, "{:?}", found.lost);
+    let (engine, _) = Engine::open_without(config.clone(), &mut disks.clone(), &[LOG]).unwrap();
+    assert!(engine.losses(1).unknown);
+    // And it does read older blocks.
+    let mut machine = Machine::with(engine, disks, 1);
+    let read = machine.request(Op::Read, 0, vec![0; BLOCK as usize]);
+    assert!(read != model[..BLOCK as usize], "what only the log had is gone");
+}

@@ -227,7 +227,11 @@ pub(super) const MOST_TOLD: usize = 16;
 pub(super) fn ranges(losses: &Losses) -> Value {
     let range = |range: &std::ops::Range<peryton_units::Bytes>| json!({ "offset": range.start, "length": range.end - range.start });
     let ranges: Vec<Value> = losses.ranges.iter().map(range).collect();
-    json!({ "bytes": losses.bytes, "ranges": ranges, "more": losses.more })
+    let mut told = json!({ "bytes": losses.bytes, "ranges": ranges, "more": losses.more });
+    if losses.unknown {
+        told["unknown"] = json!(true);
+    }
+    told
 }
 
 const ENDED: &str = "the volume is closed";

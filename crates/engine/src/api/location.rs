@@ -89,6 +89,9 @@ pub struct Losses {
     pub ranges: Vec<Range<Bytes>>,
     /// Whether there are more ranges.
     pub more: bool,
+    /// Whether further data may be older than what was written and flushed, and nothing says which: the log that had it was gone
+    /// before the volume was opened, and with it the map of what was newer there. Reads of it return what the primary has.
+    pub unknown: bool,
 }
 
 impl Losses {

@@ -106,6 +106,20 @@ impl Engine {
         lifecycle::detach(config, storage, left)
     }
 
+    /// Does what [`Engine::detach_watched`] does for a volume of which one device takes reads and refuses writes: nothing is written to
+    /// it. Until it succeeds the volume is as it was.
+    ///
+    /// # Errors
+    /// Those of [`Engine::detach`]; or it is the device that is to have everything.
+    pub fn rescue(
+        config: Config,
+        storage: &mut dyn Storage,
+        unwritable: DeviceId,
+        left: &mut dyn FnMut(u64),
+    ) -> Result<Detached, DetachError> {
+        lifecycle::rescue(config, storage, unwritable, left)
+    }
+
     /// Takes a device back that was given up, with what it holds. What was written without it stays; what is lost without it
     /// is part of the volume again, if the device has everything that it had when it was given up. A crash meanwhile leaves
     /// the volume without it, and the device as it was.

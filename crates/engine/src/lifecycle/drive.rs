@@ -62,7 +62,7 @@ impl<P: PlacementOps> Drive<P> {
         let gone = |displaced: &Displaced| displaced.is_elsewhere() && self.io.is_fenced(displaced.home);
         let Some(displaced) = self.displaced.filter(gone) else { return self.placed.losses(&self.io, most) };
         let all = self.placed.losses(&self.io, usize::MAX);
-        let mut losses = Losses::default();
+        let mut losses = Losses { unknown: all.unknown, ..Losses::default() };
         losses.add(0, displaced.bytes.0, most);
         for range in all.ranges {
             let from = range.start.max(displaced.bytes);

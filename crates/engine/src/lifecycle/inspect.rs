@@ -1,7 +1,7 @@
 //! Inspection of a volume that is not open: what is on its devices, what is wrong, and what opening it would do.
 //! Nothing is written.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::Range};
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
@@ -38,12 +38,19 @@ use crate::{
 pub struct Overlay<'a> {
     beneath: &'a mut dyn Storage,
     blocks: HashMap<(DeviceId, u64), Box<[u8; BLOCK_LEN]>>,
+    /// What is written there goes to the device.
+    passes: Option<(DeviceId, Range<Bytes>)>,
 }
 
 impl<'a> Overlay<'a> {
     /// Makes a copy of these devices, which stay unchanged.
     pub fn new(beneath: &'a mut dyn Storage) -> Overlay<'a> {
-        Overlay { beneath, blocks: HashMap::new() }
+        Overlay { beneath, blocks: HashMap::new(), passes: None }
+    }
+
+    /// Makes a copy of these devices, which stay unchanged but for this range of one.
+    pub(super) fn passing(beneath: &'a mut dyn Storage, device: DeviceId, range: Range<Bytes>) -> Overlay<'a> {
+        Overlay { passes: Some((device, range)), ..Overlay::new(beneath) }
     }
 }
 
@@ -68,6 +75,9 @@ impl Storage for Overlay<'_> {
     }
 
     fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        if self.passes.as_ref().is_some_and(|(passes, range)| *passes == device && range.contains(&at)) {
+            return self.beneath.write(device, at, from);
+        }
         for (block, from) in (at.0 / BLOCK..).zip(from.chunks_exact(BLOCK_LEN)) {
             let mut ours = Box::new([0; BLOCK_LEN]);
             ours.copy_from_slice(from);
@@ -76,8 +86,11 @@ impl Storage for Overlay<'_> {
         Ok(())
     }
 
-    fn flush(&mut self, _: DeviceId) -> Result<(), DeviceError> {
-        Ok(())
+    fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
+        match self.passes {
+            Some((passes, _)) if passes == device => self.beneath.flush(device),
+            _ => Ok(()),
+        }
     }
 
     fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
@@ -231,12 +244,15 @@ pub struct Lost {
     pub ranges: Vec<(u64, u64)>,
     /// Whether there are more ranges.
     pub more: bool,
+    /// Whether further data may be older than what was written, and nothing says which: the log that had it is gone.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unknown: bool,
 }
 
 impl Lost {
     fn of(losses: &Losses) -> Lost {
         let ranges = losses.ranges.iter().map(|range| (range.start.0, (range.end - range.start).0)).collect();
-        Lost { bytes: losses.bytes.0, ranges, more: losses.more }
+        Lost { bytes: losses.bytes.0, ranges, more: losses.more, unknown: losses.unknown }
     }
 }
 

@@ -11,6 +11,7 @@ mod membership;
 mod offline;
 mod readmit;
 mod replace;
+mod rescue;
 mod resize;
 mod sizes;
 mod successor;
@@ -23,6 +24,7 @@ pub(crate) use membership::{can_evacuate, can_take_in, evacuated, leaving_tuning
 pub(crate) use offline::{detach, repair};
 pub(crate) use readmit::{can_take_back, readmit};
 pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
+pub(crate) use rescue::rescue;
 pub(crate) use resize::{in_force::sizes_in_force, plan::largest, switch::resize_now};
 pub(crate) use volume::{format, open, reopen};
 

@@ -69,7 +69,7 @@ impl LogDrive {
     }
 
     pub(in crate::log) fn lost_ranges(&self, most: usize) -> Losses {
-        let mut losses = Losses::default();
+        let mut losses = Losses { unknown: self.gone.log_is_unknown, ..Losses::default() };
         if !self.gone.any() {
             self.walk_damaged(|from, to| losses.add(from, to, most));
         } else {

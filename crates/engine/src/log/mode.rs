@@ -7,6 +7,8 @@ use peryton_units::Nanos;
 pub(in crate::log) struct LogFenced {
     pub(in crate::log) primary: bool,
     pub(in crate::log) log: bool,
+    /// The log was gone when the volume was opened, so that nothing says what it had.
+    pub(in crate::log) log_is_unknown: bool,
 }
 
 impl LogFenced {

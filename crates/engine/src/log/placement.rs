@@ -213,6 +213,7 @@ impl PlacementOps for LogDrive {
 
     fn without(&mut self, _: &LogIo, device: DeviceId) -> bool {
         self.mark_gone(device);
+        self.gone.log_is_unknown |= self.gone.log;
         true
     }
 
