@@ -160,8 +160,6 @@ mutations! {
     BringNothing,
     /// A read brings in what a write changes that was under way before the move that it joins.
     JoinBesideWrites,
-    /// What a command of the host is to bring in is taken to have come with another command of the same request.
-    TakeOtherCommand,
     /// A read takes the note of another of its commands, of what the copy has newer than the slow device.
     TakeOtherNote,
     /// A write that goes home first leaves what it replaces valid in the copy.

@@ -1,8 +1,8 @@
 //! The cases that are explored: one extent of four blocks and two to compete with it, two places for them on the fast device.
 
 use peryton_engine::{
-    Admission, AdmitBy, Bypass, Cleaning, Config, DeviceId, Engine, Fill, Formatting, Hybrid, Threshold, Tuning,
-    VolumeId, WritePolicy,
+    Admission, AdmitBy, Bypass, Cleaning, Config, DeviceId, Engine, Formatting, Hybrid, Threshold, Tuning, VolumeId,
+    WritePolicy,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{SeedableRng, seq::SliceRandom};
@@ -75,7 +75,6 @@ fn drives() -> Vec<Drive> {
             demotion_high: u32::from(kind == Kind::Tiering),
             write,
             admission,
-            fill: Fill::Auto,
             bypass: Bypass { sequential: None, congested: false },
             snapshot_interval: None,
             // What is dirty stays so until the case asks for it to be written home.
@@ -92,11 +91,7 @@ fn drives() -> Vec<Drive> {
     };
     let all = Admission::default();
     let some = Admission { by: AdmitBy::Probability, threshold: Threshold::Fixed(0.0), ..Admission::default() };
-    let mut sharing = of("sharing", Kind::Caching, WritePolicy::Through, all.clone());
-    sharing.config.tuning.share_frames = true;
-    sharing.config.devices[0] = extent;
     vec![
-        sharing,
         of("write-back", Kind::Caching, WritePolicy::Back, all.clone()),
         of("write-through", Kind::Caching, WritePolicy::Through, all.clone()),
         of("write-around", Kind::Caching, WritePolicy::Around, all.clone()),
@@ -206,14 +201,6 @@ impl Case {
                 &[there, there, write(BLOCK, BLOCK), read(3 * BLOCK, BLOCK)],
                 &[read(3 * BLOCK, BLOCK), read(0, EXTENT)],
                 1,
-            ),
-            // The first block is another extent's in the frame that both share, and is written home alone while the second one waits.
-            case(
-                "a write in two commands, of which one waits for an older write",
-                "sharing",
-                &[there, read(EXTENT, BLOCK), read(BLOCK, BLOCK)],
-                &[write(BLOCK + 2, 3), write(0, 2 * BLOCK)],
-                0,
             ),
         ]
     }

@@ -151,7 +151,6 @@ impl CacheDrive {
             let Some(index) = self.map.entry(part.extent).moving() else { continue };
             let touched = blocks.touched(part.within, part.len.0 as u32);
             let row = &mut self.moves[index];
-            let touched = if mutation::is(Mutation::TakeOtherCommand) { u16::MAX } else { touched };
             let brings = |by: &(RequestIndex, u16)| by.0 == request && by.1 & !touched == 0;
             let Some(at) = row.brought_by.iter().position(brings) else { continue };
             row.brought_by.swap_remove(at);
