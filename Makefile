@@ -3,26 +3,19 @@
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
-DESIGNS = ssd-only hdd-only linear tiering caching-back caching-through
 FUZZ_TARGETS = $(basename $(notdir $(wildcard fuzz/fuzz_targets/*.rs)))
 FUZZ_CASES ?= 1000000
 # Modules that a macro declares, which rustfmt does not find by itself.
 MACRO_MODULES = $(wildcard crates/trace/src/formats/*.rs crates/policy/src/replacement/*.rs crates/policy/src/admission/rules/*.rs)
-DEMO_TRACE = examples/traces/pgbench-ext4.parquet
 
 setup:
 	@scripts/setup.sh
 
-# Simulates six designs on a recorded PostgreSQL trace: it prints a table and writes a page (report/demo.html) and all figures
-# (report/demo.json). Then a small volume runs on two files, moves data that are used often to the fast one, is killed and loses
-# nothing. The build leaves out features that the demo does not need, and whole-program optimisation (the profile `demo`).
+# Asks what to buy for a recorded PostgreSQL database on 40 TB, and serves the answer on two files (scripts/demo.py). The plan, its page
+# and its designs are in report/plan. The build leaves out features that the demo does not need, and whole-program optimisation (the
+# profile `demo`).
 demo: setup
-	$(CARGO) build --locked --profile demo --package peryton --no-default-features --features parquet
-	@mkdir -p report
-	$(DEMO) trace info $(DEMO_TRACE)
-	$(DEMO) sim $(DESIGNS:%=examples/designs/%.toml) --trace $(DEMO_TRACE) --replay sync --warm-up \
-		--json report/demo.json --report report/demo.html
-	@echo "Open report/demo.html to see them side by side; every figure is in report/demo.json."
+	$(CARGO) build --locked --profile demo --package peryton --no-default-features --features parquet,plan
 	@python3 scripts/demo.py --peryton $(DEMO)
 
 test: setup

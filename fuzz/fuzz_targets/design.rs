@@ -4,13 +4,13 @@
 use peryton_sim::Design;
 
 const DESIGNS: &[&str] = &[
-    include_str!("../../examples/designs/tiering.toml"),
-    include_str!("../../examples/designs/caching-back.toml"),
-    include_str!("../../examples/designs/griffin.toml"),
-    include_str!("../../examples/designs/mixed-array.toml"),
-    include_str!("../../examples/designs/mixedstore.toml"),
-    include_str!("../../examples/designs/linear.toml"),
-    include_str!("../../examples/designs/ssd-only.toml"),
+    include_str!("../../examples/papers/tiering.toml"),
+    include_str!("../../examples/papers/caching-back.toml"),
+    include_str!("../../examples/papers/griffin.toml"),
+    include_str!("../../examples/papers/mixed-array.toml"),
+    include_str!("../../examples/papers/mixedstore.toml"),
+    include_str!("../../examples/papers/linear.toml"),
+    include_str!("../../examples/papers/ssd-only.toml"),
 ];
 const WORDS: &[&str] = &[
     "0",

@@ -19,7 +19,7 @@ import figures
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENT = ROOT / "docs/findings/greendm.md"
-DESIGNS = "examples/designs/findings/greendm"
+DESIGNS = "examples/papers/findings/greendm"
 SHARED = "../shared/traces"
 ALL = ["ssd-only", "hdd-only", "linear", "tiering", "caching-back", "caching-through"]
 PAPER = ALL[:5]
@@ -65,7 +65,7 @@ class Runner:
     def __init__(self, program):
         self.program, self.results, self.seconds = program, {}, 0.0
 
-    def run(self, table, label, designs, trace, settings=(), options=("--replay", "sync", "--warm-up")):
+    def run(self, table, label, designs, trace, settings=(), options=("--replay", "sync")):
         """Simulates designs on a trace; returns a row for each."""
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder) / "reports.json"
@@ -173,7 +173,7 @@ def web_search(run, table, trace, share=4, thresholds=(1, 4, 16, 64), limits=(4,
 
 
 def online(run, table, share=4):
-    trace, options = "examples/workloads/fiu-online.toml", ("--replay", "sync", "--warm-up", "--limit", "2000000")
+    trace, options = "examples/workloads/fiu-online.toml", ("--replay", "sync", "--limit", "2000000")
     rows = run(table, "", BASE, trace, settings(8, share), options)
     linear = pick(rows, "linear")
     found = {design: [] for design in HYBRID}
@@ -185,7 +185,7 @@ def online(run, table, share=4):
 
 def commits(run, table):
     """The cost of a commit at each promotion: the same drive with so many free extents that it needs no commit for room."""
-    trace, options = "examples/workloads/fiu-online.toml", ("--replay", "sync", "--warm-up", "--limit", "1000000")
+    trace, options = "examples/workloads/fiu-online.toml", ("--replay", "sync", "--limit", "1000000")
     yield "| ES | LT, HT | requests/s | commits | map updates | metadata written | demoted |"
     yield "|---|---|--:|--:|--:|--:|--:|"
     for extent in (4, 16, 64):
@@ -205,8 +205,8 @@ def write_back(run, table):
     yield "|---|---|--:|--:|--:|--:|--:|--:|"
     online, pgbench = "examples/workloads/fiu-online.toml", "examples/traces/pgbench-ext4.parquet"
     for title, trace, drive, options in [
-        ("FIU online stand-in, first million", online, 8, ("--replay", "sync", "--warm-up", "--limit", "1000000")),
-        ("pgbench", pgbench, (4096, 1024), ("--replay", "sync", "--warm-up")),
+        ("FIU online stand-in, first million", online, 8, ("--replay", "sync", "--limit", "1000000")),
+        ("pgbench", pgbench, (4096, 1024), ("--replay", "sync")),
     ]:
         for delay in (None, "0s", "100ms", "5s", "60s"):
             design = "caching-back" if delay else "tiering"
@@ -220,7 +220,7 @@ def write_back(run, table):
 
 
 def file_server(run, table, share=4, limits=(4, 16, 64), replay="qd=50", more=()):
-    options = ("--replay", replay, "--warm-up")
+    options = ("--replay", replay)
     for gamma in (1, 4, 16):
         trace = f"examples/workloads/fileserver-gamma{gamma}.toml"
         rows = run(table, f"gamma {gamma}", BASE, trace, settings(8, share, more=more), options)
@@ -236,7 +236,7 @@ def file_server(run, table, share=4, limits=(4, 16, 64), replay="qd=50", more=()
 
 def file_server_sizes(run, table):
     """Gamma 16 against the memory of the host, and the rate of its copies."""
-    trace, options = "examples/workloads/fileserver-gamma16.toml", ("--replay", "qd=50", "--warm-up")
+    trace, options = "examples/workloads/fileserver-gamma16.toml", ("--replay", "qd=50")
     yield "| page cache | copies, MB/s | linear, requests/s | tiering, MCML 4 | vs linear | tiering, MCML 64 | vs linear | read from memory, % | writes absorbed, % |"
     yield "|---" + "|--:" * 8 + "|"
     for size, rate in (("512MiB", 4000), ("1GiB", 4000), ("2GiB", 4000), ("4GiB", 4000), ("1GiB", 1000)):
@@ -251,7 +251,7 @@ def file_server_sizes(run, table):
         yield "| " + " | ".join([*cells, *memory_cells(few.report["page_cache"])]) + " |"
 
 
-def real(run, table, trace, volume_mib, extent, options=("--replay", "sync", "--warm-up"), designs=ALL):
+def real(run, table, trace, volume_mib, extent, options=("--replay", "sync"), designs=ALL):
     fast = volume_mib // 4 // 4 * 4
     rows = run(table, "", designs, trace, settings((volume_mib, fast), 4, extent, 1, 16), options)
     return lines(rows, pick(rows, "linear"))
@@ -259,12 +259,12 @@ def real(run, table, trace, volume_mib, extent, options=("--replay", "sync", "--
 
 def real_web_search(run, table, trace):
     return real(run, table, trace, 46788, "1MiB",
-                ("--replay", "sync", "--warm-up", "--volumes", "0,1,2", "--concatenate"))
+                ("--replay", "sync", "--volumes", "0,1,2", "--concatenate"))
 
 
 def tables():
     """The tables: name, traces needed, and the function that makes the lines."""
-    sync, timed = ("--replay", "sync", "--warm-up"), ("--replay", "timed", "--warm-up")
+    sync, timed = ("--replay", "sync"), ("--replay", "timed")
     web, wider = "examples/workloads/websearch.toml", "scripts/findings/websearch-wider.toml"
     pgbench = "examples/traces/pgbench-ext4.parquet"
     yield "websearch", None, lambda run, name: web_search(run, name, web)

@@ -12,7 +12,7 @@ import argparse
 from common import (GRIFFIN_5, PAPER_13, ROOT, fill, geometric, mean, number, percent, real_traces, shortened, start,
                     table)
 
-DESIGNS = "examples/designs/findings/griffin"
+DESIGNS = "examples/papers/findings/griffin"
 ANALYSIS = f"{DESIGNS}/analysis.toml"
 DOCUMENT = ROOT / "docs/findings/griffin.md"
 NEVER = "10000h"
@@ -143,9 +143,9 @@ def latency(griffin, traces):
     """Figure 9: latencies against those of the MLC SSD alone, by log device."""
     promises = []
     for trace in traces:
-        alone = griffin.run(trace, (), f"{DESIGNS}/ssd-only.toml", ("--replay", "timed", "--warm-up"))
+        alone = griffin.run(trace, (), f"{DESIGNS}/ssd-only.toml", ("--replay", "timed"))
         logs = [griffin.run(trace, [f"devices.log.profile={profile}"], f"{DESIGNS}/griffin.toml",
-                            ("--replay", "timed", "--warm-up")) for _, profile in LOGS]
+                            ("--replay", "timed")) for _, profile in LOGS]
         promises.append((trace, alone, logs))
     rows, all_of = [], {name: [] for name, _ in LOGS}
     for trace, alone, logs in promises:
@@ -170,9 +170,9 @@ def shared(griffin, traces):
     counts = (1, 2, 3, 4)
     promises = []
     for trace in traces:
-        alone = griffin.run(trace, (), f"{DESIGNS}/ssd-only.toml", ("--replay", "timed", "--warm-up"))
+        alone = griffin.run(trace, (), f"{DESIGNS}/ssd-only.toml", ("--replay", "timed"))
         runs = [(log, count, griffin.run(trace, ["volume.count=%d" % count, f"volume.log={log}"], f"{DESIGNS}/shared.toml",
-                                         ("--replay", "timed", "--warm-up")))
+                                         ("--replay", "timed")))
                 for log in ("regions", "stream") for count in (counts if log == "regions" else counts[1:])]
         promises.append((trace, alone, runs))
     rows = []
@@ -193,7 +193,7 @@ def shared(griffin, traces):
 
 def spin_down(griffin, traces):
     promises = [(trace, after, griffin.run(trace, [f"power.log.spin_down_after={after}", "placement.checkpoint_interval=30s"],
-                                           f"{DESIGNS}/griffin.toml", ("--replay", "timed", "--warm-up")))
+                                           f"{DESIGNS}/griffin.toml", ("--replay", "timed")))
                 for trace in traces for after in ("never", "5s", "60s")]
     rows = []
     for trace, after, promise in promises:

@@ -154,7 +154,7 @@ def warm_rows(args, traces):
 
             def one(program, more, folder=folder, volume=volume, fast=fast, trace=trace):
                 path = design(folder, "back", volume, fast, in_use + caching("back", more))
-                return simulate(program, [path], trace, folder, "--warm-up")["back"]
+                return simulate(program, [path], trace, folder)["back"]
 
             old = one(args.before, "writeback = { queue = 1024, delay = '5s' }\n")
             cells = [cell(mean(old, "all"), 4)]

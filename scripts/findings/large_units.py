@@ -12,7 +12,7 @@ import argparse
 
 from common import MIB, ROOT, SHARED, Trace, fill, geometric, number, start, table
 
-DESIGNS = "examples/designs/findings/large-units"
+DESIGNS = "examples/papers/findings/large-units"
 DOCUMENT = ROOT / "docs/findings/large-units.md"
 GIB = 1 << 30
 # The fast device has a twentieth of the blocks that the trace touches, and no less than this.

@@ -27,6 +27,7 @@ TABLE_3 = {"W1": (0.10, 41.54, 0.89, 322.18, None), "W2": (0.70, 16.90, 0.89, 79
 # Table 4: years with 2, 1 and 0.5 GB of flash.
 TABLE_4 = {"Financial": (52.69, 7.29, 2.67), "TPC-H": (97.50, 21.65, None)}
 USD_PER_GB = 25
+MIXCP = ["cargo", "run", "--quiet", "--release", "--package", "peryton-plan", "--example", "mixcp", "--"]
 
 
 class Findings:
@@ -34,16 +35,17 @@ class Findings:
         self.runner, self.folder, self.requests = runner, Path(folder), requests
         self.models = self.folder / "models.json"
 
-    def plan(self, *arguments):
-        """Runs a plan. Exit code 1 means that no design meets the budgets."""
-        # As the paper plans: devices filled to the brim, and every request measured.
-        arguments = [*arguments, "--fill-limit", "100%", "--warm-up-requests", "0"]
-        command = [self.runner.program, "plan", *arguments, "--models", str(self.models), "--json"]
+    def regressions(self, *arguments):
+        """Runs the regressions, beside a plan where there is a trace."""
+        command = [*MIXCP, *arguments, "--models", str(self.models)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-        if done.returncode not in (0, 1) or not done.stdout:
+        if done.returncode:
             sys.exit(f"{' '.join(command)}\n{done.stderr.strip()}")
-        plan = json.loads(done.stdout)
-        self.runner.results.append((["peryton", "plan", *arguments], Done(plan)))
+        return json.loads(done.stdout)
+
+    def plan(self, *arguments):
+        plan = self.regressions(*arguments)
+        self.runner.results.append((["mixcp", *arguments], Done(plan)))
         return plan
 
     def sized(self, gigabytes):
@@ -86,7 +88,7 @@ def characteristics(it):
 def quality(it):
     """How good the models are."""
     names = [SSD, DISK, "samsung-870-evo-1tb", "intel-d7-p5500-7.68tb", "intel-optane-p4800x-375gb", "seagate-st4000dm000"]
-    found = it.runner.command("plan", "--show-models", "--devices", ",".join(names), "--models", str(it.models), "--json")
+    found = it.regressions("--devices", ",".join(names))
     rows = []
     for name in names:
         device = found["devices"][name]
@@ -151,13 +153,12 @@ def sizes(it):
 def row(name, budgets, plan):
     best = plan.get("best")
     regression = plan["regression"]
-    chosen = next((one for one in plan["simulated"] if one["design"] == regression.get("choice")), None)
     if regression["agrees"]:
         verdict = "the same"
-    elif chosen is None:
+    elif regression.get("choice") is None:
         verdict = "nothing"
     else:
-        verdict = f"{chosen['label']}: {'meets' if chosen['meets'] else 'misses'}"
+        verdict = f"{regression['choice_label']}: {'meets' if regression['choice_meets'] else 'misses'}"
     shown = best or plan["infeasible"]["nearest"]
     return [name, budgets, shown["label"] + ("" if best else f" (misses {plan['infeasible']['binding']['metric']})"),
             number(shown["dollars"]), number(shown["mean_ms"]), number(shown.get("lifetime_years")), verdict,
@@ -195,7 +196,7 @@ def planned(it):
     trace = it.stand_in("Financial")
     for speed in (1, 2, 4):
         replay = ["--trace", trace, "--speed", str(speed), "--warm-up-requests", "0"]
-        plan = it.runner.command("plan", *replay, "--latency", "2ms", "--lifetime", "5y", "--fill-limit", "100%", "--flash", "any", "--no-models",
+        plan = it.runner.command("plan", *replay, "--latency", "2ms", "--lifetime", "5y", "--fill-limit", "100%", "--flash", "any", 
                                  "--devices", f"{SSD},{DISK}", "--price", f"{SSD}={32 * USD_PER_GB}", "--json")
         pairs = [one for one in plan["simulated"] if one["mode"] == "partitioned" and one["meets"] and one["devices"][1]["count"] == 1]
         best = pairs[0]
@@ -216,7 +217,9 @@ def today(it):
     for trace in real_traces(None):
         if trace.path.endswith(".trace") or trace.name == "devbox-sample":
             continue
-        traces.append((trace.name, ["--trace", trace.path, *trace.options], True))
+        path = it.folder / f"{trace.name}.parquet"
+        subprocess.run([it.runner.program, "trace", "convert", trace.path, *trace.options, "-o", path], cwd=ROOT, check=True)
+        traces.append((trace.name, ["--trace", str(path)], True))
     rows = []
     for name, arguments, real in traces:
         plan = it.plan(*arguments, "--latency", "2ms", "--lifetime", "5y")

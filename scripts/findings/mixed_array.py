@@ -11,7 +11,7 @@ import argparse
 
 from common import MIB, PAPER_13, ROOT, fill, geometric, number, percent, real_traces, shortened, start, table
 
-DESIGN = "examples/designs/findings/mixed-array/array.toml"
+DESIGN = "examples/papers/findings/mixed-array/array.toml"
 DOCUMENT = ROOT / "docs/findings/mixed-array.md"
 CYCLES = {"cache": 100_000, "storage": 10_000}
 MEMBERS = 3

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from common import ROOT, SHARED, Trace, fill, number, percent, real_traces, start, table
 
-DESIGNS = "examples/designs/findings/mixedstore"
+DESIGNS = "examples/papers/findings/mixedstore"
 MIXED, STATIC, SSD, HDD = (f"{DESIGNS}/{name}.toml" for name in ("partitioned", "static", "ssd-only", "hdd-only"))
 WORKLOADS = "examples/workloads/mixedstore"
 DOCUMENT = ROOT / "docs/findings/mixedstore.md"

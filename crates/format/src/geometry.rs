@@ -121,6 +121,16 @@ impl Geometry {
 }
 
 impl Arrangement {
+    /// The size of the extents, of a volume that has a map of them.
+    pub fn extent(&self) -> Option<Bytes> {
+        match self {
+            Arrangement::Tiering(pair) | Arrangement::Caching(pair) | Arrangement::Partitioned(pair) => {
+                Some(pair.extent)
+            }
+            Arrangement::Single { .. } | Arrangement::Linear { .. } | Arrangement::Logging(_) => None,
+        }
+    }
+
     /// The arrangement as names and values.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
         let pair = |mode: &str, a: DeviceId, b: DeviceId, unit: Bytes| {

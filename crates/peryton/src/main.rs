@@ -7,6 +7,7 @@ mod cli;
 mod comma_separated;
 mod completing;
 mod condition;
+mod design_edit;
 mod design_path;
 mod destination;
 #[cfg(test)]

@@ -1,18 +1,23 @@
-//! The design that `peryton create` writes: short, with comments, for people to change later.
+//! The designs that `peryton create` and `peryton import` write: short, with comments, for people to change later. What has a default is
+//! left out ([`peryton_sim::NewDesign`]).
 
 use std::{
-    fmt::Write as _,
     fs,
     os::unix::fs::FileTypeExt,
     path::{Path, PathBuf, absolute},
 };
 
-use peryton_device::{Class, Model, Profile};
+use peryton_device::{Model, Profile};
 use peryton_drive::Linux;
-use peryton_engine::PlacementKind;
+use peryton_engine::{PlacementKind, WritePolicy};
+use peryton_sim::{Design, DesignText, MAP_MEMORY, chosen_extent, map_budget, map_memory};
 use peryton_units::Bytes;
 
-use crate::failure::Failure;
+use crate::{
+    design_edit::with_settings,
+    failure::Failure,
+    volume::{InPlace, Purpose},
+};
 
 /// Where the writes of a cache go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -23,6 +28,16 @@ pub enum Write {
     Through,
     /// To the slow device, past the cache: losing the fast device loses nothing
     Around,
+}
+
+impl From<Write> for WritePolicy {
+    fn from(write: Write) -> WritePolicy {
+        match write {
+            Write::Back => WritePolicy::Back,
+            Write::Through => WritePolicy::Through,
+            Write::Around => WritePolicy::Around,
+        }
+    }
 }
 
 /// A design that is to be written.
@@ -47,6 +62,26 @@ pub struct NewDevice {
     pub profile: Option<Profile>,
     /// The part that is used; `None`: all of it, or what the volume needs.
     pub size: Option<Bytes>,
+}
+
+/// A design, and what its map takes of memory.
+#[derive(Debug)]
+pub struct Written {
+    pub text: String,
+    /// The extent and the memory of a map.
+    pub map: Option<(Bytes, Bytes)>,
+}
+
+impl Written {
+    /// The design and its devices, to make a volume of them.
+    pub fn in_place(&self, path: &Path) -> Result<InPlace, Failure> {
+        in_place(&self.text, path)
+    }
+}
+
+fn in_place(text: &str, path: &Path) -> Result<InPlace, Failure> {
+    let near = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    InPlace::read(DesignText::new(text, path.display().to_string()), near, &[], Purpose::Format)
 }
 
 /// The path by which a design names a device.
@@ -84,20 +119,17 @@ impl Named {
     }
 }
 
-/// A text as a TOML string without line breaks: one of JSON, in which one more character is escaped.
-fn quoted(text: &str) -> String {
-    serde_json::Value::from(text).to_string().replace('\u{7f}', "\\u007f")
-}
-
-/// A size, exactly: a text with its unit, or a number.
-fn exact(size: Bytes) -> String {
-    let text = size.exact();
-    if text.parse::<u64>().is_ok() { text } else { quoted(&text) }
-}
-
 /// The names of the devices of a design.
 pub fn names(mode: PlacementKind) -> &'static [&'static str] {
     if mode == PlacementKind::Single { &["device"] } else { &["fast", "slow"] }
+}
+
+/// The memory of this machine.
+fn machine_memory() -> Option<Bytes> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(Bytes::kib(kib))
 }
 
 impl NewDesign {
@@ -106,198 +138,160 @@ impl NewDesign {
         self.devices.iter().all(|device| device.path.is_some())
     }
 
-    /// The text of the design. Writing to a text cannot fail.
-    pub fn text(&self) -> String {
-        let mut text = format!(
-            "# {}\n# Written by `peryton create`. `peryton keys` lists every key, with its default and whether it may change while the\n\
-             # volume is served (`peryton set`). The mode and the extents stay as they were when the volume was made.\n",
-            about(self.mode)
-        );
-        if let Some(size) = self.volume {
-            let _ = write!(text, "\n[volume]\nsize = {}\n", exact(size));
-        }
-        for (name, device) in names(self.mode).iter().zip(&self.devices) {
-            device.write(name, &mut text);
-        }
-        text.push_str("\n[placement]\n");
-        text.push_str(self.placement());
-        if self.mode == PlacementKind::Caching {
-            text.push_str(self.writes());
-        }
-        match self.mode {
-            PlacementKind::Caching | PlacementKind::Tiering => text.push_str(
-                "# The unit that moves between the devices. Small ones suit small requests that lie apart, and take memory: 36 bytes for each\n\
-                 # extent of the volume (a TiB: 36 MiB with 1MiB, 576 MiB with 64KiB, 2.25 GiB with 16KiB).\n# extent = \"1MiB\"\n",
-            ),
-            PlacementKind::Partitioned => {
-                text.push_str("# The unit that moves between the devices.\n# extent = \"4KiB\"\n");
-            }
-            PlacementKind::Logging | PlacementKind::Linear | PlacementKind::Single => {}
-        }
-        for (name, device) in names(self.mode).iter().zip(&self.devices) {
-            if device.profile.as_ref().is_some_and(|profile| profile.class == Class::Hdd) {
-                let _ = write!(
-                    text,
-                    "\n# Puts the disk into standby when it is idle.\n# [power.{name}]\n# spin_down_after = \"5min\"\n"
-                );
-            }
-        }
-        text
+    /// The design that is written to this path, with these settings.
+    pub fn written(&self, path: &Path, set: &[String]) -> Result<Written, Failure> {
+        // A design to simulate is for no machine in particular.
+        let of_machine = machine_memory().filter(|_| self.can_be_served());
+        self.within(path, set, of_machine.map_or(MAP_MEMORY, map_budget))
     }
 
-    fn writes(&self) -> &'static str {
-        match self.write.unwrap_or(Write::Back) {
-            Write::Back => {
-                "# A write is answered when the fast device has it. If that is one drive, and it dies, what was not written back is lost:\n\
-                 # put two drives beneath it (md RAID 1), or say \"through\", which loses nothing.\n\
-                 write = \"back\"\n\
-                 # At most this share of the cache is dirty, and none of it for longer than this.\n\
-                 # writeback = { dirty_target = 0.4, max_age = \"10min\" }\n"
-            }
-            Write::Through => {
-                "# A write is answered when both devices have it. \"back\" is faster, and needs two mirrored drives as the fast device.\n\
-                 write = \"through\"\n"
-            }
-            Write::Around => {
-                "# Writes go past the cache. \"through\" keeps a copy of them in it.\n\
-                 write = \"around\"\n"
-            }
+    fn within(&self, path: &Path, set: &[String], budget: Bytes) -> Result<Written, Failure> {
+        let mut new = self.told();
+        let text = |new: &peryton_sim::NewDesign| with_settings(&new.text(), set).map_err(Failure::bad_input);
+        let says_extent = set.iter().any(|set| set.split('=').next().map(str::trim) == Some("placement.extent"));
+        let sizes = |design: &Design| {
+            let pair = design.placement.hybrid()?;
+            Some((design.volume, design.devices[pair.fast.index()].data, pair.extent))
+        };
+        let first = text(&new)?;
+        let found = match self.can_be_served() {
+            true => sizes(in_place(&first, path)?.design()),
+            false => sizes(&Design::parse(&first, &path.display().to_string(), &[])?),
+        };
+        let Some((volume, fast, given)) = found else { return Ok(Written { text: first, map: None }) };
+        let extent = if says_extent { given } else { chosen_extent(self.mode, volume, fast, budget) };
+        let map = map_memory(self.mode, volume, fast, extent);
+        if !says_extent {
+            let why = format!(
+                "The unit of the map and of moves, which formatting fixes: the smallest of 16KiB to 128KiB with which the map of {volume} \
+                 takes\n# at most {budget} of memory. It takes {map}."
+            );
+            new.extent = Some((extent, why));
         }
+        Ok(Written { text: text(&new)?, map: Some((extent, map)) })
     }
 
-    fn placement(&self) -> &'static str {
-        match self.mode {
-            PlacementKind::Caching => "mode = \"caching\"\nfast = \"fast\"\nslow = \"slow\"\n",
-            PlacementKind::Tiering => "mode = \"tiering\"\nfast = \"fast\"\nslow = \"slow\"\n",
-            PlacementKind::Partitioned => "mode = \"partitioned\"\nfast = \"fast\"\nslow = \"slow\"\n",
-            PlacementKind::Logging => "mode = \"logging\"\nprimary = \"fast\"\nlog = \"slow\"\n",
-            PlacementKind::Linear => {
-                "mode = \"linear\"\n# In the order of their addresses.\ndevices = [\"fast\", \"slow\"]\n"
-            }
-            PlacementKind::Single => "mode = \"single\"\n",
+    /// As the one writer of designs takes it.
+    fn told(&self) -> peryton_sim::NewDesign {
+        let devices = names(self.mode).iter().zip(&self.devices).map(|(name, device)| device.told(name)).collect();
+        let write = (self.mode == PlacementKind::Caching).then(|| self.write.unwrap_or(Write::Back).into());
+        peryton_sim::NewDesign {
+            about: vec![
+                "Written by `peryton create`. What is not here has its default: `peryton keys` lists every key, and which may change".to_owned(),
+                "while the volume is served (`peryton set`). The mode and the extents stay as they were when the volume was made.".to_owned(),
+            ],
+            volume: self.volume,
+            write,
+            explained: true,
+            ..peryton_sim::NewDesign::of(self.mode, devices)
         }
     }
 }
 
 impl NewDevice {
-    fn write(&self, name: &str, text: &mut String) {
-        let _ = write!(text, "\n[devices.{name}]\n");
+    fn told(&self, name: &str) -> peryton_sim::NewDevice {
+        let mut about = Vec::new();
         match &self.path {
-            Some(named) => named.write(text),
-            None => text.push_str("# A block device or an image file; without a path it can be simulated, and not served.\n# path = \"/dev/sdb\"\n"),
+            Some(named) => {
+                if let Some(given) = &named.given {
+                    about.push(format!(
+                        "It was given as {given:?}. This name stays the same when devices are found in another order."
+                    ));
+                }
+                if named.may_change {
+                    about.push(
+                        "Linux has no name for it that stays the same: after a restart this may be another device."
+                            .to_owned(),
+                    );
+                }
+            }
+            None => about.push(
+                "Without a path (a block device or an image file) it can be simulated, and not served.".to_owned(),
+            ),
         }
         match &self.profile {
-            Some(profile) => {
-                let _ = writeln!(
-                    text,
-                    "# The model in simulations; `peryton profiles` lists them.\nprofile = {}",
-                    quoted(profile.origin())
-                );
-            }
-            None => text
-                .push_str("# Without a profile it can be served, and not simulated; `peryton profiles` lists them.\n"),
+            Some(_) => about.push("The profile is the model in simulations; `peryton profiles` lists them.".to_owned()),
+            None => about.push(
+                "Without a profile it can be served, and not simulated; `peryton profiles` lists them.".to_owned(),
+            ),
         }
-        match self.size {
-            Some(size) => {
-                let _ = writeln!(text, "# The part that is used.\nsize = {}", exact(size));
-            }
-            None => text.push_str("# Without a size, all of the device is used.\n"),
+        if self.size.is_none() {
+            about.push("Without a size, all of the device is used.".to_owned());
         }
-        if self.profile.as_ref().is_some_and(|profile| matches!(profile.model, Model::Flash(_))) {
-            let _ = write!(
-                text,
-                "\n[devices.{name}.model]\n# Simulate a drive in use, not a new one.\nprecondition = \"random\"\n"
-            );
-        }
-    }
-}
-
-impl Named {
-    fn write(&self, text: &mut String) {
-        if let Some(given) = &self.given {
-            let _ = writeln!(
-                text,
-                "# It was given as {}. This name stays the same when devices are found in another order.",
-                quoted(given)
-            );
-        }
-        if self.may_change {
-            text.push_str(
-                "# Linux has no name for it that stays the same: after a restart this may be another device.\n",
-            );
-        }
-        let _ = writeln!(text, "path = {}", quoted(&self.path));
-    }
-}
-
-fn about(mode: PlacementKind) -> &'static str {
-    match mode {
-        PlacementKind::Single => "One device alone.",
-        PlacementKind::Linear => "Two devices one after the other, without moves.",
-        PlacementKind::Tiering => {
-            "Tiering: what is used often is on the fast device, and the rest on the slow one; the volume is as large as both."
-        }
-        PlacementKind::Caching => {
-            "Caching: the slow device holds the volume, and the fast one copies of what is used often."
-        }
-        PlacementKind::Partitioned => {
-            "Partitioned (MixedStore): each write goes to the device that answers sooner; the fast one's are written back later."
-        }
-        PlacementKind::Logging => {
-            "Logging (Griffin): the fast device holds the volume; writes go to a log on the slow one first, which spares the fast one."
+        let is_flash = self.profile.as_ref().is_some_and(|profile| matches!(profile.model, Model::Flash(_)));
+        peryton_sim::NewDevice {
+            about,
+            path: self.path.as_ref().map(|named| named.path.clone()),
+            profile: self.profile.as_ref().map(|profile| profile.origin().to_owned()),
+            size: self.size,
+            // A drive in use, not a new one.
+            model: is_flash.then(|| "precondition = \"random\"".to_owned()).into_iter().collect(),
+            ..peryton_sim::NewDevice::named(name)
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use peryton_sim::{DesignText, InService};
-    use peryton_units::Bytes;
-
     use super::*;
 
+    fn new(folder: &Path, mode: PlacementKind, write: Option<Write>, gib: [u64; 2]) -> NewDesign {
+        let paths = [folder.join("a \"fast\"\n# one"), folder.join("slow")];
+        for (path, gib) in paths.iter().zip(gib) {
+            fs::File::create(path).and_then(|file| file.set_len(gib << 30)).unwrap();
+        }
+        let device = |path: &PathBuf| NewDevice {
+            path: Some(Named::of(path, &Linux::default(), false).unwrap()),
+            ..NewDevice::default()
+        };
+        let devices = paths.iter().take(names(mode).len()).map(device).collect();
+        NewDesign { mode, devices, volume: None, write }
+    }
+
+    /// The fear: what is written is no design, or another one than was asked for.
     #[test]
-    fn a_path_of_any_text_is_a_string_of_toml() {
-        for path in ["/dev/sda", "a \"b\"\n# c", "\u{7f}\t\u{1}ä\\"] {
-            let table: toml::Table = format!("path = {}", quoted(path)).parse().unwrap();
-            assert!(table["path"].as_str() == Some(path) && quoted(path).lines().count() == 1, "{path:?}");
+    fn every_design_that_is_written_can_be_read_and_has_nothing_that_has_a_default() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new.toml");
+        let writes = [Some(Write::Through), Some(Write::Around)].map(|write| (PlacementKind::Caching, write));
+        for (mode, write) in PlacementKind::ALL.map(|mode| (mode, None)).into_iter().chain(writes) {
+            let new = new(folder.path(), mode, write, [2, 9]);
+            let written = new.written(&path, &[]).unwrap();
+            assert!(written.text.lines().all(|line| line.len() <= 140), "{}", written.text);
+            let in_place = written.in_place(&path).unwrap();
+            let design = in_place.design();
+            assert_eq!(design.placement.kind(), mode, "{}", written.text);
+            for (read, given) in design.devices.iter().zip(&new.devices) {
+                let given = given.path.as_ref().unwrap();
+                assert_eq!(read.path.as_deref(), Some(Path::new(&given.path)), "{}", written.text);
+            }
+            let table: toml::Table = written.text.parse().unwrap();
+            let keys: Vec<&str> = table["placement"].as_table().unwrap().keys().map(String::as_str).collect();
+            let known = ["mode", "fast", "slow", "primary", "log", "extent", "write"];
+            assert!(keys.iter().all(|key| known.contains(key)), "{keys:?}");
         }
     }
 
-    /// The fear: what is written is no design, or another one than was asked for; or a setting in a comment is none.
+    /// The fear: the map of a large volume takes more memory than the machine has, and nothing says so.
     #[test]
-    fn every_design_that_is_written_can_be_read_with_and_without_what_its_comments_offer() {
+    fn the_extent_is_the_smallest_whose_map_fits_and_says_what_it_takes() {
         let folder = tempfile::tempdir().unwrap();
-        let (fast, slow) = (folder.path().join("a \"fast\"\n# one"), folder.path().join("slow"));
-        fs::write(&fast, "x").and_then(|()| fs::write(&slow, "x")).unwrap();
-        let sizes = [("device", 9), ("fast", 2), ("slow", 9)].map(|(name, gib)| (name.to_owned(), Bytes::gib(gib)));
-        let known = InService { sizes: sizes.into(), ..InService::default() };
-        let writes = [Some(Write::Through), Some(Write::Around)].map(|write| (PlacementKind::Caching, write));
-        for (mode, write) in PlacementKind::ALL.map(|mode| (mode, None)).into_iter().chain(writes) {
-            let device = |path| NewDevice {
-                path: Some(Named::of(path, &Linux::default(), false).unwrap()),
-                ..NewDevice::default()
-            };
-            let paths = [fast.as_path(), slow.as_path()];
-            let devices = paths.into_iter().take(names(mode).len()).map(device).collect();
-            let text = NewDesign { mode, devices, volume: None, write }.text();
-            assert!(text.lines().all(|line| line.len() <= 140), "{text}");
-            let is_offer = |line: &&str| line.starts_with("# ") && line.contains(" = ");
-            let offers = text.lines().filter(is_offer).count();
-            let taken: Vec<&str> = text.lines().map(|line| if is_offer(&line) { &line[2..] } else { line }).collect();
-            for text in [text.clone(), taken.join("\n")] {
-                let design = DesignText::new(text.as_str(), "new").in_service(&[], &known).unwrap();
-                assert_eq!(design.placement.kind(), mode, "{text}");
-                let read: Vec<_> = design.devices.iter().map(|device| device.path.as_deref()).collect();
-                assert_eq!(read, paths.map(Some)[..read.len()], "{text}");
-            }
-            let least = match (mode, write) {
-                (PlacementKind::Caching, None) => 2,
-                (PlacementKind::Logging | PlacementKind::Linear | PlacementKind::Single, _) => 0,
-                _ => 1,
-            };
-            assert_eq!(offers, least, "{text}");
+        let new = new(folder.path(), PlacementKind::Caching, None, [64, 1024]);
+        let path = folder.path().join("new.toml");
+        let set = ["placement.extent=256KiB".to_owned(), "placement.promotion.threshold=2".to_owned()];
+        let budgets = [Bytes::gib(64), Bytes::gib(1), Bytes::mib(400), Bytes::mib(1)];
+        let chosen = budgets.map(|budget| new.within(&path, &[], budget).unwrap());
+        for (index, written) in chosen.iter().enumerate() {
+            let (extent, map) = written.map.unwrap();
+            assert!(written.text.contains(&format!("extent = \"{extent}\"")), "{}", written.text);
+            assert!(written.text.contains(&map.to_string()), "{}", written.text);
+            assert!(index == 0 || extent >= chosen[index - 1].map.unwrap().0);
         }
+        assert_eq!((chosen[0].map.unwrap().0, chosen[3].map.unwrap().0), (Bytes::kib(16), Bytes::kib(128)));
+        let given = new.within(&path, &set, Bytes::gib(1)).unwrap();
+        assert_eq!(given.map.unwrap().0, Bytes::kib(256));
+        let in_place = given.in_place(&path).unwrap();
+        assert_eq!(in_place.design().tuning.promotion_threshold, 2, "{}", given.text);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The options for replaying a trace, shared by the verbs that simulate designs.
 
-use peryton_sim::{Fit, Options, Replay};
+use peryton_sim::{Fit, Load, Options, Replay, SimError, TraceFactory};
 
 use crate::failure::Failure;
 
@@ -28,17 +28,30 @@ pub struct ArrivalArgs {
 pub struct ReplayArgs {
     #[command(flatten)]
     arrival_args: ArrivalArgs,
-    /// Begin with a full map, and with flash that has been in use
+    /// The volume is new: a tier begins empty
     ///
-    /// Begin with the map that a scan of the whole volume leaves behind, and with flash that has been in use.
+    /// The volume is new: a tier begins empty. Otherwise it is in use, and the fast device of a tier is full.
     #[arg(long)]
-    warm_up: bool,
+    new: bool,
+    /// The trace has this share of the load of the designs
+    ///
+    /// The trace has this share of the load that the designs are for: simulate them smaller by as much.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    load_share: Option<f64>,
     /// Stop after this many requests
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
     /// What to do with requests past the end of the volume
     #[arg(long, value_enum, default_value_t = FitArg::Error)]
     fit: FitArg,
+}
+
+/// Reads a share: `0.03` or `3%`.
+pub fn share(text: &str) -> Result<f64, String> {
+    let (number, of) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let share =
+        number.trim().parse::<f64>().ok().map(|number| number / of).filter(|share| *share > 0.0 && *share <= 1.0);
+    share.ok_or_else(|| "give a share above 0 and up to 1, such as 0.03 or 3%".to_owned())
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -77,10 +90,16 @@ impl ArrivalArgs {
 }
 
 impl ReplayArgs {
-    /// Whether neither kind of warm-up was asked for.
+    /// Whether the number of requests of the warm-up is left to the command.
     #[cfg(feature = "plan")]
     pub fn warms_up_by_default(&self) -> bool {
-        !self.warm_up && self.arrival_args.warm_up_requests.is_none()
+        self.arrival_args.warm_up_requests.is_none()
+    }
+
+    /// The load of a trace, where it has a share of the load that the designs are for. This reads the trace once.
+    pub fn load(&self, trace: &TraceFactory<'_>) -> Result<Option<Load>, Failure> {
+        let Some(share) = self.load_share else { return Ok(None) };
+        Ok(Some(Load::of_trace(share, &mut *trace().map_err(SimError::from)?).map_err(SimError::from)?))
     }
 
     /// The options in the simulator's form.
@@ -90,6 +109,6 @@ impl ReplayArgs {
             FitArg::Wrap => Fit::Wrap,
             FitArg::Skip => Fit::Skip,
         };
-        Ok(Options { fit, warm_up: self.warm_up, limit: self.limit, ..self.arrival_args.options()? })
+        Ok(Options { fit, new_volume: self.new, limit: self.limit, ..self.arrival_args.options()? })
     }
 }

@@ -10,6 +10,12 @@ pub const NONE: &str = "–";
 /// A line below the header and no other lines.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
+/// A share as a person says it: `12 %`, `0.3 %`.
+#[cfg(feature = "plan")]
+pub fn share(share: f64) -> String {
+    format!("{} %", number(share * 100.0))
+}
+
 /// Text is not wrapped to less than this where a column can be left out in its place.
 const LEAST_TEXT: usize = 16;
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use peryton_device::Class;
-use peryton_drive::{DesignFile, DevicePath, Linux, ProcessDeath, Record, Tuner, VolumeSpec};
+use peryton_drive::{DesignFile, DevicePath, Linux, OwnSizes, ProcessDeath, Record, Tuner, VolumeSpec};
 use peryton_engine::{Config, Tuning};
 use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory, design_keys};
 use peryton_units::{Bytes, Nanos};
@@ -171,12 +171,20 @@ impl InPlace {
         Ok(InPlace { text, set, known, design, near })
     }
 
+    /// The design, with the sizes of its devices.
+    pub fn design(&self) -> &Design {
+        &self.design
+    }
+
     /// What a recording of the volume says of it.
     fn recorded(&self, path: &Path, limit: Bytes) -> Record {
         let mut set = self.set.clone();
         if let Some(unit) = self.design.tuning.write_unit.filter(|_| !self.known.write_units.is_empty()) {
             // What the devices say is not known where the recording is replayed.
             set.push(format!("placement.write_unit={}KiB", unit.0 >> 10));
+        }
+        if let Some(pair) = self.design.placement.hybrid() {
+            set.push(format!("placement.extent={}", pair.extent.0));
         }
         Record {
             path: path.to_owned(),
@@ -260,15 +268,19 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
     let unit_of = |at: &DevicePath| Some((at.name.clone(), linux.write_unit(&at.path)?));
     let write_units: BTreeMap<_, _> =
         devices.iter().filter(|at| !without.contains(&at.name)).filter_map(unit_of).collect();
+    let extent_of = |own: &OwnSizes| own.formatted.as_ref().filter(|_| is_used)?.arrangement.extent();
     if places.iter().all(|place| place.has_size) {
         // What is wrong with a device is said when it is opened.
-        return Ok(InService { write_units, ..InService::default() });
+        let extent = own.ok().as_ref().and_then(extent_of);
+        return Ok(InService { extent, write_units, ..InService::default() });
     }
     let own = own.map_err(Failure::bad_input)?;
+    let extent = extent_of(&own);
     let formatted = own.formatted.filter(|_| is_used);
     let sizes = devices.into_iter().zip(own.devices).filter_map(|(at, size)| Some((at.name, size?)));
     Ok(InService {
         sizes: sizes.collect(),
+        extent,
         write_units,
         formatted: formatted.map(|fixed| Formatted { data: fixed.devices, spare: fixed.spare }),
     })

@@ -56,7 +56,7 @@ fn every_key_of_the_examples_is_in_the_reference() {
         }
     }
     let mut checked = 0;
-    for entry in fs::read_dir(repository().join("examples/designs")).unwrap() {
+    for entry in fs::read_dir(repository().join("examples/papers")).unwrap() {
         let file = entry.unwrap().path();
         if file.extension().is_none_or(|extension| extension != "toml") {
             continue;

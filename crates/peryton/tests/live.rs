@@ -129,7 +129,7 @@ fn a_volume_that_cannot_be_opened_says_which_device_is_to_blame_by_name_and_path
 
 #[test]
 fn every_shipped_design_becomes_a_volume() {
-    let designs = repository().join("examples/designs");
+    let designs = repository().join("examples/papers");
     let mut made = 0;
     for entry in std::fs::read_dir(designs).expect("the shipped designs") {
         let path = entry.expect("an entry").path();
@@ -252,7 +252,7 @@ fn health_says_what_it_cannot_read() {
 #[test]
 fn a_design_without_paths_says_what_is_missing() {
     let folder = tempfile::tempdir().expect("a folder");
-    let design = repository().join("examples/designs/mixed-array.toml");
+    let design = repository().join("examples/papers/mixed-array.toml");
     let design = design.to_str().expect("a name");
     peryton(folder.path(), &["create", design]).fails(2, &["devices.cache.path", "such as path = \"cache.img\""]);
     let set = ["--set", "devices.cache.path=cache.img"];

@@ -126,7 +126,7 @@ fn the_pages_of_the_other_verbs_show_their_answers() {
     run(&[&size[..], &trace].concat());
     let tune = ["tune", "caching.toml", "--evaluations", "6", "--report", "tune.html"];
     run(&[&tune[..], &trace].concat());
-    let plan = ["plan", "--devices", "intel-320-300gb,seagate-st32000641as", "--no-models", "--price"];
+    let plan = ["plan", "--devices", "intel-320-300gb,seagate-st32000641as", "--price"];
     let more = [
         "intel-320-300gb=529",
         "--price",

@@ -102,7 +102,7 @@ fn reports() -> Vec<Value> {
     ];
     let sim = [&["sim"], &designs[..], &["--trace", "mixed.csv"]].concat();
     run(&[&sim[..], &["--fit", "wrap", "--interval", "100ms", "--set", "seed.value=3"]].concat());
-    run(&[&sim[..], &["--fit", "skip", "--warm-up", "--warm-up-requests", "50", "--replay", "qd=4"]].concat());
+    run(&[&sim[..], &["--fit", "skip", "--new", "--warm-up-requests", "50", "--replay", "qd=4"]].concat());
     run(&[
         "sim",
         "mapping.toml",

@@ -33,12 +33,12 @@ fn a_comparison_is_a_table_and_a_file() {
 #[test]
 fn json_on_standard_output_is_only_json_and_the_same_twice() {
     let folder = folder();
-    let args = ["sim", "caching.toml", "--trace", "trace.csv", "--replay", "qd=4", "--warm-up", "--json", "-"];
+    let args = ["sim", "caching.toml", "--trace", "trace.csv", "--replay", "qd=4", "--new", "--json", "-"];
     let (first, second) = (peryton(folder.path(), &args).ok(), peryton(folder.path(), &args).ok());
     assert_eq!(first.out, second.out);
     let json: Value = serde_json::from_str(&first.out).unwrap();
     assert_eq!(json[0]["replay"], "qd=4");
-    assert_eq!(json[0]["warm_up"], true);
+    assert_eq!(json[0]["new_volume"], true);
 }
 
 /// The fears: a share that is taken for another one, and a sample of everything that is not the whole.
@@ -329,7 +329,7 @@ fn bad_lines_can_be_skipped_and_are_counted() {
 #[test]
 fn the_shipped_designs_run_on_the_shipped_trace() {
     let designs = ["ssd-only", "hdd-only", "linear", "tiering", "caching-back", "caching-through"]
-        .map(|name| format!("examples/designs/{name}.toml"));
+        .map(|name| format!("examples/papers/{name}.toml"));
     let mut args = vec!["sim"];
     args.extend(designs.iter().map(String::as_str));
     args.extend(["--trace", "examples/traces/pgbench-ext4.parquet", "--limit", "20000", "--json", "-"]);

@@ -114,7 +114,7 @@ fn mistakes_are_one_line() {
 /// A recorded trace, as the README shows it.
 #[test]
 fn a_recorded_trace_has_a_knee() {
-    let design = repository().join("examples/designs/caching-back.toml");
+    let design = repository().join("examples/papers/caching-back.toml");
     let trace = repository().join("examples/traces/sqlite-ext4.parquet");
     let args =
         ["size", "--trace", trace.to_str().unwrap(), "--design", design.to_str().unwrap(), "--points", "5", "--json"];

@@ -249,7 +249,7 @@ fn what_belongs_to_a_key_is_said_of_every_other_value() {
         ("speed", &["'2x'", "0", "-1", "nan", "false", "[]", "[1, []]", "{ from = 1 }"], "a number above 0, such as 2"),
         ("limit", &["'all'", "-1", "1.5", "true", "[]", "[10, 'x']"], "a whole number, 0 or more"),
         ("warm_up_requests", &["'half'", "-1", "0.5", "[]"], "a whole number, 0 or more"),
-        ("warm_up", &["'yes'", "1", "[]", "[true, 0]"], "true or false"),
+        ("new", &["'yes'", "1", "[]", "[true, 0]"], "true or false"),
         ("replay", &["8", "true", "[]", "['sync', 8]", "''"], "timed, sync, or qd=N"),
         ("fit", &["'bend'", "3", "['wrap']"], "error, wrap or skip"),
         ("traces", &["3", "[[]]", "{ files = 3 }", "{ files = [] }"], "give"),

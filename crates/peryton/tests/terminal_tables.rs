@@ -98,11 +98,7 @@ fn tables_of_planning_fit_the_terminal() {
         "the bounds are part of the answer"
     );
     let devices = "samsung-870-evo-1tb,seagate-st4000dm000";
-    check(
-        folder.path(),
-        &format!("plan --trace trace.csv --latency 1s --no-models --devices {devices} --most 2"),
-        true,
-    );
+    check(folder.path(), &format!("plan --trace trace.csv --latency 1s --devices {devices} --most 2"), true);
 }
 
 /// Lines go on below between words, with the words that a pipe gets.

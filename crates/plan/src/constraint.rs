@@ -139,9 +139,26 @@ impl Constraint {
     }
 }
 
-/// The largest strain of a design over all bounds; zero if there are none.
+/// The least lifetime of a design that anybody would buy, in years: a month.
+pub const LEAST_LIFETIME_YEARS: f64 = 1.0 / 12.0;
+/// The strain of a design that does not keep up with its load, whose response times depend on the length of the trace: beyond that of any
+/// other, and by its mean response time in days.
+const OVERLOADED: f64 = 1e6;
+const MS_PER_DAY: f64 = 86_400_000.0;
+
+/// The largest strain of a design over all bounds, and over what holds without being asked for: it keeps up with its load, and lives for a
+/// month unless a lifetime is asked for. Zero if nothing strains it.
 pub fn strain(constraints: &[Constraint], metrics: &Metrics) -> f64 {
-    constraints.iter().map(|constraint| constraint.strain(metrics)).fold(0.0, f64::max)
+    if metrics.is_overloaded() {
+        return OVERLOADED + metrics.mean_ms / MS_PER_DAY;
+    }
+    let is_asked = constraints.iter().any(|one| one.metric == Metric::Lifetime);
+    let life = metrics
+        .lifetime_years
+        .filter(|_| !is_asked)
+        .map_or(0.0, |years| LEAST_LIFETIME_YEARS / years.max(f64::MIN_POSITIVE));
+    let unasked = if life > 1.0 { life } else { 0.0 };
+    constraints.iter().map(|constraint| constraint.strain(metrics)).fold(unasked, f64::max)
 }
 
 impl FromStr for Constraint {

@@ -1,5 +1,6 @@
 //! Evaluation: a design under a trace, as the few figures that people choose by.
 
+use peryton_device::Class;
 use peryton_sim::{Design, LifetimeInterval, Options, Report, SimError, TraceFactory, Warning, run_one};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
@@ -66,12 +67,33 @@ pub struct Metrics {
     /// Purchase, replacements and electricity over the years of the [`Account`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ownership_usd: Option<f64>,
+    /// What is paid over these years, by what for.
+    #[serde(skip)]
+    pub costs: Option<Costs>,
     /// Share of accesses that the fast device served (hybrids).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fast_hit_ratio: Option<f64>,
     /// Warnings: reasons why these figures may mislead, with a remedy.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
+}
+
+/// What a design costs over some years, by what is paid for.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// Flash, and what replaces it when it is worn out.
+    pub flash_usd: f64,
+    /// Other devices.
+    pub other_usd: f64,
+    /// Electricity.
+    pub energy_usd: f64,
+}
+
+impl Costs {
+    /// The sum.
+    pub fn total_usd(&self) -> f64 {
+        self.flash_usd + self.other_usd + self.energy_usd
+    }
 }
 
 /// The basis of the cost of ownership.
@@ -81,11 +103,13 @@ pub struct Account {
     pub years: f64,
     /// The price of electricity.
     pub usd_per_kwh: f64,
+    /// The share of the time for which the load goes on: with 1, day and night. Devices wear so much more slowly.
+    pub duty: f64,
 }
 
 impl Default for Account {
     fn default() -> Account {
-        Account { years: 5.0, usd_per_kwh: 0.12 }
+        Account { years: 5.0, usd_per_kwh: 0.12, duty: 1.0 }
     }
 }
 
@@ -103,7 +127,15 @@ pub fn evaluate(
     Ok(Metrics::of(design, &report, account))
 }
 
+/// The code of the warning that requests come faster than they are answered.
+const OVERLOAD: &str = "overload";
+
 impl Metrics {
+    /// Whether requests came faster than they were answered, so that response times depend on the length of the trace.
+    pub fn is_overloaded(&self) -> bool {
+        self.warnings.iter().any(|warning| warning.code == OVERLOAD)
+    }
+
     /// Takes the figures from a simulation's report.
     pub fn of(design: &Design, report: &Report, account: &Account) -> Metrics {
         let latency = &report.latency_us;
@@ -111,6 +143,8 @@ impl Metrics {
             |summary: &Option<_>| summary.as_ref().map(|summary: &peryton_sim::LatencySummary| summary.mean / 1e3);
         let all = latency.all.as_ref();
         let ms = |of: fn(&peryton_sim::LatencySummary) -> f64| all.map_or(0.0, |summary| of(summary) / 1e3);
+        let costs = costs(design, report, account, &|_| 1.0);
+        let years = |years: Option<f64>| years.map(|years| years / account.duty);
         let energy_kwh_per_year = report.mean_power_w.map(|watts| watts * SECONDS_PER_YEAR / 3.6e6);
         Metrics {
             requests: report.requests,
@@ -124,15 +158,20 @@ impl Metrics {
             p99_ms: ms(|summary| summary.p99),
             p999_ms: ms(|summary| summary.p999),
             iops: report.iops,
-            lifetime_years: report.lifetime_years,
-            lifetime_interval: report.lifetime_interval.clone(),
-            lifetime_rated_years: report.lifetime_rated_years,
-            lifetime_physical_years: report.lifetime_physical_years,
+            lifetime_years: years(report.lifetime_years),
+            lifetime_interval: LifetimeInterval {
+                lifetime_years_low: years(report.lifetime_interval.lifetime_years_low),
+                lifetime_years_high: years(report.lifetime_interval.lifetime_years_high),
+                ..report.lifetime_interval.clone()
+            },
+            lifetime_rated_years: years(report.lifetime_rated_years),
+            lifetime_physical_years: years(report.lifetime_physical_years),
             power_w: report.mean_power_w,
             energy_j: report.energy_j,
             energy_kwh_per_year,
             dollars: report.cost.devices_usd,
-            ownership_usd: ownership_usd(design, report, account, &|_| 1.0),
+            ownership_usd: costs.map(|costs| costs.total_usd()),
+            costs,
             fast_hit_ratio: report.fast_hit_ratio,
             warnings: report.warnings.clone(),
         }
@@ -142,19 +181,17 @@ impl Metrics {
 /// The cost of ownership as Li and Long compute it ([`energy`](crate::energy)): the devices, the electricity at the
 /// mean power, and a replacement for every device that wears out within the period. Of each device of the design only a
 /// share is bought: its price and its life are smaller in proportion.
-pub(crate) fn ownership_usd(
-    design: &Design,
-    report: &Report,
-    account: &Account,
-    share: &dyn Fn(&str) -> f64,
-) -> Option<f64> {
+pub(crate) fn costs(design: &Design, report: &Report, account: &Account, share: &dyn Fn(&str) -> f64) -> Option<Costs> {
+    let mut costs = Costs::default();
+    let mut pay = |device: &peryton_sim::DeviceDesign, usd: f64| {
+        *if device.profile.class == Class::Hdd { &mut costs.other_usd } else { &mut costs.flash_usd } += usd;
+    };
     // Owned devices are in use first; those left are spares.
-    let spare = |device: &peryton_sim::DeviceDesign| {
+    for device in design.devices.iter().filter(|device| device.spares > 0) {
         let used = device.count * device.copies;
         let bought = device.spares - device.spares.min(device.owned.saturating_sub(used));
-        (device.spares > 0).then(|| Some(device.price_usd? * share(&device.name) * f64::from(bought)))
-    };
-    let mut bought = design.devices.iter().filter_map(spare).sum::<Option<f64>>()?;
+        pay(device, device.price_usd? * share(&device.name) * f64::from(bought));
+    }
     for (name, device) in &report.devices {
         // A member of an array has its number after a dot; no other device name contains a dot.
         let (role, number) =
@@ -162,12 +199,13 @@ pub(crate) fn ownership_usd(
         let member = design.devices.iter().find(|device| device.name == role)?;
         let share = share(role);
         let price = member.price_usd? * share;
-        let lives = lives(account.years, device.lifetime_years.map(|years| years * share));
+        let lives = lives(account.years, device.lifetime_years.map(|years| years * share / account.duty));
         // An owned device costs nothing until it is worn out and replaced.
-        bought += price * (lives - f64::from(u8::from(number < member.owned)));
+        pay(member, price * (lives - f64::from(u8::from(number < member.owned))));
     }
     let energy = Line { offset: 0.0, slope: report.mean_power_w? }.priced(account.usd_per_kwh);
-    Some(bought + energy.at(account.years * SECONDS_PER_YEAR))
+    costs.energy_usd = energy.at(account.years * SECONDS_PER_YEAR);
+    Some(costs)
 }
 
 #[cfg(test)]
@@ -185,7 +223,7 @@ mod tests {
         let design = Design::parse(DESIGN, "design", &[]).unwrap();
         let spec = "requests = 3000\nfootprint = '64MiB'\nread_share = 0.3\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n";
         let spec = SynthSpec::parse(spec, "spec").unwrap();
-        let account = Account { years, usd_per_kwh: 0.2 };
+        let account = Account { years, usd_per_kwh: 0.2, duty: 1.0 };
         evaluate(&design, &|| Ok(Box::new(SynthSource::new(&spec, "spec").unwrap())), &Options::default(), &account)
             .unwrap()
     }

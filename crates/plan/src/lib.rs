@@ -32,7 +32,6 @@ pub mod energy;
 pub mod evaluate;
 pub mod lifetime;
 pub mod metric;
-pub mod regression;
 pub mod size;
 pub mod tune;
 

@@ -3,7 +3,7 @@
 
 use std::{fmt, str::FromStr};
 
-use peryton_units::{Nanos, SECONDS_PER_YEAR};
+use peryton_units::{Nanos, SECONDS_PER_YEAR, person, person_ms, person_years};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -210,10 +210,10 @@ impl Metric {
         if value.is_infinite() {
             return "unlimited".to_owned();
         }
-        let digits = if value.abs() >= 99.5 { format!("{value:.0}") } else { trimmed(value) };
+        let digits = person(value);
         match self.unit() {
-            Unit::Milliseconds => format!("{digits} ms"),
-            Unit::Years => format!("{digits} y"),
+            Unit::Milliseconds => person_ms(value),
+            Unit::Years => person_years(value),
             Unit::Watts => format!("{digits} W"),
             Unit::KilowattHoursAYear => format!("{digits} kWh/y"),
             Unit::Dollars => format!("{digits} USD"),
@@ -221,17 +221,6 @@ impl Metric {
             Unit::PerSecondAndWatt => format!("{digits}/s/W"),
         }
     }
-}
-
-fn trimmed(value: f64) -> String {
-    three_digits(value, 9)
-}
-
-/// Three significant digits without trailing zeros, and no more decimals than this.
-pub(crate) fn three_digits(value: f64, most_decimals: i32) -> String {
-    let before = value.abs().max(1e-9).log10().floor() as i32;
-    let text = format!("{value:.*}", (2 - before).clamp(0, most_decimals) as usize);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 /// Shortens a text for a quotation in a message: of bounded length, in one line.

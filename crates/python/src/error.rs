@@ -110,7 +110,7 @@ impl<T> InPython<T> for Result<T, PlanError> {
     fn in_python(self) -> Result<T, PyErr> {
         self.map_err(|error| match error {
             PlanError::Sim(error) if !error.is_bad_input() => failed(error),
-            PlanError::Io { .. } | PlanError::Fit { .. } | PlanError::NoneRuns { .. } => failed(error),
+            PlanError::Io { .. } | PlanError::Differs { .. } | PlanError::NoneRuns { .. } => failed(error),
             error => input(error),
         })
     }

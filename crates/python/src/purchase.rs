@@ -1,13 +1,10 @@
 //! What to buy: the planner, and the greenest devices.
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use peryton_device::Era;
 use peryton_plan::{
-    capacity::{
-        self, Active, Ask, Catalogue, FILL_LIMIT, FillLimit, Flash, KeptModels, PlanError, Protection, Spares,
-        Training, Workload,
-    },
+    capacity::{self, Active, Ask, Catalogue, FILL_LIMIT, FillLimit, Flash, PlanError, Protection, Spares, Workload},
     constraint::{Constraint, Metric},
     energy::{Accesses, Order, Policy, Question, Unneeded},
     evaluate::Account,
@@ -47,6 +44,10 @@ pub(crate) fn plan(
         return Err(input(format!("electricity {electricity}: use a price such as 0.12")));
     }
     let warm_up_requests: Option<u64> = given(arguments, "warm_up_requests")?;
+    let duty: f64 = given(arguments, "duty")?.unwrap_or(1.0);
+    if !(duty > 0.0 && duty <= 1.0) {
+        return Err(input(format!("duty {duty}: give a share above 0 and up to 1, such as 0.05")));
+    }
     let replay: String = given(arguments, "replay")?.unwrap_or_else(|| "timed".to_owned());
     let replay = simulate::replay(&replay, given(arguments, "speed")?)?;
     let ask = Ask {
@@ -59,15 +60,10 @@ pub(crate) fn plan(
         protection: protection(arguments)?,
         flash: word_given::<Flash>(arguments, "flash")?.unwrap_or_default(),
         flash_need: given(arguments, "flash_need")?.unwrap_or(true),
-        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity },
+        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity, duty },
         options: Options { replay, ..Options::default() },
     };
     let catalogue = catalogue(arguments)?;
-    let models = models(arguments)?;
-    let training = Training {
-        traces: given(arguments, "training_traces")?.unwrap_or(capacity::TRAINING_TRACES),
-        seed: given(arguments, "seed")?.unwrap_or(1),
-    };
     let opener = trace.opener.clone();
     let work = |running: &Arc<Running>| -> Result<_, PlanError> {
         let report = |what: &str, done: u64, of: u64| running.report(what, done, of);
@@ -76,11 +72,7 @@ pub(crate) fn plan(
         let workload = Workload::measure(&opener.name, &open)?;
         let mut ask = ask;
         ask.options.warm_up_requests = warm_up_requests.unwrap_or_else(|| workload.warm_up_requests());
-        let trained = match &models {
-            Some(kept) => Some(kept.trained(&catalogue, &training, &|_| {}, &report)?),
-            None => None,
-        };
-        capacity::plan(&ask, &catalogue, &workload, trained.as_ref(), &report)
+        capacity::plan(&ask, &catalogue, &workload, &report)
     };
     json(&run(py, threads(given(arguments, "jobs")?)?, progress, work)?.in_python()?)
 }
@@ -110,16 +102,6 @@ fn protection(arguments: &Bound<'_, PyDict>) -> PyResult<Protection> {
         fill_limit: word_given::<FillLimit>(arguments, "fill_limit")?.unwrap_or(FillLimit(FILL_LIMIT)).0,
         replace_within: given::<Time>(arguments, "replace_within")?.map(|time| time.0),
     })
-}
-
-/// `models` is False (none), True (in the user's cache), or a path.
-fn models(arguments: &Bound<'_, PyDict>) -> PyResult<Option<KeptModels>> {
-    let Some(models) = given::<Bound<'_, PyAny>>(arguments, "models")? else { return Ok(None) };
-    match models.extract::<bool>() {
-        Ok(true) => Ok(Some(KeptModels::Cache)),
-        Ok(false) => Ok(None),
-        Err(_) => Ok(Some(KeptModels::File(models.extract::<PathBuf>()?))),
-    }
 }
 
 /// Ranks devices by energy or cost; returns the answer as JSON. The arguments are those of `peryton.energy`.

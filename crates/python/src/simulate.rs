@@ -62,7 +62,7 @@ pub(crate) fn simulate(
         Ok(given(arguments, name)?.unwrap_or_else(|| default.to_owned()))
     };
     let replay = self::replay(&text("replay", "timed")?, given(arguments, "speed")?)?;
-    let warm_up = given(arguments, "warm_up")?.unwrap_or(false);
+    let new_volume = given(arguments, "new")?.unwrap_or(false);
     let warm_up_requests = given(arguments, "warm_up_requests")?.unwrap_or(0);
     let limit: Option<u64> = given(arguments, "limit")?;
     let interval: Option<Time> = given(arguments, "interval")?;
@@ -83,8 +83,17 @@ pub(crate) fn simulate(
     if replications.is_some() && sample.is_some() {
         return Err(input("replicate: a sample has intervals of its own: leave replicate or sample out"));
     }
-    let options =
-        Options { replay, fit, warm_up, warm_up_requests, limit, interval, sample, replications, ..Options::default() };
+    let options = Options {
+        replay,
+        fit,
+        new_volume,
+        warm_up_requests,
+        limit,
+        interval,
+        sample,
+        replications,
+        ..Options::default()
+    };
     if designs.is_empty() {
         return Err(input("there is no design to simulate: give one"));
     }

@@ -36,12 +36,12 @@ pub(crate) fn size(
 ) -> PyResult<String> {
     let replay: String = given(arguments, "replay")?.unwrap_or_else(|| "timed".to_owned());
     let fit: String = given(arguments, "fit")?.unwrap_or_else(|| "error".to_owned());
-    let warm_up: bool = given(arguments, "warm_up")?.unwrap_or(false);
+    let new_volume: bool = given(arguments, "new")?.unwrap_or(false);
     let warm_up_requests: Option<u64> = given(arguments, "warm_up_requests")?;
     let options = Options {
         replay: simulate::replay(&replay, given(arguments, "speed")?)?,
         fit: simulate::fit(&fit)?,
-        warm_up,
+        new_volume,
         warm_up_requests: warm_up_requests.unwrap_or(0),
         limit: given(arguments, "limit")?,
         ..Options::default()
@@ -65,7 +65,7 @@ pub(crate) fn size(
         objective: word_given::<Metric>(arguments, "objective")?.unwrap_or(Metric::Latency),
         within,
         usd_per_ms: given(arguments, "usd_per_ms")?,
-        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity },
+        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity, duty: 1.0 },
         options,
     };
     ask.check().in_python()?;
@@ -76,7 +76,7 @@ pub(crate) fn size(
         report("reading the trace", 0, 0);
         let workload = Workload::measure(&opener.name, &open)?;
         let mut ask = ask;
-        if !warm_up && warm_up_requests.is_none() {
+        if warm_up_requests.is_none() {
             ask.options.warm_up_requests = ask.warm_up_requests(&workload);
         }
         Ok(curve(&ask, &workload, &report))

@@ -11,7 +11,7 @@ import pytest
 
 REPOSITORY = Path(os.environ.get("PERYTON_REPOSITORY", Path(__file__).parents[3])).resolve()
 TRACES = REPOSITORY / "examples" / "traces"
-DESIGNS = REPOSITORY / "examples" / "designs"
+DESIGNS = REPOSITORY / "examples" / "papers"
 
 CACHE = {
     "devices": {

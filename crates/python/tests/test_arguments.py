@@ -62,7 +62,7 @@ def test_every_public_function_is_tried() -> None:
     ("function", "wrong", "message"),
     [
         (peryton.simulate, {"replay": 3}, "replay: expected a text, not int"),
-        (peryton.simulate, {"warm_up": 1}, "warm_up: expected True or False, not int"),
+        (peryton.simulate, {"new": 1}, "new: expected True or False, not int"),
         (peryton.simulate, {"limit": True}, "limit: expected a whole number or None, not bool"),
         (peryton.simulate, {"limit": 1.5}, "limit: expected a whole number or None, not float"),
         (peryton.simulate, {"limit": -1}, "limit -1: use a number that is not below 0, nor beyond 64 bits"),

@@ -23,7 +23,7 @@ def same(ours: Any, theirs: Any) -> None:
     ("options", "words"),
     [
         ({}, []),
-        ({"replay": "qd=8", "warm_up": True}, ["--replay", "qd=8", "--warm-up"]),
+        ({"replay": "qd=8", "new": True}, ["--replay", "qd=8", "--new"]),
         ({"speed": 0.5, "warm_up_requests": 2000}, ["--speed", "0.5", "--warm-up-requests", "2000"]),
         ({"replay": "sync", "limit": 5000, "fit": "skip"}, ["--replay", "sync", "--limit", "5000", "--fit", "skip"]),
         ({"interval": "100ms", "limit": 5000}, ["--interval", "100ms", "--limit", "5000"]),
@@ -78,8 +78,8 @@ def test_miss_ratios(command: Command, sqlite: Path) -> None:
         ({"points": 4, "objective": "p99", "within": "10%"}, ["--points", "4", "--objective", "p99", "--within", "10%"]),
         ({"sizes": ["512MiB", 1 << 28], "replay": "qd=4"}, ["--sizes", "512MiB,256MiB", "--replay", "qd=4"]),
         (
-            {"sizes": "64MiB..1GiB", "points": 3, "usd_per_ms": 100, "run_for": "3y", "warm_up": True},
-            ["--sizes", "64MiB..1GiB", "--points", "3", "--usd-per-ms", "100", "--for", "3y", "--warm-up"],
+            {"sizes": "64MiB..1GiB", "points": 3, "usd_per_ms": 100, "run_for": "3y", "new": True},
+            ["--sizes", "64MiB..1GiB", "--points", "3", "--usd-per-ms", "100", "--for", "3y", "--new"],
         ),
         ({"limit": 6000, "warm_up_requests": 1000, "fit": "wrap"}, "--limit 6000 --warm-up-requests 1000 --fit wrap".split()),
     ],
@@ -153,9 +153,9 @@ def test_plans(command: Command, sqlite: Path) -> None:
     devices = ["super-talent-32gb", "ibm-ultrastar-36z15"]
     plan = peryton.plan(sqlite, latency="100s", lifetime="1d", devices=devices, runners_up=2, most=2, redundancy="mirror")
     words = "--latency 100s --lifetime 1d --devices super-talent-32gb,ibm-ultrastar-36z15 --runners-up 2 --most 2"
-    found = command("plan", "--trace", sqlite, *words.split(), "--redundancy", "mirror", "--no-models", "--json")
+    found = command("plan", "--trace", sqlite, *words.split(), "--redundancy", "mirror", "--json")
     assert plan.best is not None and plan.best["meets"]
     same(plan.to_dict(), found)
     plan = peryton.plan(sqlite, latency="100s", lifetime="1d", devices=devices, flash="any", flash_need=False)
     words = "--latency 100s --lifetime 1d --devices super-talent-32gb,ibm-ultrastar-36z15 --flash any --no-flash-need"
-    same(plan.to_dict(), command("plan", "--trace", sqlite, *words.split(), "--no-models", "--json"))
+    same(plan.to_dict(), command("plan", "--trace", sqlite, *words.split(), "--json"))

@@ -13,7 +13,7 @@ use crate::{Design, Options, SimError, request_source::RequestSource};
 /// use peryton_trace::{OpenOptions, open};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let design = Design::load("../../examples/designs/caching-back.toml", &[])?;
+/// let design = Design::load("../../examples/papers/caching-back.toml", &[])?;
 /// let trace = open("../../examples/traces/pgbench-ext4.parquet", &OpenOptions::default())?;
 /// let curve = extent_curve(&design, Box::new(trace), &Options::default())?.expect("a cache has extents");
 /// println!("{} extents are accessed", curve.blocks());

@@ -95,8 +95,9 @@ pub use columns::{Column, Columns};
 pub use curve_policy::CurvePolicy;
 pub use curves::{CurveInterval, CurveRow, CurveSizes, Curves, MOST_POINTS};
 pub use design::{
-    Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory, KeyDefault, ModelKey,
-    PageCacheDesign, Stream, design_keys, is_design_key, model_keys, nearest_design_key,
+    CHOSEN_EXTENTS, Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory,
+    KeyDefault, Load, MAP_MEMORY, MAP_SHARE, ModelKey, NewDesign, NewDevice, PageCacheDesign, Stream, chosen_extent,
+    design_keys, is_design_key, map_budget, map_memory, model_keys, nearest_design_key,
 };
 pub use error::{DesignError, SimError};
 pub use extent_curve::extent_curve;

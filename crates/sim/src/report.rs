@@ -168,8 +168,12 @@ pub struct Report {
     pub volume_bytes: u64,
     /// The replay mode.
     pub replay: String,
-    /// Whether the drive started with a filled map.
-    pub warm_up: bool,
+    /// Whether the volume was new, so that a tier began empty.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub new_volume: bool,
+    /// The share that the trace has of the load that the design is for; absent if that is all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_share: Option<f64>,
     /// Requests before the measured span.
     #[serde(skip_serializing_if = "is_zero")]
     pub warm_up_requests: u64,
@@ -496,7 +500,8 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         cost: cost(design, mean_power_w),
         volume_bytes: design.volume_bytes().0,
         replay: options.replay.to_string(),
-        warm_up: options.warm_up,
+        new_volume: options.new_volume,
+        load_share: None,
         warm_up_requests: options.warm_up_requests,
         seed: design.seed,
         overrides: design.overrides.clone(),

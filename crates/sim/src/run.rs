@@ -12,7 +12,7 @@ use crate::{
     observe::{Observer, Watch},
     outcome::Outcome,
     precision::Precision,
-    report,
+    report::{self, usd_per_gb},
     request_source::{RequestSource, Spread},
     sampling,
     simulator::simulate,
@@ -126,6 +126,18 @@ pub(crate) fn run_reading(
     ahead: bool,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Report, SimError> {
+    if let Some(load) = &options.load {
+        let small = design.with_load(load)?;
+        let options = Options { load: None, ..options.clone() };
+        let mut report = run_reading(&small, trace_name, trace, &options, ahead, progress)?;
+        // What the design is, and not what was simulated in its place.
+        report.load_share = Some(load.share);
+        report.volume_bytes = design.volume_bytes().0;
+        report.design_toml.clone_from(&design.toml);
+        report.overrides.clone_from(&design.overrides);
+        report.cost.usd_per_gb = usd_per_gb(design, report.cost.devices_usd);
+        return Ok(report);
+    }
     match options.sample.filter(|sample| !sample.is_whole()) {
         Some(sample) => sampling::run(design, trace_name, trace, options, sample, progress),
         None => run_whole(design, trace_name, trace, options, ahead, progress),
@@ -158,7 +170,7 @@ pub(crate) fn replay(
     ahead: bool,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Outcome, SimError> {
-    let mut machine = Machine { watch, ..design.build(options.warm_up)? };
+    let mut machine = Machine { watch, ..design.build(!options.new_volume && options.recorded.is_none())? };
     if let Some(recorded) = &options.recorded {
         recorded.begin(design, &mut machine)?;
     }

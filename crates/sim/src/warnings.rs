@@ -52,6 +52,8 @@ const TIMES: f64 = 10.0;
 const BEYOND: f64 = 10.0;
 /// The share of the written bytes that may still be dirty in the host's page cache at the end.
 const LEFT_DIRTY: f64 = 0.1;
+/// Streams that go past the fast device decide the result if they are this share of the accesses.
+const STREAMED: f64 = 0.3;
 /// The least used share of a disk.
 const FULL_DISK: f64 = 0.1;
 
@@ -71,6 +73,7 @@ pub(crate) fn of(design: &Design, options: &Options, outcome: &Outcome, report: 
     all.extend(run.durability());
     all.extend(run.held_back());
     all.extend(run.tails());
+    all.extend(run.streams());
     all
 }
 
@@ -192,7 +195,8 @@ impl Run<'_> {
         let Some(pair) = self.design.placement.hybrid() else { return };
         let fast = self.design.devices[pair.fast.index()].data;
         let caching = matches!(self.design.placement, Placement::Caching(_));
-        let warmed = self.options.warm_up_requests > 0 || (self.options.warm_up && !caching);
+        let tiering = matches!(self.design.placement, Placement::Tiering(_));
+        let warmed = self.options.warm_up_requests > 0 || (!self.options.new_volume && tiering);
         if moves.demotions == 0 && moves.cancelled_by.fast_full == 0 && touched.bytes() <= fast {
             let message = format!(
                 "the trace touches {}, and the fast device has room for {fast}: no extent had to leave it, so the \
@@ -216,11 +220,7 @@ impl Run<'_> {
         if !warmed && (of_misses >= SOME || !caching) && touched.first > 0 {
             let message = "the fast device began empty, and the figures include filling it: a design without a fast device has no \
                            such phase";
-            let remedy = if caching {
-                longer
-            } else {
-                "begin with a filled map (--warm-up), or measure after --warm-up-requests N"
-            };
+            let remedy = if tiering { "leave --new out, or measure after --warm-up-requests N" } else { longer };
             all.push(warning("cold_start", message.to_owned(), remedy));
         }
     }
@@ -280,9 +280,21 @@ impl Run<'_> {
     fn devices(&self, all: &mut Vec<Warning>) {
         for (device, members) in self.design.devices.iter().zip(&self.outcome.devices) {
             let name = &device.name;
+            if device.is_too_large_to_be_in_use() {
+                let message = format!(
+                    "'{name}' has {} of flash, whose map in use would take too much memory: it began empty, so its writes are as fast as a new \
+                     drive's, and its lifetime is an upper bound",
+                    device.used
+                );
+                all.push(warning(
+                    "large_flash",
+                    message,
+                    "simulate a sample (--sample 0.1), whose devices are smaller by as much",
+                ));
+            }
             if let Model::Flash(flash) = &device.profile.model
                 && flash.precondition == Precondition::Fresh
-                && !self.options.warm_up
+                && (self.options.new_volume || !matches!(self.design.placement, Placement::Tiering(_)))
             {
                 let programmed: u64 =
                     members.iter().filter_map(|stats| stats.nand_bytes_written).map(|bytes| bytes.0).sum();
@@ -293,8 +305,7 @@ impl Run<'_> {
                         Bytes(programmed),
                         device.used
                     );
-                    let remedy =
-                        format!("begin with used flash: --warm-up, or devices.{name}.model.precondition = \"random\"");
+                    let remedy = format!("begin with used flash: devices.{name}.model.precondition = \"random\"");
                     all.push(warning("fresh_flash", message, remedy));
                 }
             }
@@ -366,6 +377,21 @@ impl Run<'_> {
                 percent(share)
             );
             warning("left_dirty", message, "take a longer trace, or one that ends with a flush")
+        })
+    }
+
+    /// Warns about bulk reads and writes that go past the fast device, where they decide the result.
+    fn streams(&self) -> Option<Warning> {
+        let stats = &self.outcome.stats;
+        let length = self.design.tuning.bypass.sequential.filter(|_| self.design.placement.promotes())?;
+        let share = stats.bypasses.sequential as f64 / (stats.fast_hits + stats.fast_misses).max(1) as f64;
+        (share >= STREAMED).then(|| {
+            let message = format!(
+                "{} of the accesses are sequential streams of more than {length}, which go past the fast device and wait for the slow one",
+                percent(share)
+            );
+            let remedy = "if bulk copies are to land on flash, placement.bypass.sequential = \"never\" (--set), and look at its wear";
+            warning("streams_bypass", message, remedy)
         })
     }
 

@@ -21,6 +21,7 @@ mod duration;
 mod numbering;
 mod op;
 mod parse;
+mod person;
 mod prefetch;
 mod random;
 #[cfg(feature = "schema")]
@@ -31,6 +32,7 @@ pub use duration::Nanos;
 pub use numbering::Numbering;
 pub use op::Op;
 pub use parse::ParseUnitError;
+pub use person::{person, person_ms, person_years};
 pub use prefetch::prefetch;
 pub use random::{SplitMix64, block_hash, mixed};
 

@@ -448,6 +448,11 @@ impl FlashParameters {
         used.max(Bytes(units.saturating_mul(self.unit()))).min(capacity)
     }
 
+    /// Whether a model of so much of the device can begin with flash that was in use: the map of more would take too much memory.
+    pub fn can_be_preconditioned(&self, used: Bytes) -> bool {
+        used.0.div_ceil(self.unit()) <= MAX_PRECONDITIONED
+    }
+
     /// The geometry of the flash for `used` of the `capacity` bytes.
     ///
     /// A part of a device gets all dies and channels and its proportional part of the spare capacity. If it would have

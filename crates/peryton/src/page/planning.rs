@@ -2,13 +2,13 @@
 
 use maud::{Markup, html};
 use peryton_plan::{
-    capacity::{Found, Plan},
+    capacity::{CostLine, Found, Plan},
     constraint::Metric,
 };
 use peryton_units::Bytes;
 
 use super::{
-    figure::Figures,
+    figure::{Figures, Line, Scale},
     frame::{Head, counted, grouped, page, remedied, sentence, warned_below},
     sorted::{self, Column},
     weights::{self, Axis, Candidate},
@@ -57,6 +57,7 @@ pub fn planning(plan: &Plan, repeat: &str) -> String {
         h2 { "Designs" }
         p class="about" { (sorted::ABOUT) }
         (designs(plan))
+        (turns(plan, &mut figures))
         (flash(plan))
         @if !plan.budgets.is_empty() { (budgets(plan)) }
         h2 { "What this rests on" }
@@ -113,7 +114,8 @@ fn verdict(plan: &Plan, warnings: usize) -> [String; 2] {
         }
         (None, Some(infeasible)) => format!(
             "No design that was simulated keeps the {budgets}; {} comes nearest, and {} prevents it",
-            infeasible.nearest.label, infeasible.binding
+            infeasible.nearest.label,
+            infeasible.binding.map_or_else(|| "the load".to_owned(), |binding| binding.to_string())
         ),
         (None, None) => "No design could be simulated".to_owned(),
     };
@@ -168,6 +170,34 @@ fn designs(plan: &Plan) -> Markup {
         }
     }
     sorted::table(&columns)
+}
+
+/// At which price of flash the answer changes.
+fn turns(plan: &Plan, figures: &mut Figures) -> Markup {
+    const STEPS: u32 = 40;
+    const WIDEST: f64 = 16.0;
+    let Some(turns) = &plan.turns else { return html! {} };
+    let factor = |step: u32| WIDEST.powf(2.0 * f64::from(step) / f64::from(STEPS) - 1.0);
+    let line = |(index, line): (usize, &CostLine)| {
+        let points = (0..=STEPS).map(factor).map(|factor| (factor, line.at_zero_usd + line.slope_usd * factor));
+        Line::new(&line.label, index, points)
+    };
+    let lines: Vec<Line> = turns.lines.iter().enumerate().map(line).collect();
+    let axes = (Scale::new("price of flash", "times today's").log(), Scale::new("", "USD").log());
+    let title =
+        ("What designs cost against the price of flash", "USD by the objective, of those that keep the budgets");
+    let mut marks = vec![(1.0, "today")];
+    marks.extend(
+        [&turns.cheaper_flash, &turns.dearer_flash]
+            .into_iter()
+            .flatten()
+            .map(|turn| (turn.factor, "the answer changes")),
+    );
+    html! {
+        h2 { "Where the answer changes" }
+        p class="about" { (sentence(&turns.sentence(&plan.account))) }
+        div class="charts" { (figures.lines(title, axes, vec![("cost".to_owned(), lines)], &marks)) }
+    }
 }
 
 /// How much flash is bought, and what other capacities would give.

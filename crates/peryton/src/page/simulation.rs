@@ -127,7 +127,7 @@ fn verdict(reports: &[Report], warnings: usize) -> [String; 2] {
         0 => "models of the devices".to_owned(),
         count => format!("models of the devices, {count} of them with estimated values"),
     };
-    let warm = if first.warm_up || first.warm_up_requests > 0 { "after a warm-up" } else { "without a warm-up" };
+    let warm = if first.warm_up_requests > 0 { "after a warm-up" } else { "without a warm-up" };
     let rests = format!(
         "This rests on {} requests of {} over {} s, replayed {} {warm}, and on {models}{}",
         grouped(first.requests),
@@ -203,8 +203,8 @@ fn in_full(reports: &[Report], curve: Option<&TraceCurve>, figures: &mut Figures
 }
 
 fn about(report: &Report) -> Markup {
-    let warm = match (report.warm_up, report.warm_up_requests) {
-        (true, 0) => ", map filled before".to_owned(),
+    let warm = match (report.new_volume, report.warm_up_requests) {
+        (true, 0) => ", on a new volume".to_owned(),
         (_, 0) => String::new(),
         (_, requests) => format!(", after {requests} requests of warm-up"),
     };

@@ -13,7 +13,7 @@ use std::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use peryton_drive::{Linux, Made, VolumeSpec};
 use peryton_engine::PlacementKind;
-use peryton_sim::{Design, DesignText};
+use peryton_sim::Design;
 use peryton_units::Bytes;
 use serde_json::{Value, json};
 
@@ -21,9 +21,9 @@ use crate::{
     at_risk::at_risk,
     failure::Failure,
     naming::{self, Named},
-    new_design::{NewDesign, Write},
+    new_design::{NewDesign, Write, Written},
     output, page, terminal,
-    volume::{DesignArgs, InPlace, Purpose},
+    volume::DesignArgs,
 };
 use asking::Asking;
 
@@ -69,7 +69,7 @@ pub struct Args {
     /// The profile of the slow device
     #[arg(long, value_name = "PROFILE")]
     slow_profile: Option<String>,
-    /// Set a key of a design that is there, such as devices.ssd.path=/dev/sdb
+    /// Set a key of the design, such as placement.extent=64KiB
     #[arg(long, value_name = "KEY=VALUE", add = crate::completing::key_value())]
     set: Vec<String>,
     /// Ask nothing: what the options do not say has its default
@@ -118,27 +118,22 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         let made = peryton_drive::format(&spec, args.force)?;
         return report(args, &spec, &made, None);
     }
-    if !args.set.is_empty() {
-        return Err(Failure::bad_input(
-            "--set: is for a design that is there: set the key in the design after it is written",
-        ));
-    }
     let to_stdout = output::is_stdout(path);
     if !to_stdout && !args.force && fs::symlink_metadata(path).is_ok() {
         return Err(is_there(path));
     }
     let new = described(args)?;
     if to_stdout {
-        let text = new.text();
-        Design::parse(&text, "-", &[])?;
+        let Written { text, .. } = new.written(path, &args.set)?;
         return output::print(&text);
     }
     naming::make_folder(path)?;
     if new.can_be_served() {
-        let (spec, made) = format_new(path, &new.text(), args.force)?;
-        return report(args, &spec, &made, Some(path));
+        let written = new.written(path, &args.set)?;
+        let (spec, made) = format_new(path, &written, args.force)?;
+        return report(args, &spec, &made, Some((path, &written)));
     }
-    let text = new.text();
+    let Written { text, .. } = new.written(path, &args.set)?;
     // What is written can be simulated; otherwise the options do not go together, and the message says why.
     let design = Design::parse(&text, &path.display().to_string(), &[])?;
     write_new(path, &text, args.force)?;
@@ -170,18 +165,17 @@ fn described(args: &Args) -> Result<NewDesign, Failure> {
 }
 
 /// Writes a design and formats its devices. If that fails, no design is left behind.
-fn format_new(path: &Path, text: &str, force: bool) -> Result<(VolumeSpec, Made), Failure> {
+fn format_new(path: &Path, new: &Written, force: bool) -> Result<(VolumeSpec, Made), Failure> {
     let failed = |error: io::Error| Failure::writing(&path.display().to_string(), &error);
     let near = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let named = DesignText::new(text, path.display().to_string());
-    let spec = InPlace::read(named, near, &[], Purpose::Format)?.spec_to_serve()?;
+    let spec = new.in_place(path)?.spec_to_serve()?;
     // The file is there before anything is formatted, because there may be no room for it. It replaces another one only when the
     // volume is made.
     let mut partial = OsString::from(path);
     partial.push(format!(".partial-{}", std::process::id()));
     let at = if force { Path::new(&partial) } else { path };
     let written = File::create_new(at).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
+        file.write_all(new.text.as_bytes())?;
         file.sync_all()
     });
     written.map_err(|error| match error.kind() {
@@ -217,13 +211,17 @@ fn is_there(path: &Path) -> Failure {
     ))
 }
 
-fn report(args: &Args, spec: &VolumeSpec, made: &Made, design: Option<&Path>) -> Result<(), Failure> {
+fn report(args: &Args, spec: &VolumeSpec, made: &Made, design: Option<(&Path, &Written)>) -> Result<(), Failure> {
     let remarks = at_risk(spec, &Linux::default());
     remarks.iter().for_each(|remark| terminal::remark(remark));
     if args.json {
         let mut value = serde_json::to_value(made).map_err(Failure::failed)?;
-        if let Some(design) = design {
+        if let Some((design, written)) = design {
             value["design"] = json!(design);
+            if let Some((extent, map)) = written.map {
+                value["extent_bytes"] = json!(extent.0);
+                value["map_bytes"] = json!(map.0);
+            }
         }
         if !remarks.is_empty() {
             value["remarks"] = Value::from(remarks);
@@ -234,7 +232,10 @@ fn report(args: &Args, spec: &VolumeSpec, made: &Made, design: Option<&Path>) ->
     for device in &made.devices {
         text.push_str(&format!("  {} ({}): {}\n", device.name, device.path.display(), device.used));
     }
-    if let Some(design) = design {
+    if let Some((design, written)) = design {
+        if let Some((extent, map)) = written.map {
+            text.push_str(&format!("extents of {extent}: the map takes {map} of memory while the volume is served\n"));
+        }
         text.push_str(&format!("the design is {}: peryton serve {}\n", design.display(), args.volume));
     }
     output::tell(&text)

@@ -9,7 +9,6 @@ use std::{
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use peryton_drive::{Adopted, Adopting, Linux, VolumeSpec};
 use peryton_engine::{PlacementKind, adoption::Home};
-use peryton_sim::DesignText;
 use serde_json::{Value, json};
 
 use crate::{
@@ -18,7 +17,6 @@ use crate::{
     naming,
     new_design::{Named, NewDesign, NewDevice, Write},
     output, terminal,
-    volume::{InPlace, Purpose},
 };
 
 /// Options of `peryton import`.
@@ -49,6 +47,9 @@ pub struct Args {
     /// Where the writes of a cache go [default: back]
     #[arg(long, value_enum)]
     write: Option<Write>,
+    /// Set a key of the design that is written, such as placement.extent=64KiB
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
     /// Where the first MiBs of the disk move
     #[arg(long, value_enum, default_value = "auto")]
     home: WantedHome,
@@ -98,10 +99,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Named::of(path, &Linux::default(), false).map(|named| NewDevice { path: Some(named), ..NewDevice::default() })
     };
     let devices = vec![device(&args.fast)?, device(&args.slow)?];
-    let text = NewDesign { mode: args.mode, devices, volume: None, write: args.write }.text();
+    let new = NewDesign { mode: args.mode, devices, volume: None, write: args.write };
+    let written = new.written(path, &args.set)?;
+    let text = &written.text;
     let near = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let named = DesignText::new(text.as_str(), path.display().to_string());
-    let spec = InPlace::read(named, near, &[], Purpose::Format)?.spec_to_serve()?;
+    let spec = written.in_place(path)?.spec_to_serve()?;
     if args.undo {
         return undo(args, &spec);
     }
@@ -115,7 +117,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return report(args, &spec, &planned);
     }
     naming::make_folder(path)?;
-    let is_new = write_design(path, near, &text)?;
+    let is_new = write_design(path, near, text)?;
     let adopted = peryton_drive::adopt(&spec, Adopting { home, force, dry_run: false }).inspect_err(|error| {
         // Once the disk may be changed, the design is needed.
         let untouched = !matches!(error, peryton_drive::AdoptionError::Failed(_));

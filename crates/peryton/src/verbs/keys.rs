@@ -178,6 +178,13 @@ key can be given on the command line: `--set placement.promotion.threshold=1`.
         let row = [&format!("`{name}`"), &kind, &default, live, &key.placement_names(), key.about()];
         let _ = writeln!(text, "| {} |", row.map(cell).join(" | "));
     }
+    text += "\n## Why these defaults\n\n\
+        Commands that write a design leave out what has its default, so these values are those of all of them. Where a choice was\n\
+        measured or taken from a paper, this is what chose it.\n\n| key | default | chosen by |\n|---|---|---|\n";
+    for key in design_keys().filter(|key| !key.chosen_by.is_empty()) {
+        let row = [&format!("`{}`", key.path), &key.default.to_string(), key.chosen_by];
+        let _ = writeln!(text, "| {} |", row.map(cell).join(" | "));
+    }
     text += "\n# Parameters of device models\n\n\
         The keys of `[devices.NAME.model]`, in place of the values of the device's profile; profiles have them in the table of their\n\
         model. `[]` is a list of tables. A default holds if neither profile nor design gives the key.\n";

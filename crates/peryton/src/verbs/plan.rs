@@ -2,7 +2,9 @@
 
 mod estimates;
 mod flash;
+mod infeasible;
 mod out;
+mod prices;
 pub mod protection;
 
 use std::{path::PathBuf, sync::Mutex, time::Duration};
@@ -10,13 +12,11 @@ use std::{path::PathBuf, sync::Mutex, time::Duration};
 use indicatif::{ProgressBar, ProgressStyle};
 use peryton_device::Era;
 use peryton_plan::{
-    capacity::{
-        self, Active, Ask, Catalogue, Flash, Found, KeptModels, Notice, Plan, PlanError, Trained, Training, Workload,
-    },
+    capacity::{self, Active, Ask, Catalogue, Flash, Found, Plan, PlanError, Workload},
     constraint::{Constraint, Metric},
     evaluate::Account,
 };
-use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
+use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR, person, person_ms, person_years};
 
 use crate::{
     failure::Failure,
@@ -31,8 +31,7 @@ use crate::{
 /// Options of `peryton plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The planner is MixedStore's MixCP. It finds the cheapest devices that meet the budgets by simulating the trace, and also by \
-the paper's regressions. Their models are trained once for each device and kept (docs/planning.md).
+The planner finds the cheapest devices that meet the budgets, by simulating the trace (docs/planning.md).
 
 What to buy for this trace, so that requests take 2 ms on average and nothing wears out within five years:
   peryton plan --trace my.parquet --latency 2ms --lifetime 5y
@@ -44,7 +43,7 @@ pub struct Args {
     /// The trace, or a specification (.toml) of one; several are merged
     ///
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
-    #[arg(long, required_unless_present = "show_models", value_name = "FILE")]
+    #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
     #[command(flatten)]
     trace_args: TraceArgs,
@@ -89,6 +88,11 @@ pub struct Args {
     /// Purchase price of a device in USD, in place of its profile's
     #[arg(long, value_name = "NAME=USD")]
     price: Vec<String>,
+    /// Prices of devices as lines of name,USD
+    ///
+    /// Prices of devices as lines of name,USD, in place of the profiles'.
+    #[arg(long, value_name = "FILE.csv")]
+    prices: Option<PathBuf>,
     /// Devices that you own: they cost nothing to buy
     ///
     /// Devices that you own: that many of a kind cost nothing to buy (their energy and wear still count).
@@ -104,7 +108,7 @@ pub struct Args {
     ///
     /// Leave out how much of the bought flash the workload needs. If the best design is a hybrid, it is simulated with smaller
     /// flash to find that out, up to eleven times.
-    #[arg(long, conflicts_with = "show_models")]
+    #[arg(long)]
     no_flash_need: bool,
     #[command(flatten)]
     protection: protection::ProtectionArgs,
@@ -117,28 +121,17 @@ pub struct Args {
     /// Time for which ownership is computed
     #[arg(long = "for", value_name = "TIME", default_value = "5y")]
     run_for: Nanos,
+    /// The load goes on for this share of the time only, such as 5%: devices live so much longer [default: day and night]
+    #[arg(long, value_name = "SHARE", value_parser = crate::replay_args::share, conflicts_with = "per_day")]
+    duty: Option<f64>,
+    /// The load goes on until it has written so much, each day
+    #[arg(long, value_name = "SIZE")]
+    per_day: Option<Bytes>,
     /// Price of electricity, USD per kWh
     #[arg(long, value_name = "USD", default_value_t = 0.12)]
     electricity: f64,
     #[command(flatten)]
     arrival_args: ArrivalArgs,
-    /// Keep trained models in this file [default: in the user's cache]
-    ///
-    /// Keep trained models in this file [default: plan-models.json in the user's cache].
-    #[arg(long, value_name = "FILE")]
-    models: Option<PathBuf>,
-    /// Plan by simulation alone
-    #[arg(long, conflicts_with_all = ["models", "show_models"])]
-    no_models: bool,
-    /// Print how good the models are; without a trace, do nothing else
-    #[arg(long)]
-    show_models: bool,
-    /// Number of traces with which each device's models are trained
-    #[arg(long, value_name = "N", default_value_t = capacity::TRAINING_TRACES)]
-    training_traces: u32,
-    /// Seed of the training
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
     /// Write the best design and the runners-up into this folder
     ///
     /// Write the best design and the runners-up into this folder, ready for peryton sim and serve.
@@ -153,7 +146,7 @@ pub struct Args {
     /// Write a page with charts (- for standard output)
     ///
     /// Write the plan as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
-    #[arg(long, value_name = "OUT.html", conflicts_with = "show_models")]
+    #[arg(long, value_name = "OUT.html")]
     report: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -164,19 +157,16 @@ pub struct Args {
 pub fn run(mut args: Args) -> Result<(), Failure> {
     let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
     let mut ask = ask(&args)?;
-    let mut catalogue = Catalogue::with_owned(&args.devices, &prices(&args.price)?, &owned(&args.own)?, &args.era)?;
+    let mut catalogue = Catalogue::with_owned(
+        &args.devices,
+        &prices::all(args.prices.as_deref(), &args.price, &args.devices)?,
+        &owned(&args.own)?,
+        &args.era,
+    )?;
     for (name, afr) in protection::failure_rates(&args.protection.afr)? {
         catalogue.fails(&name, afr)?;
     }
     let bar = Bar::new();
-    if args.trace.is_empty() {
-        let trained = trained(&args, &catalogue, &bar)?;
-        bar.finish();
-        return match args.json {
-            true => output::print_json(&trained),
-            false => output::tell(&shown_models(&capacity::qualities(&catalogue, &trained))),
-        };
-    }
     if args.trace.iter().any(|path| path.as_os_str() == "-") {
         return Err(Failure::bad_input("--trace -: a plan reads its trace several times: save it in a file"));
     }
@@ -187,22 +177,24 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     bar.show("reading the trace", 0, 0);
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
     skipped.report();
+    if let Some(per_day) = args.per_day {
+        let speed = if let peryton_sim::Replay::Timed { speed } = ask.options.replay { speed } else { 1.0 };
+        ask.account.duty = workload.duty(Bytes((per_day.0 as f64 / speed) as u64))?;
+    }
     ask.options.warm_up_requests = *args.arrival_args.warm_up_requests.get_or_insert(workload.warm_up_requests());
-    let trained = if args.no_models { None } else { Some(trained(&args, &catalogue, &bar)?) };
-    let mut plan =
-        capacity::plan(&ask, &catalogue, &workload, trained.as_ref(), &|what, done, of| bar.show(what, done, of))?;
+    let mut plan = capacity::plan(&ask, &catalogue, &workload, &|what, done, of| bar.show(what, done, of))?;
     bar.finish();
     plan.command = Some(page::command_line());
     if args.sensitivity {
-        plan.sensitivity = Some(estimates::sensitivity(&plan, &ask.options, &trace)?);
+        plan.sensitivity = Some(estimates::sensitivity(&plan, &plan.options(&ask.options), &trace)?);
     }
     if let Some(folder) = &args.out {
-        out::write(folder, &args, &plan, &catalogue)?;
+        out::write(folder, &args, &plan)?;
     }
     if let Some(path) = &args.report {
         output::write(path, page::planning(&plan, &page::command_line()))?;
     }
-    output::print_result(&plan, args.json, report_to_stdout, || shown(&plan, args.show_models))?;
+    output::print_result(&plan, args.json, report_to_stdout, || shown(&plan))?;
     // A script learns from the exit code whether a design meets the budgets.
     if plan.best.is_none() { Err(Failure::quietly(1)) } else { Ok(()) }
 }
@@ -211,7 +203,7 @@ impl From<PlanError> for Failure {
     fn from(error: PlanError) -> Failure {
         match error {
             PlanError::Sim(error) => error.into(),
-            PlanError::Io { .. } | PlanError::Fit { .. } | PlanError::NoneRuns { .. } => Failure::failed(error),
+            PlanError::Io { .. } | PlanError::Differs { .. } | PlanError::NoneRuns { .. } => Failure::failed(error),
             _ => Failure::bad_input(error),
         }
     }
@@ -235,22 +227,13 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
         protection: args.protection.protection(),
         flash: args.flash,
         flash_need: !args.no_flash_need,
-        account: Account { years: args.run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: args.electricity },
+        account: Account {
+            years: args.run_for.as_s_f64() / SECONDS_PER_YEAR,
+            usd_per_kwh: args.electricity,
+            duty: args.duty.unwrap_or(1.0),
+        },
         options: args.arrival_args.options()?,
     })
-}
-
-fn prices(texts: &[String]) -> Result<Vec<(String, f64)>, Failure> {
-    let one = |text: &String| {
-        let (name, usd) = text.split_once('=')?;
-        let usd: f64 = usd.parse().ok().filter(|usd: &f64| usd.is_finite() && *usd > 0.0)?;
-        Some((name.to_owned(), usd))
-    };
-    let bad = |text: &String| {
-        let remedy = "write a device and its price above 0, such as intel-320-300gb=529";
-        Failure::bad_input(format!("--price {text}: {remedy}"))
-    };
-    texts.iter().map(|text| one(text).ok_or_else(|| bad(text))).collect()
 }
 
 fn owned(texts: &[String]) -> Result<Vec<(String, u32)>, Failure> {
@@ -263,17 +246,6 @@ fn owned(texts: &[String]) -> Result<Vec<(String, u32)>, Failure> {
         Failure::bad_input(format!("--own {text}: {remedy}"))
     };
     texts.iter().map(|text| one(text).ok_or_else(|| bad(text))).collect()
-}
-
-/// The models of every device, from the file where they are kept; missing models are trained and added to the file.
-fn trained(args: &Args, catalogue: &Catalogue, bar: &Bar) -> Result<Trained, Failure> {
-    let training = Training { traces: args.training_traces, seed: args.seed };
-    let kept = args.models.clone().map_or(KeptModels::Cache, KeptModels::File);
-    let notice = |notice: Notice| match notice {
-        Notice::Training(_) => bar.say(&notice.to_string()),
-        Notice::Unreadable(_) | Notice::NotKept(_) => terminal::remark(&notice.to_string()),
-    };
-    Ok(kept.trained(catalogue, &training, &notice, &|what, done, of| bar.show(what, done, of))?)
 }
 
 /// The progress bar on a terminal.
@@ -299,17 +271,12 @@ impl Bar {
         self.0.set_position(done);
     }
 
-    /// Prints a line above the bar, on a terminal.
-    fn say(&self, text: &str) {
-        self.0.println(text);
-    }
-
     fn finish(&self) {
         self.0.finish_and_clear();
     }
 }
 
-fn shown(plan: &Plan, models: bool) -> String {
+fn shown(plan: &Plan) -> String {
     let like = &plan.workload;
     let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let size = |bytes: u64| Bytes(bytes).to_string();
@@ -333,32 +300,17 @@ fn shown(plan: &Plan, models: bool) -> String {
         plan.objective,
     );
     match (&plan.best, &plan.infeasible) {
-        (Some(best), _) => text += &format!("Buy: {} ({})\n\n", best.label, money(best)),
-        (None, Some(infeasible)) => {
-            text += &format!(
-                "No design that was simulated meets these budgets. The budgets that prevent it: {}.\n",
-                infeasible.binding
-            );
-            for one in &infeasible.impossible_alone {
-                text += &format!("No design meets even this budget alone: {one}.\n");
-            }
-            text += &format!(
-                "The design that comes nearest: {} ({})\n\n",
-                infeasible.nearest.label,
-                money(&infeasible.nearest)
-            );
-        }
+        (Some(best), _) => text += &format!("Buy: {} ({})\n{}\n", best.label, money(best), beside(plan, best)),
+        (None, Some(infeasible)) => return text + &infeasible::shown(plan, infeasible),
         (None, None) => {}
+    }
+    if let Some(turns) = &plan.turns {
+        text += &format!("{}.\n\n", turns.sentence(&plan.account));
     }
     text += &shown_designs(plan);
     text += &flash::shown(plan);
     text += &protection::shown(plan);
     text += &shown_budgets(plan);
-    text += &shown_regression(plan);
-    if models && let Some(regression) = &plan.regression {
-        text += "\n";
-        text += &shown_models(&regression.models);
-    }
     let rounds: Vec<String> =
         plan.search.iter().map(|rung| format!("{} on {} requests", rung.candidates, rung.requests)).collect();
     text += &format!("\nSimulated: {}\n", rounds.join(", "));
@@ -387,6 +339,23 @@ fn shown(plan: &Plan, models: bool) -> String {
     text
 }
 
+/// The best flash alone and the best disks alone, each in a line.
+fn beside(plan: &Plan, best: &Found) -> String {
+    let mut text = String::new();
+    for (what, name) in [("flash", &plan.flash_alone), ("disks", &plan.disks_alone)] {
+        let found = plan.simulated.iter().find(|found| Some(&found.design) == name.as_ref());
+        let Some(found) = found.filter(|found| found.design != best.design) else { continue };
+        let metrics = &found.metrics;
+        let how = match metrics.is_overloaded() {
+            true => "which cannot keep up with this load".to_owned(),
+            false => format!("mean {}, p99 {}", person_ms(metrics.mean_ms), person_ms(metrics.p99_ms)),
+        };
+        let misses = if found.meets || metrics.is_overloaded() { "" } else { " (misses a budget)" };
+        text += &format!("  {what} alone: {}, {}, {how}{misses}\n", found.label, money(found));
+    }
+    text
+}
+
 fn money(found: &Found) -> String {
     found.metrics.dollars.map_or_else(|| "no price".to_owned(), |usd| Metric::Dollars.show(usd))
 }
@@ -398,50 +367,45 @@ fn shown_designs(plan: &Plan) -> String {
     let ownership = format!("USD in\n{} y", table::number(plan.account.years));
     let figures = |(title, matters)| Column::figures(title, matters);
     let mut header = vec![Column::text("design", 9)];
-    header.extend([("meets", 9), ("USD", 9), (ownership.as_str(), 5), ("mean ms", 8), ("p99 ms", 6)].map(figures));
-    header.extend([("lifetime\nyears", 7), ("W", 6), ("regression\nmean ms", 4)].map(figures));
-    header.extend([("\nerror %", 3), ("\nyears", 2), ("\nerror %", 1)].map(figures));
+    header.extend([("meets", 9), ("USD", 9), (ownership.as_str(), 5), ("mean", 8), ("p99", 6)].map(figures));
+    header.extend([("lifetime", 7), ("W", 6)].map(figures));
     let mut rows = Table::of(header);
-    let error = |value: f64| format!("{:+.0}", value * 100.0);
     let shown = flash::one_of_each(plan, MOST_ROWS);
     for found in &shown {
         let metrics = &found.metrics;
-        let predicted = found.predicted.as_ref();
-        let off = found.prediction_error.as_ref();
         rows.add_row([
             found.label.clone(),
-            if found.meets { "yes".to_owned() } else { format!("{}×", table::number(found.strain)) },
-            table::optional(metrics.dollars),
-            table::optional(metrics.ownership_usd),
-            table::number(metrics.mean_ms),
-            table::number(metrics.p99_ms),
+            if found.meets { "yes".to_owned() } else { miss(found) },
+            optional(metrics.dollars, person),
+            optional(metrics.ownership_usd, person),
+            person_ms(metrics.mean_ms),
+            person_ms(metrics.p99_ms),
             lifetime(metrics),
-            table::optional(metrics.power_w),
-            predicted.map_or_else(
-                || table::NONE.to_owned(),
-                |one| table::number(one.mean_ms) + if one.extrapolated { " *" } else { "" },
-            ),
-            off.map_or_else(|| table::NONE.to_owned(), |one| error(one.mean_ms)),
-            table::optional(predicted.and_then(|one| one.lifetime_years)),
-            off.and_then(|one| one.lifetime_years).map_or_else(|| table::NONE.to_owned(), error),
+            optional(metrics.power_w, person),
         ]);
     }
     let mut text = rows.shown();
     if shown.iter().any(|found| !found.meets) {
         text += "n×: the factor by which the design misses a budget\n";
     }
-    if shown.iter().any(|found| found.predicted.as_ref().is_some_and(|one| one.extrapolated)) {
-        text += "* the workload is unlike any with which the regression was trained\n";
-    }
     text
+}
+
+fn optional(value: Option<f64>, shown: fn(f64) -> String) -> String {
+    value.map_or_else(|| table::NONE.to_owned(), shown)
+}
+
+/// By what a design does not do: the factor by which it misses a budget, or that it does not keep up at all.
+fn miss(found: &Found) -> String {
+    if found.metrics.is_overloaded() { "overload".to_owned() } else { format!("{}×", person(found.strain)) }
 }
 
 /// A lifetime, with its interval where there is one.
 fn lifetime(metrics: &peryton_plan::evaluate::Metrics) -> String {
     let interval = &metrics.lifetime_interval;
     let ends = interval.lifetime_years_low.zip(interval.lifetime_years_high);
-    let ends = ends.map(|(low, high)| format!(" ({} to {})", table::number(low), table::number(high)));
-    table::optional(metrics.lifetime_years) + &ends.unwrap_or_default()
+    let ends = ends.map(|(low, high)| format!(" ({} to {})", person_years(low), person_years(high)));
+    optional(metrics.lifetime_years, person_years) + &ends.unwrap_or_default()
 }
 
 fn shown_budgets(plan: &Plan) -> String {
@@ -471,57 +435,4 @@ fn shown_budgets(plan: &Plan) -> String {
         ""
     };
     format!("\n{}{mark}", rows.shown())
-}
-
-fn shown_regression(plan: &Plan) -> String {
-    let Some(regression) = &plan.regression else { return String::new() };
-    let name = |design: &String| {
-        plan.simulated.iter().find(|found| found.design == *design).map_or(design.clone(), |found| found.label.clone())
-    };
-    let choice = match (&regression.choice, regression.choice_meets) {
-        (Some(_), _) if regression.agrees => "The regressions would choose the same".to_owned(),
-        (Some(design), Some(true)) => format!("The regressions would choose {}, which meets the budgets", name(design)),
-        (Some(design), _) => format!("The regressions would choose {}, which does not meet the budgets", name(design)),
-        (None, _) => "By the regressions no design meets the budgets".to_owned(),
-    };
-    let percent =
-        |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| format!("{:.0} %", value * 100.0));
-    format!(
-        "\n{choice}. Over the designs simulated they are off by {} in response time and {} in lifetime; rank correlation {}.\n",
-        percent(regression.mean_error),
-        percent(regression.lifetime_error),
-        table::optional(regression.rank_correlation),
-    )
-}
-
-fn shown_models(models: &[capacity::ModelQuality]) -> String {
-    let header = [
-        "models",
-        "figure",
-        "form",
-        "adjusted R²",
-        "training\nerror %",
-        "held-out\nerror %",
-        "traces",
-        "left out: others explain it",
-    ];
-    let mut rows = table::text(&header);
-    for one in models {
-        let fitted = &one.fitted;
-        let form = match fitted.form {
-            capacity::Form::Paper => "paper",
-            capacity::Form::Extended | capacity::Form::ExtendedWrites => "extended",
-        };
-        rows.add_row([
-            one.device.clone(),
-            one.figure.to_owned(),
-            format!("{form}{}", if one.used { " (used)" } else { "" }),
-            format!("{:.3}", fitted.adjusted_r2),
-            format!("{:.0}", fitted.training_error * 100.0),
-            format!("{:.0}", fitted.held_out_error * 100.0),
-            format!("{} + {}", fitted.observations, fitted.held_out),
-            fitted.dropped.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", "),
-        ]);
-    }
-    rows.shown()
 }

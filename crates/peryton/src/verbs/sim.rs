@@ -153,7 +153,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (designs, swept) = designs(&args)?;
     let picture = args.report.is_some() && page::is_pictured(designs.len());
     let sample = args.sample.map(|sample| sample.with_seed(args.sample_seed));
-    let options = Options {
+    let mut options = Options {
         interval: args.interval,
         picture,
         sample,
@@ -178,6 +178,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if !from_stdin {
         args.trace_args.source(&args.trace, &skipped)?;
     }
+    options.load = args.replay_args.load(&|| args.trace_args.again(&args.trace, &skipped))?;
     let folder = args.out.as_ref().map(TableFolder::create).transpose()?;
     let mut reports = simulate(&designs, &args, &options, &skipped)?;
     // Reports of a whole trace say themselves what became of it.
@@ -433,8 +434,8 @@ fn shown(reports: &[Report]) -> String {
 fn notes(reports: &[Report], flushes: bool) -> String {
     let mut text = String::new();
     if let Some(first) = reports.first() {
-        let warmed = match (first.warm_up, first.warm_up_requests) {
-            (true, 0) => ", map filled before".to_owned(),
+        let warmed = match (first.new_volume, first.warm_up_requests) {
+            (true, 0) => ", a new volume".to_owned(),
             (_, 0) => String::new(),
             (_, requests) => format!(", after {requests} requests of warm-up"),
         };

@@ -11,8 +11,8 @@ use peryton_plan::{
     evaluate::Account,
     size::{self, Ask, MOST_POINTS, POINTS, SizeCurve, SizeError, SizePoint, Sizes, WITHIN},
 };
-use peryton_sim::{Columns, DesignText};
-use peryton_units::{Nanos, SECONDS_PER_YEAR};
+use peryton_sim::{Columns, DesignText, Options, Sampling};
+use peryton_units::{Nanos, SECONDS_PER_YEAR, person, person_ms, person_years};
 
 use crate::{
     comma_separated, completing,
@@ -75,6 +75,11 @@ pub struct Args {
     trace_args: TraceArgs,
     #[command(flatten)]
     replay_args: ReplayArgs,
+    /// Simulate this share of the trace [default: what takes a minute]
+    ///
+    /// Simulate this share of the trace, chosen by address, with the error of that; 1 is all of it.
+    #[arg(long, value_name = "SHARE")]
+    sample: Option<Sampling>,
     /// Write the curve as CSV (- for standard output)
     ///
     /// Write the curve as comma-separated values to a file (- for standard output, in place of the table): a row for each size.
@@ -120,6 +125,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     bar.set_message("reading the trace");
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
     skipped.report();
+    ask.options.load = args.replay_args.load(&trace)?;
     if args.replay_args.warms_up_by_default() {
         ask.options.warm_up_requests = ask.warm_up_requests(&workload);
     }
@@ -159,8 +165,8 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
         objective: args.objective,
         within: args.within,
         usd_per_ms: args.usd_per_ms,
-        account: Account { years: args.run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity },
-        options: args.replay_args.options()?,
+        account: Account { years: args.run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity, duty: 1.0 },
+        options: Options { sample: args.sample, ..args.replay_args.options()? },
     })
 }
 
@@ -188,6 +194,13 @@ fn shown(curve: &SizeCurve) -> String {
     text
 }
 
+/// The mean response time, with its interval where that is an estimate.
+fn mean(point: &SizePoint) -> String {
+    let range = point.mean_ms_low.zip(point.mean_ms_high);
+    let range = range.map(|(low, high)| format!(" ({}..{})", person(low), person(high))).unwrap_or_default();
+    person_ms(point.metrics.mean_ms) + &range
+}
+
 /// A column: its title, how much it matters, and its figures.
 type Figures = (&'static str, u8, fn(&SizePoint) -> Option<String>);
 
@@ -196,13 +209,13 @@ fn rows(curve: &SizeCurve) -> Table {
     const FIGURES: &[Figures] = &[
         ("hit\n%", 8, |point| point.metrics.fast_hit_ratio.map(|share| table::percent(Some(share)))),
         ("avoidable\nmiss %", 7, |point| point.avoidable_miss_ratio.map(|share| table::percent(Some(share)))),
-        ("mean\nms", 9, |point| Some(table::number(point.metrics.mean_ms))),
-        ("p99\nms", 9, |point| Some(table::number(point.metrics.p99_ms))),
-        ("flush\nms", 6, |point| point.metrics.flush_mean_ms.map(table::number)),
-        ("write+\nflush ms", 2, |point| point.metrics.write_then_flush_mean_ms.map(table::number)),
+        ("mean", 9, |point| Some(mean(point))),
+        ("p99", 9, |point| Some(person_ms(point.metrics.p99_ms))),
+        ("flush", 6, |point| point.metrics.flush_mean_ms.map(person_ms)),
+        ("write+\nflush", 2, |point| point.metrics.write_then_flush_mean_ms.map(person_ms)),
         ("written\nGB/day", 3, |point| point.fast_bytes_written_per_day.map(|bytes| table::number(bytes / 1e9))),
-        ("lifetime\nyears", 5, |point| point.by_size.lifetime_years_by_size.map(table::number)),
-        ("whole\ndevice", 1, |point| point.metrics.lifetime_years.map(table::number)),
+        ("lifetime", 5, |point| point.by_size.lifetime_years_by_size.map(person_years)),
+        ("whole\ndevice", 1, |point| point.metrics.lifetime_years.map(person_years)),
         ("USD", 5, |point| point.by_size.fast_usd_by_size.map(table::number)),
         ("USD per\nms saved", 4, |point| point.usd_per_ms_saved.map(table::number)),
         ("LRU\nmiss %", 1, |point| Some(table::percent(Some(point.lru_miss_ratio)))),

@@ -111,7 +111,7 @@ struct Printed<'a> {
 /// Runs the search and prints the result.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
-    let options = args.replay_args.options()?;
+    let mut options = args.replay_args.options()?;
     if args.trace.iter().any(|path| path.as_os_str() == "-") {
         return Err(Failure::bad_input("--trace -: standard input can be read only once: save the trace in a file"));
     }
@@ -125,6 +125,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let skipped = Counted::default();
     args.trace_args.source(&args.trace, &skipped)?;
     let trace = || args.trace_args.again(&args.trace, &skipped);
+    options.load = args.replay_args.load(&trace)?;
     let load = |overrides: &[String]| {
         let all: Vec<String> = args.set.iter().chain(overrides).cloned().collect();
         Design::load(&args.design, &all)

@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
-use peryton_device::{Class, DiskParameters, Model, flash::Precondition};
-use peryton_sim::{Design, DesignError, Redundancy};
+use peryton_device::{Class, Model, flash::Precondition};
+use peryton_engine::{PlacementKind, WritePolicy};
+use peryton_sim::{MAP_MEMORY, NewDesign, NewDevice, Redundancy, chosen_extent};
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
@@ -11,7 +12,6 @@ use super::{
     catalogue::{Catalogue, Kind, room, usable},
     flash::Flash,
     protection::Protection,
-    sample::Scale,
 };
 
 /// How the devices of a candidate form one drive.
@@ -35,6 +35,16 @@ pub enum Mode {
 impl Mode {
     const HYBRID: [Mode; 5] =
         [Mode::CachingBack, Mode::CachingThrough, Mode::Tiering, Mode::Partitioned, Mode::Logging];
+
+    fn placement(self) -> PlacementKind {
+        match self {
+            Mode::Single => PlacementKind::Single,
+            Mode::CachingBack | Mode::CachingThrough => PlacementKind::Caching,
+            Mode::Tiering => PlacementKind::Tiering,
+            Mode::Partitioned => PlacementKind::Partitioned,
+            Mode::Logging => PlacementKind::Logging,
+        }
+    }
 
     fn word(self) -> &'static str {
         match self {
@@ -115,15 +125,8 @@ pub struct Enumerate {
 pub(super) const MOST_CANDIDATES: usize = 2_000;
 /// Idle time after which disks are spun down: longer than the break-even time of most (GreenDM takes 5 s).
 const SPIN_DOWN: &str = "30s";
-/// Flash slices larger than this start empty: at 8 bytes a mapping unit, several of them would take too much memory.
-const LARGEST_USED: Bytes = Bytes::gib(128);
 /// The largest over-provisioning of the flash model.
 const MOST_OVER_PROVISIONING: f64 = 16.0;
-/// The smallest part of a scaled-down design.
-const LEAST_PART: Bytes = Bytes::mib(16);
-/// The same where the capacity is what is sought, so that small ones differ in samples.
-const LEAST_SIZED: Bytes = Bytes::mib(2);
-
 impl Candidate {
     /// All candidates with room for the data, the cheapest first. Left out are caches and tiers that cost as much as
     /// enough of their fast devices alone would: the fast devices alone are better under any trace.
@@ -192,12 +195,6 @@ impl Candidate {
     pub fn has_flash(&self, catalogue: &Catalogue) -> bool {
         let kind = &catalogue.kinds[self.fast.kind];
         kind.wears() && kind.owned == 0
-    }
-
-    /// The unit in which its fast devices take data.
-    pub(super) fn extent(&self, volume: Bytes, request_kib: f64) -> Bytes {
-        let (coarse, fine) = extents(volume, request_kib);
-        if self.mode == Mode::Partitioned { fine } else { coarse }
     }
 
     /// Whether its fast devices hold a part of the data, of which more or less makes a difference.
@@ -284,63 +281,23 @@ impl Candidate {
         label
     }
 
-    /// The design file that holds `volume`, with requests of `request_kib` on average.
-    pub fn text(&self, catalogue: &Catalogue, volume: Bytes, request_kib: f64) -> String {
-        self.scaled(catalogue, Scale::whole(volume), request_kib)
-    }
-
-    pub(super) fn design(&self, catalogue: &Catalogue, scale: Scale, request_kib: f64) -> Result<Design, DesignError> {
-        Design::parse(&self.scaled(catalogue, scale, request_kib), &self.name(catalogue), &[])
-    }
-
-    /// The design file for a simulation in which the trace stands for more data than it touches.
-    pub fn scaled(&self, catalogue: &Catalogue, scale: Scale, request_kib: f64) -> String {
-        let (Scale { space, volume, most, stands_for }, fill) = (scale, self.fill());
-        let mut text = String::new();
-        let time = |seconds: f64| interval((seconds * space * 1e6).round().max(1000.0) as u64);
-        if !matches!(self.mode, Mode::Tiering) {
-            let _ = write!(text, "[volume]\nsize = \"{}\"\n\n", people(volume));
-        }
+    /// The design that is bought: its file. It holds these data.
+    pub fn text(&self, catalogue: &Catalogue, data: Bytes) -> String {
+        let fill = self.fill();
+        let mut devices = Vec::new();
         for (role, member) in self.members() {
             let kind = &catalogue.kinds[member.kind];
-            let _ = writeln!(text, "[devices.{role}]\nprofile = {}", toml::Value::from(kind.reference.as_str()));
-            if let Some(capacity) = member.capacity {
-                let _ = writeln!(text, "capacity = \"{}\"", people(capacity));
-            }
-            let _ = writeln!(text, "price_usd = {:?}", kind.price_of_each(member));
-            if member.count > 1 {
-                let _ = writeln!(text, "count = {}", member.count);
-            }
-            if member.redundancy != Redundancy::None {
-                let _ = writeln!(text, "redundancy = \"{}\"", member.redundancy);
-            }
-            if member.spares > 0 {
-                let _ = writeln!(text, "spares = {}", member.spares);
-            }
-            if kind.owned > 0 {
-                let _ = writeln!(text, "owned = {}", kind.owned.min(member.bought()));
-            }
             let whole = usable(kind.capacity(member)) * u64::from(member.data_devices());
             let has = Bytes((whole.0 as f64 * fill) as u64);
             let part = match role {
-                "fast" | "log" => {
-                    let scaled = |bytes: Bytes| Bytes((bytes.0 as f64 * space) as u64);
-                    let least = if member.capacity.is_some() { LEAST_SIZED } else { LEAST_PART };
-                    Some(round(scaled(has).min(most).max(least)))
-                }
-                "slow" if self.mode == Mode::Tiering => Some(volume),
+                "fast" | "log" => Some(round(has.min(data))),
+                "slow" if self.mode == Mode::Tiering => Some(data),
                 _ => None,
             };
-            // The whole device except for the drive's metadata, which grows with the volume; the design computes its
-            // size.
-            if let Some(part) = part.filter(|part| space < 1.0 || *part < whole) {
-                let _ = writeln!(text, "size = \"{}\"", people(part));
-            }
-            let each = Bytes(part.unwrap_or(volume).0 / u64::from(member.data_devices()));
+            let mut model = Vec::new();
             if let Model::Flash(flash) = &kind.profile.model {
-                let mut model = Vec::new();
-                // Precondition the flash as after years of use, and as full as it will be.
-                if flash.precondition == Precondition::Fresh && each <= LARGEST_USED {
+                // Flash as after years of use, and as full as it will be.
+                if flash.precondition == Precondition::Fresh {
                     model.push("precondition = \"random\"".to_owned());
                 }
                 // What is never filled is spare for the translation layer.
@@ -348,88 +305,44 @@ impl Candidate {
                     let spare = (1.0 + flash.over_provisioning) / fill - 1.0;
                     model.push(format!("over_provisioning = {:.4}", spare.min(MOST_OVER_PROVISIONING)));
                 }
-                if !model.is_empty() {
-                    let _ = writeln!(text, "model = {{ {} }}", model.join(", "));
-                }
             }
-            if let Model::Disk(disk) = &kind.profile.model {
-                let _ =
-                    write!(text, "{}", smaller(disk, volume.0 as f64 / stands_for.0 as f64, each).unwrap_or_default());
-            }
-            text.push('\n');
+            let spins = self.spin_down && kind.profile.class == Class::Hdd;
+            devices.push(NewDevice {
+                profile: Some(kind.reference.clone()),
+                capacity: member.capacity,
+                price_usd: Some(kind.price_of_each(member)),
+                count: member.count,
+                redundancy: member.redundancy,
+                spares: member.spares,
+                owned: kind.owned.min(member.bought()),
+                // The whole device except for the drive's metadata, which grows with the volume; the design computes its size.
+                size: part.filter(|part| *part < whole),
+                model,
+                spin_down_after: spins.then(|| format!("\"{SPIN_DOWN}\"")),
+                ..NewDevice::named(role)
+            });
         }
-        let (coarse, fine) = extents(volume, request_kib);
-        let (coarse, fine) = (coarse.0 >> 10, fine.0 >> 10);
-        let _ = match self.mode {
-            Mode::Single => writeln!(text, "[placement]\nmode = \"single\""),
-            Mode::CachingBack | Mode::CachingThrough => {
-                let write = if self.mode == Mode::CachingBack { "back" } else { "through" };
-                let delay = if self.mode == Mode::CachingBack {
-                    format!("writeback = {{ delay = \"{}\" }}\n", time(5.0))
-                } else {
-                    String::new()
-                };
-                write!(
-                    text,
-                    "[placement]\nmode = \"caching\"\nfast = \"fast\"\nslow = \"slow\"\nextent = \"{coarse}KiB\"\n\
-                     promotion = {{ threshold = 0, window = \"{}\" }}\nwrite = \"{write}\"\n{delay}replacement = \"lru\"\n",
-                    time(60.0)
-                )
-            }
-            Mode::Tiering => write!(
-                text,
-                "[placement]\nmode = \"tiering\"\nfast = \"fast\"\nslow = \"slow\"\nextent = \"{coarse}KiB\"\n\
-                 promotion = {{ threshold = 1, window = \"{}\" }}\n",
-                time(60.0)
-            ),
-            Mode::Partitioned => write!(
-                text,
-                "[placement]\nmode = \"partitioned\"\nfast = \"fast\"\nslow = \"slow\"\nextent = \"{fine}KiB\"\n\
-                 replacement = \"lru\"\n\n[partition]\nbust_after = \"{}\"\n",
-                time(60.0)
-            ),
-            Mode::Logging => write!(
-                text,
-                "[placement]\nmode = \"logging\"\nprimary = \"primary\"\nlog = \"log\"\nblock = \"{}KiB\"\n\n\
-                 [triggers]\ntimeout = \"{}\"\nread_share = 0.05\n",
-                fine.min(64),
-                time(900.0)
-            ),
-        };
-        if stands_for > volume {
-            let _ = write!(text, "\n[cost]\ndata = \"{}\"\n", people(stands_for));
+        let placement = self.mode.placement();
+        NewDesign {
+            volume: (self.mode != Mode::Tiering).then_some(data),
+            extent: self.is_hybrid().then(|| (self.extent(catalogue, data), String::new())),
+            write: match self.mode {
+                Mode::CachingBack => Some(WritePolicy::Back),
+                Mode::CachingThrough => Some(WritePolicy::Through),
+                _ => None,
+            },
+            ..NewDesign::of(placement, devices)
         }
-        if self.spin_down {
-            for (role, member) in self.members() {
-                if catalogue.kinds[member.kind].profile.class == Class::Hdd {
-                    let _ = write!(text, "\n[power.{role}]\nspin_down_after = \"{SPIN_DOWN}\"\n");
-                }
-            }
-        }
-        text
+        .text()
     }
-}
 
-/// A model of a disk that is smaller by the share of the data that is simulated, so that these lie on as large a part of it: on the whole disk
-/// they would lie on a few of the outer tracks, where arms hardly move. The times of seeks and the rates of the tracks stay those of the
-/// disk; with one surface it has cylinders enough for the arm to move as far. None: all data are simulated, or the disk is given by its
-/// cylinders or its zones, which cannot be made smaller.
-fn smaller(disk: &DiskParameters, share: f64, each: Bytes) -> Option<String> {
-    let whole =
-        disk.tracks.as_ref().filter(|_| share < 1.0 && disk.seek.curve.is_empty() && disk.shingled.is_none())?;
-    let scaled = Bytes((whole.capacity.0 as f64 * share) as u64);
-    let capacity = Bytes(scaled.max(each + Bytes(each.0 / 16) + LEAST_PART).0.next_multiple_of(1 << 20));
-    let model =
-        format!("model = {{ heads = {}, tracks = {{ capacity = \"{}\" }} }}\n", disk.actuators, people(capacity));
-    (capacity < whole.capacity).then_some(model)
-}
-
-/// The extents of designs that move data in large and in small ones. The engine's tables grow with the number of extents, so a
-/// larger volume needs larger extents.
-fn extents(volume: Bytes, request_kib: f64) -> (Bytes, Bytes) {
-    let at_least = |extent: u64| Bytes(extent.max((volume.0 >> 22).next_power_of_two()));
-    let coarse = ((request_kib * 4.0) as u64).next_power_of_two().clamp(16, 128) << 10;
-    (at_least(coarse), at_least(4096))
+    /// The unit in which its fast devices take data, where they hold a part of these.
+    pub(super) fn extent(&self, catalogue: &Catalogue, data: Bytes) -> Bytes {
+        let kind = &catalogue.kinds[self.fast.kind];
+        let fast = (kind.capacity(self.fast) * u64::from(self.fast.data_devices())).min(data);
+        let volume = if self.mode == Mode::Tiering { data + fast } else { data };
+        chosen_extent(self.mode.placement(), volume, fast, MAP_MEMORY)
+    }
 }
 
 /// Rounds a size down to one that is easy to read.
@@ -440,29 +353,6 @@ fn round(size: Bytes) -> Bytes {
         _ => Bytes::kib(128),
     };
     Bytes(size.0 - size.0 % grain.0)
-}
-
-/// A time in the largest unit that divides it: `5s`, `1500us`. ([`Nanos`] rounds what it prints.)
-fn interval(us: u64) -> String {
-    let units = [(1_000_000, "s"), (1_000, "ms"), (1, "us")];
-    let (unit, name) = units.into_iter().find(|(unit, _)| us.is_multiple_of(*unit)).expect("all are multiples of one");
-    format!("{}{name}", us / unit)
-}
-
-/// A size exact to the byte, in the largest unit that divides it: `8GiB`, `40TB`.
-fn people(size: Bytes) -> String {
-    let units: [(u64, &str); 7] = [
-        (1 << 40, "TiB"),
-        (1_000_000_000_000, "TB"),
-        (1 << 30, "GiB"),
-        (1_000_000_000, "GB"),
-        (1 << 20, "MiB"),
-        (1 << 10, "KiB"),
-        (1, "B"),
-    ];
-    let exact = units.iter().filter(|(unit, _)| size.0.is_multiple_of(*unit)).map(|(unit, name)| (size.0 / unit, name));
-    let (count, name) = exact.min_by_key(|(count, _)| *count).expect("everything is a multiple of one");
-    format!("{count}{name}")
 }
 
 /// A size as devices are sold: `120 GB`.
@@ -572,12 +462,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_written_as_people_do_and_to_the_byte() {
-        for text in ["8GiB", "40TB", "272MiB", "1536MiB", "3TiB", "64KiB", "513B", "500GB"] {
-            let size: Bytes = text.parse().unwrap_or(Bytes::ZERO);
-            assert_eq!(people(size), text);
-        }
-        assert_eq!(people(Bytes(38_146_973 << 20)).parse(), Ok(Bytes(38_146_973 << 20)));
+    fn sizes_are_as_devices_are_sold() {
         assert_eq!(round(Bytes::mib(100 * 1024 + 7)), Bytes::gib(100));
         assert_eq!(round(Bytes::mib(7)), Bytes::mib(7));
         let sold = [

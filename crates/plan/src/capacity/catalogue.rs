@@ -221,7 +221,7 @@ impl Kind {
     }
 
     /// The capacity of each.
-    pub(super) fn capacity(&self, member: Member) -> Bytes {
+    pub fn capacity(&self, member: Member) -> Bytes {
         member.capacity.unwrap_or(self.profile.capacity)
     }
 
@@ -241,7 +241,7 @@ impl Kind {
 }
 
 /// What a device of this capacity holds beside a drive's metadata.
-pub(super) fn usable(capacity: Bytes) -> Bytes {
+pub fn usable(capacity: Bytes) -> Bytes {
     let room = (capacity.0 - capacity.0 / 256).saturating_sub(METADATA.0);
     Bytes(room - room % (1 << 20))
 }

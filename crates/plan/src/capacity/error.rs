@@ -18,7 +18,7 @@ pub enum PlanError {
     /// A simulation failed.
     #[error(transparent)]
     Sim(#[from] SimError),
-    /// A folder of profiles, or a file of models, cannot be read or written.
+    /// A folder of profiles cannot be read.
     #[error("{path}: {source}")]
     Io {
         /// The path of the folder or file.
@@ -121,21 +121,25 @@ pub enum PlanError {
         /// The error of the first candidate.
         first: String,
     },
-    /// The file does not contain models.
-    #[error("{path}: not models of peryton plan ({what}): delete it, or name another file")]
-    Models {
-        /// The path of the file.
-        path: String,
-        /// What is wrong.
-        what: String,
+    /// The load does not write so much in a day.
+    #[error("--per-day {per_day}: the trace writes {a_day} if it goes on for a day: give less, or a higher --speed")]
+    PerDay {
+        /// What was given.
+        per_day: Bytes,
+        /// What the trace writes in a day.
+        a_day: Bytes,
     },
-    /// A model cannot be fitted.
-    #[error("the models of device '{device}' cannot be fitted: {what}")]
-    Fit {
-        /// The device's name.
-        device: String,
-        /// The reason.
-        what: String,
+    /// The design gives other figures from its file than in the search.
+    #[error(
+        "design '{design}' has a mean of {planned} ms in the search and {again} ms from its file: this is an error of the planner"
+    )]
+    Differs {
+        /// The design.
+        design: String,
+        /// Its mean response time in the search.
+        planned: f64,
+        /// The same from its file.
+        again: f64,
     },
     /// A setting is out of its range.
     #[error("{key} is {value}: use {remedy}")]

@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use peryton_units::Bytes;
+use peryton_units::{Bytes, person, person_ms, person_years};
 use serde::{Serialize, Serializer};
 
 use super::{
@@ -13,7 +13,6 @@ use super::{
 use crate::{
     constraint::{Constraint, strain},
     evaluate::Metrics,
-    metric::three_digits,
     size::WITHIN,
 };
 
@@ -213,20 +212,24 @@ impl FlashCapacity {
                 digits(self.usd)
             ));
             let life = |years: Option<f64>| {
-                years.map_or_else(String::new, |years| format!(", lifetime {} years", digits(years)))
+                years.map_or_else(String::new, |years| format!(", lifetime {}", person_years(years)))
             };
             all.push(format!(
-                "The whole devices of the catalogue, {}, make {} USD in all, mean {} ms, p99 {} ms{}",
+                "The whole devices of the catalogue, {}, make {} USD in all, mean {}, p99 {}{}",
                 size(whole.capacity_bytes),
                 whole.dollars.map_or_else(|| "an unknown number of".to_owned(), digits),
-                digits(whole.mean_ms),
-                digits(whole.p99_ms),
+                person_ms(whole.mean_ms),
+                person_ms(whole.p99_ms),
                 life(whole.lifetime_years)
             ));
         } else if let Some(enough) = &self.enough {
             let shorter = match (enough.lifetime_years, self.points.last().and_then(|point| point.lifetime_years)) {
                 (Some(years), Some(whole)) if years < whole => {
-                    format!("; a device of that size would last {} years in place of {}", digits(years), digits(whole))
+                    format!(
+                        "; a device of that size would last {} in place of {}",
+                        person_years(years),
+                        person_years(whole)
+                    )
                 }
                 _ => String::new(),
             };
@@ -244,7 +247,7 @@ impl FlashCapacity {
 }
 
 fn digits(value: f64) -> String {
-    three_digits(value, 6)
+    person(value)
 }
 
 /// What is assumed of flash in any capacity.

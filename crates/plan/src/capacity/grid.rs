@@ -35,16 +35,14 @@ pub(super) struct Grid<'a> {
     catalogue: &'a Catalogue,
     ask: Enumerate,
     whole: Scale,
-    request_kib: f64,
     curves: BTreeMap<Bytes, MissRatioCurve>,
     /// By set of devices: the capacities, and how many of them the miss-ratio curve gave.
     found: BTreeMap<Candidate, (Vec<Bytes>, usize)>,
 }
 
 impl<'a> Grid<'a> {
-    pub(super) fn new(catalogue: &'a Catalogue, ask: Enumerate, whole: Scale, workload: &Workload<'_>) -> Grid<'a> {
-        let request_kib = workload.like.request_kib;
-        Grid { catalogue, ask, whole, request_kib, curves: BTreeMap::new(), found: BTreeMap::new() }
+    pub(super) fn new(catalogue: &'a Catalogue, ask: Enumerate, whole: Scale) -> Grid<'a> {
+        Grid { catalogue, ask, whole, curves: BTreeMap::new(), found: BTreeMap::new() }
     }
 
     /// All candidates with their capacities, the cheapest first. Each has the whole device as well.
@@ -119,7 +117,7 @@ impl<'a> Grid<'a> {
 
     /// Capacities that hold what the miss-ratio curve says.
     fn by_curve(&mut self, shape: &Candidate, workload: &Workload<'_>) -> Result<Vec<Bytes>, PlanError> {
-        let extent = shape.extent(self.whole.volume(), self.request_kib);
+        let extent = shape.extent(self.catalogue, self.ask.capacity);
         let curve = match self.curves.entry(extent) {
             std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
             std::collections::btree_map::Entry::Vacant(new) => {
@@ -132,7 +130,7 @@ impl<'a> Grid<'a> {
         let sizes = steps(least, most, extent);
         let misses: Vec<f64> = curve.at(&sizes).iter().map(|ratios| ratios.blocks.all).collect();
         // The trace may stand for more data than it touches.
-        let real = |size: Bytes| Bytes((size.0 as f64 / self.whole.space()) as u64);
+        let real = |size: Bytes| Bytes((size.0 as f64 / self.whole.load.share) as u64);
         let data = spread(&sizes, &misses, POINTS, None).into_iter().map(real);
         Ok(data.map(|data| self.ask.room(data, shape.fast.data_devices())).collect())
     }
@@ -145,7 +143,7 @@ impl<'a> Grid<'a> {
 
     /// Whether the design as it is bought has room for the data.
     pub(super) fn fits(&self, candidate: &Candidate) -> bool {
-        let text = candidate.text(self.catalogue, self.ask.capacity, self.request_kib);
+        let text = candidate.text(self.catalogue, self.ask.capacity);
         Design::parse(&text, "candidate", &[]).is_ok()
     }
 }

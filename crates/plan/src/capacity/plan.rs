@@ -2,80 +2,30 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    str::FromStr,
     sync::Arc,
 };
 
 use peryton_device::flash::Images;
-use peryton_sim::{Options, Replay};
+use peryton_sim::{Design, Load, SimError};
 use peryton_units::Bytes;
 
 use super::{
-    Candidate, Catalogue, Enumerate, PlanError, Prediction, Progress, Protection, Scale, Trained, Workload, estimates,
+    Candidate, Catalogue, Enumerate, PlanError, Progress, Protection, Workload,
+    ask::{Active, Ask},
+    estimates,
     failures::{self, Failures},
     flash::{ASSUMPTION, Flash, FlashCapacity},
+    gives,
     grid::Grid,
-    predict,
-    quality::regression,
-    report::{Bought, Budget, Error, Found, Infeasible, Plan, Variant},
+    report::{Bought, Budget, Found, Infeasible, Plan, Variant},
+    sample::Scale,
     search::{Known, Problem, Search},
+    turns,
 };
 use crate::{
     constraint::{Constraint, Metric, strain},
-    evaluate::{Account, IMAGES, Metrics},
+    evaluate::{IMAGES, Metrics, evaluate},
 };
-
-/// A request for a plan.
-#[derive(Clone, Debug)]
-pub struct Ask {
-    /// The budgets that a design must meet.
-    pub constraints: Vec<Constraint>,
-    /// The figure that is minimised or maximised.
-    pub objective: Metric,
-    /// Bytes to be stored; if absent, the range of addresses that the trace uses.
-    pub capacity: Option<Bytes>,
-    /// How much of it is in use over a time as long as the trace; where absent, the same share of it as of what the trace
-    /// reaches over.
-    pub active: Option<Active>,
-    /// The most devices of a kind.
-    pub most: u32,
-    /// Number of designs to report besides the best.
-    pub runners_up: usize,
-    /// What every design keeps for the day when devices fail.
-    pub protection: Protection,
-    /// In which capacities flash can be bought.
-    pub flash: Flash,
-    /// Whether to find out how much of the flash of the best design the workload needs, if that is a hybrid of whole devices.
-    pub flash_need: bool,
-    /// The rules for the cost of ownership.
-    pub account: Account,
-    /// How the trace is replayed.
-    pub options: Options,
-}
-
-/// How much of the stored data is in use over a time as long as the trace.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Active {
-    /// This share of it.
-    Share(f64),
-    /// This many bytes.
-    Size(Bytes),
-}
-
-impl FromStr for Active {
-    type Err = String;
-    /// `5%` or `1.8GiB`.
-    fn from_str(text: &str) -> Result<Active, String> {
-        let expected = || format!("'{text}' is no share and no size: write one such as 5% or 200GiB");
-        match text.trim().strip_suffix('%') {
-            Some(number) => {
-                let share: f64 = number.trim().parse().map_err(|_| expected())?;
-                if share > 0.0 && share <= 100.0 { Ok(Active::Share(share / 100.0)) } else { Err(expected()) }
-            }
-            None => text.parse().ok().filter(|size| *size > Bytes::ZERO).map(Active::Size).ok_or_else(expected),
-        }
-    }
-}
 
 /// The most runners-up; each of them is simulated with the whole trace.
 const MOST_RUNNERS_UP: usize = 50;
@@ -90,7 +40,6 @@ pub fn plan(
     ask: &Ask,
     catalogue: &Catalogue,
     workload: &Workload<'_>,
-    models: Option<&Trained>,
     progress: &Progress<'_>,
 ) -> Result<Plan, PlanError> {
     let reach = workload.reach;
@@ -99,7 +48,10 @@ pub fn plan(
         return Err(PlanError::Capacity { capacity, reach });
     }
     let active = active(ask, workload, capacity)?;
-    let whole = Scale::of(workload.like.footprint_bytes as f64 / active.0 as f64, capacity, reach);
+    let share = workload.like.footprint_bytes as f64 / active.0 as f64;
+    // Where no more is stored than the trace spans, nothing is smaller.
+    let load = if capacity <= reach { Load::WHOLE } else { Load::of(share, reach) };
+    let whole = Scale { data: capacity, load };
     if !(0.01..=1.0).contains(&ask.protection.fill_limit) {
         let value = format!("{}%", ask.protection.fill_limit * 100.0);
         return Err(PlanError::Range { key: "--fill-limit", value, remedy: "a share from 1% to 100%, such as 80%" });
@@ -113,7 +65,7 @@ pub fn plan(
     let spin_down = ask.objective.about_energy() || ask.constraints.iter().any(|one| one.metric.about_energy());
     let enumerate = Enumerate { capacity, most: ask.most, spin_down, protection: ask.protection, flash: ask.flash };
     let mut candidates = Candidate::all(catalogue, &enumerate);
-    let mut grid = Grid::new(catalogue, enumerate, whole, workload);
+    let mut grid = Grid::new(catalogue, enumerate, whole);
     if ask.flash == Flash::Any {
         progress("reading the miss-ratio curve", 0, 0);
         candidates = grid.all(candidates, workload)?;
@@ -132,12 +84,6 @@ pub fn plan(
         return Err(PlanError::NoCandidate { most: ask.most, capacity });
     }
     let count = candidates.len();
-    // Regressions use the time between requests, which a closed loop does not have.
-    let models = models.filter(|_| matches!(ask.options.replay, Replay::Timed { .. }));
-    let speed = if let Replay::Timed { speed } = ask.options.replay { speed } else { 1.0 };
-    let predict = |models| predict::all(models, catalogue, workload, speed, &candidates);
-    let mut predictions = models.map(predict).transpose()?;
-    let choice = predictions.as_ref().and_then(|all| chosen(ask, catalogue, &candidates, all));
     let mut search = Search {
         catalogue,
         workload,
@@ -150,20 +96,15 @@ pub fn plan(
         grid,
         progress,
     };
-    let also: Vec<Candidate> = choice.map(|index| candidates[index].clone()).into_iter().collect();
-    let (known, answers, rungs) = search.run(candidates.clone(), &also)?;
-    if let (Some(models), Some(all)) = (models, &mut predictions) {
-        // Those that were added in the meantime.
-        let added: Vec<Candidate> = known[candidates.len()..].iter().map(|one| one.candidate.clone()).collect();
-        if !added.is_empty() {
-            all.extend(predict::all(models, catalogue, workload, speed, &added)?);
-        }
-    }
+    let (known, answers, rungs) = search.run(candidates)?;
     let found = |index: usize| -> Option<Found> {
-        let predicted = predictions.as_ref().and_then(|all| all[index].clone());
-        let text = known[index].candidate.scaled(catalogue, whole, workload.like.request_kib);
-        found(ask, catalogue, &known[index], predicted, text)
+        let text = known[index].candidate.text(catalogue, capacity);
+        found(ask, catalogue, &known[index], text)
     };
+    let alone = [true, false].map(|flash| {
+        let best = search.best_alone(&known, flash).filter(|index| known[*index].exact.is_some());
+        best.map(|index| known[index].candidate.name(catalogue))
+    });
     let mut simulated: Vec<Found> = (0..known.len()).filter_map(found).collect();
     let rank =
         |found: &Found| (!found.meets, if found.meets { ask.objective.cost(&found.metrics) } else { found.strain });
@@ -201,11 +142,13 @@ pub fn plan(
             }
         }
     }
-    let infeasible = best.is_none().then(|| infeasible(ask, &simulated, &known)).flatten();
-    let regression = models.map(|models| {
-        let choice = choice.map(|index| known[index].candidate.name(catalogue));
-        regression(models, catalogue, choice, best.as_ref(), &simulated)
-    });
+    if let Some(best) = &best {
+        progress("verifying the first choice from its file", 0, 0);
+        verify(best, &search)?;
+    }
+    progress("looking for where the answer changes", 0, 0);
+    let turns = turns::of(ask, catalogue, &search, &simulated);
+    let infeasible = best.is_none().then(|| infeasible(ask, &search, &simulated, &known)).flatten();
     let of_problem = |problem: usize| answers[problem].map(|answer| (&known[answer.index], answer.by_sample));
     let budgets = (0..ask.constraints.len()).map(|index| budget(ask, index, catalogue, &of_problem)).collect();
     let left_out = known.iter().filter(|one| one.exact.is_none() && one.sampled.is_none());
@@ -220,7 +163,8 @@ pub fn plan(
         workload: workload.like,
         capacity_bytes: capacity.0,
         active_bytes: active.0,
-        simulated_share: whole.space(),
+        simulated_share: whole.load.share,
+        load: Some(whole.load).filter(|load| *load != Load::WHOLE),
         simulated_volume_bytes: whole.volume().0,
         assumptions: assumptions(ask, workload, capacity, active, whole),
         fill_limit: ask.protection.fill_limit,
@@ -238,7 +182,9 @@ pub fn plan(
         sensitivity: None,
         best,
         infeasible,
-        regression,
+        turns,
+        flash_alone: alone[0].clone(),
+        disks_alone: alone[1].clone(),
         simulated,
     };
     if !catalogue.unpriced.is_empty() {
@@ -247,6 +193,20 @@ pub fn plan(
     }
     plan.estimated_values = estimates::of(&plan, catalogue);
     Ok(plan)
+}
+
+/// Simulates a design once more, from its file and with nothing that the search had. It must give the same figures.
+fn verify(found: &Found, search: &Search<'_>) -> Result<(), PlanError> {
+    let design = Design::parse(&found.design_toml, &found.design, &[]).map_err(SimError::from)?;
+    let again = evaluate(&design, &|| search.workload.source(), &search.options_of_whole(), &search.account)?;
+    match again == found.metrics {
+        true => Ok(()),
+        false => Err(PlanError::Differs {
+            design: found.design.clone(),
+            planned: found.metrics.mean_ms,
+            again: again.mean_ms,
+        }),
+    }
 }
 
 /// The next best designs that meet the budgets. Designs that differ in the capacity of their flash alone are one.
@@ -285,31 +245,37 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         all.push(format!(
             "of the {capacity} stored, {active} ({share:.2} %) are in use during a time as long as the trace: {why}"
         ));
-        if whole.space() >= 1.0 && whole.volume() < capacity {
+        if whole.load.share >= 1.0 && whole.volume() < capacity {
             all.push(format!(
                 "the other stored data are not accessed: designs are simulated with a volume of {}, the span of the \
                  trace's addresses",
                 whole.volume()
             ));
         }
-        if whole.space() < 1.0 {
+        if whole.load.share < 1.0 {
             all.push(format!(
                 "the trace touches {touched}, so designs are simulated at {:.3} % of their size, with their caches, logs and \
                  times; requests come as fast as recorded, spread over more data (--speed for another load)",
-                whole.space() * 100.0
+                whole.load.share * 100.0
             ));
         }
-        if whole.space() < 1.0 && whole.volume() > workload.reach {
+        if whole.load.share < 1.0 && whole.volume() > workload.reach {
             all.push(format!(
                 "the data in use lie together at the beginning of the volume, on the outer tracks of disks; where they are scattered over all of it, disks \
                  answer as late as with --active {capacity}"
             ));
         }
     }
+    let goes_on = match ask.account.duty {
+        duty if duty < 1.0 => format!(
+            "for {} % of the time, in which devices wear; energy is counted as if it went on",
+            peryton_units::person(duty * 100.0)
+        ),
+        _ => "day and night: lifetimes, energy a year and ownership follow from it (--duty, --per-day)".to_owned(),
+    };
     all.push(format!(
-        "the load of these {:.3} s (of the part of them that is measured) goes on day and night: lifetimes, energy a year and \
-         ownership follow from it",
-        workload.like.span_s
+        "the load of these {} s (of the part of them that is measured) goes on {goes_on}",
+        peryton_units::person(workload.like.span_s)
     ));
     all.push(match ask.options.warm_up_requests {
         0 => "every design is measured from its first request: caches and tiers begin empty, which other designs do not suffer \
@@ -361,19 +327,9 @@ fn varied(ask: &Ask, index: usize, by: Option<f64>) -> Vec<Constraint> {
     constraints
 }
 
-fn found(
-    ask: &Ask,
-    catalogue: &Catalogue,
-    known: &Known,
-    predicted: Option<Prediction>,
-    design_toml: String,
-) -> Option<Found> {
+fn found(ask: &Ask, catalogue: &Catalogue, known: &Known, design_toml: String) -> Option<Found> {
     let metrics = known.exact.clone()?;
     let strain = strain(&ask.constraints, &metrics);
-    let prediction_error = predicted.as_ref().map(|predicted| Error {
-        mean_ms: predicted.mean_ms / metrics.mean_ms - 1.0,
-        lifetime_years: predicted.lifetime_years.zip(metrics.lifetime_years).map(|(ours, theirs)| ours / theirs - 1.0),
-    });
     let bought = known.candidate.members().map(|(role, member)| {
         let kind = &catalogue.kinds[member.kind];
         Bought {
@@ -397,8 +353,6 @@ fn found(
         meets: strain <= 1.0,
         strain,
         sampled_mean_ms: known.sampled.as_ref().map(|(metrics, _)| metrics.mean_ms),
-        predicted,
-        prediction_error,
         design_toml,
         flash: None,
         candidate: known.candidate.clone(),
@@ -406,18 +360,19 @@ fn found(
     })
 }
 
-fn infeasible(ask: &Ask, simulated: &[Found], known: &[Known]) -> Option<Infeasible> {
+fn infeasible(ask: &Ask, search: &Search<'_>, simulated: &[Found], known: &[Known]) -> Option<Infeasible> {
     // Designs that do not meet the budgets are in the order of their strain.
     let nearest = simulated.first()?.clone();
     let strains = ask.constraints.iter().map(|one| (one.strain(&nearest.metrics), one));
-    let binding = *strains.max_by(|a, b| a.0.total_cmp(&b.0))?.1;
+    let binding = strains.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, one)| *one);
     let may = |one: &Known, budget: &Constraint| {
         let sampled = one.sampled.as_ref().map(|(metrics, _)| metrics);
         one.exact.as_ref().or(sampled).is_some_and(|metrics| budget.met(metrics))
     };
     let alone = |budget: &&Constraint| !known.iter().any(|one| may(one, budget));
     let impossible_alone = ask.constraints.iter().filter(alone).copied().collect();
-    Some(Infeasible { binding, impossible_alone, nearest })
+    let gives = gives::of(ask, search, simulated);
+    Some(Infeasible { overloaded: nearest.metrics.is_overloaded(), binding, impossible_alone, nearest, gives })
 }
 
 /// `answer` gives the best candidate of a problem, in the order of [`problems`], and whether only samples say so.
@@ -442,35 +397,4 @@ fn budget<'a>(
         }
     };
     Budget { constraint: ask.constraints[index], without: variant(0), loosened: variant(1), tightened: variant(2) }
-}
-
-/// The best candidate according to the predictions. They include response times, lifetimes and prices; other budgets do not
-/// count here.
-fn chosen(
-    ask: &Ask,
-    catalogue: &Catalogue,
-    candidates: &[Candidate],
-    predictions: &[Option<Prediction>],
-) -> Option<usize> {
-    let meets = |index: &usize| {
-        let Some(predicted) = &predictions[*index] else { return false };
-        ask.constraints.iter().all(|one| match one.metric {
-            Metric::Latency => predicted.mean_ms <= one.limit,
-            Metric::Lifetime => predicted.lifetime_years.unwrap_or(f64::INFINITY) >= one.limit,
-            Metric::Dollars => candidates[*index].dollars(catalogue) <= one.limit,
-            _ => true,
-        })
-    };
-    let cost = |index: &usize| {
-        let predicted = predictions[*index].as_ref();
-        match ask.objective {
-            Metric::Latency => predicted.map_or(f64::INFINITY, |one| one.mean_ms),
-            Metric::Lifetime => predicted.map_or(f64::INFINITY, |one| -one.lifetime_years.unwrap_or(f64::INFINITY)),
-            _ => candidates[*index].dollars(catalogue),
-        }
-    };
-    let mean = |index: &usize| predictions[*index].as_ref().map_or(f64::INFINITY, |one| one.mean_ms);
-    (0..candidates.len())
-        .filter(meets)
-        .min_by(|a, b| cost(a).total_cmp(&cost(b)).then(mean(a).total_cmp(&mean(b))).then(a.cmp(b)))
 }

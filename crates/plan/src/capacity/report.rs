@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use peryton_sim::{Redundancy, Sensitivity};
+use peryton_sim::{Load, Options, Redundancy, Sensitivity};
 use peryton_trace::RequestHash;
 use serde::Serialize;
 
@@ -10,9 +10,9 @@ use super::{
     candidate::{Candidate, Mode},
     failures::Failures,
     flash::{Flash, FlashCapacity},
-    models::Fitted,
-    predict::Prediction,
+    gives::Gives,
     search::Rung,
+    turns::Turns,
     workload::Like,
 };
 use crate::{
@@ -42,6 +42,9 @@ pub struct Plan {
     pub active_bytes: u64,
     /// The bytes that the trace touches, divided by the active bytes: designs are simulated smaller by this factor.
     pub simulated_share: f64,
+    /// The load of the trace, where that is a part of what the designs are for.
+    #[serde(skip)]
+    pub load: Option<Load>,
     /// Size of the simulated volume.
     pub simulated_volume_bytes: u64,
     /// The assumptions behind the figures, in sentences.
@@ -71,13 +74,19 @@ pub struct Plan {
     /// The reason, if no design meets the budgets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub infeasible: Option<Infeasible>,
+    /// Where the answer changes, if the objective is a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<Turns>,
+    /// The best design of flash alone, and of disks alone: those of `simulated` with these names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub flash_alone: Option<String>,
+    /// The same of disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disks_alone: Option<String>,
     /// What each budget costs.
     pub budgets: Vec<Budget>,
     /// Every design that was simulated with the whole trace: those that meet the budgets first, by the objective.
     pub simulated: Vec<Found>,
-    /// The plan of the regressions alone; absent without models.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub regression: Option<Regression>,
     /// Designs that cannot be simulated, and why.
     pub left_out: Vec<String>,
     /// The values of the models and the prices of the best design and the runners-up that are estimates, by profile.
@@ -89,6 +98,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The options with which its designs give its figures.
+    pub fn options(&self, asked: &Options) -> Options {
+        Options { load: self.load, ..asked.clone() }
+    }
+
     /// The best design and the runners-up.
     pub fn chosen(&self) -> impl Iterator<Item = &Found> {
         self.best.iter().chain(&self.runners_up)
@@ -142,13 +156,7 @@ pub struct Found {
     /// The mean response time with the last sample, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampled_mean_ms: Option<f64>,
-    /// The prediction of the regressions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub predicted: Option<Prediction>,
-    /// The error of the prediction.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub prediction_error: Option<Error>,
-    /// The design file that the figures are of, to be replayed with the options of the plan.
+    /// The design that is bought, of which the figures are: its file.
     pub design_toml: String,
     /// The capacity of its flash, and what others would give; of the best design and the runners-up, where it was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,25 +200,20 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// The relative error of a prediction: predicted over simulated, minus one.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Error {
-    /// Error of the mean response time.
-    pub mean_ms: f64,
-    /// Error of the lifetime.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lifetime_years: Option<f64>,
-}
-
 /// Why there is no design, and which one comes nearest.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Infeasible {
-    /// The budget that the nearest design is furthest from.
-    pub binding: Constraint,
+    /// The budget that the nearest design is furthest from; absent without budgets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub binding: Option<Constraint>,
+    /// Whether no design keeps up with the load, so that no figure of one means anything.
+    pub overloaded: bool,
     /// Budgets that no design meets, even alone.
     pub impossible_alone: Vec<Constraint>,
     /// The design that comes nearest to all of them.
     pub nearest: Found,
+    /// What would have to give.
+    pub gives: Vec<Gives>,
 }
 
 /// What a budget costs: the objective of the best design with it, without it, and with another one in its place.
@@ -241,42 +244,4 @@ pub struct Variant {
     /// Whether only samples of the trace were simulated; with them it meets these budgets with a margin.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub by_sample: bool,
-}
-
-/// The regressions' own plan, as the paper would make it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Regression {
-    /// The best design that meets the budgets according to the predictions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub choice: Option<String>,
-    /// Whether it meets the budgets when it is simulated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub choice_meets: Option<bool>,
-    /// Whether the simulations choose the same design.
-    pub agrees: bool,
-    /// The mean of |predicted − simulated| / simulated of the response time, over the designs simulated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub mean_error: Option<f64>,
-    /// The same for the lifetime.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub lifetime_error: Option<f64>,
-    /// Agreement of the order of the simulated designs: Kendall's rank correlation of predicted and simulated response times.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rank_correlation: Option<f64>,
-    /// The models.
-    pub models: Vec<ModelQuality>,
-}
-
-/// The quality of a device's model.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ModelQuality {
-    /// The profile's name.
-    pub device: String,
-    /// The figure that it predicts: `response` or `erases`.
-    pub figure: &'static str,
-    /// Whether predictions use it; the other form is there for comparison.
-    pub used: bool,
-    /// The model.
-    #[serde(flatten)]
-    pub fitted: Fitted,
 }

@@ -3,13 +3,16 @@
 //! The sample keeps some regions of the address space, chosen by a hash of their address (SHARDS, as in `peryton trace
 //! mrc`), and every request that begins in one of them. Time is compressed in proportion to the number of requests, so
 //! that devices get requests at the same rate as before. Caches, logs and the times that depend on their turnover
-//! shrink by the share of the space ([`Scale`]). So load on devices, hit ratios, overwrites and wear per device stay
+//! shrink by the share of the space (`Design::with_load`). So load on devices, hit ratios, overwrites and wear per device stay
 //! the same. Bursts do not: a burst of a hundred requests has fewer in the sample, so a sample is easier for slow
 //! devices than its trace. If a trace has too few regions, its first requests are the sample.
 
 use std::sync::Arc;
 
-use peryton_sim::sampling::{Held, REGION, compress_times, pack_regions};
+use peryton_sim::{
+    Load,
+    sampling::{Held, REGION, compress_times, pack_regions},
+};
 use peryton_trace::{Request, Source, TraceError, block_hash};
 use peryton_units::Bytes;
 
@@ -20,44 +23,17 @@ const LEAST_REGIONS: f64 = 48.0;
 /// Samples with a larger share of the requests than this are not worth their error.
 const WHOLE: f64 = 0.7;
 
-/// How much smaller a design is in the simulation than in reality.
+/// The data that designs are bought for, and how much of their load is simulated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scale {
-    /// The share of the space, by which caches and logs are scaled too.
-    pub(super) space: f64,
-    /// The volume that the requests need.
-    pub(super) volume: Bytes,
-    /// The largest size that a cache, tier or log can use.
-    pub(super) most: Bytes,
-    /// The data that the volume stands for: on disks they take as large a part as these would.
-    pub(super) stands_for: Bytes,
+pub(super) struct Scale {
+    pub(super) data: Bytes,
+    pub(super) load: Load,
 }
 
 impl Scale {
-    /// The scale of a simulation in full size.
-    pub fn whole(volume: Bytes) -> Scale {
-        Scale { space: 1.0, volume, most: volume, stands_for: volume }
-    }
-
-    /// The scale for a trace that stands for more data than it touches. It is treated as a sample of this share of the
-    /// space (see above), in a volume that is smaller by the same share, but not smaller than the trace's address
-    /// space.
-    pub(super) fn of(space: f64, capacity: Bytes, reach: Bytes) -> Scale {
-        if space >= 1.0 {
-            return Scale { stands_for: capacity.max(reach), ..Scale::whole(reach) };
-        }
-        let volume = Bytes(((capacity.0 as f64 * space) as u64).next_multiple_of(1 << 20)).max(reach);
-        Scale { space, volume, most: volume, stands_for: capacity.max(volume) }
-    }
-
-    /// The share of the space: 1 if the design is simulated in full size.
-    pub fn space(&self) -> f64 {
-        self.space
-    }
-
-    /// The size of the simulated volume.
-    pub fn volume(&self) -> Bytes {
-        self.volume
+    /// The size of the simulated volume of these data.
+    pub(super) fn volume(&self) -> Bytes {
+        self.load.volume(self.data)
     }
 }
 
@@ -145,20 +121,13 @@ impl Sample {
 
     /// The scale of a design under this sample, given that of the whole trace.
     pub(super) fn scale(&self, flash: bool, whole: Scale) -> Scale {
-        let share = |volume: Bytes, of: f64| Bytes((volume.0 as f64 * of) as u64);
-        let space = self.share * whole.space;
-        if !flash {
-            let volume = whole.volume.max(self.spread_reach);
-            return Scale {
-                space,
-                volume,
-                most: share(whole.volume, self.share),
-                stands_for: whole.stands_for.max(volume),
-            };
-        }
-        // If the volume is larger than the trace's address space, the sample's volume is larger by the same factor.
-        let larger = whole.volume.0 as f64 / self.spread_reach.0 as f64;
-        let volume = Bytes(share(self.packed_reach, larger).0.next_multiple_of(REGION.0)).max(self.packed_reach);
-        Scale { space, volume, most: volume, stands_for: whole.stands_for.max(volume) }
+        let Load { share, volume_share, reach } = whole.load;
+        let share = self.share * share;
+        let load = match flash {
+            true => Load { share, volume_share: self.share * volume_share, reach: self.packed_reach },
+            // Disks keep their data as far apart as they are.
+            false => Load { share, volume_share, reach: reach.max(self.spread_reach) },
+        };
+        Scale { load, ..whole }
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use peryton_device::flash::Images;
-use peryton_sim::Options;
+use peryton_sim::{Design, Load, Options};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -140,8 +140,8 @@ const SURE: usize = 3;
 const FINALISTS: usize = 10;
 
 impl Search<'_> {
-    /// Finds the best candidates of every problem. Candidates in `also` are simulated with the whole trace in any case.
-    pub(super) fn run(&self, candidates: Vec<Candidate>, also: &[Candidate]) -> Result<Searched, PlanError> {
+    /// Finds the best candidates of every problem.
+    pub(super) fn run(&self, candidates: Vec<Candidate>) -> Result<Searched, PlanError> {
         let mut known: Vec<Known> = candidates.into_iter().map(Known::new).collect();
         let mut rungs = Vec::new();
         let whole = self.options.limit.unwrap_or(u64::MAX).min(self.workload.like.requests);
@@ -150,7 +150,7 @@ impl Search<'_> {
             let Some(sample) = Sample::draw(self.workload, requests).map_err(PlanError::Trace)? else { break };
             rungs.push(self.rung(&mut known, &sample, round)?);
             let before = known.iter().filter(|one| one.alive).count();
-            self.thin(&mut known, SLACK[round.min(SLACK.len() - 1)], also);
+            self.thin(&mut known, SLACK[round.min(SLACK.len() - 1)]);
             requests = requests.saturating_mul(GROWTH);
             round += 1;
             // The remaining candidates are each the best of some problem, so a larger sample would not reduce them
@@ -160,8 +160,8 @@ impl Search<'_> {
             }
         }
         let slack = SLACK[round.min(SLACK.len() - 1)];
-        let run = self.finals(&mut known, slack, round == 0, also)?;
-        let more = self.refine(&mut known)?;
+        let run = self.finals(&mut known, slack, round == 0)?;
+        let more = self.refine(&mut known)? + self.alone(&mut known)?;
         rungs.push(Rung { requests: whole, share: 1.0, candidates: run + more });
         let corrections = self.corrections(&known);
         let answer = |problem: &Problem| {
@@ -173,6 +173,44 @@ impl Search<'_> {
         };
         let answers = self.problems.iter().map(answer).collect();
         Ok((known, answers, rungs))
+    }
+
+    /// Simulates the best designs of flash alone and of disks alone with the whole trace, as far as that was not done: what a hybrid is
+    /// compared with.
+    fn alone(&self, known: &mut [Known]) -> Result<usize, PlanError> {
+        let mut run = 0;
+        for flash in [true, false] {
+            let Some(index) = self.best_alone(known, flash).filter(|index| !known[*index].tried) else { continue };
+            let result = self.simulate(&known[index].candidate, self.whole, &|| self.workload.source(), &self.options);
+            match result {
+                Err(PlanError::Sim(peryton_sim::SimError::Trace(error))) => return Err(PlanError::Trace(error)),
+                result => known[index].settle(result),
+            }
+            run += 1;
+        }
+        Ok(run)
+    }
+
+    /// The best design of flash alone, or of disks alone, by what is known of them.
+    pub(super) fn best_alone(&self, known: &[Known], flash: bool) -> Option<usize> {
+        let of = |index: &usize| {
+            let candidate = &known[*index].candidate;
+            candidate.mode == Mode::Single && self.catalogue.kinds[candidate.fast.kind].wears() == flash
+        };
+        let key = |index: usize| {
+            let one = &known[index];
+            let metrics = one.exact.as_ref().or(one.sampled.as_ref().map(|(metrics, _)| metrics));
+            let price = one.candidate.dollars(self.catalogue);
+            match metrics.map(|metrics| (strain(&self.problems[0].constraints, metrics), metrics)) {
+                Some((strain, metrics)) if strain <= 1.0 => (0, self.objective.cost(metrics)),
+                Some((strain, _)) => (1, strain),
+                None => (2, price),
+            }
+        };
+        (0..known.len()).filter(of).min_by(|a, b| {
+            let (x, y) = (key(*a), key(*b));
+            x.0.cmp(&y.0).then(x.1.total_cmp(&y.1)).then(a.cmp(b))
+        })
     }
 
     /// Simulates every remaining candidate on one sample.
@@ -206,6 +244,11 @@ impl Search<'_> {
         Ok(Rung { requests: sample.requests(), share: sample.share, candidates: alive.len() })
     }
 
+    /// The options of a simulation of the whole trace.
+    pub(super) fn options_of_whole(&self) -> Options {
+        Options { load: Some(self.whole.load).filter(|load| *load != Load::WHOLE), ..self.options.clone() }
+    }
+
     pub(super) fn simulate(
         &self,
         candidate: &Candidate,
@@ -213,15 +256,17 @@ impl Search<'_> {
         trace: &peryton_sim::TraceFactory<'_>,
         options: &Options,
     ) -> Result<Metrics, PlanError> {
-        let design = candidate.design(self.catalogue, scale, self.workload.like.request_kib);
+        let text = candidate.text(self.catalogue, scale.data);
+        let design = Design::parse(&text, &candidate.name(self.catalogue), &[]);
         let mut design = design.map_err(peryton_sim::SimError::from)?;
         design.images = Some(Arc::clone(&self.images));
-        Ok(evaluate(&design, trace, options, &self.account)?)
+        let load = Some(scale.load).filter(|load| *load != Load::WHOLE);
+        Ok(evaluate(&design, trace, &Options { load, ..options.clone() }, &self.account)?)
     }
 
     /// Keeps a part of the candidates: of those that may meet the budgets the best, then those nearest to the budgets.
     /// The best few of those that surely meet the budgets are kept too, so that uncertain ones do not displace them.
-    fn thin(&self, known: &mut [Known], slack: f64, also: &[Candidate]) {
+    fn thin(&self, known: &mut [Known], slack: f64) {
         let alive = known.iter().filter(|one| one.alive).count();
         let mut kept = vec![false; known.len()];
         for (number, problem) in self.problems.iter().enumerate() {
@@ -242,7 +287,7 @@ impl Search<'_> {
             }
         }
         for (one, kept) in known.iter_mut().zip(kept) {
-            one.alive &= kept || also.contains(&one.candidate);
+            one.alive &= kept;
         }
     }
 
@@ -279,13 +324,10 @@ impl Search<'_> {
     }
 
     /// Simulates each problem's candidates in order with the whole trace, until the problem has as many as it wants.
-    fn finals(&self, known: &mut [Known], slack: f64, all: bool, also: &[Candidate]) -> Result<usize, PlanError> {
+    fn finals(&self, known: &mut [Known], slack: f64, all: bool) -> Result<usize, PlanError> {
         let mut run = 0;
-        let mut next: Vec<usize> = (0..known.len()).filter(|index| also.contains(&known[*index].candidate)).collect();
-        if all {
-            // Without a sample there are no figures of any candidate.
-            next = (0..known.len()).collect();
-        }
+        // Without a sample there are no figures of any candidate.
+        let mut next: Vec<usize> = if all { (0..known.len()).collect() } else { Vec::new() };
         let most = if all { known.len() } else { self.affordable() };
         loop {
             let corrections = self.corrections(known);
@@ -486,6 +528,7 @@ mod tests {
             energy_kwh_per_year: None,
             dollars: Some(dollars),
             ownership_usd: None,
+            costs: None,
             fast_hit_ratio: None,
             warnings: Vec::new(),
         }
@@ -503,11 +546,12 @@ mod tests {
         let catalogue = Catalogue { kinds: Vec::new(), unpriced: Vec::new() };
         let (capacity, protection) = (workload.reach, Protection::default());
         let enumerate = Enumerate { capacity, most: 1, spin_down: false, protection, flash: Flash::Whole };
+        let whole = Scale { data: workload.reach, load: peryton_sim::Load::WHOLE };
         let search = Search {
             catalogue: &catalogue,
             workload: &workload,
             objective: Metric::Dollars,
-            whole: Scale::whole(workload.reach),
+            whole,
             problems: vec![Problem {
                 constraints: Constraint::list("latency<=1ms").unwrap(),
                 wanted: 1,
@@ -516,7 +560,7 @@ mod tests {
             account: Account::default(),
             options: Options::default(),
             images: Arc::new(Images::new(peryton_units::Bytes::ZERO)),
-            grid: Grid::new(&catalogue, enumerate, Scale::whole(workload.reach), &workload),
+            grid: Grid::new(&catalogue, enumerate, whole),
             progress: &|_, _, _| {},
         };
         // A hundred cheap candidates beyond the budget, but by less than a sample's possible error; and expensive ones
@@ -539,7 +583,7 @@ mod tests {
                 tried: false,
             })
             .collect();
-        search.thin(&mut known, SLACK[0], &[]);
+        search.thin(&mut known, SLACK[0]);
         let alive = |index: usize| known[index].alive;
         assert!(alive(0) && !alive(99), "the cheaper of those that may are kept, the dearer are not");
         assert!(alive(100) && alive(101), "what meets the budget is lost");

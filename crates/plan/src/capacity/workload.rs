@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use peryton_sim::{TraceFactory, sampling::Held};
+use peryton_sim::{Load, TraceFactory, sampling::Held};
 use peryton_trace::{Account, Characteristics, Hashed, Request, RequestHash, Source, TraceError};
 use peryton_units::Bytes;
 use serde::Serialize;
@@ -42,6 +42,8 @@ pub struct Like {
     pub inter_arrival_ms: f64,
     /// Mean size of reads and writes.
     pub request_kib: f64,
+    /// Bytes written.
+    pub written_bytes: u64,
     /// Amount of distinct data that is touched.
     pub footprint_bytes: u64,
     /// The address space that the trace spans.
@@ -66,7 +68,7 @@ impl<'a> Workload<'a> {
             return Err(PlanError::NoRate { requests: both, span_s: found.span_s });
         };
         let end: u64 = found.volumes.iter().map(|volume| volume.end_bytes).max().unwrap_or(0);
-        let reach = Bytes(end.checked_next_multiple_of(1 << 20).unwrap_or(end).max(LEAST_REACH.0));
+        let reach = Load::reach(Bytes(end));
         let like = Like {
             requests: found.requests,
             span_s: found.span_s,
@@ -74,6 +76,11 @@ impl<'a> Workload<'a> {
             sequential_share: found.sequential_share.all.unwrap_or(0.0),
             inter_arrival_ms: found.span_s * 1e3 / (found.requests - 1) as f64,
             request_kib: mean_bytes / 1024.0,
+            written_bytes: found
+                .request_bytes
+                .write
+                .as_ref()
+                .map_or(0, |sizes| (sizes.distribution.mean * found.writes as f64) as u64),
             footprint_bytes: found.footprint.bytes,
             reach_bytes: reach.0,
         };
@@ -93,6 +100,19 @@ impl<'a> Workload<'a> {
         self.hash.requests() / 2
     }
 
+    /// The share of a day in which the load writes so much.
+    ///
+    /// # Errors
+    /// It writes nothing, or less than that in a whole day.
+    pub fn duty(&self, per_day: Bytes) -> Result<f64, PlanError> {
+        let a_day = self.like.written_bytes as f64 / self.like.span_s * 86_400.0;
+        let duty = per_day.0 as f64 / a_day;
+        match duty > 0.0 && duty <= 1.0 {
+            true => Ok(duty),
+            false => Err(PlanError::PerDay { per_day, a_day: Bytes(a_day as u64) }),
+        }
+    }
+
     /// The whole trace, from its start.
     ///
     /// # Errors
@@ -104,9 +124,6 @@ impl<'a> Workload<'a> {
         }
     }
 }
-
-/// The smallest address space of a workload: designs need room for metadata and moves even if the trace touches little.
-const LEAST_REACH: Bytes = Bytes::mib(64);
 
 /// Passes a trace on, and keeps its requests as long as they are few.
 struct Tee {

@@ -12,7 +12,7 @@ use super::{
     told,
 };
 use crate::{
-    evaluate::{Metrics, ownership_usd},
+    evaluate::{Metrics, costs},
     metric::Metric,
 };
 
@@ -42,8 +42,9 @@ pub struct SizeCurve {
     pub requests: u64,
     /// Number of requests before the measured ones.
     pub warm_up_requests: u64,
-    /// Whether the drive started with a filled map.
-    pub warm_up: bool,
+    /// Whether the volume was new, so that a tier began empty.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub new_volume: bool,
     /// The replay mode.
     pub replay: String,
     /// The size of the volume.
@@ -66,6 +67,9 @@ pub struct SizeCurve {
     pub objective: Metric,
     /// By how much it may be worse than the best, as a share.
     pub within: f64,
+    /// The share of the trace that was simulated, if not all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sample_share: Option<f64>,
     /// The sizes, in ascending order.
     pub points: Vec<SizePoint>,
     /// Where more stops paying, by several figures; the first is the objective.
@@ -109,6 +113,12 @@ pub struct SizePoint {
     /// What a millisecond of mean response time costs that this size saves beside the next smaller one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_per_ms_saved: Option<f64>,
+    /// The interval of the mean response time, if a sample was simulated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_ms_low: Option<f64>,
+    /// Its upper end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_ms_high: Option<f64>,
     /// Codes of the warnings about this simulation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warning_codes: Vec<&'static str>,
@@ -175,6 +185,7 @@ pub(super) fn make(
         let written: u64 = fast.members(report).map(|device| device.bytes_written).sum();
         let per_day = (report.simulated_s > 0.0).then(|| written as f64 / report.simulated_s * SECONDS_PER_DAY);
         let by_size = by_size(ask, fast, design, report);
+        let mean = report.sample.as_ref().and_then(|sample| sample.figures.get("latency_us.all.mean"));
         let usd_per_ms_saved = points.last().and_then(|before| {
             let usd = by_size.fast_usd_by_size? - before.by_size.fast_usd_by_size?;
             let saved = before.metrics.mean_ms - metrics.mean_ms;
@@ -189,6 +200,8 @@ pub(super) fn make(
             fast_bytes_written_per_day: per_day,
             by_size,
             usd_per_ms_saved,
+            mean_ms_low: mean.map(|mean| mean.low / 1e3),
+            mean_ms_high: mean.map(|mean| mean.high / 1e3),
             warning_codes: report.warnings.iter().map(|warning| warning.code).collect(),
             // They are those of the whole curve.
             metrics: Metrics { warnings: Vec::new(), ..metrics },
@@ -207,7 +220,7 @@ pub(super) fn make(
         trace_requests: first.trace_requests,
         requests: first.requests,
         warm_up_requests: first.warm_up_requests,
-        warm_up: first.warm_up,
+        new_volume: first.new_volume,
         replay: first.replay.clone(),
         volume_bytes: first.volume_bytes,
         extent_bytes: fast.extent.0,
@@ -219,6 +232,7 @@ pub(super) fn make(
         within: ask.within,
         knees: knee::all(&points, ask.objective, ask.within),
         worth: ask.usd_per_ms.and_then(|usd_per_ms| knee::worth(&points, usd_per_ms)),
+        sample_share: first.sample.as_ref().map(|sample| sample.share),
         points,
         verdict: Vec::new(),
         caveats: Vec::new(),
@@ -248,9 +262,8 @@ fn by_size(ask: &Ask, fast: &Fast, design: &Design, report: &Report) -> BySize {
     BySize {
         fast_usd_by_size: fast_usd,
         devices_usd_by_size: fast_usd.zip(others_usd).map(|(fast, others)| fast + others),
-        ownership_usd_by_size: ownership_usd(design, report, &ask.account, &|name| {
-            if name == fast.name { share } else { 1.0 }
-        }),
+        ownership_usd_by_size: costs(design, report, &ask.account, &|name| if name == fast.name { share } else { 1.0 })
+            .map(|costs| costs.total_usd()),
         fast_lifetime_years_by_size: fast_years,
         lifetime_years_by_size: least(&mut [fast_years, other_years].into_iter().flatten()),
     }

@@ -17,7 +17,7 @@ use std::sync::{
 };
 
 use peryton_device::flash::Images;
-use peryton_sim::{Design, DesignError, DesignText, Options, SimError, extent_curve, run_together};
+use peryton_sim::{Design, DesignError, DesignText, Options, Report, Sampling, SimError, extent_curve, run_together};
 use peryton_trace::{Source, TraceError};
 use peryton_units::Bytes;
 use thiserror::Error;
@@ -198,7 +198,9 @@ pub fn size(ask: &Ask, workload: &Workload<'_>, progress: &Progress<'_>) -> Resu
         progress("requests simulated", so_far.iter().map(|one| one.load(Relaxed)).sum(), all);
     };
     let trace = || -> Result<Box<dyn Source>, TraceError> { workload.source() };
-    let reports = run_together(&designs, &workload.name, &trace, &ask.options, &told)?;
+    let reports = sampled(requests, designs.len(), &ask.options, &|options| {
+        run_together(&designs, &workload.name, &trace, options, &told)
+    })?;
     progress("requests simulated", all, all);
     let metrics = designs.iter().zip(&reports).map(|(design, report)| Metrics::of(design, report, &ask.account));
     let metrics: Vec<Metrics> = metrics.collect();
@@ -207,6 +209,29 @@ pub fn size(ask: &Ask, workload: &Workload<'_>, progress: &Progress<'_>) -> Resu
         return Err(SizeError::Unknown { design: base.name.clone(), metric: ask.objective, remedy });
     }
     Ok(curve::make(ask, &fast, (&base, &designs), reports, metrics, &curve))
+}
+
+/// The most requests that are simulated in all, unless the user says which share of the trace: a minute or so on two cores.
+const MOST_SIMULATED: u64 = 5_000_000;
+/// A larger share of a trace is not worth its error.
+const WHOLE: f64 = 0.5;
+
+/// Runs with a sample of the trace where the whole would take too long. If a sample is too small, a larger one is taken.
+fn sampled(
+    requests: u64,
+    designs: usize,
+    options: &Options,
+    run: &dyn Fn(&Options) -> Result<Vec<Report>, SimError>,
+) -> Result<Vec<Report>, SimError> {
+    let mut share = MOST_SIMULATED as f64 / (requests as f64 * designs as f64);
+    while options.sample.is_none() && share < WHOLE {
+        let sample = Sampling::new(share, 0).ok();
+        match run(&Options { sample, ..options.clone() }) {
+            Err(SimError::Sample { .. }) => share *= 2.0,
+            reports => return reports,
+        }
+    }
+    run(options)
 }
 
 /// The designs of all sizes.

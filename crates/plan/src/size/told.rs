@@ -1,14 +1,14 @@
 //! The answer in sentences: where more stops paying, why that may be wrong, and what is assumed.
 
 use peryton_sim::Design;
-use peryton_units::Bytes;
+use peryton_units::{Bytes, person};
 
 use super::{
     curve::{SizeCurve, SizePoint},
     fast::Fast,
     knee::Knee,
 };
-use crate::metric::{Metric, three_digits};
+use crate::metric::Metric;
 
 /// The share of the accesses that is worth a word if the design keeps so many out of the fast device.
 const KEPT_OUT: f64 = 0.02;
@@ -27,7 +27,7 @@ fn told(bytes: u64) -> String {
 }
 
 fn digits(value: f64) -> String {
-    three_digits(value, 6)
+    person(value)
 }
 
 fn percent(share: f64) -> String {
@@ -230,6 +230,13 @@ pub(super) fn assumptions(curve: &SizeCurve, fast: &Fast, base: &Design) -> Vec<
     text.push(format!(
         "A device of any size is as fast as {profile}: smaller ones have fewer flash chips, and are often slower to write"
     ));
+    if let Some(share) = curve.sample_share {
+        text.push(format!(
+            "A sample of {} of the trace was simulated, on devices that are smaller by as much; the ranges are those in which nine of ten \
+             such samples have the figure of the whole (--sample 1 simulates all of it)",
+            percent(share)
+        ));
+    }
     if curve.warm_up_requests > 0 {
         text.push(format!("Measured after {} requests of warm-up (--warm-up-requests)", curve.warm_up_requests));
     }

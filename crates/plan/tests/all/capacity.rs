@@ -5,16 +5,13 @@ use std::{fs, path::Path};
 
 use peryton_device::Era;
 use peryton_plan::{
-    capacity::{
-        Ask, Candidate, Catalogue, Enumerate, Flash, Models, Plan, PlanError, Protection, Spares, Training, Workload,
-        plan,
-    },
+    capacity::{Ask, Candidate, Catalogue, Enumerate, Flash, Plan, PlanError, Protection, Spares, Workload, plan},
     constraint::{Constraint, Metric, strain},
     evaluate::{Account, Metrics, evaluate},
 };
 use peryton_sim::{Design, Options, Redundancy};
 use peryton_trace::{Source, SynthSource, SynthSpec};
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Nanos};
 
 /// A slow device, a fast one that wears, and a medium one.
 const DEVICES: &[(&str, f64, &str)] = &[
@@ -58,7 +55,13 @@ fn source(spec: &SynthSpec) -> Box<dyn Source> {
 
 fn ask(budgets: &str) -> Ask {
     Ask {
-        constraints: if budgets.is_empty() { Vec::new() } else { Constraint::list(budgets).unwrap() },
+        // The made-up devices wear out within days, which no plan takes unless it is asked to.
+        constraints: Constraint::gather(
+            None,
+            (!budgets.contains("lifetime")).then_some(Nanos::from_s(60)),
+            &[budgets].iter().filter(|text| !text.is_empty()).map(|text| (*text).to_owned()).collect::<Vec<_>>(),
+        )
+        .unwrap(),
         objective: Metric::Dollars,
         capacity: None,
         active: None,
@@ -75,7 +78,7 @@ fn ask(budgets: &str) -> Ask {
 fn planned(ask: &Ask, catalogue: &Catalogue, spec: &SynthSpec) -> Result<Plan, PlanError> {
     let trace = || Ok(source(spec));
     let workload = Workload::measure("made up", &trace)?;
-    plan(ask, catalogue, &workload, None, &|_, _, _| {})
+    plan(ask, catalogue, &workload, &|_, _, _| {})
 }
 
 /// Evaluates every candidate with the whole trace.
@@ -87,7 +90,7 @@ fn brute_force(catalogue: &Catalogue, spec: &SynthSpec) -> Vec<(Candidate, Metri
         &Enumerate { capacity: workload.reach, most: 4, spin_down: false, protection: BRIM, flash: Flash::Whole },
     );
     let one = |candidate: Candidate| {
-        let text = candidate.text(catalogue, workload.reach, workload.like.request_kib);
+        let text = candidate.text(catalogue, workload.reach);
         let design = Design::parse(&text, "candidate", &[]).ok()?;
         let metrics = evaluate(&design, &trace, &Options::default(), &Account::default()).ok()?;
         Some((candidate, metrics))
@@ -178,7 +181,7 @@ fn what_no_design_meets_is_explained() {
     let plan = planned(&ask("latency<=1us,lifetime>=1y"), &catalogue, &spec).unwrap();
     let why = plan.infeasible.unwrap();
     assert!(plan.best.is_none() && plan.runners_up.is_empty());
-    assert_eq!(why.binding.metric, Metric::Latency);
+    assert_eq!(why.binding.unwrap().metric, Metric::Latency);
     assert_eq!(why.impossible_alone.iter().map(|one| one.metric).collect::<Vec<_>>(), [Metric::Latency]);
     let all = brute_force(&catalogue, &spec);
     let constraints = Constraint::list("latency<=1us,lifetime>=1y").unwrap();
@@ -196,45 +199,16 @@ fn a_plan_is_the_same_on_any_number_of_cores() {
     let spec = spec(15_000, "2ms");
     let on = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let training = Training { traces: 60, seed: 9 };
         pool.install(|| {
-            let (trained, changed) = Models::new().train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
-            assert!(changed);
             let trace = || Ok(source(&spec));
             let workload = Workload::measure("made up", &trace).unwrap();
             let ask = ask("latency<=1ms,lifetime>=6mo".replace("6mo", "4380h").as_str());
-            let plan = plan(&ask, &catalogue, &workload, Some(&trained), &|_, _, _| {}).unwrap();
+            let plan = plan(&ask, &catalogue, &workload, &|_, _, _| {}).unwrap();
             serde_json::to_string(&plan).unwrap()
         })
     };
     let one = on(1);
     assert_eq!(one, on(3));
-    let json: serde_json::Value = serde_json::from_str(&one).unwrap();
-    let regression = &json["regression"];
-    assert!(regression["models"].as_array().is_some_and(|models| models.len() >= 3), "{regression}");
-    assert!(json["simulated"][0]["predicted"]["mean_ms"].is_number());
-    assert!(json["simulated"][0]["prediction_error"]["mean_ms"].is_number());
-}
-
-#[test]
-fn kept_models_are_used_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let catalogue = catalogue(folder.path());
-    let training = Training { traces: 45, seed: 2 };
-    let path = folder.path().join("kept/models.json");
-    let mut models = Models::load(&path).unwrap();
-    let (trained, changed) = models.train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
-    models.save(&path).unwrap();
-    let (again, changed_again) =
-        Models::load(&path).unwrap().train(&catalogue.kinds, &training, &|_, _, _| {}).unwrap();
-    assert!(changed && !changed_again);
-    assert_eq!(trained, again);
-    // With another seed the models are trained again.
-    let other = Training { seed: 3, ..training };
-    assert!(Models::load(&path).unwrap().train(&catalogue.kinds[..1], &other, &|_, _, _| {}).unwrap().1);
-    let constant_latency = &trained.devices["rust"];
-    let fitted = constant_latency.best_response().unwrap();
-    assert!(fitted.observations > 40 && fitted.held_out > 8 && fitted.training_error < 0.5, "{fitted:?}");
 }
 
 #[test]
@@ -283,10 +257,8 @@ fn small_fast_devices_before_a_large_volume_leave_room_for_its_map() {
         let hybrids = candidates.iter().filter(|candidate| candidate.slow.is_some()).count();
         assert!(hybrids > 5, "{hybrids} hybrids: the test tests nothing");
         for candidate in candidates {
-            for request_kib in [4.0, 8.0, 128.0] {
-                let design = Design::parse(&candidate.text(&catalogue, volume, request_kib), "candidate", &[]);
-                assert!(design.is_ok(), "{volume}: {}", design.unwrap_err());
-            }
+            let design = Design::parse(&candidate.text(&catalogue, volume), "candidate", &[]);
+            assert!(design.is_ok(), "{volume}: {}", design.unwrap_err());
         }
     }
 }

@@ -2,7 +2,7 @@
 
 >>> import peryton
 >>> trace = peryton.Trace("examples/traces/pgbench-ext4.parquet")
->>> report = peryton.simulate("examples/designs/tiering.toml", trace, replay="qd=8", fit="wrap")
+>>> report = peryton.simulate("examples/papers/tiering.toml", trace, replay="qd=8", fit="wrap")
 >>> report["latency_us.all.p99"]  # doctest: +SKIP
 
 The figures are those of the command ``peryton`` for the same input, to the last digit: both call the same libraries.

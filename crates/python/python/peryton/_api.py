@@ -24,7 +24,7 @@ class Options(TypedDict, total=False):
 
     replay: str
     speed: float | None
-    warm_up: bool
+    new_volume: bool
     warm_up_requests: int
     limit: int | None
     fit: Literal["error", "wrap", "skip"]
@@ -66,7 +66,7 @@ def simulate(
     sweep: Mapping[str, Iterable[object]] | None = None,
     replay: str = "timed",
     speed: float | None = None,
-    warm_up: bool = False,
+    new: bool = False,
     warm_up_requests: int = 0,
     limit: int | None = None,
     fit: str = "error",
@@ -95,7 +95,7 @@ def simulate(
         replay: when requests arrive: ``"timed"`` (as recorded), ``"sync"`` (one after the other, without think time), or
             ``"qd=N"`` (N in flight at all times, 1 to 65536).
         speed: with timed replay, how many times faster than recorded.
-        warm_up: begin with the map that a scan of the whole volume leaves behind, and with flash that has been in use.
+        new: the volume is new, so that a tier begins empty; otherwise it is in use.
         warm_up_requests: replay this many requests before the measured ones.
         limit: stop after this many requests.
         fit: what to do with requests past the end of the volume: ``"error"``, ``"wrap"`` (offsets modulo the volume) or
@@ -127,7 +127,7 @@ def simulate(
     arguments = {
         "replay": replay,
         "speed": speed,
-        "warm_up": warm_up,
+        "new": new,
         "warm_up_requests": warm_up_requests,
         "limit": limit,
         "fit": fit,
@@ -167,7 +167,7 @@ def size(
     run_for: Time = "5y",
     replay: str = "timed",
     speed: float | None = None,
-    warm_up: bool = False,
+    new: bool = False,
     warm_up_requests: int | None = None,
     limit: int | None = None,
     fit: Literal["error", "wrap", "skip"] = "error",
@@ -193,8 +193,8 @@ def size(
         within: by how much that figure may be worse than the best, as a share (0.05) or a text (``"5%"``).
         usd_per_ms: also say which size is best if a millisecond of mean response time is worth so many US dollars.
         run_for: the time for which ownership is computed, in seconds or as a text.
-        replay, speed, warm_up, limit, fit: as in :func:`simulate`.
-        warm_up_requests: replay this many requests before the measured ones; by default, without `warm_up`, half of them.
+        replay, speed, new, limit, fit: as in :func:`simulate`.
+        warm_up_requests: replay this many requests before the measured ones; by default half of them.
         jobs, progress: as in :func:`simulate`.
 
     Returns:
@@ -215,7 +215,7 @@ def size(
         "run_for": run_for,
         "replay": replay,
         "speed": speed,
-        "warm_up": warm_up,
+        "new": new,
         "warm_up_requests": warm_up_requests,
         "limit": limit,
         "fit": fit,
@@ -349,18 +349,16 @@ def plan(
     runners_up: int = 3,
     run_for: Time = "5y",
     electricity: float = 0.12,
+    duty: float = 1.0,
     replay: str = "timed",
     speed: float | None = None,
     warm_up_requests: int | None = None,
-    models: bool | Path = False,
-    training_traces: int | None = None,
-    seed: int = 1,
     jobs: int | None = None,
     progress: Progress = None,
 ) -> Plan:
     """The cheapest devices that meet budgets under a workload, by simulation; as ``peryton plan --json``.
 
-    The planner is MixedStore's MixCP; ``docs/planning.md`` of the repository describes it.
+    ``docs/planning.md`` of the repository describes the planner.
 
     Args:
         trace: as in :func:`simulate`.
@@ -389,11 +387,9 @@ def plan(
         runners_up: how many designs to report beside the best.
         run_for: the time for which ownership is computed.
         electricity: US dollars per kWh.
+        duty: the share of the time for which the load goes on; devices live so much longer.
         replay, speed: as in :func:`simulate`.
         warm_up_requests: replay this many requests before the measured ones; by default half of the trace.
-        models: also predict by the paper's regressions, which are trained once for each device (up to half a minute each):
-            True keeps them in the user's cache, a path in that file.
-        training_traces, seed: how they are trained.
         jobs, progress: as in :func:`simulate`.
 
     Returns:
@@ -401,7 +397,7 @@ def plan(
 
     Raises:
         InputError: the trace, a profile or an argument is wrong.
-        SimulationError: no design could be simulated, or a file of models cannot be read or written.
+        SimulationError: no design could be simulated.
     """
     arguments = {
         "latency": latency,
@@ -427,12 +423,10 @@ def plan(
         "runners_up": runners_up,
         "run_for": run_for,
         "electricity": electricity,
+        "duty": duty,
         "replay": replay,
         "speed": speed,
         "warm_up_requests": warm_up_requests,
-        "models": models,
-        "training_traces": training_traces,
-        "seed": seed,
         "jobs": jobs,
     }
     with shown(progress) as callback:

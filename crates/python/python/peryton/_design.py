@@ -16,7 +16,7 @@ class Design:
     """A hybrid drive on paper: its devices, and how data are placed on them. It is checked when it is made, and whenever it
     is changed, so an error names the file, the line and the key.
 
-    ``Design(path)`` reads a design file (TOML); ``examples/designs`` of the repository has one of each kind with comments.
+    ``Design(path)`` reads a design file (TOML); ``examples/papers`` of the repository has one of each kind with comments.
     :meth:`from_toml` takes the text of such a file, and :meth:`from_dict` a dictionary with the same keys:
 
     >>> Design.from_dict({

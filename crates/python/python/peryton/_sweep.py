@@ -121,7 +121,7 @@ def sweep(
 
     Args:
         space: the path of a file, or a dictionary with its keys (``docs/sweeps.md`` of the repository): ``designs``, ``traces``,
-            ``replay``, ``speed``, ``warm_up``, ``warm_up_requests``, ``limit``, ``sample``, ``fit``, ``set``, ``keys``, ``draw``. In a
+            ``replay``, ``speed``, ``new``, ``warm_up_requests``, ``limit``, ``sample``, ``fit``, ``set``, ``keys``, ``draw``. In a
             dictionary a design may also be a :class:`Design`. A file of a trace may be an address that pyarrow can read, such as
             ``s3://bucket/trace.parquet``.
         out: the folder of the rows: a new or empty one, or that of the sweep to go on with.

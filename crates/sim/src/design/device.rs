@@ -63,6 +63,7 @@ impl DeviceDesign {
         let failed = |source: ProfileError| DesignError::Profile { place: self.place.clone(), source: source.into() };
         let mut profile = self.profile.clone();
         if let Model::Flash(flash) = &profile.model
+            && flash.can_be_preconditioned(self.member_bytes())
             && warm
             && !self.precondition_given
             && flash.precondition == Precondition::Fresh
@@ -71,11 +72,21 @@ impl DeviceDesign {
             profile = profile.with_model(&written).map_err(failed)?;
         }
         let each = self.member_bytes();
+        if self.is_too_large_to_be_in_use() {
+            let empty = toml::Table::from_iter([("precondition".to_owned(), "fresh".into())]);
+            profile = profile.with_model(&empty).map_err(failed)?;
+        }
         let members = (0..self.count)
             .map(|index| profile.build_from(Some(each), seed.wrapping_add(u64::from(index)), images))
             .collect::<Result<_, _>>()
             .map_err(failed)?;
         Ok(Array::new(members, self.stripe, self.redundancy))
+    }
+
+    /// Whether it is flash whose map would take too much memory if it were in use: a simulation begins with it empty.
+    pub(crate) fn is_too_large_to_be_in_use(&self) -> bool {
+        let Model::Flash(flash) = &self.profile.model else { return false };
+        flash.precondition != Precondition::Fresh && !flash.can_be_preconditioned(self.member_bytes())
     }
 
     /// Bytes of each member that the volume occupies.

@@ -27,6 +27,8 @@ pub struct InService {
     pub sizes: BTreeMap<String, Bytes>,
     /// What formatting has fixed, if there is a volume on the devices.
     pub formatted: Option<Formatted>,
+    /// The extents of the volume that is on the devices.
+    pub extent: Option<Bytes>,
     /// The unit in which each device is best written, by its name, where it says so and the unit is large. A profile that the design
     /// gives says nothing about the device that is there.
     pub write_units: BTreeMap<String, Bytes>,

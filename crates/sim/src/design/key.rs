@@ -27,6 +27,8 @@ pub struct DesignKey {
     pub unit: &'static str,
     /// What holds without it.
     pub default: KeyDefault,
+    /// What chose the default: a measurement, or the paper that it is of; empty if there was nothing to choose.
+    pub chosen_by: &'static str,
     /// The placements (`placement.mode`) that it applies to.
     pub placements: &'static [PlacementKind],
     /// Whether it may change while the volume is served (`peryton set`).
@@ -68,6 +70,7 @@ impl DesignKey {
         words: Vec::new,
         unit: "",
         default: KeyDefault::Required,
+        chosen_by: "",
         placements: &PlacementKind::ALL,
         live: false,
         example: "",

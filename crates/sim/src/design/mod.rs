@@ -1,17 +1,20 @@
 //! The design file: the devices, and how they make up one drive.
 
 mod admission;
+mod at_share;
 mod climb;
 mod custom;
 mod device;
 mod devices;
 mod durability;
+mod extent;
 mod failure;
 mod in_service;
 pub(crate) mod key;
 mod known_keys;
 mod logging;
 mod model_keys;
+mod new_design;
 mod page_cache;
 mod partition;
 mod placement;
@@ -25,12 +28,15 @@ use peryton_device::{Class, flash::Images};
 use peryton_engine::{Config, Placement, Tuning};
 use peryton_units::Bytes;
 
+pub use at_share::Load;
 pub use device::DeviceDesign;
 pub use durability::KeptInMemory;
+pub use extent::{CHOSEN_EXTENTS, MAP_MEMORY, MAP_SHARE, chosen_extent, map_budget, map_memory};
 pub use in_service::{DevicePlace, Formatted, InService};
 pub use key::{DesignKey, KeyDefault};
 pub use known_keys::{is_design_key, nearest_design_key};
 pub use model_keys::{ModelKey, model_keys};
+pub use new_design::{NewDesign, NewDevice};
 pub use page_cache::PageCacheDesign;
 pub use text::DesignText;
 pub use volumes::Stream;
@@ -207,7 +213,11 @@ impl Design {
         keys.map_or(Ok(()), |keys| keys.finish())?;
         let mut devices = devices::read(&mut root, in_service, &mut ignored)?;
         let mut tuning = Tuning { spin_down_after: vec![None; devices.len()], ..Tuning::default() };
-        let (placement, asks_for_room) = placement::read(&mut root, &devices, &mut tuning, &mut ignored)?;
+        let unsaid = placement::Unsaid {
+            volume: volume.as_ref().map(|volume| **volume),
+            formatted: in_service.and_then(|known| known.extent),
+        };
+        let (placement, asks_for_room) = placement::read(&mut root, &devices, unsaid, &mut tuning, &mut ignored)?;
         let logs = matches!(placement, Placement::Logging(_));
         logging::triggers(&mut root, logs, &mut tuning.logging)?;
         failure::read(&mut root, &mut tuning)?;
@@ -323,12 +333,13 @@ impl Design {
         Config { devices, placement: self.placement.clone(), tuning: self.tuning.clone() }
     }
 
-    /// Makes the drive: an engine for each volume, and device models. With `warm`, the map is filled, and flash that
+    /// Makes the drive: an engine for each volume, and device models. `in_use`: the fast device of a tier is full, and flash of a tier that
     /// the design does not declare fresh has been written once.
-    pub(crate) fn build(&self, warm: bool) -> Result<Machine, DesignError> {
+    pub(crate) fn build(&self, in_use: bool) -> Result<Machine, DesignError> {
         let failed = |source| DesignError::Config { place: self.file.clone(), source };
         let mut devices = Vec::with_capacity(self.devices.len());
         let mut seed = self.seed;
+        let warm = in_use && matches!(self.placement, Placement::Tiering(_));
         let mut add = |design: &DeviceDesign| {
             let model = design.build(warm, seed, self.images.as_deref())?;
             let zero_by_writing = design.profile.class == Class::Hdd;

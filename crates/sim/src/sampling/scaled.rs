@@ -5,7 +5,7 @@
 //! home is a disk keeps its size, so that seeks stay as long.
 
 use peryton_device::Model;
-use peryton_engine::{AdmitBy, Placement, Threshold};
+use peryton_engine::{Placement, Threshold};
 use peryton_units::{Bytes, Nanos};
 
 use super::share::Sampling;
@@ -84,82 +84,35 @@ fn page_cache_size(design: &Design, sampling: Sampling, share: f64, size: Bytes)
 
 /// The design for a share of the space. `reach`: the address space that its requests need, if they are packed.
 pub(super) fn scaled(design: &Design, sampling: Sampling, share: f64, reach: Bytes) -> Result<Design, SimError> {
-    let of = |bytes: Bytes, unit: u64| Bytes((bytes.0 as f64 * share).ceil() as u64).0.next_multiple_of(unit);
-    let mut sizes: Vec<(usize, u64)> = Vec::new();
-    let mut volume = design.volume.0;
-    let is_packed = layout(design) == Layout::Packed;
     let unit = design.extent().unwrap_or(Bytes(4096)).0;
-    if is_packed {
-        volume = of(design.volume, unit).max(reach.0.next_multiple_of(unit));
-    }
-    match &design.placement {
-        Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => {
-            let fast = &design.devices[pair.fast.index()];
-            let size = of(fast.data, unit);
-            if size / unit < LEAST_EXTENTS {
-                let least = sampling.share() * LEAST_EXTENTS as f64 * unit as f64 / size as f64;
-                let problem = format!(
-                    "'{}' of design '{}' would have {} extents in an eighth of the sample, and {LEAST_EXTENTS} are needed",
-                    fast.name,
-                    design.name,
-                    size / unit
-                );
-                return Err(sampling.too_small(problem, least * 1.1));
-            }
-            sizes.push((pair.fast.index(), size));
-            match design.placement {
-                Placement::Tiering(_) => {
-                    let size = volume.saturating_sub(size).next_multiple_of(unit).max(unit);
-                    sizes.push((pair.slow.index(), size));
-                }
-                _ if is_packed => sizes.push((pair.slow.index(), volume)),
-                _ => {}
-            }
+    let of = |bytes: Bytes| Bytes(((bytes.0 as f64 * share).ceil() as u64).next_multiple_of(unit));
+    if let Some(pair) = design.placement.hybrid() {
+        let fast = &design.devices[pair.fast.index()];
+        let size = of(fast.data);
+        if size.0 / unit < LEAST_EXTENTS {
+            let least = sampling.share() * LEAST_EXTENTS as f64 * unit as f64 / size.0 as f64;
+            let problem = format!(
+                "'{}' of design '{}' would have {} extents in an eighth of the sample, and {LEAST_EXTENTS} are needed",
+                fast.name,
+                design.name,
+                size.0 / unit
+            );
+            return Err(sampling.too_small(problem, least * 1.1));
         }
-        Placement::Single { device } if is_packed => sizes.push((device.index(), volume)),
-        _ => {}
     }
-    let mut overrides: Vec<String> =
-        sizes.iter().map(|(index, size)| format!("devices.{}.size={size}", design.devices[*index].name)).collect();
-    let written: toml::Table = toml::from_str(&design.toml).expect("the design was written as TOML");
-    if written.get("volume").is_some_and(|volume| volume.get("size").is_some()) {
-        let both = || sizes.iter().map(|(_, size)| size).sum();
-        let size = if matches!(design.placement, Placement::Tiering(_)) { both() } else { volume };
-        overrides.push(format!("volume.size={size}"));
-    }
-    // Names of policies of other crates mean nothing in a text; the settings are taken over below.
-    if design.extent().is_some() {
-        overrides.push("placement.replacement=lru".to_owned());
-    }
-    if matches!(design.tuning.admission.by, AdmitBy::Custom(_)) {
-        overrides.push("admission.by=all".to_owned());
-    }
-    // The room that is kept free is a part of the fast device.
-    let count = |of: u32| if of == 0 { 0 } else { ((f64::from(of) * share).round() as u32).max(1) };
-    let (low, high) = (count(design.tuning.demotion_low), count(design.tuning.demotion_high));
-    if design.extent().is_some() {
-        overrides.push(format!("placement.demotion.low={low}"));
-        overrides.push(format!("placement.demotion.high={high}"));
-    }
-    let mut small = Design::parse(&design.toml, &design.file, &overrides)?;
-    small.tuning = design.tuning.clone();
-    let tuning = &mut small.tuning;
-    (tuning.demotion_low, tuning.demotion_high) = (low, high);
+    let volume = match layout(design) {
+        Layout::Packed => of(design.volume).max(Bytes(reach.0.next_multiple_of(unit))),
+        Layout::Spread => design.volume,
+    };
+    let mut small = design.at_share(share, volume, Bytes::ZERO)?;
     let time = |time: Nanos| if time.0 == u64::MAX { time } else { Nanos(((time.0 as f64 * share) as u64).max(1)) };
-    tuning.promotion_window = time(tuning.promotion_window);
-    tuning.writeback_delay = time(tuning.writeback_delay);
-    tuning.cleaning.max_age = time(tuning.cleaning.max_age).max(tuning.writeback_delay);
-    tuning.partition.bust_after = tuning.partition.bust_after.map(time);
-    small.images = design.images.clone();
-    small.host_cache = design.host_cache;
-    small.page_cache = match design.page_cache {
-        Some(cache) => Some(PageCacheDesign {
+    if let Some(cache) = design.page_cache {
+        small.page_cache = Some(PageCacheDesign {
             size: page_cache_size(design, sampling, share, cache.size)?,
             dirty_expire: time(cache.dirty_expire),
             writeback_interval: time(cache.writeback_interval),
             ..cache
-        }),
-        None => None,
-    };
+        });
+    }
     Ok(small)
 }

@@ -23,7 +23,7 @@ impl Source for Listed {
 
 fn replay(text: &str, requests: Vec<Request>, options: &Options) -> Outcome {
     let design = Design::parse(text, "test.toml", &[]).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let machine = design.build(options.warm_up).unwrap();
+    let machine = design.build(!options.new_volume).unwrap();
     let source = Box::new(Listed(requests, 0));
     let source = RequestSource::new(source, design.volume, 1, Fit::Wrap, None, &|_| {}).unwrap();
     simulate(&design, machine, source, options, false).unwrap()
@@ -89,14 +89,14 @@ proptest! {
 
     #[test]
     fn every_request_is_answered_once_and_the_statistics_agree(
-        requests in requests(), text in designs(), depth in 0u32..20, warm_up in any::<bool>(),
+        requests in requests(), text in designs(), depth in 0u32..20, new_volume in any::<bool>(),
     ) {
         let replay_mode = match depth {
             0 => Replay::Timed { speed: 1.0 },
             1 => Replay::Sync,
             depth => Replay::Depth(depth),
         };
-        let options = Options { replay: replay_mode, warm_up, ..Options::default() };
+        let options = Options { replay: replay_mode, new_volume, ..Options::default() };
         let count = |op| requests.iter().filter(|request| request.op == op).count() as u64;
         let expected = [count(Op::Read), count(Op::Write), count(Op::Discard), count(Op::Flush)];
         let total = requests.len() as u64;

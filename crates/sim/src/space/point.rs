@@ -72,8 +72,8 @@ pub struct Point {
     pub replay: String,
     /// How many times faster than recorded.
     pub speed: Option<f64>,
-    /// Begin with a full map.
-    pub warm_up: bool,
+    /// The volume is new: a tier begins empty.
+    pub new_volume: bool,
     /// Requests before the measured ones.
     pub warm_up_requests: u64,
     /// The most requests.
@@ -150,7 +150,7 @@ impl Point {
         Ok(Options {
             replay: replay.at_speed(self.speed)?,
             fit: fit(&self.fit)?,
-            warm_up: self.warm_up,
+            new_volume: self.new_volume,
             warm_up_requests: self.warm_up_requests,
             limit: self.limit,
             sample: sample(self.sample)?,
@@ -173,7 +173,7 @@ impl Point {
         };
         let design_hash = content::of_parts(&[&content]);
         let (speed, fit) = (format!("{:?}", self.speed), self.fit.as_str());
-        let mut amount = format!("{} {} {:?}", self.warm_up, self.warm_up_requests, self.limit);
+        let mut amount = format!("{} {} {:?}", self.new_volume, self.warm_up_requests, self.limit);
         if let Some(sample) = self.sample {
             amount += &format!(" {sample:?}");
         }

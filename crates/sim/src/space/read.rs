@@ -56,7 +56,7 @@ pub struct Space {
 struct Replayed {
     replay: String,
     speed: Option<f64>,
-    warm_up: bool,
+    new_volume: bool,
     warm_up_requests: u64,
     limit: Option<u64>,
     sample: Option<f64>,
@@ -145,7 +145,7 @@ impl Space {
                     .several("replay", written.replay.as_ref(), &REPLAY)?
                     .unwrap_or_else(|| vec!["timed".to_owned()]),
                 &reading.perhaps("speed", written.speed.as_ref(), &SPEED)?,
-                &reading.several("warm_up", written.warm_up.as_ref(), &YES_NO)?.unwrap_or_else(|| vec![false]),
+                &reading.several("new", written.new.as_ref(), &YES_NO)?.unwrap_or_else(|| vec![false]),
                 &reading
                     .several("warm_up_requests", written.warm_up_requests.as_ref(), &WHOLE)?
                     .unwrap_or_else(|| vec![0]),
@@ -225,7 +225,7 @@ impl Space {
             trace: trace.clone(),
             replay: replay.replay.clone(),
             speed: replay.speed,
-            warm_up: replay.warm_up,
+            new_volume: replay.new_volume,
             warm_up_requests: replay.warm_up_requests,
             limit: replay.limit,
             sample: replay.sample,
@@ -391,7 +391,7 @@ impl Reading<'_> {
         &self,
         replays: Vec<String>,
         speeds: &[Option<f64>],
-        warm_ups: &[bool],
+        new_volumes: &[bool],
         warm_up_requests: &[u64],
         limits: &[Option<u64>],
         samples: &[Option<f64>],
@@ -410,11 +410,11 @@ impl Reading<'_> {
                 let problem = |text: String| self.wrong("speed", text.replace("--speed ", "").replace("--replay ", ""));
                 parsed.at_speed(*speed).map_err(problem)?;
                 let amounts = pairs(warm_up_requests, &pairs(limits, samples));
-                for (warm_up, (requests, (limit, sample))) in pairs(warm_ups, &amounts) {
+                for (new_volume, (requests, (limit, sample))) in pairs(new_volumes, &amounts) {
                     found.push(Replayed {
                         replay: replay.clone(),
                         speed: *speed,
-                        warm_up,
+                        new_volume,
                         warm_up_requests: requests,
                         limit,
                         sample,

@@ -14,7 +14,7 @@ pub(super) struct Written {
     pub(super) traces: Value,
     pub(super) replay: Option<Value>,
     pub(super) speed: Option<Value>,
-    pub(super) warm_up: Option<Value>,
+    pub(super) new: Option<Value>,
     pub(super) warm_up_requests: Option<Value>,
     pub(super) limit: Option<Value>,
     pub(super) sample: Option<Value>,

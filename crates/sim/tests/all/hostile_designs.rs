@@ -315,7 +315,7 @@ fn sizes_follow_from_each_other() {
 
 #[test]
 fn the_shipped_designs_are_designs() {
-    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/designs");
+    let top = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/papers");
     let (mut folders, mut names) = (vec![top.clone()], Vec::new());
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap() {

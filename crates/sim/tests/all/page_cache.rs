@@ -44,7 +44,7 @@ fn every_placement_and_replay_mode_answers_all_requests_and_the_drive_gets_what_
     for text in &designs {
         for replay in [Replay::Timed { speed: 1.0 }, Replay::Timed { speed: 50.0 }, Replay::Sync, Replay::Depth(16)] {
             for size in ["1MiB", "16MiB"] {
-                let options = Options { replay, warm_up: true, ..Options::default() };
+                let options = Options { replay, ..Options::default() };
                 let text = with_cache(text, size, "");
                 let report = simulate(&text, &requests, &options).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 assert_eq!(report.requests, requests.len() as u64, "{replay} {size}\n{text}");

@@ -1,6 +1,7 @@
 //! How much flash is bought, and what other capacities would give.
 
 use peryton_plan::capacity::{Found, Plan};
+use peryton_units::{person, person_ms, person_years};
 
 use crate::table::{self, Column, Table};
 
@@ -29,18 +30,16 @@ pub(super) fn shown(plan: &Plan) -> String {
     let Some(flash) = plan.best.as_ref().and_then(|best| best.flash.as_ref()) else { return text };
     let figures = |(title, matters)| Column::figures(title, matters);
     let mut header = vec![Column::figures("flash GB\nof the best", 9)];
-    header.extend(
-        [("meets", 8), ("USD", 8), ("mean ms", 8), ("p99 ms", 6), ("lifetime\nyears", 7), ("hit %", 5)].map(figures),
-    );
+    header.extend([("meets", 8), ("USD", 8), ("mean", 8), ("p99", 6), ("lifetime", 7), ("hit %", 5)].map(figures));
     let mut rows = Table::of(header);
     for point in &flash.points {
         rows.add_row([
             table::number(point.capacity_bytes as f64 / 1e9),
             if point.meets { "yes".to_owned() } else { format!("{}×", table::number(point.strain)) },
-            table::optional(point.dollars),
-            table::number(point.mean_ms),
-            table::number(point.p99_ms),
-            table::optional(point.lifetime_years),
+            point.dollars.map_or_else(|| table::NONE.to_owned(), person),
+            person_ms(point.mean_ms),
+            person_ms(point.p99_ms),
+            point.lifetime_years.map_or_else(|| table::NONE.to_owned(), person_years),
             table::optional(point.fast_hit_ratio.map(|share| share * 100.0)),
         ]);
     }

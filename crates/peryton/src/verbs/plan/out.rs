@@ -2,8 +2,8 @@
 
 use std::{fs, io, path::Path};
 
-use peryton_plan::capacity::{Catalogue, Found, Plan};
-use peryton_units::Bytes;
+use peryton_plan::capacity::{Found, Plan};
+use peryton_sim::Design;
 
 use super::Args;
 use crate::{failure::Failure, output, page};
@@ -11,11 +11,11 @@ use crate::{failure::Failure, output, page};
 /// The script with all commands.
 const SCRIPT: &str = "reproduce.sh";
 const PLAN: &str = "plan.json";
-/// The end of the file name of a design that is simulated in a smaller size than it is bought.
-const SCALED: &str = ".simulated";
+/// The best design, as small as the trace.
+const SMALL: &str = "small.toml";
 
 /// Writes the best design and the runners-up, each with the command that gives its figures.
-pub(super) fn write(folder: &Path, args: &Args, plan: &Plan, catalogue: &Catalogue) -> Result<(), Failure> {
+pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failure> {
     let failed = |path: &Path, error: &io::Error| Failure::writing(&path.display().to_string(), error);
     fs::create_dir_all(folder).map_err(|error| failed(folder, &error))?;
     let replay = replay(args)?;
@@ -23,7 +23,6 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan, catalogue: &Catalog
         "#!/bin/sh\n# Computes the figures of plan.json again, to the digit.\nset -e\ncd \"$(dirname \"$0\")\"\n"
             .to_owned();
     let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-    let capacity = Bytes(plan.capacity_bytes);
     for (rank, found) in plan.best.iter().chain(&plan.runners_up).enumerate() {
         let place = if rank == 0 { "the best".to_owned() } else { format!("number {}", rank + 1) };
         let about = format!(
@@ -37,29 +36,30 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan, catalogue: &Catalog
             plan.peryton_version,
             plan.command.as_deref().unwrap_or("the library"),
         );
-        let same = plan.simulated_share >= 1.0 && plan.simulated_volume_bytes == plan.capacity_bytes;
-        let simulated = format!("{}{}.toml", found.design, if same { "" } else { SCALED });
-        let command = format!("peryton sim {} {replay}", page::quoted(&simulated));
+        let file = format!("{}.toml", found.design);
+        // The trace stands for more data than it touches.
+        let is_part = plan.simulated_share < 1.0 || plan.simulated_volume_bytes < plan.capacity_bytes;
+        let load = if is_part { format!(" --load-share {}", plan.simulated_share) } else { String::new() };
+        let command = format!("peryton sim {} {replay}{load}", page::quoted(&file));
         script += &format!("{command} --json -\n");
         let figures = format!("# {}. These are the figures of\n#   {command}\n# in this folder.\n", figures(found));
-        let serve = "# For peryton serve, give each device a path.\n";
-        let mut files = Vec::new();
-        if same {
-            files.push((simulated, format!("{about}{figures}{serve}\n{}", found.design_toml)));
-        } else {
-            let smaller = format!(
-                "# The trace stands for more data than its addresses span. This is the design as it was simulated, with a volume of {}.\n",
-                Bytes(plan.simulated_volume_bytes)
+        let serve = "# To serve it, give each device a path.\n";
+        let path = folder.join(&file);
+        fs::write(&path, format!("{about}{figures}{serve}\n{}", found.design_toml))
+            .map_err(|error| failed(&path, &error))?;
+        if let Some(load) = plan.load.filter(|_| rank == 0) {
+            let small = Design::parse(&found.design_toml, &found.design, &[])?.with_load(&load)?;
+            let about = format!(
+                "# {}, smaller by as much as this trace has less load: {} of it. It can be tried on files.\n\n{}",
+                found.label, plan.simulated_share, small.toml
             );
-            files.push((simulated, format!("{about}{smaller}{figures}\n{}", found.design_toml)));
-            let whole = found.candidate.text(catalogue, capacity, plan.workload.request_kib);
-            let bought = format!("# The design as it is bought, for {capacity}. {}", &figures[2..]);
-            files.push((format!("{}.toml", found.design), format!("{about}{bought}{serve}\n{whole}")));
+            let path = folder.join(SMALL);
+            fs::write(&path, about).map_err(|error| failed(&path, &error))?;
         }
-        for (name, text) in files {
-            let path = folder.join(name);
-            fs::write(&path, text).map_err(|error| failed(&path, &error))?;
-        }
+        // The comments above it must not change what it says.
+        let written = Design::load(&path, &[])?;
+        let simulated = Design::parse(&found.design_toml, &found.design, &[])?;
+        assert_eq!(written.toml, simulated.toml, "the design that is written is the one that was simulated");
     }
     if plan.best.is_some() {
         let path = folder.join(SCRIPT);

@@ -6,7 +6,8 @@ use std::sync::{
 };
 
 use peryton_device::{Class, Model, flash::Images};
-use peryton_sim::{Design, Options, Replay, SimError, run_one};
+use peryton_plan::capacity::Kind;
+use peryton_sim::{Design, Options, Replay, run_one};
 use peryton_trace::{Address, Arrival, Size, SynthSource, SynthSpec};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use rand::{RngExt, SeedableRng};
@@ -14,12 +15,13 @@ use rand_pcg::Pcg64Mcg;
 use rayon::prelude::*;
 use serde::Serialize;
 
-use super::{
-    catalogue::Kind,
-    error::PlanError,
+use crate::{
+    Error,
     models::{DeviceModels, Fitted, Form, MODEL_VERSION, Predictors},
 };
-use crate::evaluate::IMAGES;
+
+/// Memory for images of preconditioned flash.
+const IMAGES: Bytes = Bytes::gib(1);
 
 /// The number of traces in the paper.
 pub const TRAINING_TRACES: u32 = 900;
@@ -56,7 +58,7 @@ struct Observed {
 
 impl Training {
     /// The key of a device's models: it contains everything that they depend on.
-    pub(super) fn key(&self, kind: &Kind) -> String {
+    pub fn key(&self, kind: &Kind) -> String {
         // The parameters of the profile's model, without its name, which does not affect the models.
         let what = format!("{:?}|{:?}|{:?}", kind.profile.model, kind.profile.capacity, kind.profile.endurance);
         let hash = what
@@ -66,10 +68,9 @@ impl Training {
     }
 
     /// Trains the models of one device, on all cores.
-    pub(super) fn train(&self, kind: &Kind, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<DeviceModels, PlanError> {
+    pub fn train(&self, kind: &Kind, progress: &(dyn Fn(u64, u64) + Sync)) -> Result<DeviceModels, Error> {
         if !(LEAST_TRACES..=MOST_TRACES).contains(&self.traces) {
-            let remedy = "40 to 100000, such as 900";
-            return Err(PlanError::Range { key: "--training-traces", value: self.traces.to_string(), remedy });
+            return Err(format!("--training-traces {}: use {LEAST_TRACES} to {MOST_TRACES}", self.traces).into());
         }
         let bench = Bench::new(kind)?;
         let count = self.traces + self.traces.div_ceil(HELD_OUT);
@@ -85,12 +86,9 @@ impl Training {
             from.iter().filter_map(|one| Some((one.of, of(one).filter(|value| *value > 0.0)?))).collect()
         };
         let (seen, unseen) = observed.split_at(self.traces as usize);
-        let fit = |of: fn(&Observed) -> Option<f64>, extended| -> Result<Vec<Fitted>, PlanError> {
+        let fit = |of: fn(&Observed) -> Option<f64>, extended| -> Result<Vec<Fitted>, Error> {
             let fitted = [Form::Paper, extended].map(|form| Fitted::fit(form, &pick(of, seen), &pick(of, unseen)));
-            let failed = |error: crate::regression::RegressionError| PlanError::Fit {
-                device: kind.profile.name.clone(),
-                what: error.to_string(),
-            };
+            let failed = |error| Error::from(format!("the models of {} cannot be fitted: {error}", kind.profile.name));
             fitted.into_iter().map(|one| one.map_err(failed)).collect()
         };
         let response = fit(|one| one.mean_ms, Form::Extended)?;
@@ -138,7 +136,7 @@ const OF_A_DIE: Bytes = Bytes::mib(16);
 const BLOCK: u64 = 128 << 10;
 
 impl<'a> Bench<'a> {
-    fn new(kind: &'a Kind) -> Result<Bench<'a>, PlanError> {
+    fn new(kind: &'a Kind) -> Result<Bench<'a>, Error> {
         let slice = match &kind.profile.model {
             Model::Flash(flash) => {
                 let dies = u64::from(flash.channels) * u64::from(flash.dies_per_channel);
@@ -155,7 +153,7 @@ impl<'a> Bench<'a> {
             "[volume]\nsize = \"{}B\"\n[devices.data]\nprofile = {reference}\n{precondition}[placement]\nmode = \"single\"\n",
             slice.0
         );
-        let mut design = Design::parse(&text, &kind.profile.name, &[]).map_err(SimError::from)?;
+        let mut design = Design::parse(&text, &kind.profile.name, &[])?;
         let rated_erases = match &kind.profile.model {
             Model::Flash(flash) => {
                 let block = flash.page.0 * u64::from(flash.pages_per_block);
@@ -200,7 +198,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Draws a workload and simulates it.
-    fn observe(&self, random: &mut Pcg64Mcg) -> Result<Observed, PlanError> {
+    fn observe(&self, random: &mut Pcg64Mcg) -> Result<Observed, Error> {
         let mut uniform = |least: f64, most: f64| least + (most - least) * random.random::<f64>();
         // The paper's traces are all write-only; every third of ours is.
         let read_share = if uniform(0.0, 3.0) < 1.0 { 0.0 } else { uniform(0.0, 1.0) };
@@ -231,7 +229,7 @@ impl<'a> Bench<'a> {
         })
     }
 
-    fn replay(&self, of: &Predictors, seed: u64, options: Options) -> Result<peryton_sim::Report, PlanError> {
+    fn replay(&self, of: &Predictors, seed: u64, options: Options) -> Result<peryton_sim::Report, Error> {
         let mean = Bytes((of.request_kib * 1024.0) as u64);
         let spec = SynthSpec {
             name: None,
@@ -254,8 +252,7 @@ impl<'a> Bench<'a> {
             flush: None,
             phases: Vec::new(),
         };
-        let fit = |what: String| PlanError::Fit { device: self.kind.profile.name.clone(), what };
-        let source = SynthSource::new(&spec, "training").map_err(|error| fit(error.to_string()))?;
+        let source = SynthSource::new(&spec, "training")?;
         let options = Options { fit: peryton_sim::Fit::Wrap, ..options };
         Ok(run_one(&self.design, "training", Box::new(source), &options, &|_| {})?)
     }

@@ -3,10 +3,14 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
+use peryton_plan::capacity::{Kind, Like, Progress};
 use serde::{Deserialize, Serialize};
 
-use super::{catalogue::Kind, error::PlanError, progress::Progress, training::Training, workload::Like};
-use crate::regression::{LogLinear, Observations, RegressionError, variance_inflation};
+use crate::{
+    Error,
+    regression::{LogLinear, Observations, RegressionError, variance_inflation},
+    training::Training,
+};
 
 /// The characteristics of one device's workload; W of the paper's equations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -148,7 +152,7 @@ pub struct Fitted {
 
 impl Fitted {
     /// Fits a model, leaving out predictors that others explain.
-    pub(super) fn fit(
+    pub fn fit(
         form: Form,
         training: &[(Predictors, f64)],
         held_out: &[(Predictors, f64)],
@@ -259,64 +263,33 @@ pub struct Models {
 /// The version of the models. It changes when training would have another result: when device models, the
 /// characteristics drawn, or the form of the predictors change.
 pub const MODEL_VERSION: u32 = 4;
-/// The largest file of models, enough for some hundred devices; a larger file contains something else.
-const MAX_FILE: u64 = 16 << 20;
 
 impl Models {
-    /// An empty set of models.
-    pub fn new() -> Models {
-        Models { version: MODEL_VERSION, devices: BTreeMap::new() }
-    }
-
-    /// Loads models from a file. The result is empty if the file does not exist or its models have another version.
-    ///
-    /// # Errors
-    /// A file that cannot be read, or is something else.
-    pub fn load(path: &Path) -> Result<Models, PlanError> {
-        let shown = path.display().to_string();
-        let bad = |what: String| PlanError::Models { path: shown.clone(), what };
-        let io = |source| PlanError::Io { path: shown.clone(), source };
-        match fs::metadata(path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Models::new()),
-            Err(error) => return Err(io(error)),
-            Ok(about) if about.len() > MAX_FILE => return Err(bad("larger than 16 MiB".to_owned())),
-            Ok(_) => {}
+    /// Loads models from a file; empty if there is none, or if its models have another version.
+    pub fn load(path: &Path) -> Result<Models, Error> {
+        match fs::read(path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Models::default()),
+            Err(error) => Err(error.into()),
+            Ok(text) => {
+                let found: Models = serde_json::from_slice(&text)?;
+                Ok(if found.version == MODEL_VERSION { found } else { Models::default() })
+            }
         }
-        let text = fs::read(path).map_err(io)?;
-        let found: Models = serde_json::from_slice(&text).map_err(|error| bad(error.to_string().replace('\n', " ")))?;
-        Ok(if found.version == MODEL_VERSION { found } else { Models::new() })
     }
 
-    /// Writes the models to a file, atomically.
-    ///
-    /// # Errors
-    /// A file that cannot be written.
-    pub fn save(&self, path: &Path) -> Result<(), PlanError> {
-        let io = |source| PlanError::Io { path: path.display().to_string(), source };
-        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder).map_err(io)?;
-        }
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(format!(".partial-{}", std::process::id()));
-        let text = serde_json::to_vec_pretty(self).expect("models are numbers and names");
-        fs::write(&partial, text).and_then(|()| fs::rename(&partial, path)).map_err(io)
-    }
-
-    /// The number of these devices that have no models yet.
-    pub fn missing(&self, kinds: &[Kind], training: &Training) -> usize {
-        kinds.iter().filter(|kind| !self.devices.contains_key(&training.key(kind))).count()
+    /// Writes the models to a file.
+    pub fn save(&self, path: &Path) -> Result<(), Error> {
+        fs::write(path, serde_json::to_vec_pretty(self)?).map_err(Error::from)
     }
 
     /// Returns the models of these devices, and whether any of them had to be trained. New models are kept.
-    ///
-    /// # Errors
-    /// A device whose model cannot be simulated or fitted.
     pub fn train(
         &mut self,
         kinds: &[Kind],
         training: &Training,
         progress: &Progress<'_>,
-    ) -> Result<(Trained, bool), PlanError> {
+    ) -> Result<(Trained, bool), Error> {
+        self.version = MODEL_VERSION;
         let missing: Vec<&Kind> = kinds.iter().filter(|kind| !self.devices.contains_key(&training.key(kind))).collect();
         for (index, kind) in missing.iter().enumerate() {
             let what = format!("training models, device {} of {}", index + 1, missing.len());
@@ -388,21 +361,5 @@ mod tests {
         assert!(!(kept("ln kib_per_ms") && kept("ln request_kib") && kept("ln inter_arrival_ms")), "{fitted:?}");
         // The predicted figure is the logarithm of the size, which is one of the predictors.
         assert!(fitted.adjusted_r2 > 0.9, "{fitted:?}");
-    }
-
-    #[test]
-    fn a_file_that_is_no_model_is_refused_and_one_of_another_version_forgotten() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("models.json");
-        assert_eq!(Models::load(&path).unwrap(), Models::new());
-        Models::new().save(&path).unwrap();
-        assert_eq!(Models::load(&path).unwrap(), Models::new());
-        fs::write(&path, r#"{"version": 0, "devices": {}}"#).unwrap();
-        assert_eq!(Models::load(&path).unwrap(), Models::new());
-        for text in ["", "{", "[]", "{\"version\": 1}", "\u{0}\u{1}", "{\"version\": 1, \"devices\": 7}"] {
-            fs::write(&path, text).unwrap();
-            let error = Models::load(&path).unwrap_err().to_string();
-            assert!(error.contains("not models of peryton plan") && !error.contains('\n'), "{error}");
-        }
     }
 }

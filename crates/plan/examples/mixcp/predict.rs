@@ -4,17 +4,15 @@
 //! requests that the fast devices serve; misses are fetched by the extent, and dirty extents are written back in the
 //! end.
 
+use peryton_plan::capacity::{Candidate, Catalogue, Like, Member, Mode, Workload, usable};
 use peryton_sim::Redundancy;
 use peryton_trace::{MissRatioCurve, Source};
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 use serde::Serialize;
 
-use super::{
-    candidate::{Candidate, Member, Mode},
-    catalogue::{Catalogue, usable},
-    error::PlanError,
+use crate::{
+    Error,
     models::{DeviceModels, Predictors, Trained},
-    workload::{Like, Workload},
 };
 
 /// The prediction for a candidate.
@@ -38,13 +36,13 @@ const STRIPE_KIB: f64 = 64.0;
 
 /// Predictions for all candidates, in their order, with requests arriving `speed` times faster; `None` where a device
 /// has no models.
-pub(super) fn all(
+pub fn all(
     models: &Trained,
     catalogue: &Catalogue,
     workload: &Workload<'_>,
     speed: f64,
     candidates: &[Candidate],
-) -> Result<Vec<Option<Prediction>>, PlanError> {
+) -> Result<Vec<Option<Prediction>>, Error> {
     let hybrids = candidates.iter().any(|candidate| candidate.slow.is_some());
     let curve = match hybrids {
         true => {

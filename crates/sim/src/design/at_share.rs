@@ -1,0 +1,245 @@
+//! A design that is smaller by a share, for a trace that has so much of the load of its volume: a sample, or a recording that stands for
+//! more data than it touches.
+//!
+//! What is stored shrinks: caches, tiers, logs, volumes on flash, and times that are compared with how long data stay there. What is done
+//! for a request does not: devices are as fast as before and get requests as often. A disk keeps the times of its seeks and the rates of
+//! its tracks, and has so much less room that the data lie on as large a part of it.
+
+use peryton_device::{DiskParameters, Model};
+use peryton_engine::{AdmitBy, Placement};
+use peryton_trace::{Source, TraceError};
+use peryton_units::{Bytes, Nanos};
+
+use super::Design;
+use crate::DesignError;
+
+/// What a disk that is made smaller has more than its data, at the least.
+const ROOM_ON_DISK: Bytes = Bytes::mib(16);
+
+/// The load that a trace has, of the load that a design is for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Load {
+    /// The share of the load, by which caches, tiers, logs and times are smaller.
+    pub share: f64,
+    /// The share by which the volume is smaller.
+    pub volume_share: f64,
+    /// The address space that the requests span: the volume is not smaller than this.
+    pub reach: Bytes,
+}
+
+impl Load {
+    /// The load of a trace that stands for more data than it touches: it has this share of what is in use. With 100 %, no more than it
+    /// touches is ever used, however much is stored.
+    pub fn of(share: f64, reach: Bytes) -> Load {
+        let share = share.min(1.0);
+        Load { share, volume_share: if share < 1.0 { share } else { 0.0 }, reach }
+    }
+
+    /// The same, of a trace that is read to its end.
+    ///
+    /// # Errors
+    /// A trace that cannot be read.
+    pub fn of_trace(share: f64, trace: &mut dyn Source) -> Result<Load, TraceError> {
+        let (mut batch, mut end) = (Vec::new(), 0u64);
+        loop {
+            trace.next_batch(&mut batch)?;
+            if batch.is_empty() {
+                return Ok(Load::of(share, Load::reach(Bytes(end))));
+            }
+            end = batch.iter().map(|request| request.offset.0.saturating_add(request.len.0)).fold(end, u64::max);
+        }
+    }
+
+    /// The address space of requests that end there: whole MiB, and room for a drive's metadata and moves even if they are few.
+    pub fn reach(end: Bytes) -> Bytes {
+        Bytes(end.0.checked_next_multiple_of(1 << 20).unwrap_or(end.0)).max(LEAST_REACH)
+    }
+
+    /// The whole of it.
+    pub const WHOLE: Load = Load { share: 1.0, volume_share: 1.0, reach: Bytes::ZERO };
+
+    /// The size of a volume that has this size in full.
+    pub fn volume(&self, whole: Bytes) -> Bytes {
+        let share = Bytes(((whole.0 as f64 * self.volume_share) as u64).next_multiple_of(1 << 20));
+        share.max(self.reach).min(whole)
+    }
+}
+
+/// The smallest address space of a trace.
+const LEAST_REACH: Bytes = Bytes::mib(64);
+/// The least that a fast device or a log has in a design that is smaller: with less, single extents would decide.
+const LEAST_PART: Bytes = Bytes::mib(16);
+/// The same where the capacity of each device is what is sought, so that small ones differ.
+const LEAST_SIZED: Bytes = Bytes::mib(2);
+
+impl Design {
+    /// The design for such a load.
+    ///
+    /// ```
+    /// use peryton_sim::{Design, Load};
+    /// use peryton_units::Bytes;
+    ///
+    /// let text = "[volume]\nsize = '10TB'\n[devices]\nssd = { profile = 'intel-320-300gb' }\n\
+    ///             hdd = { profile = 'seagate-exos-x20-20tb' }\n\
+    ///             [placement]\nmode = 'caching'\nfast = 'ssd'\nslow = 'hdd'\n";
+    /// let design = Design::parse(text, "ten terabytes", &[])?;
+    /// let small = design.with_load(&Load::of(0.01, Bytes::gib(20)))?;
+    /// assert!(small.volume < Bytes::gib(94) && small.devices[0].data < Bytes::gib(3));
+    /// # Ok::<(), peryton_sim::DesignError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The design does not work in that size.
+    pub fn with_load(&self, load: &Load) -> Result<Design, DesignError> {
+        let least = |index: usize| match self.devices[index].capacity < self.devices[index].profile.capacity {
+            true => LEAST_SIZED,
+            false => LEAST_PART,
+        };
+        match &self.placement {
+            Placement::Tiering(pair) => {
+                let fast = pair.fast.index();
+                // The slow device has room for all data, as far as it has it in full.
+                let slow = load.volume(self.devices[pair.slow.index()].data).max(load.reach.min(self.volume));
+                let mine = Bytes((self.devices[fast].data.0 as f64 * load.share).ceil() as u64).max(least(fast));
+                self.at_share(load.share, slow + mine.min(slow), least(fast))
+            }
+            Placement::Caching(pair) | Placement::Partitioned(pair) => {
+                self.at_share(load.share, load.volume(self.volume), least(pair.fast.index()))
+            }
+            Placement::Logging(pair) => self.at_share(load.share, load.volume(self.volume), least(pair.log.index())),
+            Placement::Single { .. } | Placement::Linear { .. } => {
+                self.at_share(load.share, load.volume(self.volume), Bytes::ZERO)
+            }
+        }
+    }
+
+    /// The design for a share of its load, with a volume of this size. What the fast device, or the log, has for data is its share, at
+    /// least `least`.
+    ///
+    /// # Errors
+    /// The design does not work in that size.
+    pub(crate) fn at_share(&self, share: f64, volume: Bytes, least: Bytes) -> Result<Design, DesignError> {
+        let unit = self.extent().unwrap_or(Bytes(4096)).0;
+        let whole = |bytes: Bytes| Bytes(bytes.0.next_multiple_of(unit));
+        let part =
+            |bytes: Bytes| whole(Bytes((bytes.0 as f64 * share).ceil() as u64).max(least.min(bytes)).min(volume));
+        let mut sizes: Vec<(usize, Bytes)> = Vec::new();
+        let mut total = volume;
+        match &self.placement {
+            Placement::Tiering(pair) => {
+                let fast = part(self.devices[pair.fast.index()].data);
+                let slow = whole(volume.saturating_sub(fast)).max(Bytes(unit));
+                sizes.extend([(pair.fast.index(), fast), (pair.slow.index(), slow)]);
+                total = fast + slow;
+            }
+            Placement::Caching(pair) | Placement::Partitioned(pair) => {
+                sizes.push((pair.fast.index(), part(self.devices[pair.fast.index()].data)));
+                sizes.push((pair.slow.index(), whole(volume)));
+                total = whole(volume);
+            }
+            Placement::Logging(pair) => {
+                sizes.push((pair.log.index(), part(self.devices[pair.log.index()].data)));
+                sizes.push((pair.primary.index(), volume));
+            }
+            Placement::Single { device } => sizes.push((device.index(), volume)),
+            Placement::Linear { .. } => {}
+        }
+        let mut overrides: Vec<String> = sizes
+            .iter()
+            .map(|(index, size)| format!("devices.{}.size={}", self.devices[*index].name, size.0))
+            .collect();
+        let written: toml::Table = toml::from_str(&self.toml).expect("the design was written as TOML");
+        if written.get("volume").is_some_and(|volume| volume.get("size").is_some()) {
+            overrides.push(format!("volume.size={}", total.0));
+        }
+        let of_volume = total.0 as f64 / self.volume.0.max(1) as f64;
+        for (index, device) in self.devices.iter().enumerate() {
+            let size = sizes.iter().find(|(at, _)| *at == index).map_or(device.data, |(_, size)| *size);
+            if let Model::Disk(disk) = &device.profile.model
+                && let Some(capacity) = smaller(disk, of_volume, Bytes(size.0 / u64::from(device.data_devices())))
+            {
+                overrides.push(format!("devices.{}.model.heads={}", device.name, disk.actuators));
+                overrides.push(format!("devices.{}.model.tracks.capacity={}", device.name, capacity.0));
+            }
+        }
+        // Names of policies of other crates mean nothing in a text; the settings are taken over below.
+        let pair = self.placement.hybrid();
+        if pair.is_some() {
+            overrides.push("placement.replacement=lru".to_owned());
+        }
+        if let Some(pair) = pair {
+            overrides.push(format!("placement.extent={}", pair.extent.0));
+        }
+        if matches!(self.tuning.admission.by, AdmitBy::Custom(_)) {
+            overrides.push("admission.by=all".to_owned());
+        }
+        // The room that is kept free is a part of the fast device.
+        let count = |of: u32| if of == 0 { 0 } else { ((f64::from(of) * share).round() as u32).max(1) };
+        let (low, high) = (count(self.tuning.demotion_low), count(self.tuning.demotion_high));
+        if pair.is_some() {
+            overrides.push(format!("placement.demotion.low={low}"));
+            overrides.push(format!("placement.demotion.high={high}"));
+        }
+        overrides.extend(self.times_at(share));
+        if self.bought_for.is_none() && total < self.volume {
+            overrides.push(format!("cost.data={}", self.volume.0));
+        }
+        let mut small = Design::parse(&self.toml, &self.file, &overrides)?;
+        small.name.clone_from(&self.name);
+        small.tuning = self.tuning.clone();
+        let tuning = &mut small.tuning;
+        (tuning.demotion_low, tuning.demotion_high) = (low, high);
+        tuning.promotion_window = scaled(tuning.promotion_window, share);
+        tuning.writeback_delay = scaled(tuning.writeback_delay, share);
+        tuning.cleaning.max_age = scaled(tuning.cleaning.max_age, share).max(tuning.writeback_delay);
+        tuning.partition.bust_after = tuning.partition.bust_after.map(|time| scaled(time, share));
+        tuning.logging.triggers.timeout = tuning.logging.triggers.timeout.map(|time| scaled(time, share));
+        small.images = self.images.clone();
+        small.host_cache = self.host_cache;
+        small.page_cache = self.page_cache;
+        Ok(small)
+    }
+}
+
+/// A time that is compared with how long data stay, for a share of the data; in whole microseconds, as a design writes it.
+fn scaled(time: Nanos, share: f64) -> Nanos {
+    if time.0 == u64::MAX { time } else { Nanos(((time.0 as f64 * share / 1e3).round() as u64).max(1) * 1_000) }
+}
+
+impl Design {
+    /// The settings that are such times, as overrides: the smaller design is a file like any other.
+    fn times_at(&self, share: f64) -> Vec<String> {
+        let tuning = &self.tuning;
+        let key = |name: &str, time: Nanos| format!("{name}={}us", scaled(time, share).0 / 1_000);
+        match &self.placement {
+            Placement::Tiering(_) => vec![key("placement.promotion.window", tuning.promotion_window)],
+            Placement::Caching(_) => vec![
+                key("placement.promotion.window", tuning.promotion_window),
+                key("placement.writeback.delay", tuning.writeback_delay),
+                key("placement.writeback.max_age", tuning.cleaning.max_age),
+            ],
+            Placement::Partitioned(_) => {
+                tuning.partition.bust_after.map(|after| key("partition.bust_after", after)).into_iter().collect()
+            }
+            Placement::Logging(_) => {
+                let triggers = &tuning.logging.triggers;
+                // A table of triggers has exactly those that hold.
+                let share_of_reads =
+                    triggers.read_share_ppm.map(|ppm| format!("triggers.read_share={}", f64::from(ppm) / 1e6));
+                triggers.timeout.map(|after| key("triggers.timeout", after)).into_iter().chain(share_of_reads).collect()
+            }
+            Placement::Single { .. } | Placement::Linear { .. } => Vec::new(),
+        }
+    }
+}
+
+/// The capacity of a disk that is smaller by the share of the data that is simulated, so that these lie on as large a part of it: on the
+/// whole disk they would lie on a few of the outer tracks, where arms hardly move. With one surface for each actuator it has cylinders enough for the
+/// arm to move as far. `None`: all data are simulated, or the disk is given by its cylinders or its zones, which cannot be made smaller.
+fn smaller(disk: &DiskParameters, share: f64, each: Bytes) -> Option<Bytes> {
+    let whole =
+        disk.tracks.as_ref().filter(|_| share < 1.0 && disk.seek.curve.is_empty() && disk.shingled.is_none())?;
+    let scaled = Bytes((whole.capacity.0 as f64 * share) as u64);
+    let capacity = Bytes(scaled.max(each + Bytes(each.0 / 16) + ROOM_ON_DISK).0.next_multiple_of(1 << 20));
+    (capacity < whole.capacity).then_some(capacity)
+}

@@ -1,0 +1,67 @@
+//! The default extent, and what the map of a volume takes of memory.
+
+use peryton_engine::PlacementKind;
+use peryton_units::Bytes;
+
+/// The smallest and the largest extent of caching and tiering that is chosen; `partitioned` begins at a block.
+pub const CHOSEN_EXTENTS: std::ops::RangeInclusive<Bytes> = Bytes::kib(16)..=Bytes::kib(128);
+const SMALLEST_PARTITIONED: Bytes = Bytes::kib(4);
+
+/// The memory that the map may take where extents are chosen for no machine in particular.
+pub const MAP_MEMORY: Bytes = Bytes::gib(1);
+/// The share of a machine's memory that the map may take there, if that is more.
+pub const MAP_SHARE: u64 = 64;
+
+/// What the map has for each extent of the volume, and for each that the fast device has room for. (`map_memory` of the engine's own
+/// tests measures it.)
+const BYTES_PER_EXTENT: u64 = 36;
+const BYTES_PER_SLOT: u64 = 16;
+
+/// What the map of a volume takes of memory.
+///
+/// ```
+/// use peryton_engine::PlacementKind;
+/// use peryton_sim::map_memory;
+/// use peryton_units::Bytes;
+///
+/// let of = |extent| map_memory(PlacementKind::Caching, Bytes::gib(4096), Bytes::gib(256), Bytes::kib(extent));
+/// assert_eq!(of(64).0, 2 * of(128).0);
+/// assert_eq!(map_memory(PlacementKind::Single, Bytes::gib(4096), Bytes::ZERO, Bytes::kib(64)), Bytes::ZERO);
+/// ```
+pub fn map_memory(placement: PlacementKind, volume: Bytes, fast: Bytes, extent: Bytes) -> Bytes {
+    match placement {
+        PlacementKind::Caching | PlacementKind::Tiering | PlacementKind::Partitioned => {
+            let extent = extent.0.max(1);
+            Bytes(volume.0 / extent * BYTES_PER_EXTENT + fast.0 / extent * BYTES_PER_SLOT)
+        }
+        PlacementKind::Single | PlacementKind::Linear | PlacementKind::Logging => Bytes::ZERO,
+    }
+}
+
+/// The memory that the map may take on a machine that has so much.
+pub fn map_budget(machine: Bytes) -> Bytes {
+    Bytes(machine.0 / MAP_SHARE).max(MAP_MEMORY)
+}
+
+/// The extent of a volume: the smallest of [`CHOSEN_EXTENTS`] whose map stays within the memory, or the largest if none does.
+///
+/// Small extents waste little of the fast device on neighbours that nobody asked for, and up to 64 KiB their blocks are 4 KiB, so that
+/// small writes are cached as they come.
+///
+/// ```
+/// use peryton_engine::PlacementKind::Caching;
+/// use peryton_sim::{MAP_MEMORY, chosen_extent};
+/// use peryton_units::Bytes;
+///
+/// assert_eq!(chosen_extent(Caching, Bytes::gib(300), Bytes::gib(30), MAP_MEMORY), Bytes::kib(16));
+/// assert_eq!(chosen_extent(Caching, Bytes::gib(1 << 20), Bytes::gib(1 << 16), MAP_MEMORY), Bytes::kib(128));
+/// ```
+pub fn chosen_extent(placement: PlacementKind, volume: Bytes, fast: Bytes, memory: Bytes) -> Bytes {
+    let first = match placement {
+        PlacementKind::Partitioned => SMALLEST_PARTITIONED,
+        _ => *CHOSEN_EXTENTS.start(),
+    };
+    let doubled = std::iter::successors(Some(first), |extent| Some(*extent * 2));
+    let mut all = doubled.take_while(|extent| extent <= CHOSEN_EXTENTS.end());
+    all.find(|extent| map_memory(placement, volume, fast, *extent) <= memory).unwrap_or(*CHOSEN_EXTENTS.end())
+}
