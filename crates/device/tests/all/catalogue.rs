@@ -83,7 +83,7 @@ fn members_of_a_family_share_what_they_do_not_say_and_capacity_scales_the_rest()
 
     for (name, message) in [
         (path.clone(), "a family of devices: name one of them"),
-        (format!("{path}#x-4tb"), "no member 'x-4tb': use one of x-2tb, x-8tb"),
+        (format!("{path}#x-4tb"), "no member 'x-4tb': use one of x-8tb, x-2tb"),
     ] {
         let refused = Profile::named(&name).unwrap_err().to_string();
         assert!(refused.contains(message) && !refused.contains('\n'), "{refused}");
