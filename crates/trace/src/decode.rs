@@ -9,6 +9,7 @@ use crate::{
     Account, BATCH, Request, Skipped, TraceError,
     error::{shown, shown_hex},
     input::Input,
+    problem::{Decoded, Or, Problem},
 };
 
 /// The largest read or write, in bytes: no block layer transfers more in one request, so a larger size comes from a
@@ -18,31 +19,6 @@ pub const MAX_TRANSFER: Bytes = Bytes(4 << 30);
 const MAX_OFFSET: u64 = i64::MAX as u64;
 /// The most bad lines whose messages are kept.
 pub(crate) const SHOWN_SKIPPED: usize = 5;
-
-/// The reason why a line or record is not a request.
-pub(crate) struct Problem(pub(crate) Cow<'static, str>);
-pub(crate) type Decoded = Result<(), Problem>;
-
-impl From<&'static str> for Problem {
-    #[cold]
-    fn from(text: &'static str) -> Problem {
-        Problem(text.into())
-    }
-}
-
-/// Converts an `Option` to a `Result`, with a problem for `None`.
-pub(crate) trait Or<T> {
-    fn or_problem(self, problem: &'static str) -> Result<T, Problem>;
-}
-impl<T> Or<T> for Option<T> {
-    #[inline]
-    fn or_problem(self, problem: &'static str) -> Result<T, Problem> {
-        match self {
-            Some(value) => Ok(value),
-            None => Err(problem.into()),
-        }
-    }
-}
 
 /// What readers say besides requests.
 #[derive(Default)]

@@ -55,6 +55,7 @@ mod parquet;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_parquet.rs"]
 mod parquet;
+mod problem;
 mod request;
 mod request_hash;
 mod save;
@@ -82,13 +83,13 @@ pub use info::{
 pub use join::Join;
 pub use measured::{MAX_MEASURED, TimedRequest, measured};
 pub use new_file::partial_of;
-pub use objects::{OBJECT_UNIT, ObjectRequest, Objects};
+pub use objects::{ObjectRequest, Objects};
 pub use open::{MAX_FILES, OpenOptions, Reader, open, open_all, read};
 pub use order::{MAX_RUNS, REORDER_WINDOW, SORT_RUN};
 #[cfg(feature = "parquet")]
 pub use parquet::{ColumnSource, ColumnTrace, record_batch, schema};
 pub use parquet::{ParquetSource, ParquetWriter};
-pub use request::{BATCH, Request, Source};
+pub use request::{BATCH, OBJECT_UNIT, Request, Source};
 pub use request_hash::{Hashed, RequestHash};
 pub use save::{CSV_HEADER, SaveError, csv_line, save};
 pub use synth::{

@@ -2,6 +2,15 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{Account, TraceError};
 
+/// The slot that an object has on a drive, in bytes.
+///
+/// A cache trace has objects, a drive has offsets. Where a drive is simulated, object i is read at i × 4 KiB, and no request is
+/// longer than its slot, so that requests for different objects never access the same bytes; what is cut off is counted in
+/// [`Account::cut`]. With extents of 4 KiB an extent is an object, and the hit ratio of a cache of n extents is libCacheSim's
+/// for n objects of equal size (`--ignore-obj-size`). Objects from 2^50 on do not fit below 2^63 bytes and are hashed into the
+/// slots from 2^50 to 2^51: two of a million such objects share a slot with a probability below 1 in 2000.
+pub const OBJECT_UNIT: Bytes = Bytes::kib(4);
+
 /// One block request of a trace.
 ///
 /// ```

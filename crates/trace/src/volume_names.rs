@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use crate::decode::Problem;
+use crate::problem::Problem;
 
 /// The most volumes with names in one trace; more would come from a wrong column.
 const MAX_NAMES: usize = 1 << 20;

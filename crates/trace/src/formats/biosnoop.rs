@@ -7,8 +7,9 @@ use std::borrow::Cow;
 
 use super::{Head, Input, Opened, ReadOptions, block_event::rwbs_op, likeness, lines};
 use crate::{
-    decode::{Decoded, LineFormat, Or, Sink},
+    decode::{LineFormat, Sink},
     field::{clock, nanos, whole, words},
+    problem::{Decoded, Or},
     volume_names::Numbering,
 };
 

@@ -17,8 +17,9 @@ use super::{
 };
 use crate::{
     columns::SECTOR,
-    decode::{Decoded, LineFormat, Or, Problem, Sink},
+    decode::{LineFormat, Sink},
     field::{Fields, nanos, whole, words},
+    problem::{Decoded, Or, Problem},
 };
 
 /// No request has more sectors: 1,280 KiB is the kernel's usual limit.

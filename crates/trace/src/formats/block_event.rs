@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use peryton_units::Op;
 
-use crate::decode::{Decoded, Sink};
+use crate::{decode::Sink, problem::Decoded};
 
 /// The point in the life of a Linux block request at which a trace recorded it. One kind is read and the others are
 /// ignored, so that no request is counted twice.

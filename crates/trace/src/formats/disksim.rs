@@ -15,8 +15,9 @@ use super::{Head, Input, Opened, ReadOptions, likeness, lines, plausible};
 use crate::{
     TimeUnit, Units,
     columns::SECTOR,
-    decode::{Decoded, LineFormat, Notes, Or, Sink},
+    decode::{LineFormat, Notes, Sink},
     field::{hex_u32, nanos, whole, whole_u32, words},
+    problem::{Decoded, Or},
 };
 
 /// More devices than this are not one machine's, where requests are few.

@@ -9,8 +9,9 @@ use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions, likeness, lines};
 use crate::{
-    decode::{Decoded, LineFormat, Or, Sink},
+    decode::{LineFormat, Sink},
     field::{nanos, whole, words},
+    problem::{Decoded, Or},
 };
 
 #[derive(Default)]

@@ -11,8 +11,9 @@ use peryton_units::Op;
 use super::{Head, Input, Opened, ReadOptions, lines};
 use crate::{
     TimeUnit,
-    decode::{Decoded, LineFormat, Or, Sink},
+    decode::{LineFormat, Sink},
     field::{nanos, whole, words},
+    problem::{Decoded, Or},
     volume_names::Numbering,
 };
 

@@ -10,9 +10,10 @@ use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions, likeness, lines};
 use crate::{
-    decode::{Decoded, LineFormat, Or, Sink},
+    decode::{LineFormat, Sink},
     device_number,
     field::{nanos, whole, whole_u32, words},
+    problem::{Decoded, Or},
 };
 
 pub(crate) struct Fiu;

@@ -16,8 +16,9 @@ use super::{
     likeness, lines,
 };
 use crate::{
-    decode::{Decoded, LineFormat, Or, Sink},
+    decode::{LineFormat, Sink},
     field::{nanos, whole, words},
+    problem::{Decoded, Or},
 };
 
 pub(crate) struct Ftrace {

@@ -8,8 +8,9 @@ use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions, lines};
 use crate::{
-    decode::{Decoded, LineFormat, Or, Sink},
+    decode::{LineFormat, Sink},
     field::{whole, words},
+    problem::{Decoded, Or},
 };
 
 /// The time between two requests.

@@ -10,8 +10,9 @@ use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions, likeness, lines};
 use crate::{
-    decode::{Decoded, LineFormat, Or, Problem, Sink},
+    decode::{LineFormat, Sink},
     field::{leading, nanos, take_whole},
+    problem::{Decoded, Or, Problem},
 };
 
 /// The most hosts in one file; more would come from a wrong column.

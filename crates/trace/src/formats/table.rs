@@ -22,9 +22,10 @@ use super::{Head, Input, Opened, ReadOptions, block_event, lines, plausible};
 use crate::{
     Columns, Request, TimeUnit, Units,
     columns::{OpCodes, Place, Role, SECTOR},
-    decode::{Decoded, LineFormat, Notes, Or, Problem, Sink},
+    decode::{LineFormat, Notes, Sink},
     field::{Fields, clock, nanos, op, whole, whole_u32, words},
     objects,
+    problem::{Decoded, Or, Problem},
     volume_names::Numbering,
 };
 
