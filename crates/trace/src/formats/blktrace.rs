@@ -26,7 +26,8 @@ use super::{
 };
 use crate::{
     Account, BATCH, Request, TraceError,
-    decode::{BadLines, Decode, Decoded, Notes, Problem, Sink, bad_record},
+    decode::{BadLines, Decode, Notes, Sink, bad_record},
+    problem::{Decoded, Problem},
 };
 
 const EXPECTED: &str = "a record with the magic 0x65617407 or 0x65617408 (blktrace, versions 7 and 8)";

@@ -15,7 +15,10 @@
 use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions, records};
-use crate::decode::{Decoded, RecordFormat, Sink};
+use crate::{
+    decode::{RecordFormat, Sink},
+    problem::Decoded,
+};
 
 const MAGIC: u64 = 0x1234_5678_9abc_def0;
 /// The lengths that a header may have.

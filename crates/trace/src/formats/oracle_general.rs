@@ -4,7 +4,10 @@
 use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions, records};
-use crate::decode::{Decoded, RecordFormat, Sink};
+use crate::{
+    decode::{RecordFormat, Sink},
+    problem::Decoded,
+};
 
 const RECORD: usize = 24;
 

@@ -12,7 +12,10 @@
 use peryton_units::Op;
 
 use super::{Head, Input, Opened, ReadOptions, records};
-use crate::decode::{Decoded, Or, RecordFormat, Sink};
+use crate::{
+    decode::{RecordFormat, Sink},
+    problem::{Decoded, Or},
+};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Version {
