@@ -9,7 +9,7 @@ use crate::{
     Account, BATCH, Request, Skipped, TraceError,
     error::{shown, shown_hex},
     input::Input,
-    problem::{Decoded, Or, Problem},
+    problem::{Decoded, Problem},
 };
 
 /// The largest read or write, in bytes: no block layer transfers more in one request, so a larger size comes from a

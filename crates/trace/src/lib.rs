@@ -70,10 +70,7 @@ pub use decode::MAX_TRANSFER;
 pub use error::TraceError;
 pub use files::{Accounts, SourceError, TraceFiles};
 pub use format::UnknownFormatName;
-pub use formats::{
-    Format, TimeUnit,
-    block_event::{BlockEvent, device_number},
-};
+pub use formats::{Format, TimeUnit, block_event::BlockEvent};
 pub use info::{
     BlockAccess, Characteristics, CurvePoint, DEFAULT_MAX_BLOCKS, DEFAULT_MAX_PAGES, Distribution, Footprint,
     IntervalShare, Intervals, MissRatioCurve, MissRatios, ObjectCharacteristics, Overwrites, PAGE, Ratios,
@@ -96,7 +93,7 @@ pub use synth::{
     Address, Arrival, FileAccess, Files, Flush, OpSpec, Phase, Region, Rewrite, Size, SynthError, SynthSource,
     SynthSpec,
 };
-pub use volume_names::VolumeNames;
+pub use volume_names::{VolumeNames, device_number};
 pub use volumes::{VOLUME_ALIGNMENT, VolumeRange};
 
 /// The examples of the README are tests.

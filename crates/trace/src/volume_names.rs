@@ -6,6 +6,17 @@ use rustc_hash::FxHashMap;
 
 use crate::problem::Problem;
 
+/// The number that Linux gives the device `major`:`minor`, which identifies volumes in block-layer traces: the major
+/// number in the upper 12 bits, the minor in the lower 20, as in blktrace. `None` if they do not fit.
+///
+/// ```
+/// // /dev/sda is 8:0.
+/// assert_eq!(peryton_trace::device_number(8, 0), Some(8_388_608));
+/// ```
+pub fn device_number(major: u32, minor: u32) -> Option<u32> {
+    (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
+}
+
 /// The most volumes with names in one trace; more would come from a wrong column.
 const MAX_NAMES: usize = 1 << 20;
 /// The longest name, in bytes.

@@ -75,21 +75,10 @@ impl Choice {
     }
 }
 
-/// The number that Linux gives the device `major`:`minor`, which identifies volumes in block-layer traces: the major
-/// number in the upper 12 bits, the minor in the lower 20, as in blktrace. `None` if they do not fit.
-///
-/// ```
-/// // /dev/sda is 8:0.
-/// assert_eq!(peryton_trace::device_number(8, 0), Some(8_388_608));
-/// ```
-pub fn device_number(major: u32, minor: u32) -> Option<u32> {
-    (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
-}
-
 /// Parses `8,0` as a device number.
 pub(crate) fn device(word: &[u8]) -> Option<u32> {
     let comma = word.iter().position(|&byte| byte == b',')?;
-    device_number(crate::field::whole_u32(&word[..comma])?, crate::field::whole_u32(&word[comma + 1..])?)
+    crate::device_number(crate::field::whole_u32(&word[..comma])?, crate::field::whole_u32(&word[comma + 1..])?)
 }
 
 /// The operation of letters that are the kernel's to the last: `Some(None)` if it transfers no data.
