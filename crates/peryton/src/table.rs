@@ -209,7 +209,7 @@ pub fn estimate(value: f64, half_width: Option<f64>) -> String {
     let places = if half / 10f64.powf(place) < 2.0 { 1.0 - place } else { -place };
     let decimals = places.clamp(0.0, 6.0) as usize;
     let whole = 10f64.powf((-places).max(0.0));
-    let rounded = |value: f64| (value / whole).round() * whole;
+    let rounded = |value: f64| if places < 0.0 { (value / whole).round() * whole } else { value };
     format!("{:.decimals$} \u{b1} {:.decimals$}", rounded(value), rounded(half))
 }
 

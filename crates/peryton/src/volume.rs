@@ -362,9 +362,9 @@ mod tests {
                        profile = 'seagate-st32000641as'\nsize = '8GiB'\n";
         let mut tried = 0;
         for (kind, names) in [
-            (PlacementKind::Tiering, "fast = 'ssd'\nslow = 'hdd'\n"),
-            (PlacementKind::Caching, "fast = 'ssd'\nslow = 'hdd'\n"),
-            (PlacementKind::Partitioned, "fast = 'ssd'\nslow = 'hdd'\n"),
+            (PlacementKind::Tiering, "fast = 'ssd'\nslow = 'hdd'\nextent = '1MiB'\n"),
+            (PlacementKind::Caching, "fast = 'ssd'\nslow = 'hdd'\nextent = '1MiB'\n"),
+            (PlacementKind::Partitioned, "fast = 'ssd'\nslow = 'hdd'\nextent = '1MiB'\n"),
             (PlacementKind::Logging, "primary = 'ssd'\nlog = 'hdd'\n"),
         ] {
             let text = format!("{devices}[placement]\nmode = '{}'\n{names}", kind.name());

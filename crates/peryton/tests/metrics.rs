@@ -56,7 +56,7 @@ fn serve(folder: &Path, metrics: &str) -> Web {
 }
 
 fn scrape(serving: &Web) -> Page {
-    let (head, body) = serving.ask(&format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{OPENMETRICS}\r\n"));
+    let (head, body) = serving.ask(&format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{OPENMETRICS}\r\n"));
     assert!(
         head.starts_with("HTTP/1.1 200 OK\r\n") && head.contains("application/openmetrics-text; version=1.0.0"),
         "{head}"
@@ -308,8 +308,8 @@ fn slow_and_hostile_clients_are_dropped_and_keep_no_scraper_away() {
     let folder = volume(&placements()[5].1);
     let serving = serve(folder.path(), "127.0.0.1:0");
     for (request, status) in [
-        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "404"),
-        ("POST /metrics HTTP/1.1\r\n\r\n".to_owned(), "405"),
+        ("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(), "404"),
+        ("POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned(), "405"),
         ("hello\r\n\r\n".to_owned(), "400"),
         (format!("GET /metrics HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(100_000)), "431"),
     ] {
@@ -317,7 +317,7 @@ fn slow_and_hostile_clients_are_dropped_and_keep_no_scraper_away() {
         // Bytes that nobody reads make the kernel drop the answer.
         assert!(head.starts_with(&format!("HTTP/1.1 {status}")) || status == "431" && head == "\r\n", "{head}");
     }
-    let (head, body) = serving.ask("HEAD /metrics HTTP/1.1\r\n\r\n");
+    let (head, body) = serving.ask("HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200") && body.is_empty(), "{head}{body}");
     // One that sends its request byte by byte is cut off after two seconds.
     let mut slow = serving.connect();
@@ -330,7 +330,7 @@ fn slow_and_hostile_clients_are_dropped_and_keep_no_scraper_away() {
     let silent: Vec<TcpStream> = (0..20).map(|_| serving.connect()).collect();
     for stream in &silent[12..] {
         let mut stream = stream;
-        stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     }
     let began = Instant::now();
     let page = scrape(&serving);
@@ -366,7 +366,7 @@ fn promtool_finds_nothing_wrong_with_metrics_and_rules() {
     for (placement, text) in placements() {
         let folder = volume(&text);
         let serving = serve(folder.path(), "127.0.0.1:0");
-        let (head, body) = serving.ask("GET /metrics HTTP/1.1\r\nAccept: */*\r\n\r\n");
+        let (head, body) = serving.ask("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: */*\r\n\r\n");
         assert!(head.contains("text/plain; version=0.0.4"), "{head}");
         let mut check = Command::new(&promtool);
         let check =

@@ -92,5 +92,5 @@ fn what_is_absent_or_ambiguous_gets_one_line() {
     fails(&run(at, &["status", "here"]), 2, &["no such volume", "here.toml is here"]);
     fails(&run(at, &["status", "nowhere.toml"]), 2, &["nowhere.toml", "no such design"]);
     fails(&run(at, &["status", ""]), 2, &["NAME"]);
-    fails(&run(at, &["export", "attic"]), 2, &["export"]);
+    fails(&run(at, &["export", "attic"]), 2, &["may be ", "give the path"]);
 }

@@ -37,7 +37,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 fn begin(folder: &Path, more: &[&str]) -> (Serving, Client) {
-    let mut all = vec!["--drills", "--record", "v.recording"];
+    let mut all = vec!["--record", "v.recording"];
     all.extend_from_slice(more);
     let serving = Serving::start(folder, &all);
     for (device, lag_us) in LAGS_US {

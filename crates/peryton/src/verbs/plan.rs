@@ -121,7 +121,9 @@ pub struct Args {
     /// Time for which ownership is computed
     #[arg(long = "for", value_name = "TIME", default_value = "5y")]
     run_for: Nanos,
-    /// The load goes on for this share of the time only, such as 5%: devices live so much longer [default: day and night]
+    /// The share of the time in which the load goes on, such as 5% [default: 100%]
+    ///
+    /// Devices live longer by as much.
     #[arg(long, value_name = "SHARE", value_parser = crate::replay_args::share, conflicts_with = "per_day")]
     duty: Option<f64>,
     /// The load goes on until it has written so much, each day

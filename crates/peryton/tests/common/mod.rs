@@ -30,6 +30,12 @@ impl Run {
         self
     }
 
+    /// Checks that it says what it was asked, also if that is dirty, damaged or lost: these are codes from 4 on.
+    pub fn said(self) -> Run {
+        assert!(self.code == 0 || self.code >= 4, "{}: {}", self.code, self.err);
+        self
+    }
+
     /// Checks that it failed with one line that contains these parts.
     pub fn fails(self, code: i32, parts: &[&str]) {
         assert_eq!(self.code, code, "{}{}", self.out, self.err);

@@ -18,7 +18,7 @@ impl Serving {
         let began = Instant::now();
         let _ = fs::remove_file(folder.join("v.nbd"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_peryton"));
-        let command = command.args(["serve", "v.toml"]).args(more).current_dir(folder);
+        let command = command.args(["serve", "v.toml", "--drills"]).args(more).current_dir(folder);
         let log = fs::File::create(folder.join("serve.log")).expect("it can be made");
         let serving = Serving(command.stdout(Stdio::null()).stderr(log).spawn().expect("it starts"));
         while !folder.join("v.nbd").exists() {

@@ -85,8 +85,9 @@ class PlacementPromotionKeys(TypedDict, total=False):
 
     threshold: int
     """PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
-    Unit: misses. Default: 4; caching also has a room_threshold of 0 where this is not named. Placements:
-    tiering, caching."""
+    Unit: misses. Default: 4; caching where it is not named: 0 while there is room (more than demotion.high
+    extents are free), or the host flushes after no more than 8 writes and this is one of whole blocks.
+    Placements: tiering, caching."""
     window: str
     """TW: the misses of an extent are counted from the beginning after a gap longer than this. Default: "60s".
     Placements: tiering, caching."""
@@ -126,9 +127,6 @@ class PlacementWarmKeys(TypedDict, total=False):
 class PlacementWritebackKeys(TypedDict, total=False):
     """``[placement.writeback]`` of a design."""
 
-    queue: int
-    """Has no effect: every dirty extent has a place. Designs may have it from when there was a bound. Unit:
-    extents. Default: none. Placements: caching."""
     delay: str
     """How long an extent is dirty before it may be written home because the slow device is idle. Default: "30s".
     Placements: caching."""
@@ -170,18 +168,10 @@ class PlacementKeys(TypedDict, total=False):
     slow: str
     """The slow device. Required. Placements: tiering, caching, partitioned."""
     extent: int | str
-    """The unit that moves between the devices: a multiple of 4KiB, up to 1GiB. Default: 1MiB; partitioned: 4KiB.
-    Placements: tiering, caching, partitioned."""
+    """The unit that moves between the devices: a multiple of 4KiB, up to 1GiB. Default: the smallest of 16KiB to
+    128KiB (partitioned: from 4KiB) with which the map takes at most 1GiB of memory. Placements: tiering,
+    caching, partitioned."""
     promotion: PlacementPromotionKeys
-    room_threshold: int
-    """The same while the fast device has room (more than `demotion.high` extents are free) and may have parts of
-    extents: what comes in then displaces nothing. Unit: misses. Default: 0 where neither promotion.threshold
-    nor fill = 'extent' is named; otherwise promotion.threshold. Placements: caching."""
-    flushed_threshold: int
-    """The same for writes of whole blocks, with `write = "back"`, while the host flushes after no more than 8
-    writes on average, and so waits for what goes to the slow device. Unit: misses. Default: 0 while that
-    spares more misses than what it displaces costs, else 2, where neither promotion.threshold nor fill =
-    'extent' is named; otherwise promotion.threshold. Placements: caching."""
     demotion: PlacementDemotionKeys
     max_moves: int
     """MCML: the most moves between the devices at a time. Unit: moves. Default: 16, or as many as have 4MiB.
@@ -192,19 +182,10 @@ class PlacementKeys(TypedDict, total=False):
     commit_interval: str
     """An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     Default: "5s". Placements: tiering, caching, partitioned."""
-    journal: Literal["mirrored", "named", "fast"]
-    """Whether commits are written to both devices (`mirrored`), to the slow one only where a further extent
-    becomes newer on the fast one (`named`; tiering: as `mirrored`), or to the fast one only, which lets a
-    disk sleep. Default: "mirrored". Placements: tiering, caching, partitioned."""
-    fill: Literal["extent", "part", "auto"]
-    """What of an extent comes to the fast device: all of it (`extent`), the blocks that are read or written
-    (`part`), or also what surrounds a read where that has lately saved others (`auto`). A volume that was
-    made for `extent` stays so if the design names it; otherwise it becomes one for the others when it is
-    served. There is no way back. Default: "auto". Placements: caching, partitioned."""
-    share_frames: bool
-    """Whether two extents of which the fast device has few blocks, and different ones, share the room of one
-    there. It counts when a volume is formatted; a volume that there is stays as it is. Default: true if fill
-    is not 'extent' and extents are 32KiB or larger. Placements: caching."""
+    journal: Literal["mirrored", "named"]
+    """Whether commits are written to both devices (`mirrored`), or to the slow one only where a further extent
+    becomes newer on the fast one (`named`; tiering: as `mirrored`). Default: "mirrored". Placements: tiering,
+    caching, partitioned."""
     write: Literal["back", "through", "around"]
     """Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache
     (`around`). Default: "back". Placements: caching."""
@@ -283,8 +264,9 @@ class AdmissionAdaptiveKeys(TypedDict, total=False):
     smoothing: float
     """The weight of the past in what the sampled caches write (α of equations 12 and 14): from 0 to less than 1.
     Unit: share. Default: 0.8 for rates up to 0.01, above 0.9. Placements: caching."""
-    frame: str
-    """The interval at which the threshold is set. Default: "10s". Placements: caching."""
+    frame: int
+    """The number of sampled accesses after which the threshold is set. Unit: accesses. Default: 1000.
+    Placements: caching."""
     target_latency: str
     """A sampled cache whose mean response time is above this is not considered; if none is left, everything is
     admitted. Default: none. Placements: caching."""
@@ -483,8 +465,6 @@ Key = Literal[
     "placement.slow",
     "placement.extent",
     "placement.promotion.threshold",
-    "placement.room_threshold",
-    "placement.flushed_threshold",
     "placement.promotion.window",
     "placement.demotion.low",
     "placement.demotion.high",
@@ -492,13 +472,10 @@ Key = Literal[
     "placement.replacement",
     "placement.commit_interval",
     "placement.journal",
-    "placement.fill",
-    "placement.share_frames",
     "placement.write",
     "placement.bypass.sequential",
     "placement.bypass.congested",
     "placement.warm.interval",
-    "placement.writeback.queue",
     "placement.writeback.delay",
     "placement.writeback.dirty_target",
     "placement.writeback.max_age",
