@@ -27,6 +27,8 @@ import venv
 import zipfile
 from pathlib import Path
 
+import known_failing
+
 ROOT = Path(__file__).resolve().parent.parent
 CRATE = ROOT / "crates" / "python"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
@@ -164,7 +166,7 @@ def tried(built):
         "report = peryton.simulate(design, trace, fit='wrap', limit=1000); assert report['requests'] == 1000; "
         "print(f'{peryton.__file__}: {report!r}')"
     )
-    design = ROOT / "examples" / "designs" / "caching-back.toml"
+    design = ROOT / "examples" / "papers" / "caching-back.toml"
     trace = ROOT / "examples" / "traces" / "sqlite-ext4.parquet"
     with tempfile.TemporaryDirectory() as folder:
         fresh = Path(folder) / "venv"
@@ -180,7 +182,8 @@ def test(arguments, packages="requirements", marked="not cluster"):
     tried(built)
     run(python(tools), *PIP, "install", "--no-index", "--no-deps", "--force-reinstall", built)
     about = {**os.environ, "PERYTON": str(peryton), "PERYTON_REPOSITORY": str(ROOT), "MY_POLICIES": str(policies)}
-    run(python(tools), "-m", "pytest", "-p", "no:cacheprovider", "-m", marked, *arguments.pytest, cwd=CRATE, env=about)
+    left_out = [word for name in known_failing.names("python") for word in ("--deselect", name)]
+    run(python(tools), "-m", "pytest", "-p", "no:cacheprovider", "-m", marked, *left_out, *arguments.pytest, cwd=CRATE, env=about)
 
 
 def main():

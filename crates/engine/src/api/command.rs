@@ -168,7 +168,7 @@ pub enum Power {
 /// let mut out = Vec::new();
 /// let read = Request { op: Op::Read, offset: Bytes::ZERO, len: Bytes::kib(4) };
 /// engine.submit(Nanos::ZERO, RequestId(1), read, &mut out);
-/// // The first read of an extent misses the cache, which fetches the whole extent. The reply comes in between.
+/// // The first read of an extent misses the cache. The reply comes before the copy is written.
 /// let (mut seen, mut next) = (Vec::new(), 0);
 /// while let Some(command) = out.get(next).copied() {
 ///     next += 1;
@@ -190,7 +190,7 @@ pub enum Power {
 ///     };
 ///     engine.complete(Nanos::from_ms(1), io, Ok(()), &mut out)?;
 /// }
-/// assert_eq!(seen[..3], ["read 64KiB of device 1", "reply", "write 64KiB to device 0"]);
+/// assert_eq!(seen[..3], ["read 4KiB of device 1", "reply", "write 4KiB to device 0"]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
