@@ -227,7 +227,11 @@ fn every(base: &Path, args: &[&str], again: &[&str], check: impl Fn(&Path, &str)
             if !succeeded {
                 let again = peryton(work, again);
                 // What was not closed or was dirty before is said by the code; only errors are failures.
-                assert!(!matches!(again.code, 1..=3) || is_done(&again.err), "{case}: it cannot be run again: {}", again.err);
+                assert!(
+                    !matches!(again.code, 1..=3) || is_done(&again.err),
+                    "{case}: it cannot be run again: {}",
+                    again.err
+                );
             }
             check(work, &case);
             points += nth - reached;
