@@ -21,7 +21,6 @@ CACHE = {
     "placement": {
         "mode": "caching",
         # Whole extents, so that a victim is what the policy names first, dirty or not.
-        "fill": "extent",
         "fast": "ssd",
         "slow": "hdd",
         "extent": "16KiB",
