@@ -37,12 +37,11 @@ const US: f64 = 1e3;
 const MS: f64 = 1e6;
 const KIB: f64 = 1024.0;
 
-/// What latencies can tell apart: how long cells, controller and buffer take, how much goes on at a time, and how often and how
-/// long cleaning stops a die. Values that stand behind others (planes, blocks, a channel's rate, what has precedence) are the template's.
+/// What latencies can tell apart: how long cells, controller and buffer take, and how much goes on at a time. Values that stand behind
+/// others (erases, spare, planes, a channel's rate, what has precedence) are those of the template.
 pub(super) const FLASH: &[Knob] = &[
     knob(&["read"], (20.0 * US, 50.0 * US, 150.0 * US), Unit::Time),
     knob(&["program"], (50.0 * US, 600.0 * US, 3.0 * MS), Unit::Time),
-    knob(&["erase"], (1.0 * MS, 5.0 * MS, 15.0 * MS), Unit::Time),
     knob(&["read_overhead"], (2.0 * US, 20.0 * US, 150.0 * US), Unit::Time),
     knob(&["write_overhead"], (2.0 * US, 10.0 * US, 100.0 * US), Unit::Time),
     knob(&["read_interval"], (0.5 * US, 8.0 * US, 50.0 * US), Unit::Time),
@@ -51,7 +50,6 @@ pub(super) const FLASH: &[Knob] = &[
     knob(&["dies_per_channel"], (1.0, 2.0, 32.0), Unit::Count),
     knob(&["channels"], (1.0, 4.0, 16.0), Unit::Count),
     knob(&["interface_mb_per_s"], (100.0, 1500.0, 12_000.0), Unit::Number),
-    knob(&["over_provisioning"], (0.05, 0.3, 2.0), Unit::Number),
     knob(&["write_buffer"], (1024.0 * KIB, 4096.0 * KIB, 65_536.0 * KIB), Unit::Memory),
 ];
 

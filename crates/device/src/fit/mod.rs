@@ -34,11 +34,9 @@ pub const LEAST_HALF: usize = 200;
 const PARTS: usize = 8;
 /// What it costs that a value is not the usual one, of which cross-validation takes one: a fit to one window of the fitted half is scored
 /// on the other.
-const PENALTIES: [f64; 2] = [UNUSUAL, 4.0 * UNUSUAL];
-/// The larger penalty is taken if the error becomes smaller by this share: the few tries of cross-validation favour it.
-const SURE: f64 = 0.05;
+const PENALTIES: [f64; 3] = [0.2 * UNUSUAL, UNUSUAL, 5.0 * UNUSUAL];
 /// The share of the tries that goes to one fit of cross-validation, which has half of the requests.
-const CROSS: u32 = 10;
+const CROSS: u32 = 12;
 /// What an error of the reads alone, and of the writes alone, costs in addition to that of all.
 const CLASSES: [(Op, f64); 2] = [(Op::Read, 0.3), (Op::Write, 0.2)];
 
@@ -192,7 +190,7 @@ fn penalty(start: &Profile, learnt: &[Measured], options: &FitOptions) -> (f64, 
             taken += search.found().0;
             apart += distance_on(start, knobs, &places, kept).unwrap_or(f64::INFINITY);
         }
-        if best.0.is_infinite() || apart < (1.0 - SURE) * best.0 {
+        if apart < best.0 {
             best = (apart, unusual);
         }
     }

@@ -34,7 +34,7 @@ fn measured_on(profile: &Profile, count: u64, apart: Nanos) -> Vec<Measured> {
 
 fn flash() -> Profile {
     let text = include_str!("../../src/fit/flash.toml").replacen("class =", "capacity = \"256GiB\"\nclass =", 1);
-    let changed = "read = '80us'\nprogram = '1100us'\nread_overhead = '12us'\nnap_exit = '700us'\ndies_per_channel = 1\nchannels = 6\nover_provisioning = 1.0\nerase = '1ms'";
+    let changed = "read = '80us'\nprogram = '1100us'\nread_overhead = '12us'\nnap_exit = '700us'\ndies_per_channel = 1\nchannels = 6";
     let overrides = changed.parse().expect("it is TOML");
     Profile::parse(&text, "known").and_then(|known| known.with_model(&overrides)).expect("the profile is sound")
 }
