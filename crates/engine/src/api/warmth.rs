@@ -1,4 +1,4 @@
-//! What a cache has learnt, and what of it lasts: see `docs/warm.md`.
+//! What a cache has learnt, and what of it lasts: see `docs/caching.md`.
 
 use peryton_units::Bytes;
 
