@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What it costs to simulate large public traces, from the requests per second and core that are measured here (docs/scale.md).
+"""What it costs to simulate large public traces, from the requests per second and core that are measured here (docs/sampling.md).
 
     scripts/scale.py --peryton target/release/peryton [TRACE...]
 

@@ -93,7 +93,7 @@ SPECS = {
         "random-nand": of_units("NAND writes of the QLC flash, overwritten at random", "NAND / written by the host", log=True),
         "spare": of_units("Write amplification of the QLC flash, overwritten at random, a fifth of it spare", "NAND / written to it", log=True),
     },
-    "mqsim": {
+    "models": {
         "means": spec("Mean response times of MQSim and of Peryton", [0], panel("mean, µs", (1, 0, "MQSim"), (2, 0, "Peryton"), log=True)),
     },
     "against-kernel-caches": {
@@ -398,7 +398,7 @@ def around(page, name, table):
     header, rows = read(FINDINGS / page / f"{name}.csv")
     how = spec_of(page, name, header)
     if how:
-        return [image(page, name, how["what"], header, rows), "", f"[{len(rows)} rows as CSV]({page}/{name}.csv)"]
+        return [image(page, name, how["what"], rows), "", f"[{len(rows)} rows as CSV]({page}/{name}.csv)"]
     first = f"The first {MOST_ROWS} of " if len(rows) > MOST_ROWS else ""
     return [*table[:2 + MOST_ROWS], "", f"{first}[{len(rows)} rows as CSV]({page}/{name}.csv)"]
 
@@ -410,13 +410,14 @@ def led(page):
     def figure(match):
         header, rows = read(FINDINGS / page / f"{match[1]}.csv")
         what = spec_of(page, match[1], header)["what"]
-        return f"<!-- figure {match[1]} -->\n\n{image(page, match[1], what, header, rows)}\n\n<!-- end figure -->"
+        return f"<!-- figure {match[1]} -->\n\n{image(page, match[1], what, rows)}\n\n<!-- end figure -->"
 
     path.write_text(LEAD.sub(figure, path.read_text()))
 
 
-def image(page, name, what, header, rows):
-    return f"![{alt(what, header, rows, spec_of(page, name, header))}]({page}/{name}.svg)"
+def image(page, name, what, rows):
+    """The figure in its page. What it shows is in the title of the figure itself."""
+    return f"![{what}, {len(rows)} rows]({page}/{name}.svg)"
 
 
 def tables():
@@ -455,8 +456,8 @@ def wrong():
         if not drawn.is_file() or stamp(page, name, header, rows) not in drawn.read_text():
             found.append(f"{page}/{name}.svg is not drawn from {name}.csv as it is: scripts/findings/figures.py")
             continue
-        if text.count(image(page, name, how["what"], header, rows)) != text.count(f"]({page}/{name}.svg)"):
-            found.append(f"{page}.md does not show {page}/{name}.svg, or its text is of other rows")
+        if text.count(image(page, name, how["what"], rows)) != text.count(f"]({page}/{name}.svg)"):
+            found.append(f"{page}.md does not show {page}/{name}.svg, or says another number of rows")
         if drawn.stat().st_size > MOST_BYTES:
             found.append(f"{page}/{name}.svg has {drawn.stat().st_size} bytes; at most {MOST_BYTES}")
     return found

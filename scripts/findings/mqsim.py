@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Replays the same requests on MQSim and on Peryton's flash model, with the same geometry and latencies, and sets the distributions of
-their response times side by side: docs/findings/mqsim.md.
+their response times side by side: docs/findings/models.md.
 
 It needs MQSim (github.com/CMU-SAFARI/MQSim), built as its README says, and the built command. MQSim is run as it is: its log of
 response times, with a period of 0 ns, has a line for every request, in whole microseconds.
@@ -321,7 +321,7 @@ def main():
 
 
 def markdown(scenario, result):
-    """The rows of a scenario for docs/findings/mqsim.md: of reads and writes if there are both, and of all."""
+    """The rows of a scenario for docs/findings/models.md: of reads and writes if there are both, and of all."""
     tail = {part["share"]: (part["measured_ms"], part["modelled_ms"]) for part in result["tail"]}
     p99 = tail.get(0.99) or tuple(at(result[name], 0.99) for name in ("measured_cdf", "modelled_cdf"))
     parts = [(part["class"] + "s", part["mean_ms"], part["model_mean_ms"], part["demerit_ms"], None) for part in result["classes"] if part["requests"] > result["requests"] / 100]

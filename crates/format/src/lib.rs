@@ -3,7 +3,7 @@
 //! This crate defines every byte that Peryton writes to a device besides data. It has no running state, no clock and no
 //! thread. The engine writes through it while a volume is in use. Everything that reads a volume that is not in use
 //! (recovery, `peryton dump`, `peryton check`, the fuzz targets) reads through it too. `docs/format.md` and
-//! `docs/format-logging.md` of the repository describe every byte.
+//! `docs/format.md` of the repository describe every byte.
 //!
 //! # How a volume lies on its devices
 //!

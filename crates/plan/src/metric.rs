@@ -1,5 +1,5 @@
 //! The figures of a design that budgets can bound and that planning and tuning can optimise: one table.
-//! `docs/adding-an-objective.md` shows how to add one.
+//! `docs/extending.md` shows how to add one.
 
 use std::{fmt, str::FromStr};
 

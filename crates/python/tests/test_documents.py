@@ -69,7 +69,7 @@ NOT_RUN = [
 PYTHON_NOT_RUN = [
     ("docs/python.md", r"import my_policies", "is tested by test_policies_in_rust.py"),
     ("examples/policy-in-rust/README.md", r"import my_policies", "is tested by test_policies_in_rust.py"),
-    ("docs/sweeps.md", r"ray=|trials=", "needs Ray or Optuna: test_cluster.py"),
+    ("docs/python-research.md", r"ray=|trials=", "needs Ray or Optuna: test_cluster.py"),
 ]
 # What the Python of a page takes for granted.
 GIVEN_IN_PYTHON = {

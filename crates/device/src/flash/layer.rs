@@ -1,4 +1,4 @@
-//! The trait of a translation layer, and the list of layers. `docs/adding-a-translation-layer.md` shows how to add one.
+//! The trait of a translation layer, and the list of layers. `docs/extending.md` shows how to add one.
 
 use std::ops::Range;
 

@@ -4,7 +4,7 @@
 //! divides it. Segments hold appends, each of which is a header ([`header`]) and the data that the header lists. Now
 //! and then an append is an index. It lists the content of many earlier appends, so that a reader need not read their
 //! headers. A commit says which segments are in use, and what the headers cannot say; [`recorded`] combines the
-//! commits. [`scan`] finds appends and indexes. `docs/format-logging.md` describes every byte.
+//! commits. [`scan`] finds appends and indexes. `docs/format.md` describes every byte.
 
 pub mod header;
 pub mod layout;

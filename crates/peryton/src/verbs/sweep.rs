@@ -29,7 +29,7 @@ SPACE.toml names designs and traces, how they are replayed, and values of design
   devices.ssd.size = { from = \"1GiB\", to = \"64GiB\", points = 7, scale = \"log\" }
 
 Each point is a row of Parquet, which is in the folder as soon as it is simulated. The same command again goes on where it was \
-stopped, and simulates only what is new when the space has grown (docs/sweeps.md).")]
+stopped, and simulates only what is new when the space has grown (docs/sampling.md).")]
 pub struct Args {
     /// The description of the sweep
     #[arg(value_name = "SPACE.toml")]

@@ -1,5 +1,5 @@
 //! Replacement: which extent leaves the fast device. Each policy is a file of its own, and works on slots, without
-//! devices or places on them. `docs/adding-a-policy.md` says how to add one.
+//! devices or places on them. `docs/extending.md` says how to add one.
 //!
 //! A policy implements [`ReplacementPolicy`]. Its owner reports which slot was given to which extent, accessed, and
 //! given up. When a slot is needed, the owner asks for a [`victim`](ReplacementPolicy::victim) and shows the policy the

@@ -241,7 +241,7 @@ def mrc(
     """Miss ratios of caches of several sizes under replacement policies, without devices; as ``peryton trace mrc --json``.
 
     LRU is exact, from one pass. Other policies are simulated on a sample of the blocks, in caches that are smaller by as
-    much (SHARDS, and miniature simulation: Waldspurger et al., FAST 2015 and USENIX ATC 2017); ``docs/miss-ratios.md`` of the
+    much (SHARDS, and miniature simulation: Waldspurger et al., FAST 2015 and USENIX ATC 2017); ``docs/comparing.md`` of the
     repository says how far that can be trusted.
 
     Args:

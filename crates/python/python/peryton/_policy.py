@@ -17,7 +17,7 @@ class ReplacementPolicy(Protocol):
 
     An instance is made for each cache, with its :class:`Capacity`. Slots are numbers from 0 to ``capacity.slots - 1``:
     the places of the fast device, each with room for one extent. Only ``victim`` is required.
-    ``docs/adding-a-policy.md`` of the repository says what policies must heed. An exception ends the simulation.
+    ``docs/extending.md`` of the repository says what policies must heed. An exception ends the simulation.
 
     Each call takes about half a microsecond, so a policy in Python is some 10 times slower than one in Rust, which
     ``simulate`` and ``mrc`` also take, as a capsule (``examples/policy-in-rust`` of the repository is a template).

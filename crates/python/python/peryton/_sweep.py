@@ -120,7 +120,7 @@ def sweep(
     called and wherever it was simulated. A point that cannot be simulated is a row with an error.
 
     Args:
-        space: the path of a file, or a dictionary with its keys (``docs/sweeps.md`` of the repository): ``designs``, ``traces``,
+        space: the path of a file, or a dictionary with its keys (``docs/sampling.md`` of the repository): ``designs``, ``traces``,
             ``replay``, ``speed``, ``new``, ``warm_up_requests``, ``limit``, ``sample``, ``fit``, ``set``, ``keys``, ``draw``. In a
             dictionary a design may also be a :class:`Design`. A file of a trace may be an address that pyarrow can read, such as
             ``s3://bucket/trace.parquet``.

@@ -103,7 +103,7 @@ fn root() -> PathBuf {
 type Opened = Box<dyn Fn() -> Box<dyn Source> + Sync>;
 
 /// The name, and a function that opens the trace. The rates leave about 8,000 blocks or more; the
-/// bound in docs/miss-ratios.md is for these.
+/// bound in docs/comparing.md is for these.
 fn traces() -> Vec<(String, Opened)> {
     let zipf = |exponent: f64, mix: &str| {
         let text = format!(

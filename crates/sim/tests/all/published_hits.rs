@@ -1,5 +1,5 @@
 //! The fear: a policy has the name of a published one and decides otherwise. Here are the hits of others on a trace that they
-//! publish, to the hit. `docs/miss-ratios.md` says where they come from.
+//! publish, to the hit. `docs/comparing.md` says where they come from.
 #![allow(clippy::unwrap_used, reason = "a panic is the report")]
 
 use std::path::PathBuf;

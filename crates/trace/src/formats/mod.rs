@@ -1,5 +1,5 @@
 //! The trace formats: one file and one line each, or one line of [`presets`] for a table. A file describes its format,
-//! recognises it (`looks_like`) and makes its reader (`reader`); `docs/adding-a-trace-format.md` shows how to add one.
+//! recognises it (`looks_like`) and makes its reader (`reader`); `docs/extending.md` shows how to add one.
 
 pub(crate) mod block_event;
 

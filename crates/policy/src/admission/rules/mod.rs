@@ -1,4 +1,4 @@
-//! The admission rules, one file each. `docs/adding-an-admission-rule.md` says how to add one.
+//! The admission rules, one file each. `docs/extending.md` says how to add one.
 
 #[macro_use]
 mod declare;
