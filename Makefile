@@ -39,7 +39,7 @@ test-ray: setup
 wheel: setup
 	@python3 scripts/python.py wheel
 
-# Packages for release in target/dist (docs/packages.md): the command for Debian 12 and later, the wheel, the crates, lists of what is
+# Packages for release in target/dist (docs/install.md): the command for Debian 12 and later, the wheel, the crates, lists of what is
 # in them, checksums. dist-try installs them on a clean Debian 12, and compiles them there; publish-try goes through `cargo publish` without publishing.
 dist: setup
 	@python3 scripts/dist.py build

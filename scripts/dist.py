@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Packages for release, in target/dist; docs/packages.md describes them.
+"""Packages for release, in target/dist; docs/install.md describes them.
 
     scripts/dist.py build             builds the command, the wheel, the source distribution, the crates, a list of all parts
                                       (SBOM), the Debian package, and checksums

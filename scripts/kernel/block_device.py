@@ -4,7 +4,7 @@
 * kills: threads write, zero, read and flush blocks and know what each of them has to be, while the server is killed and started again. No
   request may fail, and every read has to return what was answered last, flushed or not. Finally all of it is read over NBD.
 * sqlite: the same with ext4 and SQLite; a transaction is open while the server is killed. Every committed row has to be there.
-* stop: SIGTERM leaves a device that is mounted, and removes one that is not; limits and errors are as docs/ublk.md says.
+* stop: SIGTERM leaves a device that is mounted, and removes one that is not; limits and errors are as docs/making-a-volume.md says.
 * full: the server is killed while it has as many requests as it can have. The next one takes over soon, and carries them out.
 * supervise: `peryton supervise` starts a killed server again; if that fails for --give-up-after, requests fail instead of waiting.
 * grow: the volume grows beneath a mounted file system, and is taken over afterwards. From Linux 6.16 on the device follows; before, the

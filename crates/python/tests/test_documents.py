@@ -1,10 +1,15 @@
 """The fear: a command of the documents does not work: an option that is gone, an example that was renamed, a step that is missing.
 
 Every command of every page of docs/SUMMARY.md runs here, page by page in the order of the page, in a folder that has the repository's
-examples, with their traces cut short, and what the page takes for granted (`GIVEN`). Servers run until their design is needed for
-something else. A command that cannot run here is in `NOT_RUN` with the reason.
+examples and what the page takes for granted (`GIVEN`). Servers run until their design is needed for something else. A command that
+cannot run here is in `NOT_RUN` with the reason.
+
+A block of `text` directly beneath a block of `sh` is what its commands print on a terminal of 80 columns, and is compared with that.
+A line `…` stands for lines that are left out, and `…` within a line for a part of it. Of commands that measure something, times,
+and what depends on them, are not compared. The traces of a page without such blocks are cut short.
 """
 
+import fcntl
 import json
 import os
 import pty
@@ -13,8 +18,11 @@ import shlex
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import termios
+import threading
 import time
 import tomllib
 from collections.abc import Iterator
@@ -29,9 +37,9 @@ PERYTON = Path(os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "pery
 OF_A_TRACE = 30_000
 OF_A_WORKLOAD = 4000
 # The longest that a command may take here.
-PATIENCE_S = 120
+PATIENCE_S = 300
 # What setup.sh installs if it can; without one of them its commands are left out, and the page is reported as skipped.
-PROGRAMS = ["curl", "nbdinfo", "openssl", "qemu-img", "socat"]
+PROGRAMS = ["curl", "nbdcopy", "nbdinfo", "openssl", "qemu-img", "socat"]
 
 HOURS = "takes minutes to hours"
 COMPILES = "compiles; make test compiles and runs the same"
@@ -43,40 +51,26 @@ OTHERS = "needs another machine, or a cluster"
 NOT_RUN = [
     ("*", r"^make (demo|test|deb)\b", HOURS),
     ("*", r"^cargo (test|install)\b", COMPILES),
-    ("*", r"^CARGO_TARGET_DIR=\S+ +bash -c 'time cargo build", COMPILES),
     ("*", r"^(pip install maturin|maturin build)\b", COMPILES),
-    ("*", r"^(systemctl|mkfs\.ext4|mount|umount|apt|mdadm|modprobe|nbd-client)\b", ROOT),
+    ("*", r"^make wheel\b", COMPILES),
+    ("*", r"^(systemctl|mkfs\.ext4 /dev|mount|umount|apt|lvconvert|mdadm|modprobe|nbd-client|vgchange)\b", ROOT),
     ("*", r"^peryton (serve \S+ --ublk|list)\b", "needs root and a kernel with ublk_drv"),
     ("*", r"^peryton create \S+ --fast /dev/md/fast\b", ROOT),
     ("*", r"^sudo examples/traces/record-\w+\.sh", ROOT),
     ("*", r"^(python3 )?scripts/findings/\w+\.py\b", HOURS),
-    ("docs/performance.md", r"^sudo chrt -r 1 scripts/bench/raw\.py\b", ROOT),
     ("docs/findings/against-kernel-caches.md", r"^scripts/vm\b", HOURS),
-    ("docs/findings/greendm.md", r"^peryton sim .* --trace \.\./shared/", ELSEWHERE),
-    ("docs/calibrating.md", r"^peryton calibrate /(dev|mnt)/", "needs a drive, and minutes: crates/peryton/tests/calibrate.rs measures a scratch file"),
-    ("docs/twin.md", r"^scripts/bench/twin\.py\b", "needs what calibrate has fitted, and minutes of a quiet machine"),
-    ("docs/calibrating.md", r"^peryton calibrate --from fio\.json", "needs what fio has measured: crates/peryton/tests/calibrate_fio.rs"),
-    ("docs/calibrating.md", r"^peryton calibrate --from raw\.json", "needs what another command has kept: crates/peryton/tests/calibrate.rs"),
-    ("docs/health.md", r"^peryton health /dev/", "needs root and drives"),
-    ("docs/in-service.md", r"^peryton (replace|resize) ", "needs a volume that is served, and another drive or a larger one"),
-    ("README.md", r"^peryton resize ", "needs a device that was made larger: crates/drive/tests/resized_in_service.rs"),
-    ("docs/in-service.md", r"^peryton replace ", "needs a volume that is served, and another drive"),
-    ("docs/in-service.md", r"^peryton (re-add|remove) ", "needs a volume that is served, and a device that failed or is to be pulled"),
-    ("docs/twin.md", r"^peryton ", "needs a recording of a volume that clients use: crates/peryton/tests/twin.rs"),
+    ("docs/twin.md", r"^peryton calibrate (/(dev|mnt)/|--from)", "needs a drive, and minutes: crates/peryton/tests/calibrate.rs"),
+    ("docs/twin.md", r"^peryton (twin|advise) ", "needs a recording of a volume that clients use: crates/peryton/tests/twin.rs"),
+    ("docs/migrating.md", r"^peryton import ", "needs the disk of a volume group"),
+    ("docs/monitor.md", r"^peryton health ", "needs drives: crates/peryton/tests/health.rs"),
     ("docs/nbd.md", r"^(nbdinfo 'nbds://drive\.example|qemu-io --object tls-creds)", OTHERS),
-    ("README.md", r"^peryton profiles --validate real\.trace", ELSEWHERE),
 ]
 PYTHON_NOT_RUN = [
-    ("docs/python.md", r"import my_policies", "is tested by test_policies_in_rust.py"),
     ("examples/policy-in-rust/README.md", r"import my_policies", "is tested by test_policies_in_rust.py"),
     ("docs/python-research.md", r"ray=|trials=", "needs Ray or Optuna: test_cluster.py"),
 ]
 # What the Python of a page takes for granted.
 GIVEN_IN_PYTHON = {
-    "README.md": (
-        "class MyPolicy:\n    def __init__(self, capacity): ...\n"
-        "    def victim(self, candidates):\n        return next(filter(candidates.may_leave, range(10**9)))\n"
-    ),
     "docs/parquet-trace.md": "import pandas\nframe = pandas.DataFrame({'time_s': [0.0], 'op': ['R'], 'lba': [8], 'blocks': [8]})\n",
 }
 # The same in a form that runs here: what Cargo would compile first, devices and folders of the reader's, warm-ups that are cut with
@@ -84,12 +78,14 @@ GIVEN_IN_PYTHON = {
 INSTEAD = [
     (r"^cargo run --release -- ", "peryton "),
     (r"/dev/nvme0n1\b", "fast.img"),
+    (r"/dev/nvme1n1\b", "fast2.img"),
     (r"/dev/sdb\b", "slow.img"),
     (r"/dev/sdc\b", "full.img"),
     (r"--peryton target/(release|quick)/peryton\b", f"--peryton {PERYTON}"),
     (r"(^|\s)(scripts/\S+\.py)\b", rf"\1{REPOSITORY}/\2"),
     (r"/etc/peryton/", ""),
-    (r"^peryton create data ", "peryton create data.toml "),
+    (r"^(peryton (?!trace|import)\S+ )data(?=\s|$)", r"\1data.toml"),
+    (r"^peryton import data ", "peryton import data.toml "),
     (r"=136500 --warm-up-requests 150000", f"={OF_A_WORKLOAD // 3} --warm-up-requests {OF_A_WORKLOAD // 2}"),
     (r"--replacement lru,fifo", "--replacement lru,clock_pro"),
     (r"admission\.by=reads", "admission.by=all"),
@@ -120,11 +116,24 @@ GIVEN = {
     "my-device.toml": f"cp {REPOSITORY}/crates/device/profiles/intel-320-300gb.toml my-device.toml",
     "random-writes.toml": "cp examples/workloads/smoke.toml random-writes.toml",
     "fast.img": "truncate -s 64M fast.img",
+    "fast2.img": "truncate -s 64M fast2.img",
     "slow.img": "truncate -s 320M slow.img",
     "full.img": "seq 9999 > full.img && truncate -s 64M full.img",
 }
+# Verbs whose output depends on their input alone.
+EXACT = ["trace", "sim", "sweep", "plan", "size", "tune", "energy", "lifetime", "profiles", "keys", "schema", "help"]
+# What is not compared of the other ones: times, rates, identities, folders.
+MASKS = [
+    (r"\bvolume [0-9a-f]{32}\b", "volume ID"),
+    (r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?", "DATE"),
+    (r"\bprocess \d+", "process N"),
+    (r"\d[\d.,]*(e-\d+)? ?(ns|us|µs|ms|s|min|h)\b", "TIME"),
+    (r"\d[\d.,]* ?([KMG]i?B)/s", "RATE"),
+]
 # Verbs that ask the server of a volume.
 LIVE = ["status", "top", "events", "set", "writeback"]
+# Verbs for a volume that is not served.
+CLOSED = ["check", "repair", "export", "dump"]
 # A design whose devices are two small files.
 A_VOLUME = (
     "peryton create - --mode caching --fast-profile intel-320-300gb --fast-size 64MiB --fast {0}-ssd.img "
@@ -140,6 +149,9 @@ class Block:
     line: int
     language: str
     text: str
+    # The line of its end, and whether nothing but blank lines lies between it and the block before.
+    end: int = 0
+    follows: bool = False
 
 
 @dataclass(frozen=True)
@@ -164,21 +176,23 @@ def pages() -> list[str]:
 
 def blocks(page: str) -> list[Block]:
     """The fenced blocks of a page. Each has to say what it is, and code that is only indented would be overlooked."""
-    found, open_, blank = [], None, True
+    found, open_, blank, between = [], None, True, True
     for number, line in enumerate((REPOSITORY / page).read_text().splitlines(), 1):
         if fence := re.fullmatch(r"(\s*)```(\S*)\s*", line):
             if open_ is None:
                 assert fence[2], f"{page}:{number}: say what the block is: sh, python, toml, json, rust or text"
-                open_ = (number, fence[2], len(fence[1]), [])
+                open_ = (number, fence[2], len(fence[1]), [], not between)
+                between = False
             else:
-                start, language, _, lines = open_
-                found.append(Block(page, start, language, "\n".join(lines) + "\n"))
+                start, language, _, lines, follows = open_
+                found.append(Block(page, start, language, "\n".join(lines) + "\n", number, follows))
                 open_ = None
         elif open_ is not None:
             open_[3].append(line[open_[2] :])
         else:
             assert not (blank and line.startswith("    ")), f"{page}:{number}: put the block between ``` and say what it is"
             blank = not line.strip()
+            between |= not blank
     assert open_ is None, f"{page}: a block does not end"
     return found
 
@@ -189,11 +203,18 @@ def is_whole(text: str) -> bool:
 
 
 def commands(page: str) -> list[Command]:
-    found = []
-    for block in blocks(page):
+    return [command for session, _ in sessions(page) for command in session]
+
+
+def sessions(page: str) -> list[tuple[list[Command], Block | None]]:
+    """The blocks of commands, each with the block that shows what they print."""
+    all_, found_ = blocks(page), []
+    for index, block in enumerate(all_):
         if block.language != "sh":
             continue
-        text = ""
+        found, text = [], ""
+        after = all_[index + 1] if index + 1 < len(all_) else None
+        found_.append((found, after if after and after.language == "text" and after.follows else None))
         for number, line in enumerate(block.text.splitlines(), block.line + 1):
             text += line + "\n"
             if is_whole(text):
@@ -201,7 +222,7 @@ def commands(page: str) -> list[Command]:
                     found.append(Command(page, number - text.count("\n") + 1, text.strip()))
                 text = ""
         assert not text, f"{page}:{block.line}: a command does not end: {text}"
-    return found
+    return found_
 
 
 def reason(page: str, text: str, listed: list[tuple[str, str, str]]) -> str | None:
@@ -214,17 +235,58 @@ def python(page: str) -> list[Block]:
     return [block for block in blocks(page) if block.language == "python"]
 
 
-def run(command: str, folder: Path, environment: dict[str, str]) -> str:
-    """Runs a command to its end, which has to be good; what it printed."""
-    ran = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", command],
-        cwd=folder, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S,
-    )  # fmt: skip
+def run(command: str, folder: Path, environment: dict[str, str], good: str = "0") -> str:
+    """Runs a command on a terminal to its end, which has to be good; what it printed."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 80, 0, 0))
+    words = ["timeout", str(PATIENCE_S), "bash", "-o", "pipefail", "-c", command]
+    said: list[str] = []
+    with subprocess.Popen(
+        words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=theirs, stderr=subprocess.PIPE
+    ) as running:
+        os.close(theirs)
+        reader = threading.Thread(target=lambda: said.append(running.stderr.read().decode(errors="replace")))
+        reader.start()
+        printed = b"".join(iter(lambda: piece(ours), b"")).decode(errors="replace")
+        reader.join()
+    os.close(ours)
+    printed = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", printed.replace("\r\n", "\n"))
+    ran = subprocess.CompletedProcess(words, running.returncode, printed, said[0])
     # A reader that has enough (`| head`) ends the writer by SIGPIPE.
     if ran.returncode == 127 and (missing := re.search(r"(\S+): command not found", ran.stderr)) and missing[1] in PROGRAMS:
         raise Missing(missing[1])
-    assert ran.returncode in (0, 141 if "| head" in command else 0), f"exit code {ran.returncode}:\n{ran.stdout}{ran.stderr}"
-    return ran.stdout
+    assert ran.returncode in (int(good), 141 if "| head" in command else 0), f"exit code {ran.returncode}:\n{ran.stdout}{ran.stderr}"
+    return ran.stdout + ran.stderr
+
+
+def piece(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:
+        return b""
+
+
+def masked(text: str, folder: Path, exact: bool) -> str:
+    """What is compared: the lines, or the words with times and paths masked (how long a path is decides where lines are broken)."""
+    text = text.replace(f"{folder}/", "").replace(os.fspath(folder), "")
+    if exact:
+        return "".join(f"{line.rstrip()}\n" for line in text.strip().splitlines())
+    text = " ".join(text.split())
+    for pattern, other in MASKS:
+        text = re.sub(pattern, other, text)
+    return text
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Whether what a page shows is what was printed, but for what it leaves out."""
+    pattern = ".*".join(re.escape(part) for part in re.split(r"(?<![^\n])…\n|(?: ?…)+ ?", shown))
+    return re.fullmatch(pattern, printed, flags=re.DOTALL) is not None
+
+
+def instead(text: str) -> str:
+    for pattern, other in INSTEAD:
+        text = re.sub(pattern, other, text)
+    return text
 
 
 class Missing(Exception):
@@ -239,17 +301,24 @@ class Desk:
         self.servers: dict[str, subprocess.Popen[bytes]] = {}
         self.formatted: set[str] = set()
 
-    def carry_out(self, command: str) -> None:
-        for pattern, instead in INSTEAD:
-            command = re.sub(pattern, instead, command)
+    def carry_out(self, command: str) -> str:
+        """What the command printed."""
+        command = instead(command)
         words = shlex.split(command, comments=True)
         self.provide(words)
+        if words[0] == "kill" and words[-1] == "%1":
+            return self.kill() if "-9" in words else self.stop(next(iter(self.servers)))
+        if words[-1] == "&":
+            words.pop()
         if words[:2] in (["peryton", "serve"], ["peryton", "supervise"]):
-            self.serve(words[2].removesuffix(".toml"), words)
-        elif words[:2] == ["peryton", "top"] or "--follow" in words:
+            name = words[2].removesuffix(".toml")
+            self.serve(name, words)
+            return (self.folder / f"{name}.out").read_text() + (self.folder / f"{name}.log").read_text()
+        if (words[:2] == ["peryton", "top"] and "--once" not in words) or "--follow" in words:
             self.watch(words)
-        else:
-            run(command, self.folder, self.environment)
+            return ""
+        good = re.search(r"# exit code (\d+)$", command)
+        return run(command, self.folder, self.environment, good[1] if good else "0")
 
     def provide(self, words: list[str]) -> None:
         """Makes what the command takes for granted, and takes away what it would find in use."""
@@ -265,8 +334,10 @@ class Desk:
                     self.serve(volume, ["peryton", "serve", f"{volume}.toml"])
         if words[:2] == ["peryton", "create"]:
             self.prepare_format(words)
-        elif words[0] == "peryton" and words[1] in ("check", "repair", "export", "dump"):
-            self.stop(words[2].removesuffix(".toml"))
+        elif words[0] == "peryton" and words[1] in CLOSED:
+            name = words[2].removesuffix(".toml")
+            self.stop(name)
+            self.make(name)
 
     def prepare_format(self, words: list[str]) -> None:
         """A page that formats a volume again shows another way to do it: that one has new devices, too."""
@@ -283,17 +354,20 @@ class Desk:
             run(A_VOLUME.format(name), self.folder, self.environment)
         self.formatted.add(name)
 
-    def serve(self, name: str, words: list[str]) -> None:
-        """Starts a server, and waits until it answers."""
-        self.stop(name)
+    def make(self, name: str) -> None:
+        """Makes a volume that the page takes for granted."""
         design = self.folder / f"{name}.toml"
         if not design.exists() or "path =" not in design.read_text():
-            # The page takes a volume for granted.
             design.unlink(missing_ok=True)
             run(A_VOLUME.format(name), self.folder, self.environment)
             run(f"peryton create {name}.toml", self.folder, self.environment)
-        with (self.folder / f"{name}.log").open("wb") as log:
-            said = {"stdout": log, "stderr": log}
+
+    def serve(self, name: str, words: list[str]) -> None:
+        """Starts a server, and waits until it answers."""
+        self.stop(name)
+        self.make(name)
+        with (self.folder / f"{name}.log").open("wb") as log, (self.folder / f"{name}.out").open("wb") as out:
+            said = {"stdout": out, "stderr": log}
             server = subprocess.Popen(words, cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL, **said)
         self.servers[name] = server
         deadline = time.monotonic() + PATIENCE_S
@@ -314,13 +388,22 @@ class Desk:
             client.sendall(b'{"verb":"status"}\n')
             return bool(json.loads(client.makefile().readline())["ok"])
 
-    def stop(self, name: str) -> None:
-        """Ends a server by SIGTERM, which closes the volume in good order."""
+    def stop(self, name: str) -> str:
+        """Ends a server by SIGTERM, which closes the volume in good order; what it said since."""
         server = self.servers.pop(name, None)
         if server:
             server.send_signal(signal.SIGTERM)
             code = server.wait(PATIENCE_S)
             assert code == 0, f"the server ended with {code}:\n{(self.folder / f'{name}.log').read_text(errors='replace')}"
+        return ""
+
+    def kill(self) -> str:
+        """Kills the only server."""
+        ((_, server),) = self.servers.items()
+        self.servers.clear()
+        server.kill()
+        server.wait()
+        return ""
 
     def watch(self, words: list[str]) -> None:
         """Runs a command on a terminal until it has shown something, and ends it by Ctrl-C."""
@@ -383,16 +466,28 @@ PAGES = pages()
 
 @pytest.mark.parametrize("page", [page for page in PAGES if any(block.language == "sh" for block in blocks(page))])
 def test_every_command_of_the_page_runs(page: str, desk: Desk) -> None:
-    missing = set()
-    for command in commands(page):
-        if reason(page, command.text, NOT_RUN):
-            continue
-        try:
-            desk.carry_out(command.text)
-        except Missing as program:
-            missing.add(str(program))
-        except (AssertionError, subprocess.TimeoutExpired) as error:
-            pytest.fail(f"{command}\n{error}", pytrace=False)
+    missing, all_ = set(), sessions(page)
+    if any(shown for _, shown in all_):
+        shutil.copytree(REPOSITORY / "examples", desk.folder / "examples", dirs_exist_ok=True)
+    for session, shown in all_:
+        printed, exact, whole = "", True, True
+        for command in session:
+            if reason(page, command.text, NOT_RUN):
+                whole = False
+                continue
+            words = command.text.split()
+            exact &= words[0] != "peryton" or words[1] in EXACT
+            try:
+                printed += desk.carry_out(command.text)
+            except Missing as program:
+                missing.add(str(program))
+                whole = False
+            except (AssertionError, subprocess.TimeoutExpired) as error:
+                pytest.fail(f"{command}\n{error}", pytrace=False)
+        if shown and whole:
+            wanted, found = masked(instead(shown.text), desk.folder, exact), masked(printed, desk.folder, exact)
+            if not agrees(wanted, found):
+                pytest.fail(f"{page}:{shown.line}: the page shows\n{shown.text}\nand this was printed:\n{printed}", pytrace=False)
     if missing:
         pytest.skip(f"missing: {', '.join(sorted(missing))}: the other commands of the page ran")
 
@@ -411,8 +506,8 @@ def test_the_list_of_commands_that_do_not_run_has_no_others() -> None:
     texts = {page: [command.text for command in commands(page)] for page in PAGES}
     of_python = {page: [block.text for block in python(page)] for page in PAGES}
     for listed, found in ((NOT_RUN, texts), (PYTHON_NOT_RUN, of_python)):
-        for entry in listed:
-            assert any(reason(page, text, [entry]) for page, all_ in found.items() for text in all_), f"nothing is like {entry}"
+        used = [any(reason(page, text, [entry]) for page, all_ in found.items() for text in all_) for entry in listed]
+        assert all(used), f"nothing is like {[entry for entry, is_used in zip(listed, used, strict=True) if not is_used]}"
 
 
 def test_what_is_not_run_names_targets_that_exist() -> None:

@@ -77,7 +77,7 @@ impl Account {
         if !self.left_out.is_empty() {
             let each: Vec<String> = self.left_out.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
             let message = format!("left out of the trace as no requests of the workload: {}", each.join(", "));
-            remark("trace_left_out", message, "look at docs/traces.md if they are");
+            remark("trace_left_out", message, "look at docs/record.md if they are");
         }
         if *moved > 0 {
             let was = if *moved == 1 { "was moved to its time" } else { "were moved to their time" };

@@ -194,7 +194,7 @@ impl Engine {
 
     /// Begins to copy a device to another one, which is to take its place. The driver has the new device under the number behind the last
     /// device of the volume, and carries out commands to it like all others; there is a buffer for them ([`Engine::copy_buffer_bytes`]).
-    /// The new device need not be empty. See `docs/in-service.md`.
+    /// The new device need not be empty. See `docs/operate.md`.
     ///
     /// # Errors
     /// It cannot be done with this volume or to this device. Nothing has changed.
@@ -249,7 +249,7 @@ impl Engine {
 
     /// Begins to grow or shrink a device. What is beyond the new end of one that shrinks is emptied while requests go on; then
     /// ([`ResizeStage::Ready`](crate::ResizeStage::Ready)) the driver stops submitting requests, says so ([`Engine::rest`]), completes what
-    /// is under way, and calls [`Engine::resize_now`] as soon as [`Engine::can_resize_now`]. See `docs/in-service.md`.
+    /// is under way, and calls [`Engine::resize_now`] as soon as [`Engine::can_resize_now`]. See `docs/operate.md`.
     ///
     /// # Errors
     /// It cannot be done with this volume or to this device. Nothing has changed.

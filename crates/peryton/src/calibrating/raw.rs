@@ -1,4 +1,4 @@
-//! The file of a measurement (`--keep`, `--from`): JSON, as docs/calibrating.md describes it.
+//! The file of a measurement (`--keep`, `--from`): JSON, as docs/twin.md describes it.
 
 use std::{
     fs::File,

@@ -45,7 +45,7 @@ pub fn calibration(name: &str, fit: &Fit, courses: &[Course], remarks: &[String]
     let mut warnings = Vec::new();
     if other.demerit_share > TRUSTED {
         let text = format!(
-            "the distance is more than {} % of the mean: docs/calibrating.md says what may be missing",
+            "the distance is more than {} % of the mean: docs/twin.md says what may be missing",
             TRUSTED * 100.0
         );
         warnings.push(("demerit".to_owned(), sentence(&text)));

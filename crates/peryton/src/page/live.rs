@@ -59,7 +59,7 @@ fn body(name: &str, keys: &[(&str, &str)]) -> Markup {
             p id="about" { }
             (table(&DEVICES, "devices"))
             p class="about" { "The rate of writes is that of the last hour at most. " em { "Lasts" } " is how long a new device would last at this rate; what it has been through before is not known." }
-            p id="no-drives" class="about" { "No drive beneath the volume is read (" code { "peryton serve --health" } ", docs/health.md)." }
+            p id="no-drives" class="about" { "No drive beneath the volume is read (" code { "peryton serve --health" } ", docs/monitor.md)." }
             div id="of-drives" hidden {
                 (table(&DRIVES, "drives"))
                 p class="about" { "What each drive says of itself; " em { "write amplification" } " only of drives that count what is written to their flash, and " em { "left" } " is estimated at the rate of its life so far." }

@@ -121,7 +121,7 @@ fn models(setup: &Setup, figures: &[Figure]) -> Vec<String> {
                 ),
                 _ => format!(
                     "device '{name}': its {kind} took {measured_us} us, the model '{profile}' says {predicted_us} us: give a profile that is \
-                     fitted to it (peryton calibrate, docs/calibrating.md) with --profile {name}=FILE"
+                     fitted to it (peryton calibrate, docs/twin.md) with --profile {name}=FILE"
                 ),
             };
             wrong.push(((predicted / measured).ln().abs(), reason));

@@ -362,7 +362,8 @@ fn report(args: &Args, source: &str, fit: &Fit, sustained: Vec<String>) -> Resul
         text += &format!("Without the slowest of every 200 requests: {fitted} % and {other} %\n");
     }
     if fit.other.demerit_share > page::TRUSTED_DEMERIT {
-        text += "! The model is more than 15 % of the mean away from the device: docs/calibrating.md says what may be missing.\n";
+        text +=
+            "! The model is more than 15 % of the mean away from the device: docs/twin.md says what may be missing.\n";
     }
     output::tell(&text)
 }

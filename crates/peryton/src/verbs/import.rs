@@ -24,7 +24,7 @@ use crate::{
 #[command(
     after_help = "The volume has the data of the disk at the same offsets, so what was mounted from the disk is mounted from the \
 volume. The first MiBs of the disk move, to make room for metadata; what is on the disk alone cannot be mounted then. If import is \
-ended early, run the same again, or with --undo. peryton export gives the disk back. See docs/importing.md for what the loss of each \
+ended early, run the same again, or with --undo. peryton export gives the disk back. See docs/making-a-volume.md for what the loss of each \
 device costs."
 )]
 pub struct Args {

@@ -36,7 +36,7 @@ Examples:
 Sizes are those of the fast device of a caching, tiering or partitioned design; everything else stays as it is, the volume too. \
 Without --sizes they are chosen by the miss-ratio curve of the trace, from hardly any to the size from which on nothing has to leave. \
 The size that is enough is the smallest one simulated whose --objective is within --within of the best. \
-Price and endurance of the fast device are taken to be in proportion to its size (docs/sizing.md).")]
+Price and endurance of the fast device are taken to be in proportion to its size (docs/planning.md).")]
 pub struct Args {
     /// The trace, or a specification (.toml) of one; several are merged
     ///

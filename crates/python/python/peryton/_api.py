@@ -178,7 +178,7 @@ def size(
     ``peryton size --json``.
 
     The design is simulated with several sizes of its fast device, on one reading of the trace; everything else stays as it
-    is, the volume too. ``docs/sizing.md`` of the repository says how the sizes are chosen, and what is assumed. Ctrl-C ends
+    is, the volume too. ``docs/planning.md`` of the repository says how the sizes are chosen, and what is assumed. Ctrl-C ends
     the work, and the interpreter's lock is released meanwhile.
 
     Args:
