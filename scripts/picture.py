@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Takes the picture of a report for the README, docs/report.png, with headless Chromium (Debian: chromium).
 
-usage: scripts/picture.py [REPORT.html]     (`make demo` makes report/demo.html, which is the default)
+usage: scripts/picture.py [REPORT.html]     (`make demo` makes report/plan/plan.html, which is the default)
 """
 
 import os
@@ -18,7 +18,7 @@ MOST_BYTES = 200_000
 
 
 def main():
-    report = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "report" / "demo.html").resolve()
+    report = Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "report" / "plan" / "plan.html").resolve()
     browser = shutil.which("chromium") or shutil.which("chromium-browser")
     if not browser:
         sys.exit("picture: chromium is missing")

@@ -23,6 +23,10 @@
 //! assert!(now > Nanos::ZERO && stats.energy_j > 0.0);
 //! # Ok::<(), peryton_device::ProfileError>(())
 //! ```
+//!
+//! `disk/` has disks, `flash/` flash and its translation layers (`flash/layer.rs` lists them), `fixed` constant times. `profile` reads
+//! the profiles, which are TOML in `profiles/`; `provenance` and `estimates` say where their values come from. `characterise` measures any
+//! model, `validate/` compares models with measured traces, `measure/` measures a device, and `fit/` changes a profile until it is near.
 
 #![warn(clippy::missing_errors_doc)]
 

@@ -52,6 +52,17 @@
 //! assert_eq!(&into, b"hybrid");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Where to find what
+//!
+//! - `serve`, `spec`, `listen`: from a description of a volume to its server. `server/` is the loop that owns it, [`Volume`] an engine
+//!   with its buffers, and `disks/` operations of any alignment on devices of whole blocks.
+//! - `nbd/` and `ublk/` are what clients speak, without I/O; `kernel/` is io_uring, or threads where it is refused.
+//! - `open`, `probe`, `format`, `offline`, `storage`: a volume that is not served. `adopt`, `division`: a disk that had data.
+//! - `shared_memory`, `own_directory`, `copies`: what outlives a server that is killed, and whether another one has the volume.
+//! - `pool`, `arena`: memory for requests, with its bound. `health/`, `block/`: what drives and Linux say of devices.
+//! - `control/`, `http/`, `metrics/`, `live/`, `events`, `status`, `figures`, `recorder/`: what others see of a volume.
+//! - `notify`: signs of life for the program that watches this one.
 
 #![warn(clippy::missing_errors_doc)]
 

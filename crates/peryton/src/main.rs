@@ -1,4 +1,9 @@
 //! The command line: plan, simulate and run a hybrid drive.
+//!
+//! `verbs/` has a file for each verb, and `cli` calls them. `naming` finds a volume by its name or design, and its server's sockets;
+//! `condition` and `exit_code` say in which state it is. `volume` and `new_design` read and write designs for volumes. `page/` makes
+//! pages, `top/` the live screen, `twin/` compares a recording with its replay, `calibrating/` measures devices. `output`, `table` and `destination` are
+//! where text and results go, `failure` is how an error is told, and `completing/` answers shells.
 
 mod at_risk;
 mod calibrating;

@@ -30,6 +30,12 @@
 //! report when a command ends, immediately or later (`array` makes one device of several: striped, mirrored or with `parity`). [`run_observed`] passes
 //! all inputs and outputs of the engine to an observer, so that a live drive can repeat them. [`Miniature`] makes
 //! miss-ratio curves without a drive.
+//!
+//! `design/` reads and writes design files. `simulator` is the event loop, and `request_source`, `outcome` and `observe` what goes in and
+//! comes out. `page_cache/` and `host_cache` lie above the drive, `array`, `parity` and `redundancy` between it and the models. `report` and its
+//! kin make reports of the outcome, `warnings` says why they mislead, and `lifetime` computes lifetimes with their intervals. `curves`,
+//! `miniature` and `future` make miss-ratio curves, `sampling/` simulates samples, and `sweep` and `space/` many points. `as_recorded`
+//! begins a run in the state of a drive in service.
 
 mod array;
 mod array_report;

@@ -1,5 +1,12 @@
 //! The thread that owns a volume: sockets, engine and devices in one loop. Only the wait for the next event blocks, and
 //! every table has a bound that clients cannot exceed.
+//!
+//! `front` has the clients: `accept` and `handshakes` their beginning, `client` and `traffic` their connections, `host` and `requests`
+//! what they ask for, `share` what each may hold, `ends` when one is cut off. `asks` takes what they ask to the volume.
+//! `changing` is the state machine of changes for which the volume is closed for a moment; meanwhile `closed` has the engine on another
+//! thread. `replacing`, `resizing`, `attached`, `warmth` and `cleaning` are what those changes and other long work consist of.
+//! `outages`, `flush_errors` and `drives` say who has to hear of what fails. `block_device` serves the kernel's requests.
+//! `admin`, `measure`, `recording`, `say` and `handle` are for other threads; `stop` and `watchdog` for the end, and for signs of life.
 
 mod about;
 mod accept;

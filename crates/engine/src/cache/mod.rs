@@ -8,6 +8,20 @@
 //! `blocks.rs` and `parts.rs` are for extents of which the fast device has a part.
 //! `emptying.rs` and `reshape.rs` are for a device that becomes larger or smaller.
 //! `tuner.rs` adjusts settings while the drive runs, and `warm/` keeps what the policies have learnt.
+//!
+//! # Where this departs from the papers
+//!
+//! GreenDM:
+//! - An extent is promoted when its misses exceed PT; section 2.3 says both "exceeds" and "is reached". With PT 0 this is a plain cache.
+//! - Reads are served from memory while a promoted extent is written to the fast device; the paper suspends them.
+//! - A write that covers its extent is promoted without a read.
+//! - The map is committed in order with the data; the paper flushes it periodically.
+//! - A promotion is given up while its extent is in use, eight times in a row at most. Then new accesses wait for it.
+//! - Write-backs wait to gather overwrites (`cleaning/`); in the paper they begin at once.
+//! - A write that misses a write-through cache goes home alone; in the paper it may be promoted.
+//!
+//! "Mixed SSD arrays" judges misses in section IV-B and all requests in section VI-A: `admission.write_hits` offers both. Its sampled
+//! caches hold data; these hold none, and count their wear by access.
 
 mod access;
 mod blocks;
