@@ -58,7 +58,7 @@ pub struct Args {
     /// Measure all of the above on a trace (or on one drawn from a specification); options that are given have precedence.
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Reading the trace")]
     trace_args: TraceArgs,
     /// Profiles: names or files [default: all of the era with power figures]
     ///

@@ -45,7 +45,7 @@ pub struct Args {
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Reading the trace")]
     trace_args: TraceArgs,
     /// The highest mean response time
     #[arg(long, value_name = "TIME")]
@@ -110,7 +110,7 @@ pub struct Args {
     /// flash to find that out, up to eleven times.
     #[arg(long)]
     no_flash_need: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Failures")]
     protection: protection::ProtectionArgs,
     /// The most devices of a kind to buy, spares not counted
     #[arg(long, value_name = "N", default_value_t = 8)]
@@ -132,7 +132,7 @@ pub struct Args {
     /// Price of electricity, USD per kWh
     #[arg(long, value_name = "USD", default_value_t = 0.12)]
     electricity: f64,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Replaying it")]
     arrival_args: ArrivalArgs,
     /// Write the best design and the runners-up into this folder
     ///

@@ -40,35 +40,35 @@ pub struct Args {
     ///
     /// Where browsers see what the volume does, and scrapers get metrics (at /metrics): unix:PATH, or an address of this
     /// machine's own such as 127.0.0.1:9469 [default: nowhere].
-    #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
+    #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT", help_heading = "Page and metrics")]
     http: Option<Address>,
     /// Let the page change settings, with the token in this file
     ///
     /// Let the page change settings, with the token in this file, which only its owner may read (mode 0600).
-    #[arg(long, value_name = "FILE", requires = "http")]
+    #[arg(long, value_name = "FILE", requires = "http", help_heading = "Page and metrics")]
     http_token: Option<PathBuf>,
     /// Where metrics are without the page [default: with --http]
     ///
     /// Where scrapers get metrics, without the page: unix:PATH, or an address of this machine's own [default: that of --http].
-    #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT")]
+    #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT", help_heading = "Page and metrics")]
     metrics: Option<Address>,
     /// The server's certificate (PEM)
-    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"])]
+    #[arg(long, value_name = "FILE", requires_all = ["tls_key", "tls_ca"], help_heading = "Clients over TCP")]
     tls_cert: Option<PathBuf>,
     /// The key of that certificate (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Clients over TCP")]
     tls_key: Option<PathBuf>,
     /// The authority that signs the clients' certificates (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Clients over TCP")]
     tls_ca: Option<PathBuf>,
     /// Certificates that the authority has revoked (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Clients over TCP")]
     tls_crl: Option<PathBuf>,
-    /// A client that may connect, by its certificate's name [default: all that are signed]
+    /// A client that may connect, by its certificate's name [default: all signed]
     ///
     /// By a name in its certificate's subjectAltName; may be given several times. Without it, every client may connect whose
     /// certificate the authority has signed.
-    #[arg(long, value_name = "NAME", requires = "tls_cert")]
+    #[arg(long, value_name = "NAME", requires = "tls_cert", help_heading = "Clients over TCP")]
     tls_client: Vec<String>,
     /// Memory for requests in flight; when it is used up, clients wait
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
@@ -80,24 +80,24 @@ pub struct Args {
     ///
     /// Make the volume a block device of this machine as well, /dev/ublkbN (Linux 6.5 or later with the module ublk_drv, as
     /// root); it outlives this server, and the next one takes it over.
-    #[arg(long, conflicts_with_all = ["no_io_uring", "no_direct"])]
+    #[arg(long, conflicts_with_all = ["no_io_uring", "no_direct"], help_heading = "Block device")]
     ublk: bool,
     /// The number of its queues [default: one for each processor, at most four]
-    #[arg(long, value_name = "N", requires = "ublk")]
+    #[arg(long, value_name = "N", requires = "ublk", help_heading = "Block device")]
     ublk_queues: Option<u16>,
     /// The number of requests in each queue
-    #[arg(long, value_name = "N", requires = "ublk", default_value = "64")]
+    #[arg(long, value_name = "N", requires = "ublk", default_value = "64", help_heading = "Block device")]
     ublk_depth: u16,
     /// Its logical block: 512B or 4KiB
     ///
     /// Its logical block: 512B or 4KiB. What is shorter than 4 KiB is read before it is written.
-    #[arg(long, value_name = "SIZE", requires = "ublk", default_value = "512B")]
+    #[arg(long, value_name = "SIZE", requires = "ublk", default_value = "512B", help_heading = "Block device")]
     ublk_block: Bytes,
     /// Let devices read straight into the pages of its requests
     ///
     /// Let devices read straight into the pages of its requests, where the kernel can do it (Linux 6.16 or later); programs that
     /// read past the page cache then need memory aligned to its blocks.
-    #[arg(long, requires = "ublk")]
+    #[arg(long, requires = "ublk", help_heading = "Block device")]
     zero_copy: bool,
     /// How often the health of drives is read, 10s or more, or off
     ///
@@ -123,10 +123,10 @@ pub struct Args {
     /// Record what clients do and how long it takes in a file, for peryton twin and advise; full files before it are FILE.0,
     /// FILE.1 and so on; an earlier recording there is renamed to FILE.old. With a name that ends in .parquet, the recording ends
     /// in .recording, and Parquet is made of its requests when the server stops.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Recording")]
     record: Option<PathBuf>,
     /// The most bytes of these files; then the oldest requests go, a file at a time
-    #[arg(long, value_name = "SIZE", requires = "record", default_value = "256MiB")]
+    #[arg(long, value_name = "SIZE", requires = "record", default_value = "256MiB", help_heading = "Recording")]
     record_limit: Bytes,
     /// Print the volume at the start and a summary at the end as JSON
     #[arg(long)]

@@ -44,9 +44,9 @@ pub struct Args {
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Reading the trace")]
     trace_args: TraceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Replaying it")]
     replay_args: ReplayArgs,
     /// Set a key of the designs, such as placement.promotion.threshold=1
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]

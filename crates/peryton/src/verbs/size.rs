@@ -71,9 +71,9 @@ pub struct Args {
     /// Set a key of the design, such as placement.promotion.threshold=1
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Reading the trace")]
     trace_args: TraceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Replaying it")]
     replay_args: ReplayArgs,
     /// Simulate this share of the trace [default: what takes a minute]
     ///

@@ -71,9 +71,9 @@ pub struct Args {
     /// Set a key of the design before the search
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Reading the trace")]
     trace_args: TraceArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Replaying it")]
     replay_args: ReplayArgs,
     /// Write the tuned design to a file
     #[arg(long, value_name = "TUNED.toml")]

@@ -29,7 +29,7 @@ pub struct Args {
     /// Traces, or specifications (.toml) from which traces are generated; several are merged by time.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = "Reading the trace")]
     trace_args: TraceArgs,
     /// Size of a cached block
     #[arg(long, default_value = "4KiB")]
