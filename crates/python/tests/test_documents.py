@@ -28,6 +28,7 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import REPOSITORY
@@ -528,6 +529,34 @@ def test_what_is_not_run_names_targets_that_exist() -> None:
                     names = [path.stem for path in files.glob("*.rs")]
                     texts = [path.read_text() for path in files.glob("*.rs")]
                     assert more[0] in names or any(f"fn {more[0]}" in text for text in texts), command
+
+
+def leaves(table: dict[str, Any], above: str = "") -> Iterator[str]:
+    for key, value in table.items():
+        if isinstance(value, dict) and key != "model":
+            yield from leaves(value, f"{above}{key}.")
+        else:
+            yield above + key
+
+
+def test_designs_of_the_pages_have_keys_that_exist() -> None:
+    printed = subprocess.run([PERYTON, "keys", "--json"], capture_output=True, text=True, check=True).stdout
+    keys = [key["key"] for key in json.loads(printed)]
+    tables = {key.split(".")[0] for key in keys if "." in key}
+    wrong, seen = [], 0
+    for page in PAGES:
+        for block in (block for block in blocks(page) if block.language in ("toml", "json")):
+            if block.language == "json":
+                for line in block.text.splitlines():
+                    json.loads(line)
+                continue
+            design = {name: value for name, value in tomllib.loads(block.text).items() if name in tables}
+            for key in leaves(design):
+                seen += 1
+                pattern = [re.escape(known).replace("NAME", "[^.]+") for known in keys]
+                if not any(re.fullmatch(known, key) for known in pattern):
+                    wrong.append(f"{page}:{block.line}: there is no key '{key}'")
+    assert not wrong and seen > 10, "\n".join(wrong)
 
 
 def spans(page: str) -> Iterator[tuple[int, str]]:
