@@ -186,6 +186,9 @@ SPECS = {
         "thresholds": spec("Thresholds of size", [0], *RATIOS), "thresholds-2": spec("Thresholds of probability", [0], *RATIOS),
         "cache-sizes": spec("Policies by cache size", [0, 1], panel("latency, × LRU's", 2), panel("lifetime, × LRU's", 3), panel("L/T, × LRU's", 4)),
         "targets": spec("Policies by target latency", [0, 1], panel("latency, × LRU's", 2), panel("lifetime, × LRU's", 3), panel("L/T, × LRU's", 4)),
+        "sampling": spec("Policies by sampling rate", [0, 1], panel("latency, × LRU's", 2), panel("lifetime, × LRU's", 3), panel("L/T, × LRU's", 4)),
+        "write-hits": against_lru(["probability, cache", "probability, bypass", "size, cache", "size, bypass"]),
+        "objectives": spec("Weights of latency, wear and energy", [0], *RATIOS),
     },
     "mixedstore": {
         "flash-or-disk": spec("Sustained random writes", [0], parts("ms a write", 0, ["disk, same 256 MiB", "disk, 34 GiB", "page", "dftl", "log-block", "block-mapped"], log=True)),

@@ -108,9 +108,9 @@ def policies(array, traces, variants, base=()):
     for name, values in gains.items():
         values = [value for value in values if value]
         if values:
-            yield (f"* {name}: L/T better than LRU's by {sum(values) / len(values):.2f}× (arithmetic mean of "
-                   f"{len(values)}), {geometric(values):.2f}× (geometric), best {max(values):.2f}×, worst {min(values):.2f}×; "
-                   f"better on {sum(value > 1.005 for value in values)}, worse on {sum(value < 0.995 for value in values)}.")
+            yield (f"* {name}: {sum(values) / len(values):.2f}× better L/T ({geometric(values):.2f}× geometric; "
+                   f"{min(values):.2f} to {max(values):.2f}); better on {sum(value > 1.005 for value in values)}, "
+                   f"worse on {sum(value < 0.995 for value in values)}.")
 
 
 def sweep(array, traces, title, values, settings, share=lambda value: 0.05, lru_at=lambda value: 0.05, base_share=None):
