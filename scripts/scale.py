@@ -28,7 +28,7 @@ def processor_s():
 def simulated(peryton, trace, design):
     """Requests, and the processor's seconds."""
     before = processor_s()
-    words = [peryton, "--jobs", "1", "sim", ROOT / "examples" / "designs" / f"{design}.toml", "--trace", trace, "--fit", "wrap"]
+    words = [peryton, "--jobs", "1", "sim", ROOT / "examples" / "papers" / f"{design}.toml", "--trace", trace, "--fit", "wrap"]
     ran = subprocess.run([*words, "--json", "-"], check=False, capture_output=True, text=True)
     if ran.returncode:
         sys.exit(ran.stderr.strip())
