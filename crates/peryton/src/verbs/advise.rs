@@ -33,8 +33,9 @@ Examples:
   peryton advise my.recording --empty --try devices.ssd.size=16GiB,32GiB
   peryton advise my.recording --try devices.ssd.profile=intel-320-300gb,samsung-870-evo-1tb --profile hdd=my-disk.toml
 
-Each setting is simulated alone, from the state in which the drive was opened, on the requests that it recorded. How far the twin of
-the drive as it is was from what the drive measured is how far every prediction may be wrong: a smaller difference counts as none.")]
+Each setting is simulated alone, from the state in which the drive was opened, on the requests that it recorded. How
+far the twin of the drive as it is was from what the drive measured is how far every prediction may be wrong: a
+smaller difference counts as none.")]
 pub struct Args {
     #[command(flatten)]
     recorded: RecordedArgs,

@@ -8,9 +8,9 @@ use crate::{failure::Failure, output};
 /// Options of `peryton schema`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The schema (draft 2020-12) describes what `peryton sim --json` writes: a list with an object for each design. A figure that does
-not apply is absent, never null. Later versions may add figures. Its definition LiveReport is what a volume that is being served
-answers at /live.json, and PathHealth what peryton health writes for each path.")]
+The schema (draft 2020-12) describes what `peryton sim --json` writes: a list with an object for each design. A
+figure that does not apply is absent, never null. Later versions may add figures. Its definition LiveReport is what
+a volume that is being served answers at /live.json, and PathHealth what peryton health writes for each path.")]
 pub struct Args {
     /// Describe a single report in place of the list
     ///

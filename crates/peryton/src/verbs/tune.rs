@@ -26,13 +26,13 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  peryton tune tiering.toml --trace my.parquet --objective latency --subject-to 'lifetime>=5y,power<=8W' --out tuned.toml
+  peryton tune tiering.toml --trace my.parquet --subject-to 'lifetime>=5y,power<=8W' --out tuned.toml
   peryton tune caching.toml --trace my.parquet --objective p99 --search-requests 200000 \\
     --knob placement.extent=16KiB,64KiB,256KiB
 
-The search changes the settings of promotion (PT, TW), demotion (LT, HT) and moves (MCML), the replacement policy, the
-write-back delay, admission, when disks spin down, the triggers of a log, and the work of a partitioned drive while it is
-idle. It does not change the write policy, because that decides which data a failure may cost.")]
+The search changes the settings of promotion (PT, TW), demotion (LT, HT) and moves (MCML), the replacement policy,
+the write-back delay, admission, when disks spin down, the triggers of a log, and the work of a partitioned drive
+while it is idle. It does not change the write policy, because that decides which data a failure may cost.")]
 pub struct Args {
     /// The design: its path, or the name of a volume
     #[arg(value_name = naming::VOLUME, value_parser = naming::design(), add = naming::completer())]
