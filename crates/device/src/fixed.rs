@@ -1,5 +1,5 @@
-//! A device with constant latencies: all reads take the same time, and all writes do; or times that are drawn from a distribution, which is
-//! what is left to say of a device whose mechanics cannot be seen (a virtual disk, memory).
+//! A device with constant latencies, one for reads and one for writes, or with times that are drawn from a distribution. It models devices
+//! whose mechanics cannot be seen: a virtual disk, memory.
 
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};

@@ -14,7 +14,7 @@ pub enum Kind {
     Disk,
     /// A flash drive.
     Flash,
-    /// A device of which nothing but its times is known: a virtual disk, or memory.
+    /// A device that is known by its times alone: a virtual disk, or memory.
     Fixed,
 }
 

@@ -13,7 +13,7 @@ pub struct Price {
     pub usd: f64,
     /// Such as `2026-08`.
     pub date: Option<String>,
-    /// Where it was found, or how it was estimated.
+    /// The source of the price, or how it was estimated.
     pub source: String,
 }
 

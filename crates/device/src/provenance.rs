@@ -10,8 +10,8 @@
 //! "flash.read, flash.program" = "estimated: usual for TLC of that year"
 //! ```
 //!
-//! A key names values, or a table of them with `.*`; the longest that fits a value counts. A model as a whole (`flash.*`)
-//! is not accepted: of each of its values it is to be said.
+//! A key names values, or a table of them with `.*`. The longest key that fits a value counts. A model as a whole (`flash.*`) is not
+//! accepted: each of its values needs a line.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -231,7 +231,7 @@ impl Provenance {
         self.values().filter(move |(_, sourced)| is(sourced)).map(|(path, _)| path)
     }
 
-    /// The paths of the values of which nothing is said.
+    /// The paths of the values without a line.
     pub fn unsaid(&self) -> impl Iterator<Item = &str> {
         self.values().filter(|(_, sourced)| sourced.statement.is_none()).map(|(path, _)| path)
     }

@@ -1,5 +1,5 @@
-//! What is recorded while a disk that has data is taken over, or given back: how far that is. The records lie at the end of the
-//! fast device, in two blocks that are written in turn, so that the one before is whole while the other is written.
+//! Records of the progress while a disk with data is taken over or given back. They lie at the end of the fast device, in two blocks
+//! that are written in turn: while one is written, the other is whole.
 
 use peryton_units::Bytes;
 
@@ -11,14 +11,14 @@ use crate::{
     superblock::{VolumeId, get_displaced, put_displaced},
 };
 
-/// So much of the fast device, at its end, belongs to the records.
+/// The length of the records, at the end of the fast device.
 pub const RECORDS: Bytes = Bytes(2 * BLOCK);
 const MAGIC: &[u8; 8] = b"PERYTON\n";
 const VERSION: u32 = 1;
 const SIZES_AT: usize = 160;
 const SECTOR: usize = 512;
 
-/// How far it is.
+/// The progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Phase {
@@ -30,7 +30,7 @@ pub enum Phase {
     Adopted = 3,
     /// The disk has everything but its first part, which is being copied back.
     Returning = 4,
-    /// The disk is as the volume was. Nothing will be written to it any more.
+    /// The disk holds what the volume held, and nothing more is written to it.
     Returned = 5,
 }
 
@@ -41,7 +41,7 @@ pub struct Record {
     pub volume: VolumeId,
     /// Of two records, the one with the higher number is the newer.
     pub sequence: u64,
-    /// How far it is.
+    /// The progress.
     pub phase: Phase,
     /// When taking over began, in seconds since 1970.
     pub began_unix_s: u64,
@@ -54,7 +54,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// Encodes the record into a block. All of it but zeros is in the first 512 bytes.
+    /// Encodes the record into a block. Only its first 512 bytes differ from zero.
     ///
     /// # Panics
     ///

@@ -32,15 +32,15 @@ pub enum Kind {
     LogIndex,
     /// A block of a commit in the ring of a log.
     LogCommit,
-    /// The label of what a server keeps in memory for the one after it.
+    /// The label of the records that a server keeps in memory for the next server.
     Takeover,
     /// Where the room for snapshots of a cache's policies begins and ends.
     SnapshotRoom,
     /// The header of such a snapshot.
     SnapshotHeader,
-    /// What is in it.
+    /// The items of a snapshot.
     SnapshotItems,
-    /// How far a disk that has data was taken over, or given back.
+    /// The progress of taking over a disk with data, or of giving it back.
     Adoption,
 }
 

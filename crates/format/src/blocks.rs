@@ -7,8 +7,8 @@ pub const MOST_BLOCKS: u64 = 16;
 /// The smallest block.
 pub const SMALLEST_BLOCK: Bytes = Bytes::kib(4);
 
-/// The size of the blocks of extents of this size: 4 KiB, or as many times that, doubled again and again, as are needed for an
-/// extent to have no more than [`MOST_BLOCKS`]. An extent of 4 KiB is one block, which can be there or lost like any other.
+/// The size of the blocks of extents of this size: 4 KiB times the smallest power of two with which an extent has at most
+/// [`MOST_BLOCKS`] blocks. An extent of 4 KiB is one block.
 ///
 /// ```
 /// use peryton_format::blocks::block_of;
@@ -24,8 +24,8 @@ pub fn block_of(extent: Bytes) -> Bytes {
     SMALLEST_BLOCK * least
 }
 
-/// Where the newest data of each block of an extent is that has a place on the fast device: one bit for each block, the first
-/// block's bit is the lowest.
+/// Where the newest data of each block of an extent is. The extent has a place on the fast device. There is a bit for each block;
+/// the lowest is that of the first block.
 ///
 /// ```
 /// use peryton_format::blocks::Masks;
@@ -39,8 +39,8 @@ pub fn block_of(extent: Bytes) -> Bytes {
 pub struct Masks(u32);
 
 impl Masks {
-    /// Masks of the blocks that the fast device has, and of those that the slow device does not have: if the fast device has
-    /// such a block, it is dirty, otherwise it is lost.
+    /// Masks of the blocks that the fast device has, and of those that the slow device lacks. A block of the second mask is dirty
+    /// if the fast device has it, and lost otherwise.
     #[inline]
     pub fn new(valid: u16, not_at_home: u16) -> Masks {
         Masks(u32::from(valid) | u32::from(not_at_home) << 16)

@@ -29,11 +29,11 @@ pub fn write(storage: &mut dyn Storage, superblock: &Superblock, used: Bytes) ->
     Ok(())
 }
 
-/// Writes the copy of a superblock at the end again that was found without it, before the one at the start is written.
+/// Restores the copy at the end of a device that lacks it, before the one at the start is overwritten.
 ///
 /// # Errors
 ///
-/// The device failed. What was valid still is.
+/// The device failed. The valid copy is still valid.
 pub fn write_end(storage: &mut dyn Storage, superblock: &Superblock, used: Bytes) -> Result<(), DeviceError> {
     storage.write(superblock.device, used - Bytes(BLOCK), &superblock.encode())?;
     storage.flush(superblock.device)

@@ -18,9 +18,9 @@ use peryton_units::Bytes;
 
 use crate::device_id::DeviceId;
 
-/// What is displaced is a multiple of this, and so is where it goes.
+/// The length of the displaced part, and its offset on its home, are multiples of this.
 pub const UNIT: u64 = 1 << 20;
-/// No device is larger.
+/// The size of the largest device.
 const LARGEST: u64 = 1 << 59;
 /// The length of a superblock.
 const SUPERBLOCK: u64 = 4096;
@@ -57,9 +57,9 @@ pub struct Displaced {
     pub metadata: Bytes,
     /// How much of the old data is displaced.
     pub bytes: Bytes,
-    /// Where it lies on its home.
+    /// The offset of the displaced part on its home.
     pub at: Bytes,
-    /// Size of the volume: so much of the device was taken over.
+    /// Size of the volume: the part of the device that was taken over.
     pub volume: Bytes,
     /// Size of the device, as the engine sees it.
     pub used: Bytes,
@@ -93,7 +93,7 @@ impl Displaced {
             && (home != device || at >= volume)
     }
 
-    /// Where a byte lies, of which the engine knows the offset.
+    /// The place of the byte at an offset of the engine's layout.
     #[inline]
     pub fn locate(&self, offset: Bytes) -> Place {
         let Displaced { device, home, metadata, bytes, at, volume, used } = *self;
@@ -107,14 +107,14 @@ impl Displaced {
         } else if offset < rest {
             on(offset - metadata, rest)
         } else {
-            // What lies past the end is past the end of everything.
+            // An offset past the end of the layout is past the end of the device.
             let end = if offset < used { used } else { Bytes(u64::MAX) };
             let at = if offset < used { metadata + (offset - rest) } else { Bytes(LARGEST) + (offset - used) };
             on(at, end)
         }
     }
 
-    /// The parts of a range, each of which lies together: where, and its first byte and its end in the range.
+    /// The contiguous parts of a range: the place of each, and its first byte and its end within the range.
     pub fn parts(&self, offset: Bytes, len: usize) -> impl Iterator<Item = (Place, std::ops::Range<usize>)> + use<> {
         let displaced = *self;
         let mut from = 0;
@@ -139,7 +139,7 @@ impl Displaced {
         if self.is_elsewhere() { self.volume } else { self.at + self.bytes }
     }
 
-    /// The size of the device as the engine sees it, if it has this size. Where it lacks something, as much is missing.
+    /// The size of the device as the engine sees it, if the device has this size. A device that is too short is too short by as much.
     pub fn size(&self, physical: Bytes) -> Bytes {
         let lacks = self.needs().0.saturating_sub(physical.0);
         Bytes(self.used.0.saturating_sub(lacks))

@@ -38,7 +38,7 @@ const NAME: usize = 4;
 /// The ring is read in parts of this many bytes.
 const PIECE: u64 = 1 << 20;
 
-/// A record of a commit: an extent, and its map entry from then on.
+/// A record of a commit: an extent, and its new map entry.
 pub type MapRecord = (u32, MapEntry);
 
 /// Bytes of the ring that a commit with this many records takes, without masks.
@@ -115,7 +115,7 @@ fn encode_as(
     }
 }
 
-/// Writes names of extents into an encoded commit: the slow device's metadata say from then on that they may be newer on the fast
+/// Writes names of extents into an encoded commit. The slow device's metadata then says that these extents may be newer on the fast
 /// device, although their entries do not change. There may be no more of them than [`MetadataLayout::names_behind`] says. They are at the end of the
 /// last block: their number in its last word, and the names before it.
 pub fn name_ahead(names: &[u32], volume: VolumeId, commit: &mut [u8]) {
@@ -223,7 +223,7 @@ pub struct FoundCommit {
     pub records: Vec<MapRecord>,
     /// The masks of each record; empty if the places of the volume have none.
     pub masks: Vec<Masks>,
-    /// Extents that may be newer on the fast device from then on, although their entries did not change.
+    /// Extents that may be newer on the fast device after this commit, although their entries did not change.
     pub ahead: Vec<u32>,
     attempt: u32,
     /// Place of the next commit, unless the ring wraps.

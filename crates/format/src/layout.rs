@@ -79,9 +79,9 @@ impl MetadataLayout {
         MetadataLayout { journal_bytes, checkpoint_bytes, data_at, masks, number, journal_from, checkpoints_from }
     }
 
-    /// Divides the room before the data so that there is room for checkpoints as long as those of `wanted`, one of which lies beside the
-    /// checkpoint `valid` (0: A, 1: B) of this division, which is in force. Returns the division, and which one that is; `None` if it cannot be done
-    /// beside this one. The journal is as long as that of `wanted`, or has what is left, if that is not too little.
+    /// Divides the room before the data anew, for checkpoints as long as those of `wanted`. One of the new checkpoints must not overlap
+    /// checkpoint `valid` (0: A, 1: B) of the division in force. Returns the new division and the number of that checkpoint, or `None` if
+    /// there is no such division. The journal is as long as that of `wanted`, or takes the room that is left, if that suffices.
     pub fn divided(&self, valid: u64, wanted: &MetadataLayout) -> Option<(Places, u64)> {
         let (length, data_at) = (wanted.checkpoint_bytes, self.data_at);
         let journal_bytes = self.journal_beside(wanted)?;
@@ -166,7 +166,7 @@ impl MetadataLayout {
         if records == 0 { 0 } else { room_for_names(last as usize * self.record_bytes()) }
     }
 
-    /// Number of blocks of a checkpoint that hold entries, of which there are `entries`; those with masks follow.
+    /// Number of blocks of a checkpoint that hold `entries` entries; blocks with masks follow.
     pub fn entry_blocks(entries: u64) -> u64 {
         entries.div_ceil(ENTRIES_PER_BLOCK)
     }

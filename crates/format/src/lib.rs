@@ -2,8 +2,8 @@
 //!
 //! This crate defines every byte that Peryton writes to a device besides data. It has no running state, no clock and no
 //! thread. The engine writes through it while a volume is in use. Everything that reads a volume that is not in use
-//! (recovery, `peryton dump`, `peryton check`, the fuzz targets) reads through it too. `docs/format.md` and
-//! `docs/format.md` of the repository describe every byte.
+//! (recovery, `peryton dump`, `peryton check`, the fuzz targets) reads through it too. `docs/format.md` of the repository
+//! describes every byte.
 //!
 //! # How a volume lies on its devices
 //!
@@ -23,11 +23,11 @@
 //! * A [`superblock`] says which volume a device belongs to, what the volume consists of ([`geometry`]), and in what
 //!   state the device was left. There are two [`copies`].
 //! * The map of a volume says where each extent is ([`entry`]). A [`checkpoint`] holds all of it. The [`journal`] holds
-//!   the changes since, in numbered commits. [`map`] reads both and combines them. A [`notice`] says what may be on the
-//!   fast device, for a reader that has only the slow one.
-//! * The fast device may have a part of an extent only. [`blocks`] says which one.
+//!   the changes since, in numbered commits. [`map`] reads both and combines them. A [`notice`] tells a reader of
+//!   the slow device alone what may be on the fast one.
+//! * The fast device may have a part of an extent. [`blocks`] says which part.
 //! * A [`log`] has a format of its own.
-//! * A [`snapshot`] has what a cache has learnt. No data depend on it.
+//! * A [`snapshot`] holds what a cache has learnt. No data depends on it.
 //! * [`layout`] and [`log::layout`] compute the places of these parts; [`places`] has those of a volume that was resized.
 //!
 //! The crate reaches devices through [`storage::Storage`]: implement it for a file or for an array in memory.

@@ -54,8 +54,8 @@ pub struct DurableMap {
     /// The base of the next checkpoint's number: higher numbers are newer than everything on the devices. The next
     /// checkpoint is written to the place that does not hold the one that was read.
     pub number: u64,
-    /// The last commit that is known to be complete in every journal that it was written to; without the slow device, the last one that that
-    /// device has to have.
+    /// The last commit that is complete in every journal to which it was written. Without the slow device: the last commit that the
+    /// slow device must have.
     pub last_commit: u64,
     /// The number after the last commit. A torn commit may have it.
     pub next_commit: u64,
@@ -63,8 +63,8 @@ pub struct DurableMap {
     pub next: u64,
     /// The newest notice.
     pub notice: Notice,
-    /// Whether the entries say of every extent that it may be newer on the fast device. Without that device they may not, if the
-    /// newest checkpoint cannot be read.
+    /// Whether the entries name every extent that may be newer on the fast device. Without the fast device they may not, if the newest
+    /// checkpoint cannot be read.
     pub shows_newer: bool,
 }
 
@@ -90,9 +90,9 @@ pub enum NoMap {
 /// What becomes of a device that has an older journal than the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Older {
-    /// It may be a copy from earlier: the map is not read.
+    /// The device may be an earlier copy: the map is not read.
     Refused,
-    /// It is known to be the present one: the journal of the other one counts.
+    /// The device is known to be the present one: the other device's journal counts.
     Accepted,
 }
 
@@ -101,12 +101,12 @@ pub fn is_newer(entry: MapEntry, masks: Masks) -> bool {
     entry.is_dirty() || entry.is_lost() || masks.not_at_home() != 0
 }
 
-/// The masks of the place in which an extent is; of an extent without one, those of nothing.
+/// The masks of an extent's place; empty masks if the extent has none.
 pub fn masks_of(entry: MapEntry, masks: &[Masks]) -> Masks {
     entry.place().and_then(|place| masks.get(place.0 as usize)).copied().unwrap_or_default()
 }
 
-/// What is left of an extent without the fast device: it is at home, or lost.
+/// The entry of an extent without the fast device: the slow device has its data, or the extent is lost.
 pub fn without_fast(entry: MapEntry, masks: Masks) -> MapEntry {
     MapEntry::new(None, false, is_newer(entry, masks))
 }
@@ -116,8 +116,8 @@ fn named(entries: &mut [MapEntry], extent: u32) -> Result<&mut MapEntry, NoMap> 
     entries.get_mut(extent as usize).ok_or(NoMap::Damaged("the journal names an extent that is not there"))
 }
 
-/// Makes a map of what the slow device alone shows: which extents may be newer on the fast device, and so are lost without it. Where
-/// the fast device has something is not known.
+/// Makes a map from the slow device's metadata alone: extents that may be newer on the fast device are lost. Places on the fast
+/// device are not known.
 fn show_named<'a>(
     entries: &mut [MapEntry],
     masks: &[Masks],
@@ -272,7 +272,7 @@ mod tests {
     const VOLUME: VolumeId = VolumeId(3);
     const BOTH: [DeviceId; 2] = [DeviceId(0), DeviceId(1)];
 
-    /// Extents and whether they are dirty from then on, and names of others.
+    /// Extents and whether the commit makes them dirty, and names of others.
     type Commit<'a> = (&'a [(u32, bool)], &'a [u32]);
 
     /// Two devices with an empty map of 100 extents, and these commits.

@@ -7,8 +7,8 @@ pub struct Notice {
     /// Caching: whether no copy on the fast device is newer than the slow device. Before a copy becomes newer, a later
     /// notice withdraws this.
     pub home: bool,
-    /// Caching: whether later commits may be on the fast device alone, but for one that says that an extent is newer on the fast
-    /// device of which the slow device's metadata does not say so yet. So the slow device alone shows which extents may be.
+    /// Caching: whether later commits may be on the fast device alone. The slow device still gets each commit that makes a further extent
+    /// newer on the fast device. Its own metadata therefore names every extent that may be newer there.
     pub named: bool,
 }
 

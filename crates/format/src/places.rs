@@ -1,5 +1,5 @@
-//! Where the metadata of a volume lie one of whose devices was resized: the map needs another length than at formatting, and the
-//! data stay where they are, so the room before the data is divided in another way.
+//! Offsets of the metadata of a volume that was resized. Its map has another length than at formatting, and the data stays in place, so
+//! the room before the data is divided anew.
 
 use peryton_units::Bytes;
 
@@ -40,7 +40,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// It in words, in units of blocks.
+    /// The division in words, in units of blocks.
     pub(crate) fn words(&self) -> [u32; WORDS] {
         let Places { number, data_at, journal_at, journal_bytes, checkpoints_at: [a, b], checkpoint_bytes } = *self;
         let blocks = |bytes: u64| u32::try_from(bytes / BLOCK).expect("metadata lie in the first 16 TiB");
@@ -48,7 +48,7 @@ impl Places {
         [number, data_at, journal_at, blocks(journal_bytes), a, b, blocks(checkpoint_bytes)]
     }
 
-    /// What words say, if it is possible.
+    /// The division that words describe; `None` if it is impossible.
     pub(crate) fn of_words(words: [u32; WORDS]) -> Option<Places> {
         let bytes = |index: usize| u64::from(words[index]) * BLOCK;
         let places = Places {

@@ -1,5 +1,5 @@
 //! Snapshots of what a cache has learnt: which extents were used lately, how often, and what the policies made of that. Nothing
-//! that a host has written depends on them, so that one that is torn, old or lost costs hits and nothing else.
+//! that a host has written depends on them: a snapshot that is torn, old or lost costs hits, and no data.
 //!
 //! A snapshot lies behind what the volume uses of the fast device ([`Room`]), in one of two halves that are used in turn. It has a
 //! header, and blocks of items. It counts if all of its blocks are whole and agree.
@@ -46,7 +46,7 @@ const MOST_CLOCK_NS: u64 = 1 << 61;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Where it begins: at the end of what the volume uses.
+    /// The offset of the room: the end of what the volume uses.
     pub at: Bytes,
     /// The length of each half.
     pub half: Bytes,
@@ -60,17 +60,17 @@ impl Room {
         Room { at: used, half: Bytes(BLOCK + wanted.next_multiple_of(BLOCK).max(BLOCK)) }
     }
 
-    /// How long it is in all.
+    /// The length of the room.
     pub fn bytes(&self) -> Bytes {
         Bytes(2 * (BLOCK + self.half.0))
     }
 
-    /// Where it ends.
+    /// The offset of its end.
     pub fn end(&self) -> Bytes {
         self.at + self.bytes()
     }
 
-    /// Where a half begins.
+    /// The offset of a half.
     pub fn half_at(&self, which: u64) -> Bytes {
         if mutation::is(Mutation::SnapshotOverData) {
             return self.at.saturating_sub(self.half);
@@ -219,7 +219,7 @@ pub struct Packer {
     run: Option<usize>,
 }
 
-/// A list in a block begins with a word: its number from bit 20 on, the words of an item from bit 16, and the items in the rest.
+/// A list in a block begins with a word: bits 20 to 31 hold its number, 16 to 19 the words of an item, 0 to 15 the number of items.
 const LIST_SHIFT: u32 = 20;
 const WIDTH_SHIFT: u32 = 16;
 const MOST_ITEMS: u32 = 0xffff;

@@ -18,14 +18,14 @@ use crate::{
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct VolumeId(pub u128);
 
-/// The version of the format. What is added to it later is announced by a feature bit, so that the version stays.
+/// The version of the format. Later additions set a feature bit and keep the version.
 pub const VERSION: u32 = 1;
 /// Features that a program must know to open the volume.
 const KNOWN_INCOMPAT: u32 = 0;
 const MAGIC: &[u8; 8] = b"PERYTON\n";
 const STATE_AT: usize = 20;
-/// Words with a bit for each feature that the volume uses. A program that does not know a bit of the first word may open the volume all
-/// the same; one that does not know a bit of the second one must not.
+/// Words with a bit for each feature that the volume uses. A program may open a volume with unknown bits in the first word, and must
+/// not open one with unknown bits in the second.
 const COMPAT_AT: usize = 144;
 const INCOMPAT_AT: usize = 148;
 const SIZES_AT: usize = 160;
@@ -53,10 +53,10 @@ pub enum VolumeState {
     Clean = 3,
     /// The slow device has all data, and the fast one no valid data.
     Detached = 4,
-    /// Everything is written, and this is about to be recorded on every device. No device is clean before all say this.
+    /// Everything is written, and every device records this. No device becomes clean before all devices are in this state.
     Closing = 5,
-    /// The device has a copy of what another one holds, and is part of the volume only if the other devices count one succession
-    /// of that one as it does ([`Superblock::successions`]).
+    /// The device holds a copy of another device. It is part of the volume only if the other devices count as many replacements of that
+    /// device as it does ([`Superblock::successions`]).
     Aside = 6,
 }
 
@@ -144,21 +144,21 @@ pub struct Superblock {
     pub state: VolumeState,
     /// When the volume was formatted, in seconds since 1970.
     pub formatted_unix_s: u64,
-    /// The places on the fast and on the slow device from which on none was ever written; valid in state `Clean`.
+    /// On the fast and on the slow device: the first place such that it and all later ones were never written. Valid in state `Clean`.
     pub touched: [u32; 2],
     /// The devices that are no longer part of the volume, one bit each.
     pub gone: u32,
     /// A digest of samples of the data that this device held when it was closed.
     pub fingerprint: u64,
-    /// What is known of each device. Of one that is gone: the generation in which it was given up. Of another, when clean: what
-    /// it says of itself, so that an older state of it is distinguished ([`Superblock::seal`]). Zero: nothing.
+    /// A number for each device. If it is gone: the generation in which it was given up. Otherwise, when clean: the digest of its
+    /// superblock ([`Superblock::seal`]), by which an older copy of the device is recognised. Zero: not known.
     pub seals: [u64; MOST_DEVICES],
-    /// Where a device of a map is gone: the last commit that was durable when it was given up. It has that one.
+    /// If a device of a volume with a map is gone: the last commit that was durable when it was given up. The device has that commit.
     pub given_up_commit: u64,
-    /// How often each device was replaced while the volume was served. The others keep this count, so a device that counts
-    /// fewer of its own was replaced, and one that counts more was to take the place of another and has not.
+    /// How often each device was replaced while the volume was served. The other devices keep the count. A device that counts fewer
+    /// replacements of itself was replaced; one that counts more was to replace a device, and did not.
     pub successions: [u8; MOST_DEVICES],
-    /// Those of the devices that are gone which held nothing that the others lack, one bit each: the volume needs none of them.
+    /// The gone devices that were evacuated, one bit each. They held nothing that the others lack, so the volume needs none of them.
     pub evacuated: u32,
     /// What formatting fixed.
     pub geometry: Geometry,
@@ -216,7 +216,7 @@ pub(crate) fn put_displaced(block: &mut [u8], displaced: &Displaced) {
     }
 }
 
-/// What a block says of displaced data, if it is possible. `devices`: the bytes of data on each device.
+/// The displaced part according to a block; `None` if the numbers are impossible. `devices`: the bytes of data on each device.
 pub(crate) fn get_displaced(block: &[u8], devices: &[Bytes]) -> Option<Displaced> {
     let [metadata, bytes, at, volume] =
         std::array::from_fn(|index| Bytes(get_u64(block, DISPLACED_AT + 8 + index * 8)));
@@ -252,7 +252,7 @@ impl Superblock {
         (self.generation, self.gone.count_ones(), successions, self.state.order())
     }
 
-    /// A digest of what the superblock says, but for its seals: the other devices keep it when the volume is closed.
+    /// A digest of the superblock without its seals. The other devices keep it when the volume is closed.
     pub fn seal(&self) -> u64 {
         // FNV-1a: no intended forgery has to be recognised.
         let digest = |digest: u64, byte: &u8| (digest ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);

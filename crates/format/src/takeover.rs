@@ -43,10 +43,10 @@ const GONE: usize = LABEL;
 const SUSPENDED: usize = LABEL + 1;
 /// The index of the word that says whether a device may have lost data that were written to it.
 const DOUBTED: usize = LABEL + 2;
-/// The index of two copies of a number, which are written in turn, so that one of them is always whole: the number of the
-/// last record of a log that is durable.
+/// The index of the number of the last durable record of a log. It has two copies that are written in turn, so that one is always
+/// whole.
 const SETTLED: usize = LABEL + 4;
-/// The index of two such copies: the sequence before which all appends of a log are complete.
+/// The index of the sequence before which all appends of a log are complete, with two copies as well.
 const COMPLETE: usize = LABEL + 8;
 /// The index of the first word of the records.
 const RECORDS: usize = LABEL + 16;

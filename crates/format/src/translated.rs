@@ -1,4 +1,4 @@
-//! Devices of which one had data before it became part of a volume, as the engine sees them.
+//! The devices of a volume, one of which had data before, as the engine sees them: offsets are translated.
 
 use peryton_units::Bytes;
 
@@ -10,7 +10,7 @@ use crate::{
     takeover::Found,
 };
 
-/// Devices of which one had data before, as the engine sees them.
+/// The devices of such a volume.
 pub struct Translated<'a> {
     beneath: &'a mut dyn Storage,
     displaced: Displaced,
@@ -24,8 +24,8 @@ impl<'a> Translated<'a> {
         Translated { beneath, displaced, marker: None }
     }
 
-    /// The same. Where the first block of the device would become zeros, it becomes this block, so that it always says which volume
-    /// it belongs to.
+    /// The same. This block is written where the first block of the device would become zeros, so that the device always names its
+    /// volume.
     #[must_use]
     pub fn with_marker(self, marker: [u8; BLOCK_LEN]) -> Translated<'a> {
         Translated { marker: Some(marker), ..self }

@@ -30,7 +30,7 @@ enum Bounded {
     Together,
 }
 
-/// What rests add counts from this share of a small read on.
+/// The time that a rest adds counts if it is at least this share of a small read.
 const LEAST_REST: f64 = 0.1;
 
 /// The points of a spread: shares of the requests, closer where few of them decide the mean.
@@ -38,10 +38,10 @@ const SHARES: [f64; 21] = [
     0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.97, 0.98, 0.99, 0.995, 0.998, 0.999, 0.9995,
     1.0,
 ];
-/// Requests of which fewer say nothing about a distribution.
+/// The fewest requests that say something about a distribution.
 const LEAST: usize = 20;
 
-/// What these steps say of a device of this kind. Where they can be explained in several ways, the search begins from each.
+/// Estimates for a device of this kind from these steps. If several fit, the search begins from each.
 pub(super) fn starts(kind: Kind, steps: &[OfStep<'_>]) -> Vec<Start> {
     match kind {
         // What bounds the rate of small requests is how many are served at a time, or how long each keeps the others from beginning, which
@@ -144,7 +144,7 @@ fn spread(steps: &[OfStep<'_>], op: Op, line: &Line) -> Option<toml::Value> {
     Some(toml::Value::Array(points.collect()))
 }
 
-/// What a rest adds to a small read that ends it: (rest, what it adds) in ns, as the steps with a rest say it.
+/// The time that a rest adds to the small read after it, from the steps with a rest: (rest, added time) in ns.
 fn rests(steps: &[OfStep<'_>], line: &Line) -> Vec<(u64, u64)> {
     let small = |step: &Step| {
         step.depth == 1 && step.reads == 100 && step.size.0 == line.smallest && step.order == Order::Random

@@ -24,7 +24,7 @@ pub(super) struct Knob {
     low: f64,
     /// The largest value.
     high: f64,
-    /// What is usual, which stands where the requests say nothing.
+    /// The usual value, which stays if the requests do not decide.
     pub usual: f64,
     unit: Unit,
 }
@@ -37,8 +37,8 @@ const US: f64 = 1e3;
 const MS: f64 = 1e6;
 const KIB: f64 = 1024.0;
 
-/// What latencies can tell apart: how long cells, controller and buffer take, and how much goes on at a time. Values that stand behind
-/// others (erases, spare, planes, a channel's rate, what has precedence) are those of the template.
+/// The values that latencies can tell apart: the times of cells, controller and buffer, and how much runs in parallel. Values that are
+/// hidden behind others (erases, spare, planes, a channel's rate, precedence) are those of the template.
 pub(super) const FLASH: &[Knob] = &[
     knob(&["read"], (20.0 * US, 50.0 * US, 150.0 * US), Unit::Time),
     knob(&["program"], (50.0 * US, 600.0 * US, 3.0 * MS), Unit::Time),

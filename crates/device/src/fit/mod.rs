@@ -32,8 +32,8 @@ pub const LEAST_HALF: usize = 200;
 /// Parts of the fitted half whose distributions count by themselves: a model that is right on the whole because two errors
 /// cancel is wrong on them.
 const PARTS: usize = 8;
-/// What it costs that a value is not the usual one, of which cross-validation takes one: a fit to one window of the fitted half is scored
-/// on the other.
+/// Costs of a value that is not the usual one. Cross-validation chooses among them: it fits one window of the fitted half, and scores
+/// the other.
 const PENALTIES: [f64; 3] = [0.2 * UNUSUAL, UNUSUAL, 5.0 * UNUSUAL];
 /// The share of the tries that goes to one fit of cross-validation, which has half of the requests.
 const CROSS: u32 = 12;
@@ -273,7 +273,7 @@ fn distance(requests: &[Measured], took: &[Nanos]) -> f64 {
     for (op, weight) in CLASSES {
         let class = if op == Op::Read { "read" } else { "write" };
         if let Some(found) = whole.classes.iter().find(|found| found.class == class) {
-            // A kind of which there are few counts little.
+            // A kind with few requests counts little.
             let much = (found.requests as f64 / requests.len() as f64 * 4.0).min(1.0);
             distance += weight * much * share(found.demerit_ms, found.mean_ms);
         }

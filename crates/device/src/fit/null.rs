@@ -1,4 +1,4 @@
-//! What is known of a device without a model: how long the requests took that were fitted.
+//! The baseline of a fit: the latencies of the fitted half, without any model.
 
 use peryton_units::{Nanos, Op};
 

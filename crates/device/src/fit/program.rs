@@ -16,11 +16,11 @@ use crate::{
     validate::{Measured, Validation, replay_closed, score},
 };
 
-/// Requests of flash are replayed on a model of so much of it: the time of a try does not depend on the size of the drive.
+/// The part of a flash drive that is modelled in a try, so that the time of a try does not depend on the size of the drive.
 const MOST_FLASH: u64 = 1 << 28;
-/// Of a model with few values fewer are tried.
+/// The tries for a model with few values.
 const FEW: u32 = 3;
-/// A step that the model misses by more does not count more.
+/// The largest error that counts for a step.
 const WORST: f64 = 3.0;
 const SEED: u64 = 1;
 
@@ -29,7 +29,7 @@ const SEED: u64 = 1;
 pub struct MeasuredFit {
     /// The profile's name.
     pub name: String,
-    /// The kind of model; none: that of the measurement, and of several that may be, the nearest on the fitted half.
+    /// The kind of model. None: the measurement decides, and if several kinds are possible, the nearest on the fitted half.
     pub kind: Option<Kind>,
     /// Addressable bytes; none: what the measurement says.
     pub capacity: Option<Bytes>,
@@ -37,12 +37,12 @@ pub struct MeasuredFit {
     pub tries: u32,
     /// The seed of what is drawn.
     pub seed: u64,
-    /// How long flushes took after what was before them, if that was measured. The model of a device of which nothing but its times is known
-    /// has it as it is; in the others it follows from their buffers.
+    /// The time that flushes took after the commands before them, if it was measured. The model with fixed times has it as a value; in
+    /// the others it follows from their buffers.
     pub flush: Option<Nanos>,
 }
 
-/// Where the sustained write became slower for good.
+/// The point from which the sustained write stays slower.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Knee {
     /// Bytes that were written before.
@@ -174,7 +174,7 @@ fn used(kind: Kind, capacity: Bytes) -> Option<Bytes> {
     (kind == Kind::Flash).then(|| Bytes(capacity.0.min(MOST_FLASH)))
 }
 
-/// The blocks of a measurement, of which every second round is fitted.
+/// The blocks of a measurement. Every second round is fitted.
 struct Halves<'a> {
     measurement: &'a Measurement,
 }

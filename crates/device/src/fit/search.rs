@@ -8,16 +8,16 @@ use rand_pcg::Pcg64Mcg;
 
 use super::knobs::Knob;
 
-/// What a value costs that is e times the usual one or an e-th of it, if nothing else is known: it decides where requests do not.
+/// The cost of a value that is e times the usual one, or an e-th of it. It decides where the requests do not.
 pub(super) const UNUSUAL: f64 = 0.006;
-/// The share of the tries that are drawn from everywhere, before those near the best.
+/// The share of the tries, at the beginning, that are drawn from the whole range.
 const ANYWHERE: u32 = 10;
 /// The share of the tries at the end that change one value at a time.
 const POLISH: u32 = 3;
 /// Differences of cost at which annealing begins, and their fall by the last try.
 const FIRST_TEMPERATURE: f64 = 0.002;
 const LAST_TEMPERATURE: f64 = 0.01;
-/// The cost of what the model refuses.
+/// The cost of values that the model refuses.
 const REFUSED: f64 = 1e6;
 
 struct Progress {
@@ -28,11 +28,11 @@ struct Progress {
 /// Tries values on the fitted half.
 pub(super) struct Search<'a> {
     knobs: &'a [Knob],
-    /// How far the model with these values is from the device; none: the model refuses them.
+    /// The distance of the model with these values from the device. None: the model refuses them.
     cost: &'a dyn Fn(&[f64]) -> Option<f64>,
     state: RefCell<Progress>,
     random: RefCell<Pcg64Mcg>,
-    /// What a value costs that is e times the usual one.
+    /// The cost of a value that is e times the usual one.
     unusual: f64,
     progress: &'a dyn Fn(u32, f64),
 }

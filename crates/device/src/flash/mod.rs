@@ -544,12 +544,12 @@ impl Flash {
         self.owed = (0, 0);
     }
 
-    /// Finds out how much idle work the commands of the account have left to do, for [`DeviceStats::nand_bytes_owed`]: they have used up free units, and to make
-    /// as many free again wears the flash, if only after the end of the account. What that costs is tried with a block of each die. A drive that
-    /// does no work in idle time owes none.
+    /// Finds out how much idle work the commands of the account have left to do, for [`DeviceStats::nand_bytes_owed`]. They have used
+    /// up free units, and freeing as many again wears the flash after the end of the account. The cost is tried with a block of each die.
+    /// A drive without work in idle time has none left.
     ///
-    /// All cleaning, of the account and tried, provides free units at some price. What the host has written has to be provided at that price, and
-    /// what the account has spent of it already is not owed: units that were moved out of blocks that are not empty yet provide nothing so far.
+    /// All cleaning, in the account and tried, frees units at some price. The units that the host has written have to be freed at that price,
+    /// less what the account has already spent. Units that were moved out of blocks that are not empty yet have freed nothing so far.
     /// It is tried on a copy: what the drive does next is the same with and without this.
     pub fn settle(&mut self, now: Nanos) {
         self.background(now.0);

@@ -8,8 +8,8 @@ use super::{
     parameters::{Geometry, Precondition},
 };
 
-/// Brings the map into the state of a used device, in no time. `rests`: whether it works in idle time; it has done so before the first command,
-/// because that work would be taken for the wear of what comes then.
+/// Brings the map into the state of a used device, without simulated time. `rests`: whether the device works in idle time. That work is
+/// done before the first command; otherwise it would count as wear of the workload.
 pub(super) fn run(layer: &mut Layer, state: Precondition, g: &Geometry, seed: u64, rests: bool) {
     if state == Precondition::Fresh {
         return;

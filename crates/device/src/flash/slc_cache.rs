@@ -225,8 +225,8 @@ impl SlcCache {
         Fold { live: live as u32, erases: erases as u32 }
     }
 
-    /// What of `units` programmed in single-level mode, and of `erases` of blocks that were, wears no cell of the usual mode: units take
-    /// `bits` times their cells, each of which wears little.
+    /// The part of `units` programmed in single-level mode, and of the `erases` of such blocks, that does not count as wear of the usual
+    /// mode. Such units take `bits` times as many cells, and each cell wears little.
     pub fn spared(&self, units: u64, erases: u64) -> (i64, u64) {
         let worn = |count: u64, cells: f64| (count as f64 * cells * self.wear).round() as u64;
         (units as i64 - worn(units, self.bits as f64) as i64, erases.saturating_sub(worn(erases, 1.0)))

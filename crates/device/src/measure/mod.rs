@@ -2,7 +2,7 @@
 //!
 //! The steps are data ([`Step`]); the device is anything that takes commands and says when they are done ([`Subject`]), so that a model
 //! can be measured like a drive. The program runs in rounds: each round has all steps for a short time. Rounds with an even number
-//! are fitted and the others are only scored ([`crate::fit::fit_measurement`]), so that both halves have seen the same weather.
+//! are fitted and the others are only scored ([`crate::fit::fit_measurement`]), so that disturbances of the machine fall on both halves.
 
 mod columns;
 mod run;
@@ -34,9 +34,9 @@ pub const MOST_ROUNDS: u32 = 64;
 pub const MOST_DEPTH: u32 = 256;
 /// Flushes in a round at most.
 pub const FLUSHES: usize = 16;
-/// Flushes of which fewer say nothing.
+/// The fewest flushes that say something.
 const LEAST_FLUSHES: usize = 8;
-/// Means leave out the slowest of so many, as the fit does.
+/// Means leave out the slowest of this many requests, as the fit does.
 pub(crate) const SLOWEST: usize = 200;
 /// The largest transfer of a step.
 pub const MOST_SIZE: Bytes = Bytes::mib(1);

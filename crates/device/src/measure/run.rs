@@ -121,8 +121,8 @@ fn flushes(
     Ok(took)
 }
 
-/// Writes on and on, one block after the other and then at random, for a quarter of the time, and says how fast that went. A scratch file is
-/// written as a whole, whatever the limits, because what was never written is not read from the device.
+/// Writes without pause for a quarter of the time, first in order and then at random, and returns the rates. A scratch file is always
+/// written whole, because reads of unwritten parts would not reach the device.
 ///
 /// # Errors
 /// The device fails; one line.

@@ -1,7 +1,7 @@
-//! A measurement of which only the distributions are known: how long the requests of each run took, and how many there were.
+//! A measurement that is known by the distributions of its runs alone: how long their requests took, and how many there were.
 //!
-//! Requests are drawn that took as long, with as many in flight and at the rate that was measured, so that what fits and scores a
-//! measurement does the same to them. What is lost is which request took how long: that slow ones came together is not known.
+//! Requests are drawn from these distributions, with as many in flight and at the measured rate. The code that fits and scores whole
+//! measurements then takes them too. The order of latencies within a run is lost: whether slow requests came together is not known.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,6 @@
-//! Requests that were measured with a fixed number in flight, replayed with as many: each begins as long after the one before it in its slot
-//! as it did on the device. How long the device took for the one before decides nothing, in contrast to [`super::replay_timed`].
+//! Requests that were measured with a fixed number in flight, replayed with as many. Each begins after the request before it in its slot
+//! has ended, and after the same pause as on the device. The device's own latencies decide nothing, in contrast to
+//! [`super::replay_timed`].
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 

@@ -1,4 +1,4 @@
-//! Replays a trace that was measured on a real drive on our model of that drive, and says how far the two are apart.
+//! Replays a trace that was measured on a real drive on the model of that drive, and measures the distance between the two.
 //!
 //! The files are those of DiskSim's validation suite: `X.trace` (requests with the service time that each took on the
 //! hardware and the think time after it), and beside it `X.model` (geometry), `X.seek` (seek curve) and `X.diskspecs`
@@ -30,7 +30,7 @@ use crate::{Accepted, Disk, DiskParameters, Io, Tag};
 const MAX_REQUESTS: usize = 10_000_000;
 /// Bytes in one line of a trace.
 const MAX_LINE: u64 = 4096;
-/// What traces say of the drive's buffer, of which nothing is used: it was hit, missed, or hit by one or two of several parts.
+/// What traces say of the drive's buffer: hit, missed, or hit by one or two of several parts. The model does not use it.
 const SEEN: [&str; 4] = ["Hit", "Miss", "Doub", "Trip"];
 /// Points of a distribution in a report, evenly spaced in probability.
 const POINTS: usize = 200;

@@ -30,7 +30,7 @@ pub struct Recorded {
     /// The absent appends. The key is the first absent sequence; the value is the sequence after the last absent one, and
     /// the place of that append in the log. The ranges do not overlap.
     pub absents: BTreeMap<u64, (u64, u64)>,
-    /// The segments of which only listed pieces are needed, by their number.
+    /// The segments that are needed for listed pieces only, by their number.
     pub listed: BTreeMap<u32, ListedSegment>,
     /// Number of damaged blocks in the ring.
     pub damaged_blocks: u64,
@@ -49,7 +49,7 @@ pub struct Void {
     pub len: u64,
 }
 
-/// A segment of which only some pieces are needed.
+/// A segment that is needed for some pieces only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedSegment {
     /// The sequence that opened the segment.

@@ -137,7 +137,7 @@ impl<'a> LogScan<'a> {
         members.iter().all(|member| self.is_member_whole(header.at, member))
     }
 
-    /// Whether the data of a member is there, of the append at this place.
+    /// Whether the data of a member of the append at this place is whole.
     pub fn is_member_whole(&mut self, at: u64, member: &AppendMember) -> bool {
         let mut next = at.saturating_add(u64::from(member.within));
         let end = next.saturating_add(u64::from(member.len));
@@ -152,8 +152,8 @@ impl<'a> LogScan<'a> {
         sum == member.checksum
     }
 
-    /// Whether data at a place is what was appended there, in a segment that was opened with sequence `opened`. It is not if
-    /// the header of its append cannot be read.
+    /// Whether the data at a place is what was appended there, in a segment that was opened with sequence `opened`. Without a readable
+    /// header of its append it is not.
     pub fn is_piece_whole(&mut self, at: u64, len: u64, opened: u64) -> bool {
         let last = at / BLOCK * BLOCK;
         let places = (0..LONGEST_APPEND / BLOCK).map_while(|back| last.checked_sub(back * BLOCK));
