@@ -38,7 +38,7 @@ PERYTON = Path(os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "pery
 OF_A_TRACE = 30_000
 OF_A_WORKLOAD = 4000
 # The longest that a command may take here.
-PATIENCE_S = 300
+PATIENCE_S = 600
 # What setup.sh installs if it can; without one of them its commands are left out, and the page is reported as skipped.
 PROGRAMS = ["curl", "nbdcopy", "nbdinfo", "openssl", "qemu-img", "socat"]
 
