@@ -5,7 +5,7 @@
 use std::sync::{Arc, Mutex};
 
 use peryton_drive::{Backend, Data, Memory, Operation, Volume};
-use peryton_engine::{DeviceId, Engine};
+use peryton_engine::DeviceId;
 use peryton_sim::{Design, Moment, Options, Replay, run_observed};
 use peryton_trace::{BATCH, Request, Source, TraceError};
 use peryton_units::{Bytes, Nanos, Op};
@@ -133,7 +133,8 @@ fn a_simulated_run_is_repeated_command_by_command() {
 /// Gives the drive's volume the inputs of the simulator's engine; returns all events.
 fn repeat(design: &Design, simulated: &[(Nanos, Moment)]) -> Vec<(Nanos, Moment)> {
     let happened = Moments::default();
-    let engine = Engine::new(design.config()).unwrap();
+    // As a run begins by default: the volume is in use.
+    let engine = design.engine(true).unwrap();
     let mut volume = Volume::new(engine, Virtual::default(), 1 << 30).unwrap();
     volume.keep_no_data();
     let sink = Arc::clone(&happened);

@@ -301,7 +301,7 @@ impl Engine {
     }
 
     /// Fills the map as a scan of the whole volume would, without I/O (GreenDM, section 3.3). Tiering maps every
-    /// extent, the lowest addresses to the fast device first. Other placements are unchanged.
+    /// extent, those on the fast device evenly over the volume. Other placements are unchanged.
     pub fn fill(&mut self) {
         drive!(mut self, drive => drive.placed.fill(&drive.io.tuning));
     }

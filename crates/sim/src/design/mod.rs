@@ -25,7 +25,7 @@ mod volumes;
 use std::{path::Path, sync::Arc};
 
 use peryton_device::{Class, flash::Images};
-use peryton_engine::{Config, Placement, Tuning};
+use peryton_engine::{Config, Engine, Placement, Tuning};
 use peryton_units::Bytes;
 
 pub use at_share::Load;
@@ -333,10 +333,22 @@ impl Design {
         Config { devices, placement: self.placement.clone(), tuning: self.tuning.clone() }
     }
 
+    /// Makes the engine of a volume as a run begins with it. `in_use`: the fast device of a tier is full.
+    ///
+    /// # Errors
+    /// The engine refuses the configuration.
+    pub fn engine(&self, in_use: bool) -> Result<Engine, DesignError> {
+        let failed = |source| DesignError::Config { place: self.file.clone(), source };
+        let mut engine = Engine::new(self.config()).map_err(failed)?;
+        if in_use {
+            engine.fill();
+        }
+        Ok(engine)
+    }
+
     /// Makes the drive: an engine for each volume, and device models. `in_use`: the fast device of a tier is full, and flash of a tier that
     /// the design does not declare fresh has been written once.
     pub(crate) fn build(&self, in_use: bool) -> Result<Machine, DesignError> {
-        let failed = |source| DesignError::Config { place: self.file.clone(), source };
         let mut devices = Vec::with_capacity(self.devices.len());
         let mut seed = self.seed;
         let warm = in_use && matches!(self.placement, Placement::Tiering(_));
@@ -360,10 +372,7 @@ impl Design {
         }
         let mut volumes = Vec::with_capacity(places.len());
         for (number, row) in (0..).zip(places) {
-            let mut engine = peryton_engine::Engine::new(self.config()).map_err(failed)?;
-            if warm {
-                engine.fill();
-            }
+            let engine = self.engine(in_use)?;
             let place = |(device, design): (usize, &DeviceDesign)| {
                 let from = if design.regions > 1 { design.used * number } else { Bytes::ZERO };
                 Place { device, from, lets_rest: false }

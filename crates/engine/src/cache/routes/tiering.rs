@@ -116,19 +116,21 @@ impl CacheDrive {
 }
 
 impl CacheDrive {
-    /// Maps every extent as a scan of the whole volume would leave it: the lowest addresses on the fast device until
-    /// only HT extents are free, the rest on the slow one.
+    /// Maps every extent, as long use would: all of the fast device is full but HT extents, and what is on it lies evenly over the
+    /// volume, so that a trace finds its share there wherever it is.
     pub(in crate::cache) fn fill_places(&mut self, tuning: &crate::api::config::Tuning) {
         if self.mode == Mode::Caching {
             return;
         }
         let stay_free = tuning.demotion_high.min(self.layout.spare).min(self.layout.fast_usable - 1);
-        let on_fast = self.layout.fast_usable - stay_free;
+        let (on_fast, all) = (u64::from(self.layout.fast_usable - stay_free), u64::from(self.layout.extents));
         for index in 0..self.layout.extents {
             if self.map.entry(index).place().is_some() {
                 continue;
             }
-            let slot = if self.map.resident() < on_fast { self.map.take_slot() } else { None };
+            let before = u64::from(index) * on_fast / all;
+            let is_fast = (u64::from(index) + 1) * on_fast / all > before && u64::from(self.map.resident()) < on_fast;
+            let slot = if is_fast { self.map.take_slot() } else { None };
             let place = match slot {
                 Some(slot) => {
                     self.map.occupy(slot, index);
