@@ -78,6 +78,8 @@ mutations! {
     TrustCleanCopies,
     /// After a crash with write-through, clean copies are kept.
     KeepCleanCopies,
+    /// Memory that outlives the process does not say that a copy's home is being written.
+    ForgetHomeWrites,
     /// Write-through writes the copy only, and answers.
     ThroughWithoutHome,
     /// Data of an earlier tenant of a place is not zeroed.

@@ -3,6 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 use peryton_crash::{Ends, Kind, Options, run, torture};
+use peryton_engine::{Config, Engine, Hybrid, Placement, Tuning};
+use peryton_units::{Bytes, Op};
+
+use super::{
+    crashing::{Machine, formatted},
+    every::{FAST, Fault, Faulty, SLOW},
+};
 
 /// As these seeds drew when they failed; `succession.rs` has the rest.
 const OLD: Options = Options { replaces: Some(false), resizes: Some(false), ..Options::DRAWN };
@@ -52,4 +59,30 @@ fn a_log_opens_after_two_recoveries_that_were_killed() {
     // The first had joined ranges of absent appends in its commit; the second found the first of them hidden by a part of it that
     // memory still had, and took what lay beyond for damage.
     assert_eq!(run(3_697, &OLD).map(|_| ()), Ok(()));
+}
+
+#[test]
+fn what_was_clean_is_clean_after_the_process_and_dirty_after_the_power() {
+    let pair = Hybrid { fast: FAST, slow: SLOW, extent: Bytes::kib(16) };
+    let tuning = Tuning { promotion_threshold: 0, demotion_low: 1, demotion_high: 2, ..Tuning::default() };
+    let config = Config { devices: vec![Bytes::mib(1), Bytes::mib(4)], placement: Placement::Caching(pair), tuning };
+    let mut disks = formatted(&config);
+    let (engine, _) = Engine::open(config.clone(), &mut disks).unwrap();
+    let mut machine = Machine::with(engine, disks, 1);
+    machine.driver.keep_in_memory();
+    for extent in 0..20 {
+        machine.request(Op::Write, extent * 16_384, vec![extent as u8 + 1; 8_192]);
+    }
+    machine.driver.call(|engine, now, out| engine.write_all_back(now, out));
+    machine.settle();
+    assert_eq!(machine.engine.dirty_extents(), 0);
+    // These are dirty, and the last one is in flight.
+    machine.request(Op::Write, 3 * 16_384, vec![77; 4_096]);
+    machine.ask(Op::Write, 5 * 16_384, vec![78; 4_096]);
+    for (memory, dirty) in [(machine.driver.memory.clone(), 2), (None, 20)] {
+        let (mut disks, mut memory) = (machine.driver.disks.clone(), memory);
+        let mut storage = Faulty::new(&mut disks, &mut memory, Fault::FailsOnce, u32::MAX, 1);
+        let (_, opened) = Engine::open(config.clone(), &mut storage).unwrap();
+        assert_eq!((opened.mapped, opened.dirty), (20, dirty));
+    }
 }

@@ -211,18 +211,18 @@ fn the_first_minute_after_a_restart_hits_as_often_as_the_last_one_before() {
     for (name, replacement) in Replacement::ALL {
         let all @ [before, went_on, warm, killed, cold] = hits(replacement);
         println!("{name}: {all:.1?}");
-        assert!((went_on - warm).abs() < 0.2, "{name}: {warm:.1} % after a restart, {went_on:.1} % without");
+        // Which extents `random` draws depends on when the drive cleans, which a restart begins again.
+        let apart = if matches!(replacement, Replacement::Random(_)) { 3.0 } else { 0.2 };
+        assert!((went_on - warm).abs() < apart, "{name}: {warm:.1} % after a restart, {went_on:.1} % without");
         assert!(before - warm <= 2.0, "{name}: {warm:.1} % after a restart, {before:.1} % before");
         assert!(before - killed <= 5.0, "{name}: {killed:.1} % after a kill, {before:.1} % before");
         // The map is there without a snapshot as well, so that what is lost is the order in which extents leave.
         let costs = match replacement {
-            Replacement::Wsclock | Replacement::Lru | Replacement::Lrfu(_) => 2.0,
-            Replacement::Lirs(_) | Replacement::ClockPro => 1.0,
-            Replacement::TwoQueue(_)
-            | Replacement::S3fifo(_)
-            | Replacement::Arc
-            | Replacement::Sieve
-            | Replacement::WTinyLfu(_) => 6.0,
+            // With a good part of the cache dirty, a clock has little to say: clean extents leave first.
+            Replacement::Wsclock => 0.2,
+            Replacement::Lru | Replacement::Lrfu(_) => 2.0,
+            Replacement::Lirs(_) | Replacement::ClockPro | Replacement::Sieve => 1.0,
+            Replacement::TwoQueue(_) | Replacement::S3fifo(_) | Replacement::Arc | Replacement::WTinyLfu(_) => 6.0,
             // Of the others no bound is known: for some, what is lost is little.
             _ => f64::NEG_INFINITY,
         };

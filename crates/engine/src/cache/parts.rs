@@ -43,8 +43,9 @@ impl CacheDrive {
         if places > 0 { Contents::Parts { extents, places } } else { Contents::Map { extents } }
     }
 
-    /// The masks of a place of the fast device after recovery. `crashed`: the volume was not closed.
-    pub(in crate::cache) fn restored_part(&self, io: &CacheIo, durable: Masks, crashed: bool) -> Masks {
+    /// The masks of a place of the fast device after recovery. `crashed`: the volume was not closed; `known`: what the process had
+    /// that did not close it was in memory that outlived it.
+    pub(in crate::cache) fn restored_part(&self, io: &CacheIo, durable: Masks, crashed: bool, known: bool) -> Masks {
         let all = self.layout.blocks.expect("a volume with masks has blocks").all;
         let mut masks = Masks::new(durable.valid() & all, durable.not_at_home() & all);
         if mutation::is(Mutation::ForgetMasks) {
@@ -61,7 +62,8 @@ impl CacheDrive {
         // Writes that no flush made durable may have reached the copy, the home, or both. From now on one of them has to be the valid one:
         // with write-back the copy, which takes further writes; otherwise the home. In a partitioned drive it is the copy.
         if io.tuning.write == WritePolicy::Back || self.controller.is_some() {
-            if mutation::is(Mutation::TrustCleanCopies) { masks } else { masks.all_dirty() }
+            // What is clean in memory is clean: the memory says that a block is newer before it is written.
+            if known || mutation::is(Mutation::TrustCleanCopies) { masks } else { masks.all_dirty() }
         } else if mutation::is(Mutation::KeepCleanCopies) {
             masks
         } else {

@@ -45,16 +45,20 @@ impl CacheDrive {
         if newest < expected {
             return Err(ReadmitError::Behind { device: index, newest, expected });
         }
-        let survivor = self.image();
+        let (survivor, mut masks) = self.map.image();
         if survivor.len() != found.entries.len() {
             return Err(damaged("it maps another number of extents"));
         }
         let joined = survivor.iter().zip(&found.entries).map(|(ours, theirs)| self.joined(device, *ours, *theirs));
         let joined: Vec<MapEntry> = joined.collect();
-        let masks = self.joined_masks(device, &joined, &found);
+        let lost = |entries: &[MapEntry], masks: &[Masks]| {
+            let misses = |entry: &MapEntry| entry.is_lost() || map::masks_of(*entry, masks).lost() != 0;
+            entries.iter().filter(|entry| misses(entry)).count() as u64
+        };
+        let lost_before = lost(&survivor, &masks);
+        self.join_masks(device, &joined, &found, &mut masks);
+        let restored = lost_before.saturating_sub(lost(&joined, &masks));
         let words = (&joined[..], &masks[..]);
-        let restored =
-            survivor.iter().zip(&joined).filter(|(ours, joined)| ours.is_lost() && !joined.is_lost()).count();
         let failed = |device: DeviceId| ReadmitError::Open(OpenError::Device { device: device.index() });
         let stayed = self.alive();
         let next = self.next_header(io);
@@ -72,26 +76,28 @@ impl CacheDrive {
         }
         checkpoint::store_with_masks(storage, &stayed, layout, &header, words, volume).map_err(failed)?;
         checkpoint::store_with_masks(storage, &[device], layout, &header, words, volume).map_err(failed)?;
-        Ok(restored as u64)
+        Ok(restored)
     }
 
-    /// The masks of places as both devices together have them.
-    fn joined_masks(&self, back: DeviceId, joined: &[MapEntry], found: &DurableMap) -> Vec<Masks> {
-        let mut masks = self.map.all_masks().to_vec();
+    /// Makes masks of places what both devices together have.
+    fn join_masks(&self, back: DeviceId, joined: &[MapEntry], found: &DurableMap, masks: &mut [Masks]) {
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
-        let placed = joined.iter().zip(&found.entries).filter_map(|(entry, theirs)| Some((entry.place()?.0, theirs)));
-        for (place, theirs) in placed.filter(|_| !found.masks.is_empty()) {
-            let place = place as usize;
-            let theirs =
-                theirs.place().and_then(|place| found.masks.get(place.0 as usize)).copied().unwrap_or_default();
-            masks[place] = match back == self.layout.slow {
+        let placed = (0..).zip(joined.iter().zip(&found.entries));
+        for (extent, (entry, theirs)) in placed.filter(|_| !found.masks.is_empty()) {
+            let Some(place) = entry.place() else { continue };
+            let theirs = map::masks_of(*theirs, &found.masks);
+            let ours = &mut masks[place.0 as usize];
+            *ours = match back == self.layout.slow {
                 // The home has what was lost with it, except what it says was newer on the fast device.
-                true => Masks::new(masks[place].valid(), masks[place].dirty() | masks[place].lost() & theirs.dirty()),
-                // What the device has is at least as new as the home. Of the rest the home may be older than what was answered.
-                false => Masks::new(theirs.valid(), all),
+                true => Masks::new(ours.valid(), ours.dirty() | ours.lost() & theirs.dirty()),
+                // The home has all that was not newer on the device when it was given up. Where that is not known, what the device has
+                // is at least as new as the home, and of the rest the home may be older than what was answered.
+                false => match self.map.left_behind(extent, place) {
+                    Some(left) => Masks::new(theirs.valid() & left.not_at_home(), left.not_at_home()),
+                    None => Masks::new(theirs.valid(), all),
+                },
             };
         }
-        masks
     }
 
     /// An extent as both devices together have it: `ours` is what is known without the one that comes back.
@@ -100,7 +106,11 @@ impl CacheDrive {
         if mutation::is(Mutation::BelieveReturned) && ours.place().is_none() && theirs.place().is_some_and(on_back) {
             return theirs;
         }
-        if !ours.is_lost() || theirs.is_lost() {
+        if !ours.is_lost() {
+            return ours;
+        }
+        let ours = MapEntry::new(None, false, true);
+        if theirs.is_lost() {
             return ours;
         }
         match (self.mode, theirs.place()) {

@@ -88,9 +88,11 @@ impl CacheDrive {
         if let Some(reshape) = &reshape {
             self.reshape_map(&mut found, reshape).map_err(damaged)?;
         }
-        let restored = self.restore(io, io.now, (&found.entries, &found.masks), touched, trust).map_err(damaged)?;
+        let restored = self
+            .restore(io, io.now, (&found.entries, &found.masks), (touched, left.is_some()), trust)
+            .map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
-        let image = self.image();
+        let (image, masks) = self.map.image();
         // A torn commit may remain with the next number, so that number is not reused.
         let mut header = CheckpointHeader {
             number: found.number + 1,
@@ -105,10 +107,10 @@ impl CacheDrive {
             // The ring of the new layout has no commit of it.
             (header.number, header.last_commit, header.journal_at) = (reshape.checkpoint_after(found.number), 0, 0);
         }
-        let words = (&image[..], self.map.all_masks());
+        let words = (&image[..], &masks[..]);
         checkpoint::store_with_masks(storage, &pair, &self.layout.metadata, &header, words, volume)
             .map_err(|device| OpenError::Device { device: device.index() })?;
-        self.begin_generation(volume, image, &header);
+        self.begin_generation(volume, (image, masks), &header);
         Ok(())
     }
 }
@@ -148,13 +150,14 @@ impl CacheDrive {
         let gap = if mutation::is(Mutation::CloseReusesNumber) { 0 } else { ahead };
         let header =
             CheckpointHeader { number: next.number - 1 + ahead, first_commit: next.first_commit + gap, ..next };
-        let words = (&self.image()[..], self.map.all_masks());
+        let (image, masks) = self.map.image();
+        let words = (&image[..], &masks[..]);
         checkpoint::store_with_masks(storage, &self.alive(), &self.layout.metadata, &header, words, volume)
     }
 
     /// Writes the map to a device without metadata; the other device has the map already.
     pub(in crate::cache) fn fill_empty(
-        &self,
+        &mut self,
         io: &CacheIo,
         storage: &mut dyn Storage,
         device: DeviceId,
@@ -177,7 +180,8 @@ impl CacheDrive {
         }
         storage.flush(device).map_err(|_| device)?;
         let both = [self.layout.fast, self.layout.slow];
-        let words = (&self.image()[..], self.map.all_masks());
-        checkpoint::store_with_masks(storage, &both, layout, &header, words, volume)
+        self.map.nothing_comes_back();
+        let (image, masks) = self.map.image();
+        checkpoint::store_with_masks(storage, &both, layout, &header, (&image[..], &masks[..]), volume)
     }
 }

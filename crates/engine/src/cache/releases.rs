@@ -154,7 +154,8 @@ impl CacheDrive {
     #[cold]
     pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
         let entry = *self.map.entry(extent);
-        let had_lost = self.map.masks_of(extent).lost() != 0;
+        let masks = self.map.masks_of(extent);
+        let had_lost = masks.lost() != 0;
         let lost = match (self.mode, entry.place()) {
             (_, Some(place)) if self.is_on_gone(place) => {
                 self.map.set_clean(extent);
@@ -173,6 +174,9 @@ impl CacheDrive {
         if lost && !self.map.entry(extent).is_lost() {
             self.map.set_lost(extent, true);
             io.stats.lost_extents += 1;
+            if let Some(place) = entry.place() {
+                self.map.leave_behind(extent, place, masks);
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use peryton_format::{
     blocks::Masks,
     checkpoint::CheckpointHeader,
     entry::MapEntry,
+    map,
     mutation::{self, Mutation},
     notice::Notice,
     superblock::VolumeId,
@@ -26,13 +27,13 @@ pub(crate) struct Restored {
 
 impl CacheDrive {
     /// Loads the durable map. `touched`: after a clean close, the places from which on none was ever written; after a
-    /// crash every free place may hold data.
+    /// crash every free place may hold data. `known`: the map is what a process that was killed had in memory.
     pub(crate) fn restore(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
         (image, masks): (&[MapEntry], &[Masks]),
-        touched: Option<[u32; 2]>,
+        (touched, known): (Option<[u32; 2]>, bool),
         trust: Trust,
     ) -> Result<Restored, &'static str> {
         let mut restored = Restored::default();
@@ -43,9 +44,8 @@ impl CacheDrive {
             return Err("it has masks of another number of places");
         }
         let places = self.layout.fast_slots + if self.mode == Mode::Tiering { self.layout.slow_slots } else { 0 };
-        for (index, entry) in (0..).zip(image) {
-            let durable = *entry;
-            let entry = self.without_gone(*entry);
+        for (index, at_rest) in (0..).zip(image) {
+            let entry = self.without_gone(*at_rest);
             let mut place = entry.place();
             let mut dirty = entry.is_dirty();
             if place.is_some_and(|place| place.0 >= places) {
@@ -60,15 +60,17 @@ impl CacheDrive {
             let mut lost = entry.is_lost();
             let mut parts = Masks::default();
             if self.mode == Mode::Caching {
-                let durable =
-                    durable.place().and_then(|place| masks.get(place.0 as usize)).copied().unwrap_or_default();
+                let durable = map::masks_of(*at_rest, masks);
                 // The home had what the slot records as lost, and that is not there.
                 lost |= place.is_none() && durable.lost() != 0 && trust != Trust::Slow;
-                parts = place.map_or(Masks::default(), |_| self.restored_part(io, durable, touched.is_none()));
+                parts = place.map_or(Masks::default(), |_| self.restored_part(io, durable, touched.is_none(), known));
                 place = place.filter(|_| !parts.is_empty());
                 dirty = parts.dirty() != 0;
             }
             self.map.set_lost(index, lost);
+            if let Some(left) = at_rest.place().filter(|_| lost && place.is_none()) {
+                self.map.leave_behind(index, left, map::masks_of(*at_rest, masks));
+            }
             restored.lost += u64::from(lost || place.is_some() && parts.lost() != 0);
             let Some(place) = place else { continue };
             restored.mapped += 1;
@@ -79,6 +81,9 @@ impl CacheDrive {
             if self.mode == Mode::Caching {
                 self.map.set_masks(index, parts, now);
             }
+        }
+        if touched.is_none() && !known {
+            self.map.takes_for_dirty(now);
         }
         self.warm_up(io);
         let all = if mutation::is(Mutation::ForgetStale) { [0, 0] } else { [u32::MAX, u32::MAX] };
@@ -110,11 +115,6 @@ impl CacheDrive {
         [fast, slow].map(|last| last.map_or(0, |last| last + 1))
     }
 
-    /// The current map.
-    pub(in crate::cache) fn image(&self) -> Vec<MapEntry> {
-        self.map.image()
-    }
-
     /// Builds the header of a checkpoint that is written now.
     pub(crate) fn next_header(&self, io: &CacheIo) -> CheckpointHeader {
         self.journal.next_header(&io.tuning)
@@ -132,8 +132,12 @@ impl CacheDrive {
     }
 
     /// Starts a generation with this map: commits are encoded from now on and follow the checkpoint with this header.
-    pub(crate) fn begin_generation(&mut self, volume: VolumeId, image: Vec<MapEntry>, header: &CheckpointHeader) {
-        let masks = self.map.all_masks().to_vec();
+    pub(crate) fn begin_generation(
+        &mut self,
+        volume: VolumeId,
+        (image, masks): (Vec<MapEntry>, Vec<Masks>),
+        header: &CheckpointHeader,
+    ) {
         self.journal.resume(Durable { volume, image, masks }, header);
     }
 }

@@ -43,6 +43,7 @@ impl CacheDrive {
         let row = ThroughWrite { fragment, pending: 2, fast_failed: false, slow_failed: false, waiters: Vec::new() };
         let write = self.through.insert(row);
         self.through_in_flight.push(write);
+        self.map.set_may_differ(fragment.extent, true);
         self.cleaner.slow_used = now;
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
         let places = [Place(slot.0), self.home(fragment.extent)];
@@ -56,6 +57,11 @@ impl CacheDrive {
             let len = Bytes(u64::from(fragment.len));
             io.write((device, at), len, buffer, CacheStep::Through { write }, Cause::Host, out);
         }
+    }
+
+    /// Whether a write to both copy and home of the extent is in flight.
+    pub(in crate::cache) fn is_written_through(&self, extent: u32) -> bool {
+        self.through_in_flight.iter().any(|write| self.through[*write].fragment.extent == extent)
     }
 
     pub(crate) fn through_step(
@@ -97,6 +103,9 @@ impl CacheDrive {
         let result = if slow_failed { Err(RequestError::Device) } else { Ok(()) };
         if !fast_failed {
             self.wrote_through(io, fragment.extent);
+        }
+        if !fast_failed && !slow_failed && !self.is_written_through(fragment.extent) {
+            self.map.set_may_differ(fragment.extent, false);
         }
         let touched = self.touched(fragment);
         if self.map.entry(fragment.extent).place().is_some() && !fast_failed {

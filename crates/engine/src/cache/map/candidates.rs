@@ -4,7 +4,7 @@ use peryton_format::blocks::Masks;
 use peryton_policy::replacement::{Candidate, Candidates, SlotIndex};
 use peryton_units::Nanos;
 
-use crate::cache::map::extent::Extent;
+use crate::cache::map::{dirty::DirtyIndex, extent::Extent};
 
 pub(in crate::cache) struct MapCandidates<'a> {
     pub(super) now: Nanos,
@@ -15,15 +15,18 @@ pub(in crate::cache) struct MapCandidates<'a> {
     pub(super) extents: &'a mut [Extent],
     /// For each slot its masks, if slots have parts of extents.
     pub(super) masks: &'a [Masks],
+    pub(super) dirty: &'a DirtyIndex,
+    pub(super) taken_for_dirty: Option<Nanos>,
     /// How many dirty extents are passed over before one may be chosen.
     pub(super) pass_over: u32,
 }
 
 impl MapCandidates<'_> {
-    /// Whether one more dirty extent is passed over.
+    /// Whether the dirty extent in this slot is passed over.
     #[inline]
-    fn passes_over(&mut self) -> bool {
-        let passes = self.pass_over > 0;
+    fn passes_over(&mut self, slot: SlotIndex) -> bool {
+        let may_be_clean = self.taken_for_dirty.is_some_and(|at| self.dirty.since(slot) <= at);
+        let passes = self.pass_over > 0 && !(may_be_clean && self.pass_over < u32::MAX);
         self.pass_over -= u32::from(passes);
         passes
     }
@@ -47,7 +50,7 @@ impl Candidates for MapCandidates<'_> {
         // passed over in a row. Where blocks are lost, only the slot records which.
         let masks = self.masks.get(slot.index());
         if let Some(masks) = masks
-            && (masks.lost() != 0 || masks.dirty() != 0 && self.passes_over())
+            && (masks.lost() != 0 || masks.dirty() != 0 && self.passes_over(slot))
         {
             return None;
         }

@@ -1,5 +1,7 @@
 //! The only owner of extents, slots and free places.
 
+use std::collections::BTreeMap;
+
 use peryton_format::{
     blocks::Masks,
     entry::MapEntry,
@@ -8,6 +10,7 @@ use peryton_format::{
 };
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Nanos, prefetch};
+use rustc_hash::FxHashSet;
 
 use crate::cache::{
     blocks::{FULL, Units},
@@ -40,10 +43,14 @@ pub(in crate::cache) struct ExtentMap {
     resident: u32,
     /// The extents that are newer than their homes (caching); tiering has none.
     dirty: DirtyIndex,
+    /// What has been dirty since then is so because of a crash, and may be as new at home: it leaves in its turn, like what is clean.
+    taken_for_dirty: Option<Nanos>,
     /// The number of the present sweep of the cleaning, from 1 to 255.
     sweep: u8,
     /// Number of extents whose only copy is lost.
     lost: u32,
+    /// Where a device that is gone had what is lost with it, and which blocks those are: what it needs to come back.
+    left_behind: BTreeMap<u32, (Place, Masks)>,
     /// For each slot, which blocks of its extent it has; empty if it has whole extents.
     masks: Vec<Masks>,
     /// Bytes that are newer than their homes, if slots have masks.
@@ -56,6 +63,9 @@ pub(in crate::cache) struct ExtentMap {
     changed: Option<Vec<u32>>,
     /// Whether answers rest on that, because the next process has to know it.
     answers_rest_on_changed: bool,
+    /// Extents whose homes are being written while they have copies, or were when that failed, so that the two may differ: the next
+    /// process takes the copies for newer. Only kept where answers rest on what changes.
+    may_differ: FxHashSet<u32>,
 }
 
 /// The slots from one on, which are not to be used any more.
@@ -84,14 +94,17 @@ impl ExtentMap {
             stale: vec![0; places.div_ceil(64)],
             resident: 0,
             dirty: DirtyIndex::new(if caches { layout.extents } else { 0 }, if caches { layout.fast_slots } else { 0 }),
+            taken_for_dirty: None,
             sweep: 1,
             lost: 0,
+            left_behind: BTreeMap::new(),
             masks: vec![Masks::default(); layout.metadata.masks as usize],
             dirty_bytes: 0,
             units: Units::default(),
             full: [0; FULL as usize + 1],
             changed: None,
             answers_rest_on_changed: false,
+            may_differ: FxHashSet::default(),
         }
     }
 
@@ -148,16 +161,29 @@ impl ExtentMap {
     /// Hands out the entries that have changed since the last time.
     #[inline]
     pub(in crate::cache) fn take_changed(&mut self, mut take: impl FnMut(Record)) {
-        let ExtentMap { changed: Some(changed), extents, masks, .. } = self else { return };
+        let ExtentMap { changed: Some(changed), extents, masks, may_differ, .. } = self else { return };
         for extent in changed.drain(..) {
             let entry = extents[extent as usize].entry();
             // Before an entry names a place, the masks of the place are those of its extent.
             if !masks.is_empty()
                 && let Some(place) = entry.place()
             {
-                take(Record::Masks { place: place.0, masks: masks[place.0 as usize] });
+                let masks = masks[place.0 as usize];
+                let differs = !may_differ.is_empty() && may_differ.contains(&extent);
+                take(Record::Masks { place: place.0, masks: if differs { masks.all_dirty() } else { masks } });
             }
             take(Record::Entry { extent, entry });
+        }
+    }
+
+    /// Notes whether copy and home of an extent may differ without that the map says so.
+    #[inline]
+    pub(in crate::cache) fn set_may_differ(&mut self, extent: u32, may: bool) {
+        if self.answers_rest_on_changed && !mutation::is(Mutation::ForgetHomeWrites) {
+            let changes = if may { self.may_differ.insert(extent) } else { self.may_differ.remove(&extent) };
+            if changes {
+                self.has_changed(extent);
+            }
         }
     }
 
@@ -176,6 +202,7 @@ impl ExtentMap {
         entry.set_place(None);
         entry.heed_masks(Masks::default(), u16::MAX);
         entry.misses = 0;
+        self.may_differ.remove(&extent);
         self.has_changed(extent);
     }
 
@@ -265,10 +292,25 @@ impl ExtentMap {
     pub(in crate::cache) fn set_lost(&mut self, extent: u32, lost: bool) {
         match (self.extents[extent as usize].set_lost(lost), lost) {
             (false, true) => self.lost += 1,
-            (true, false) => self.lost -= 1,
+            (true, false) => {
+                self.lost -= 1;
+                self.left_behind.remove(&extent);
+            }
             _ => return,
         }
         self.has_changed(extent);
+    }
+
+    /// Notes where the device that is gone had a lost extent, if it was there in part or as a whole.
+    pub(in crate::cache) fn leave_behind(&mut self, extent: u32, place: Place, masks: Masks) {
+        if self.has_parts() && self.layout.fast_slot(place).is_some() {
+            self.left_behind.insert(extent, (place, masks));
+        }
+    }
+
+    /// Which blocks of a lost extent the device that is gone had in this place; `None` if that is not known.
+    pub(in crate::cache) fn left_behind(&self, extent: u32, place: Place) -> Option<Masks> {
+        self.left_behind.get(&extent).filter(|(at, _)| *at == place).map(|(_, masks)| *masks)
     }
 
     /// Notes that a dirty extent was written again.
@@ -334,9 +376,21 @@ impl ExtentMap {
         self.lost
     }
 
-    /// The map in the form that the journal keeps.
-    pub(in crate::cache) fn image(&self) -> Vec<MapEntry> {
-        self.extents.iter().map(Extent::entry).collect()
+    /// The map in the form that the journal keeps, with the masks of places. What was lost with a device that is gone stays where
+    /// the device had it, which means the same as long as it is gone.
+    pub(in crate::cache) fn image(&self) -> (Vec<MapEntry>, Vec<Masks>) {
+        let mut masks = self.masks.clone();
+        let mut entries: Vec<MapEntry> = self.extents.iter().map(Extent::entry).collect();
+        for (extent, (place, had)) in &self.left_behind {
+            entries[*extent as usize] = MapEntry::new(Some(*place), had.dirty() != 0, true);
+            masks[place.0 as usize] = *had;
+        }
+        (entries, masks)
+    }
+
+    /// Forgets where the device that is gone had what is lost: it will not come back.
+    pub(in crate::cache) fn nothing_comes_back(&mut self) {
+        self.left_behind.clear();
     }
 
     // Slots of the fast device.
@@ -438,7 +492,13 @@ impl ExtentMap {
 
     /// The view of the map for a replacement policy, which may choose a dirty extent once so many were passed over.
     pub(in crate::cache) fn candidates(&mut self, now: Nanos, window: Nanos, pass_over: u32) -> MapCandidates<'_> {
-        MapCandidates { now, window, slots: &self.slots, extents: &mut self.extents, masks: &self.masks, pass_over }
+        let ExtentMap { slots, extents, masks, dirty, taken_for_dirty, .. } = self;
+        MapCandidates { now, window, slots, extents, masks, dirty, taken_for_dirty: *taken_for_dirty, pass_over }
+    }
+
+    /// Notes that what is dirty now is taken for that after a crash.
+    pub(in crate::cache) fn takes_for_dirty(&mut self, now: Nanos) {
+        self.taken_for_dirty = Some(now);
     }
 
     // Places.

@@ -131,6 +131,8 @@ impl CacheDrive {
                 self.end(io, now, index, out);
             }
             Drained::Discard => {
+                self.map.set_may_differ(extent, true);
+                let row = &mut self.moves[index];
                 row.phase = Phase::Writing;
                 row.pending = 1;
                 let (at, len) = (self.layout.at(self.home(extent)), Bytes(self.layout.extent_bytes));
@@ -156,6 +158,8 @@ impl CacheDrive {
                 self.ready.commit(true);
             }
             Drained::Supersede => {
+                self.map.set_may_differ(extent, true);
+                let row = &mut self.moves[index];
                 row.phase = Phase::Writing;
                 row.pending = 1;
                 let fragment = row.trigger.expect("a superseding write is answered when it is done");

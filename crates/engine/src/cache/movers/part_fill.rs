@@ -102,7 +102,7 @@ impl CacheDrive {
             && !self.gone.any()
             && self.map.masks_of(fragment.extent).not_at_home() == 0
             && self.covered(fragment) == self.touched(fragment)
-            && !self.through_in_flight.iter().any(|write| self.through[*write].fragment.extent == fragment.extent)
+            && !self.is_written_through(fragment.extent)
     }
 
     fn new_part_fill(&mut self, io: &mut CacheIo, extent: u32, blocks: u16) -> Option<u32> {

@@ -222,6 +222,7 @@ impl CacheDrive {
         match fragment.op {
             Op::Write if way == Way::Slow && covers && entry.moving().is_none() => {
                 io.stats.fast_misses += 1;
+                self.map.set_may_differ(fragment.extent, true);
                 match self.direct(now, fragment, home) {
                     Route::Direct(_, at) => Route::Past(at),
                     other => other,
