@@ -174,6 +174,7 @@ fn random_cleaning(draw: u32) -> Cleaning {
         max_age: [Nanos(u64::MAX), Nanos::from_ms(300), Nanos::from_ms(20), Nanos::ZERO, Nanos::from_ms(2)]
             [draw as usize % 5],
         max_foreground_p99: draw.is_multiple_of(3).then(|| Nanos::from_ms(u64::from(draw % 4) + 1)),
+        idle_after: None,
     }
 }
 

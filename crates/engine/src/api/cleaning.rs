@@ -31,19 +31,35 @@ pub struct Cleaning {
     /// While the 99th percentile of the host's response times is above this, cleaning that can wait slows down; while it is
     /// below, cleaning need not wait until the slow device is idle. `None`: it waits for that.
     pub max_foreground_p99: Option<Nanos>,
+    /// The slow device is idle when the host has not used it for this long. `None`: a second, or
+    /// [`Tuning::writeback_delay`](crate::Tuning::writeback_delay) if that is shorter. It is a gap between requests, and not how long data
+    /// stay: a model that is smaller than its drive has the drive's.
+    pub idle_after: Option<Nanos>,
 }
+
+/// When a slow device is idle, unless a write-back may begin sooner.
+const IDLE_AFTER: Nanos = Nanos::from_s(1);
 
 impl Default for Cleaning {
     fn default() -> Cleaning {
-        Cleaning { dirty_target_ppm: 400_000, max_age: Nanos::from_s(600), max_foreground_p99: None }
+        Cleaning { dirty_target_ppm: 400_000, max_age: Nanos::from_s(600), max_foreground_p99: None, idle_after: None }
     }
 }
 
 impl Cleaning {
     /// No bounds but [`Tuning::writeback_delay`](crate::Tuning::writeback_delay): dirty extents are written home when the slow
     /// device is idle, or when they are evicted.
-    pub const UNBOUNDED: Cleaning =
-        Cleaning { dirty_target_ppm: WHOLE_PPM, max_age: Nanos(u64::MAX), max_foreground_p99: None };
+    pub const UNBOUNDED: Cleaning = Cleaning {
+        dirty_target_ppm: WHOLE_PPM,
+        max_age: Nanos(u64::MAX),
+        max_foreground_p99: None,
+        idle_after: None,
+    };
+
+    /// How long the host leaves the slow device alone until that is idle.
+    pub fn idle_after(&self, writeback_delay: Nanos) -> Nanos {
+        self.idle_after.unwrap_or(writeback_delay.min(IDLE_AFTER))
+    }
 
     pub(crate) fn check(&self) -> Result<(), TuningError> {
         let wrong = |key, value: String, remedy| Err(TuningError::Range { key, value, remedy });

@@ -135,6 +135,9 @@ class PlacementWritebackKeys(TypedDict, total=False):
     alone. Unit: share. Default: 0.4. Placements: caching."""
     max_age: str
     """The longest time for which an extent stays dirty; not below `delay`. Default: "600s". Placements: caching."""
+    idle_after: str
+    """The slow device is idle when the host has not used it for so long. Default: a second, or `delay` if that
+    is shorter. Placements: caching."""
     max_foreground_p99: str
     """While the 99th percentile of the host's response times is above this, cleaning that can wait slows down;
     while it is below, cleaning need not wait until the slow device is idle. Default: cleaning waits until the
@@ -479,6 +482,7 @@ Key = Literal[
     "placement.writeback.delay",
     "placement.writeback.dirty_target",
     "placement.writeback.max_age",
+    "placement.writeback.idle_after",
     "placement.write_unit",
     "placement.writeback.max_foreground_p99",
     "placement.primary",

@@ -2,7 +2,8 @@
 //! more data than it touches.
 //!
 //! What is stored shrinks: caches, tiers, logs, volumes on flash, and times that are compared with how long data stay there. What is done
-//! for a request does not: devices are as fast as before and get requests as often. A disk keeps the times of its seeks and the rates of
+//! for a request does not: devices are as fast as before and get requests as often. So times that are compared with how long data stay
+//! shrink, and times that are compared with the gaps between requests do not (when a device is idle, commits). A disk keeps the times of its seeks and the rates of
 //! its tracks, and has so much less room that the data lie on as large a part of it.
 
 use peryton_device::{DiskParameters, Model};
@@ -189,6 +190,7 @@ impl Design {
         small.tuning = self.tuning.clone();
         let tuning = &mut small.tuning;
         (tuning.demotion_low, tuning.demotion_high) = (low, high);
+        tuning.cleaning.idle_after = Some(self.tuning.cleaning.idle_after(self.tuning.writeback_delay));
         tuning.promotion_window = scaled(tuning.promotion_window, share);
         tuning.writeback_delay = scaled(tuning.writeback_delay, share);
         tuning.cleaning.max_age = scaled(tuning.cleaning.max_age, share).max(tuning.writeback_delay);
@@ -214,6 +216,10 @@ impl Design {
         match &self.placement {
             Placement::Tiering(_) => vec![key("placement.promotion.window", tuning.promotion_window)],
             Placement::Caching(_) => vec![
+                {
+                    let idle = tuning.cleaning.idle_after(tuning.writeback_delay);
+                    format!("placement.writeback.idle_after={}ns", idle.0)
+                },
                 key("placement.promotion.window", tuning.promotion_window),
                 key("placement.writeback.delay", tuning.writeback_delay),
                 key("placement.writeback.max_age", tuning.cleaning.max_age),

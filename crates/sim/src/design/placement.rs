@@ -119,6 +119,10 @@ keys! {
     }
     /// The longest time for which an extent stays dirty; not below `delay`.
     MAX_AGE: Nanos = "placement.writeback.max_age" { default: Value("'600s'"), placements: CACHING, live: true, example: "'1200s'" }
+    /// The slow device is idle when the host has not used it for so long.
+    WRITEBACK_IDLE_AFTER: Nanos = "placement.writeback.idle_after" {
+        default: Else("a second, or `delay` if that is shorter"), placements: CACHING, live: true, example: "'200ms'",
+    }
     /// The unit in which the slow device, or the primary, maps its data, if it is large (QLC flash): what is written home is whole units,
     /// of which what is missing is read once. A power of two from 8KiB to 1MiB, of which an extent is a whole number; `never` for none.
     /// `auto`: the profile's `mapping_unit`; of a drive in service, what the kernel says of flash.
@@ -475,6 +479,9 @@ fn cleaning(keys: &mut Keys<'_>, tuning: &mut Tuning, has_delay: bool) -> Result
             )));
         }
         tuning.cleaning.max_age = *max_age;
+    }
+    if let Some(idle) = keys.get(&WRITEBACK_IDLE_AFTER)? {
+        tuning.cleaning.idle_after = Some(*idle);
     }
     if let Some(p99) = keys.get(&MAX_FOREGROUND_P99)? {
         if *p99 == Nanos::ZERO {

@@ -10,8 +10,8 @@
 //! Idle      the slow device is idle                         older than delay, and not
 //!                                                           written again lately               a few
 //! ```
-//! Filling and Aging go down to one command at a time while the host's response times are above their bound. What is above
-//! them in the table does not heed that.
+//! Filling and Aging go down to one command at a time while the host's response times are above their bound. Where there is no bound,
+//! Aging does while the host waits for the slow device. What is above them in the table does not heed that.
 
 use peryton_units::{Bytes, Nanos};
 
@@ -27,8 +27,6 @@ pub(in crate::cache) const RUN_BUFFERS: u32 = 4;
 /// The most commands of cleaning at a time.
 const MOST_COMMANDS: u32 = 32;
 const FEW_COMMANDS: u32 = 4;
-/// The slow device is idle when the host has not used it for this long, or for the write-back delay if that is shorter.
-const IDLE_AFTER: Nanos = Nanos::from_s(1);
 /// The span over which response times of the host are measured, and the number of them that makes a percentile.
 const WINDOW: Nanos = Nanos::from_s(1);
 const FEWEST_RESPONSES: u64 = 20;
@@ -222,6 +220,8 @@ impl Cleaner {
             CleaningState::Resting => 0,
             CleaningState::Filling | CleaningState::Aging if slows => 1,
             CleaningState::Idle if figures.slow_is_busy => 1,
+            // Several at a time, sorted by address, are nearer to the arm of a disk than what the host waits for, until all have gone home.
+            CleaningState::Aging if figures.slow_is_busy && tuning.cleaning.max_foreground_p99.is_none() => 1,
             CleaningState::Idle | CleaningState::Aging => FEW_COMMANDS,
             CleaningState::Filling => {
                 let (above, span) = (dirty.saturating_sub(most - most / 4), (most / 4).max(1));
@@ -266,8 +266,9 @@ impl Cleaner {
         if figures.slow_sleeps {
             return None;
         }
-        let half = |time: Nanos| Nanos(time.0 / 2);
-        let pause = tuning.writeback_delay.min(IDLE_AFTER).min(figures.sleeps_after.map_or(IDLE_AFTER, half));
+        let pause = tuning.cleaning.idle_after(tuning.writeback_delay);
+        // Before it sleeps.
+        let pause = figures.sleeps_after.map_or(pause, |after| pause.min(Nanos(after.0 / 2)));
         let allowed = tuning.cleaning.max_foreground_p99.is_some_and(|most| {
             // A fifth below the bound, so that cleaning does not go on and off all the time.
             self.p99.is_none_or(|p99| p99.0 <= most.0 / 5 * 4)
