@@ -219,8 +219,17 @@ fn prices_of_a_file_count_and_the_plan_says_where_the_answer_changes() {
         "device,usd\nsuper-talent-32gb,64\nibm-ultrastar-36z15,$20\nintel-320-300gb,9\n",
     )
     .unwrap();
-    let plan =
-        ["plan", "--trace", "trace.csv", "--devices", "super-talent-32gb,ibm-ultrastar-36z15", "--latency", "1s", "--speed", "0.02"];
+    let plan = [
+        "plan",
+        "--trace",
+        "trace.csv",
+        "--devices",
+        "super-talent-32gb,ibm-ultrastar-36z15",
+        "--latency",
+        "1s",
+        "--speed",
+        "0.02",
+    ];
     let found = peryton(folder.path(), &[&plan[..], &["--prices", "prices.csv", "--json"]].concat()).ok().out;
     let found: Value = serde_json::from_str(&found).unwrap();
     assert_eq!(found["best"]["dollars"], 20.0, "{}", found["best"]["label"]);

@@ -234,8 +234,7 @@ fn redundancy_and_spares_are_bought_simulated_and_reckoned_with() {
 fn devices_are_not_planned_full_to_the_brim() {
     let folder = folder();
     let count = |more: &[&str]| {
-        let args =
-            ["--latency", "100s", "--capacity", "33GB", "--devices", "ibm-ultrastar-36z15", "--speed", "0.02"];
+        let args = ["--latency", "100s", "--capacity", "33GB", "--devices", "ibm-ultrastar-36z15", "--speed", "0.02"];
         let found = plan(folder.path(), &[&args[..], more].concat());
         (found["best"]["devices"][0]["count"].as_u64(), found["fill_limit"].as_f64(), found["assumptions"].to_string())
     };

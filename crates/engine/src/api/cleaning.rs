@@ -49,12 +49,8 @@ impl Default for Cleaning {
 impl Cleaning {
     /// No bounds but [`Tuning::writeback_delay`](crate::Tuning::writeback_delay): dirty extents are written home when the slow
     /// device is idle, or when they are evicted.
-    pub const UNBOUNDED: Cleaning = Cleaning {
-        dirty_target_ppm: WHOLE_PPM,
-        max_age: Nanos(u64::MAX),
-        max_foreground_p99: None,
-        idle_after: None,
-    };
+    pub const UNBOUNDED: Cleaning =
+        Cleaning { dirty_target_ppm: WHOLE_PPM, max_age: Nanos(u64::MAX), max_foreground_p99: None, idle_after: None };
 
     /// How long the host leaves the slow device alone until that is idle.
     pub fn idle_after(&self, writeback_delay: Nanos) -> Nanos {

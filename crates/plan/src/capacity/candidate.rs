@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::{
     catalogue::{Catalogue, Kind, room, usable},
+    dominated,
     flash::Flash,
     protection::Protection,
 };
@@ -121,7 +122,8 @@ pub struct Enumerate {
     pub flash: Flash,
 }
 
-/// The most candidates of one plan, because each takes time to simulate. The cheapest are kept.
+/// The most candidates of one plan, because each takes time to simulate. Where there are more, those are left out first whose devices others
+/// are as good as for no more money; the cheapest are kept.
 pub(super) const MOST_CANDIDATES: usize = 2_000;
 /// Idle time after which disks are spun down: longer than the break-even time of most (GreenDM takes 5 s).
 const SPIN_DOWN: &str = "30s";
@@ -167,6 +169,9 @@ impl Candidate {
         found.retain(|candidate| price(candidate).is_finite());
         found.sort_by(|a, b| price(a).total_cmp(&price(b)).then_with(|| a.cmp(b)));
         found.dedup();
+        if found.len() > MOST_CANDIDATES {
+            dominated::left_out(&mut found, catalogue);
+        }
         found.truncate(MOST_CANDIDATES);
         found
     }

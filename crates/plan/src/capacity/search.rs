@@ -73,6 +73,8 @@ pub(super) struct Known {
     /// The reason why it cannot be simulated.
     pub(super) failed: Option<String>,
     alive: bool,
+    /// Whether it was left out for its price alone.
+    dear: bool,
     /// Whether the whole trace has been tried.
     tried: bool,
 }
@@ -80,7 +82,7 @@ pub(super) struct Known {
 impl Known {
     /// A candidate of which nothing is known.
     pub(super) fn new(candidate: Candidate) -> Known {
-        Known { candidate, sampled: None, exact: None, failed: None, alive: true, tried: false }
+        Known { candidate, sampled: None, exact: None, failed: None, alive: true, dear: false, tried: false }
     }
 
     /// Whether the whole trace has been tried.
@@ -122,6 +124,12 @@ const FIRST_SAMPLE: u64 = 10_000;
 const GROWTH: u64 = 4;
 /// By the first, second, … sample: candidates whose figures are beyond a budget by less than this factor are kept.
 const SLACK: [f64; 3] = [4.0, 2.5, 1.6];
+/// A candidate whose figures of the first sample are better than the budgets by this factor is taken to meet them, and bounds the price of
+/// others; variants of a problem are looked for up to so many times the price of its answers.
+const SURELY: f64 = 2.0;
+const DEAR: f64 = 3.0;
+/// So many candidates are simulated until the bound is looked at again.
+const BATCH: usize = 64;
 /// The same factor once enough candidates have both sampled and exact figures to correct the samples' errors.
 const CORRECTED_SLACK: f64 = 1.25;
 const ENOUGH: usize = 3;
@@ -129,7 +137,7 @@ const ENOUGH: usize = 3;
 /// because the result would then depend on it.
 const MOST_EXACT: usize = 20;
 /// For a short trace more candidates are simulated: as many as make this many requests in all, up to a limit.
-const AFFORDABLE: u64 = 10_000_000;
+const AFFORDABLE: u64 = 5_000_000;
 const MOST_SMALL: usize = 120;
 pub(super) const AT_A_TIME: usize = 4;
 /// The number of candidates beyond a budget that are simulated to find the nearest one.
@@ -140,15 +148,29 @@ const SURE: usize = 3;
 const FINALISTS: usize = 10;
 
 impl Search<'_> {
-    /// Finds the best candidates of every problem.
+    /// Finds the best candidates of every problem. `candidates` are in the order of their prices.
     pub(super) fn run(&self, candidates: Vec<Candidate>) -> Result<Searched, PlanError> {
+        let cheap = self.search(candidates.clone(), true)?;
+        let (known, answers, _) = &cheap;
+        // What the samples were sure of may be wrong: then the dear ones are tried as well.
+        match answers[0].is_some() || known.iter().all(|one| !one.dear) {
+            true => Ok(cheap),
+            false => self.search(candidates, false),
+        }
+    }
+
+    fn search(&self, candidates: Vec<Candidate>, bounded: bool) -> Result<Searched, PlanError> {
         let mut known: Vec<Known> = candidates.into_iter().map(Known::new).collect();
         let mut rungs = Vec::new();
         let whole = self.options.limit.unwrap_or(u64::MAX).min(self.workload.like.requests);
         let (mut requests, mut round) = (FIRST_SAMPLE, 0);
         while requests < whole && known.iter().filter(|one| one.alive).count() > FINALISTS {
             let Some(sample) = Sample::draw(self.workload, requests).map_err(PlanError::Trace)? else { break };
-            rungs.push(self.rung(&mut known, &sample, round)?);
+            let alive: Vec<usize> = (0..known.len()).filter(|index| known[*index].alive).collect();
+            rungs.push(match round {
+                0 if bounded => self.bounded(&mut known, &sample)?,
+                _ => self.rung(&mut known, &sample, round, &alive)?,
+            });
             let before = known.iter().filter(|one| one.alive).count();
             self.thin(&mut known, SLACK[round.min(SLACK.len() - 1)]);
             requests = requests.saturating_mul(GROWTH);
@@ -213,9 +235,59 @@ impl Search<'_> {
         })
     }
 
-    /// Simulates every remaining candidate on one sample.
-    fn rung(&self, known: &mut [Known], sample: &Sample, round: usize) -> Result<Rung, PlanError> {
-        let alive: Vec<usize> = (0..known.len()).filter(|index| known[*index].alive).collect();
+    /// Simulates candidates on the first sample, the cheapest first, until those that are left cost more than enough others that meet the
+    /// budgets with room to spare: branch and bound, where purchase is the least that a candidate may cost.
+    fn bounded(&self, known: &mut [Known], sample: &Sample) -> Result<Rung, PlanError> {
+        let price = |one: &Known| one.candidate.dollars(self.catalogue);
+        // What a hybrid is compared with, whatever it costs.
+        let alone = |known: &[Known], flash: bool| -> Vec<usize> {
+            let of = |index: &usize| {
+                let candidate = &known[*index].candidate;
+                candidate.mode == Mode::Single && self.catalogue.kinds[candidate.fast.kind].wears() == flash
+            };
+            (0..known.len()).filter(of).take(FINALISTS).collect()
+        };
+        let first = [alone(known, true), alone(known, false)].concat();
+        let rest: Vec<usize> = (0..known.len()).filter(|index| !first.contains(index)).collect();
+        let mut rung = self.rung(known, sample, 0, &first)?;
+        for (number, batch) in rest.chunks(BATCH).enumerate() {
+            if self.is_bounded(known, price(&known[batch[0]])) {
+                let dear = &rest[number * BATCH..];
+                dear.iter().for_each(|index| (known[*index].alive, known[*index].dear) = (false, true));
+                break;
+            }
+            rung.candidates += self.rung(known, sample, 0, batch)?.candidates;
+        }
+        Ok(rung)
+    }
+
+    /// Whether nothing that costs so much to buy can be among the answers.
+    fn is_bounded(&self, known: &[Known], price: f64) -> bool {
+        if !matches!(self.objective, Metric::Dollars | Metric::Ownership) {
+            return false;
+        }
+        // The costs of those that meet the budgets of a problem with room to spare, one of each set of devices.
+        let sure = |problem: &Problem| -> Vec<f64> {
+            let mut costs: BTreeMap<Candidate, f64> = BTreeMap::new();
+            for one in known {
+                let Some((metrics, _)) = &one.sampled else { continue };
+                if strain(&problem.constraints, metrics) * SURELY <= 1.0 {
+                    let cost = costs.entry(one.candidate.with_capacity(None)).or_insert(f64::INFINITY);
+                    *cost = cost.min(self.objective.cost(metrics));
+                }
+            }
+            let mut costs: Vec<f64> = costs.into_values().collect();
+            costs.sort_by(f64::total_cmp);
+            costs
+        };
+        let (asked, variants) = self.problems.split_first().expect("the first problem is the user's");
+        let Some(worst) = sure(asked).get(asked.wanted.max(SURE) - 1).copied() else { return false };
+        let is_known = |problem: &Problem| sure(problem).first().is_some_and(|cost| *cost <= price);
+        worst <= price && (price > worst * DEAR || variants.iter().all(is_known))
+    }
+
+    /// Simulates candidates on one sample.
+    fn rung(&self, known: &mut [Known], sample: &Sample, round: usize, alive: &[usize]) -> Result<Rung, PlanError> {
         let done = std::sync::atomic::AtomicU64::new(0);
         let what = format!("sample {} of {} requests", round + 1, sample.requests());
         let options = Options {
@@ -580,6 +652,7 @@ mod tests {
                 exact: None,
                 failed: None,
                 alive: true,
+                dear: false,
                 tried: false,
             })
             .collect();

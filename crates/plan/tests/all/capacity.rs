@@ -289,7 +289,7 @@ fn what_is_owned_needs_no_price_and_no_era_and_no_more_of_it_is_bought() {
     let folder = tempfile::tempdir().unwrap();
     let _ = catalogue(folder.path());
     let devices = [folder.path().display().to_string()];
-    let owned = [("seagate-exos-2x18-18tb".to_owned(), 2)];
+    let owned = [("griffin-wd-10k".to_owned(), 2)];
     let catalogue = Catalogue::with_owned(&devices, &[], &owned, &Era::default()).unwrap();
     let all = Candidate::all(
         &catalogue,
