@@ -367,7 +367,7 @@ fn what_cannot_be_taken_over_is_refused_in_one_line_and_stays() {
     empty(at, "fast.img", 24 * MIB);
     // The design is there, and is another one.
     fs::write(at.join("v.toml"), "something else").unwrap();
-    adopt(at, &[]).fails(2, &["v.toml: there is a file already"]);
+    adopt(at, &[]).fails(2, &["v.toml: there is another design already"]);
     fs::remove_file(at.join("v.toml")).unwrap();
     assert!(fs::read(at.join("slow.img")).unwrap() == before);
     assert!(fs::read(at.join("fast.img")).unwrap().iter().all(|byte| *byte == 0));
@@ -387,7 +387,7 @@ fn what_cannot_be_taken_over_is_refused_in_one_line_and_stays() {
     empty(at, "slow.img", 24 * MIB);
     adopt(at, &[]).fails(2, &["is empty: peryton create makes a volume of it"]);
     fs::write(at.join("slow.img"), &before[..MIB as usize]).unwrap();
-    adopt(at, &[]).fails(2, &["slow", "1MiB"]);
+    adopt(at, &[]).fails(2, &["devices.slow", "has 0B for data", "give it more"]);
     fs::write(at.join("slow.img"), &before[..before.len() - 100]).unwrap();
     adopt(at, &[]).fails(2, &["no multiple of", "truncate -s %4096"]);
     fs::write(at.join("slow.img"), &before).unwrap();

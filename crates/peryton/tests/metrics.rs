@@ -249,7 +249,7 @@ fn described(page: &Page) {
 #[test]
 fn an_outage_is_seen_while_it_lasts_and_counted_after_it() {
     let folder = volume(&placements()[0].1);
-    let serving = serve(folder.path(), "127.0.0.1:0");
+    let serving = Web::start(folder.path(), &["--metrics", "127.0.0.1:0", "--drills"]);
     let control = |line: &str| {
         let mut stream = UnixStream::connect(folder.path().join("v.control")).unwrap();
         writeln!(stream, "{line}").unwrap();

@@ -37,11 +37,14 @@ fn reports() -> Vec<Value> {
     let devices = caching.split("[placement]").next().unwrap().to_owned();
     write(
         "adaptive.toml",
-        format!("{caching}[admission]\nby = 'probability'\nadaptive = {{ rate = 0.5, caches = 2, frame = 100 }}\n"),
+        format!(
+            "{caching}[admission]\nby = 'probability'\nadaptive = {{ rate = 0.5, caches = 2, frame = 100, target_latency = '1ms' }}\n"
+        ),
     );
     write("climbing.toml", format!("{}[climb]\nevery = '100ms'\nrequests = 20\n", read("tiering.toml")));
     write("partitioned.toml", devices.clone() + "[placement]\nmode = 'partitioned'\nfast = 'ssd'\nslow = 'hdd'\n");
     write("linear.toml", devices.clone() + "[placement]\nmode = 'linear'\n");
+    write("steady.toml", "[devices.ssd]\nprofile = 'fixed'\nsize = '64MiB'\n[placement]\nmode = 'single'\n".to_owned());
     let flash = |model: &str| {
         format!(
             "[devices.ssd]\nprofile = 'intel-320-300gb'\nsize = '64MiB'\nmodel = {{ {model} }}\n[placement]\nmode = 'single'\n"
@@ -115,6 +118,9 @@ fn reports() -> Vec<Value> {
         "seed.value=1,2",
     ]);
     run(&["sim", "single.toml", "--trace", "trace.csv", "--sample", "0.5"]);
+    run(&["sim", "caching.toml", "--trace", "trace.csv", "--replicate", "2"]);
+    run(&["sim", "steady.toml", "--trace", "trace.csv", "--replicate", "1"]);
+    run(&["sim", "caching.toml", "--trace", "trace.csv", "--load-share", "0.5", "--fit", "wrap"]);
     all
 }
 

@@ -88,8 +88,8 @@ fn tables_of_planning_fit_the_terminal() {
     let folder = folder();
     let devices = "samsung-870-evo-1tb,seagate-st4000dm000";
     let load = "--capacity 100TB --peak 1000MB --average 100MB";
-    check(folder.path(), &format!("greenest {load} --emerald --devices {devices}"), true);
-    check(folder.path(), "tune caching.toml --trace trace.csv --evaluations 4 --subject-to lifetime>=1s", true);
+    check(folder.path(), &format!("energy {load} --emerald --devices {devices}"), true);
+    check(folder.path(), "tune caching.toml --trace trace.csv --evaluations 4 --subject-to lifetime>=1s", false);
     check(folder.path(), "size --design caching.toml --trace trace.csv --points 3", true);
     let kept =
         shown(folder.path(), 80, "tune caching.toml --trace trace.csv --evaluations 4 --subject-to lifetime>=1s");
@@ -112,13 +112,13 @@ fn sentences_fit_the_terminal() {
         "keys",
         "keys placement",
         "sim caching.toml single.toml --trace trace.csv --sensitivity",
-        "devices intel-320-300gb",
+        "profiles intel-320-300gb",
         #[cfg(feature = "plan")]
         "size --design caching.toml --trace trace.csv --points 3",
         #[cfg(feature = "plan")]
         "tune caching.toml --trace trace.csv --evaluations 4",
         #[cfg(feature = "plan")]
-        "greenest --capacity 100TB --peak 1000MB --average 100MB",
+        "energy --capacity 100TB --peak 1000MB --average 100MB",
     ] {
         let Some(narrow) = shown(folder.path(), 80, words) else {
             return println!("skipped: script (util-linux) is not installed");
