@@ -177,6 +177,37 @@ fn an_outage_is_reported_and_patience_runs_out() {
     served.stop();
 }
 
+/// The fear: a full file system beneath a backing file looks like a broken disk, to clients and to the page cache.
+#[test]
+fn a_client_hears_that_there_is_no_space() {
+    const NO_SPACE: u32 = 28;
+    for (effect, heard) in [(Effect::Full, NO_SPACE), (Effect::Outage, EIO)] {
+        let mut config = config("single");
+        config.tuning.patience = Nanos::from_ms(100);
+        let directory = tempfile::tempdir().unwrap();
+        let served = Served::new(directory.path(), config, Settings::default());
+        let mut client = served.client();
+        fill(&mut client);
+        served.handle.fault(all_of(0, effect)).unwrap();
+        assert_eq!(client.write(0, &block(0), true), Err(heard), "{effect:?}");
+        // What is full can be read.
+        let is_read = client.read(0, BLOCK).is_ok_and(|found| found == block(0));
+        assert_eq!(is_read, effect == Effect::Full, "{effect:?}");
+        served.handle.heal().unwrap();
+        if effect == Effect::Full {
+            // It is not given up.
+            let began = Instant::now();
+            while client.write(0, &block(0), true).is_err() {
+                assert!(began.elapsed() < Duration::from_secs(20), "it does not come back");
+                thread::sleep(Duration::from_millis(50));
+            }
+            assert_eq!(client.read(0, BLOCK).unwrap(), block(0));
+        }
+        drop(client);
+        let _ = served.end();
+    }
+}
+
 #[test]
 fn a_volume_in_an_outage_ends_when_it_is_asked_to() {
     for placement in PLACEMENTS {

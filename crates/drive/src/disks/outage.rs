@@ -243,6 +243,12 @@ impl Disks {
         devices.fold(0, |all, (device, _): (u32, _)| all | 1 << device)
     }
 
+    /// Whether a device fails for lack of space.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.outages.failing != 0 && self.outages.rows.iter().flatten().any(|row| row.since.is_some() && row.full)
+    }
+
     /// The outage of a device, if there is one.
     pub(crate) fn outage(&self, device: usize) -> Option<Outage> {
         let rows = self.outages.rows[device].iter().filter(|row| row.since.is_some());

@@ -276,7 +276,11 @@ impl Server {
             true => self.front.flush_errors.answer(&mut device.heard, result, self.front.device_flushes_failed),
             false => result,
         };
-        match device.slots.replied(now, slot, result.map_err(number_of)) {
+        let reads = device.slots.reads(slot);
+        // What is full can be read: that a read failed has another reason.
+        let number =
+            |error| number_of(if reads && error == RequestError::NoSpace { RequestError::Device } else { error });
+        match device.slots.replied(now, slot, result.map_err(number)) {
             Replied::Flush => {
                 let flush = HostRequest { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
                 self.volume.submit(now, RequestId(u64::from(slot)), flush, Data::None);

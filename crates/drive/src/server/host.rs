@@ -396,6 +396,10 @@ impl Front {
             Err(error) => {
                 let (errno, message) = match error {
                     Failed::Stopping => (Errno::Shutdown, "the server is shutting down".to_owned()),
+                    // What is full can be read: that a read failed has another reason.
+                    Failed::Engine(RequestError::NoSpace) if asked == Asked::Read => {
+                        (Errno::Io, RequestError::Device.to_string())
+                    }
                     Failed::Engine(error) => (errno(error), error.to_string()),
                 };
                 self.clients[index as usize].as_mut().expect("it waits").nbd.reply_error(&request, errno, &message);

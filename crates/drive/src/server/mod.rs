@@ -347,6 +347,7 @@ impl Server {
             }
             self.front.device_flushes_failed = self.volume.backend.failed_flushes();
             for (RequestId(id), result) in replies.drain(..) {
+                let result = result.map_err(|error| self.for_lack_of_space(error));
                 if self.stop.is_flushing() {
                     self.flushed(result);
                 } else if let Some(piece) = (id as u32).checked_sub(self.first_piece) {

@@ -1,6 +1,6 @@
 //! Reports outages to the engine, in events and in the log, and finds the outage that keeps a volume from being closed.
 
-use peryton_engine::DeviceId;
+use peryton_engine::{DeviceId, RequestError};
 
 use super::{
     Server,
@@ -23,6 +23,16 @@ impl Server {
         if excused != self.outages.excused {
             self.outages.excused = excused;
             self.volume.engine_mut().excuse(excused);
+        }
+    }
+
+    /// The error of a request that a device failed, where a device has no space left: that is what its client is told. The engine knows that
+    /// a command failed, and not why.
+    #[inline]
+    pub(super) fn for_lack_of_space(&self, error: RequestError) -> RequestError {
+        match error {
+            RequestError::Device if self.volume.backend.is_full() => RequestError::NoSpace,
+            other => other,
         }
     }
 

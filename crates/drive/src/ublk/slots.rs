@@ -166,6 +166,12 @@ impl Slots {
         matches!(self.slots[slot as usize], Slot::Serving(serving) if serving.flushing || serving.request.kind == Kind::Flush)
     }
 
+    /// Whether the request in `slot` is a read.
+    #[inline]
+    pub(crate) fn reads(&self, slot: u32) -> bool {
+        matches!(self.slots[slot as usize], Slot::Serving(serving) if serving.request.kind == Kind::Read)
+    }
+
     /// Handles the volume's reply for the request in `slot`: `Ok`, or the negative error number for the kernel.
     #[inline]
     pub(crate) fn replied(&mut self, now: Nanos, slot: u32, result: Result<(), i32>) -> Replied {
