@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::{
     format::allocate,
-    open::{Device, DeviceOpenError, Opening, refuse_used},
+    open::{Device, DeviceOpenError, Opening, Rights, refuse_used},
     probe,
     spec::VolumeSpec,
     storage::Files,
@@ -173,7 +173,7 @@ fn open(spec: &VolumeSpec) -> Result<Opened, AdoptionError> {
         _ => return Err(AdoptionError::Refused(AdoptError::Placement.to_string())),
     };
     spec.devices.iter().try_for_each(refuse_used)?;
-    let devices = Device::open_all(&spec.devices, Opening { direct: true, create: false }, &[])?;
+    let devices = Device::open_all(&spec.devices, Opening { direct: true, rights: Rights::Write }, &[])?;
     if let Some((at, _)) = spec.devices.iter().zip(&devices).find(|(_, device)| device.is_none()) {
         return Err(AdoptionError::Missing { name: at.name.clone(), path: at.path.clone() });
     }

@@ -14,7 +14,7 @@ use thiserror::Error;
 
 use crate::{
     arena::Arena,
-    open::{Device, DeviceOpenError, Opening, refuse_used},
+    open::{Device, DeviceOpenError, Opening, Rights, refuse_used},
     probe,
     spec::VolumeSpec,
     storage::Files,
@@ -99,7 +99,7 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let sizes = spec.config.sizes().map_err(|error| MakeError::Refused(spec.with_names(error)))?;
     let (needs, behind) = (sizes.devices, sizes.behind);
     spec.devices.iter().try_for_each(refuse_used)?;
-    let mut devices = Device::open_all(&spec.devices, Opening { direct: true, create: true }, &[])?;
+    let mut devices = Device::open_all(&spec.devices, Opening { direct: true, rights: Rights::Create }, &[])?;
     let all = || devices.iter().flatten().zip(&needs);
     // Nothing is written until all devices have been checked.
     for (device, need) in all() {

@@ -2,17 +2,19 @@
 
 use std::io;
 
-use peryton_engine::{Detached, Engine, Inspection, Opened, Readmitted, Trust, adoption};
+use peryton_engine::{
+    DetachError, Detached, DeviceId, Engine, Inspection, OpenError, Opened, Readmitted, Trust, adoption,
+};
 use peryton_units::Bytes;
 use thiserror::Error;
 
 use crate::{
     division,
     format::{allocate, empty, zero},
-    open::{Device, DeviceOpenError, Opening, named, refuse_used},
+    open::{Device, DeviceOpenError, DevicePath, Opening, Rights, named, refuse_used, without_writes},
     probe,
     spec::VolumeSpec,
-    storage::Files,
+    storage::{Failed, Files},
 };
 
 /// Why an operation failed. One line each.
@@ -42,6 +44,23 @@ pub enum OfflineError {
         /// What is needed.
         need: Bytes,
     },
+    /// A disk that was taken over is given back in steps, of which its fast device has the record.
+    #[error(
+        "the disk was taken over (peryton import), and giving it back writes to device '{name}': copy that to a device that can be written, \
+         name the copy in the design, and export again"
+    )]
+    Imported {
+        /// The device.
+        name: String,
+    },
+    /// The device that is to have everything cannot be written.
+    #[error(
+        "device '{name}' is the one that is to stand alone: copy it to a device that can be written, and name that in the design"
+    )]
+    IsHome {
+        /// The device.
+        name: String,
+    },
     /// The system has no memory.
     #[error("memory for buffers: {0}")]
     System(#[from] io::Error),
@@ -51,8 +70,63 @@ fn refused<E: std::fmt::Display>(spec: &VolumeSpec) -> impl Fn(E) -> OfflineErro
     |error| OfflineError::Refused(spec.with_names(error))
 }
 
+/// An error that may say that a device could not be read or written, and not which.
+pub(crate) trait OfDevices: std::fmt::Display {
+    /// Whether it says that.
+    fn is_of_a_device(&self) -> bool;
+}
+
+impl OfDevices for OpenError {
+    fn is_of_a_device(&self) -> bool {
+        matches!(self, OpenError::Device { .. })
+    }
+}
+
+impl OfDevices for DetachError {
+    fn is_of_a_device(&self) -> bool {
+        match self {
+            DetachError::Open(error) => error.is_of_a_device(),
+            DetachError::Device | DetachError::Dirty { .. } => true,
+            DetachError::Divided | DetachError::Lost { .. } => false,
+        }
+    }
+}
+
+/// An error in words. A device that cannot be read is another case than one that takes reads and refuses writes, and has another way out.
+pub(crate) fn in_words(spec: &VolumeSpec, failed: Option<Failed>, error: &impl OfDevices) -> String {
+    let Some(Failed { device, is_read }) = failed.filter(|_| error.is_of_a_device()) else {
+        return spec.with_names(error);
+    };
+    let DevicePath { name, path } = &spec.devices[device.index()];
+    let (path, home) = (path.display(), spec.config.placement.stands_alone());
+    match (is_read, home) {
+        (true, _) => format!(
+            "{path}: device '{name}' cannot be read: copy what can be read of it to another device (ddrescue) and name that in the design, \
+             or do without what only it has (--without {name})"
+        ),
+        (false, Some(home)) if home != device => {
+            format!("{path}: device '{name}' can be read, and refuses writes: {}", without_writes(name))
+        }
+        (false, _) => format!(
+            "{path}: device '{name}' can be read, and refuses writes: copy it to a device that can be written, and name that in the design"
+        ),
+    }
+}
+
+/// The error about paths that are swapped, or a design that is not that of the volume. Its sizes then say nothing about the devices.
+pub(crate) fn not_of_this_design(
+    spec: &VolumeSpec,
+    devices: &[Option<Device>],
+    without: &[DeviceId],
+) -> Option<OpenError> {
+    let found = Engine::inspect(spec.config.clone(), &mut Files::new(devices).ok()?, false, without).ok()?;
+    found.opened.err().filter(|error| matches!(error, OpenError::Swapped { .. } | OpenError::Mismatch { .. }))
+}
+
 /// How existing devices are opened.
-const AS_THEY_ARE: Opening = Opening { direct: true, create: false };
+const AS_THEY_ARE: Opening = Opening { direct: true, rights: Rights::Write };
+/// How they are opened to be looked at.
+const TO_BE_READ: Opening = Opening { direct: true, rights: Rights::Read };
 
 /// Inspects a volume without changing anything. `whole`: also reports the journal and the map. `without`: reports the
 /// volume as it would be without the devices of these names.
@@ -61,7 +135,7 @@ const AS_THEY_ARE: Opening = Opening { direct: true, create: false };
 /// A device cannot be opened or read, or the volume is not one of this design.
 pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Inspection, OfflineError> {
     let without = named(&spec.devices, without)?;
-    let devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &without)?;
+    let devices = Device::open_volume(&spec.devices, TO_BE_READ, &without)?;
     Engine::inspect(spec.config.clone(), &mut Files::with_memory(&devices, &spec.process_death)?, whole, &without)
         .map_err(refused(spec))
 }
@@ -74,7 +148,8 @@ pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Ope
     let without = named(&spec.devices, without)?;
     let devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &without)?;
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    let opened = Engine::repair(spec.config.clone(), &mut files, trust, &without).map_err(refused(spec))?;
+    let opened = Engine::repair(spec.config.clone(), &mut files, trust, &without)
+        .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
     files.forget_memory();
     Ok(opened)
 }
@@ -95,7 +170,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     Engine::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
     drop(files);
     refuse_used(&spec.devices[device])?;
-    let new = Device::open(&spec.devices[device], Opening { direct: true, create: true })?;
+    let new = Device::open(&spec.devices[device], Opening { direct: true, rights: Rights::Create })?;
     devices[device] = new;
     // Of a volume that was resized only the other device says how long its parts are.
     let sizes = Engine::sizes_in_force(&spec.config, &mut Files::new(&devices)?).map_err(refused(spec))?;
@@ -182,9 +257,32 @@ pub fn detach(spec: &VolumeSpec, left: &mut dyn FnMut(u64)) -> Result<Alone, Off
             Detached { device: back.device, at: Bytes::ZERO, len: back.len, written_back: back.written_back };
         Alone { detached, given_back: true, resumed: back.resumed }
     } else {
-        let detached = Engine::detach_watched(spec.config.clone(), &mut files, left).map_err(refused(spec))?;
+        let detached = Engine::detach_watched(spec.config.clone(), &mut files, left)
+            .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
         Alone { detached, given_back: false, resumed: false }
     };
     files.forget_memory();
     Ok(alone)
+}
+
+/// Does what [`detach`] does for a volume of which one device takes reads and refuses writes: it is opened to be read, and what only it
+/// has is written to the other one. Until that has succeeded, the volume is as it was.
+///
+/// # Errors
+/// As [`detach`]; or the device is the one that is to stand alone, or it, or the other one, had data before the volume was made.
+pub fn rescue(spec: &VolumeSpec, name: &str, left: &mut dyn FnMut(u64)) -> Result<Alone, OfflineError> {
+    let only_read = named(&spec.devices, &[name.to_owned()])?[0];
+    let mut devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[only_read])?;
+    devices[only_read.index()] = Device::open(&spec.devices[only_read.index()], TO_BE_READ)?;
+    if division::find(&devices)?.is_some() {
+        return Err(OfflineError::Imported { name: name.to_owned() });
+    }
+    if spec.config.placement.stands_alone() == Some(only_read) {
+        return Err(OfflineError::IsHome { name: name.to_owned() });
+    }
+    let mut files = Files::with_memory(&devices, &spec.process_death)?;
+    let detached = Engine::rescue(spec.config.clone(), &mut files, only_read, left)
+        .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
+    files.forget_memory();
+    Ok(Alone { detached, given_back: false, resumed: false })
 }

@@ -99,6 +99,17 @@ pub enum DeviceOpenError {
         /// Where.
         path: PathBuf,
     },
+    /// It can be read and not written.
+    #[error(
+        "{}: device '{name}' can be read, and not written by you: give permission to write it; if it takes no writes any more, {}",
+        path.display(), without_writes(name)
+    )]
+    ReadOnly {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+    },
     /// A system call failed.
     #[error("{}: device '{name}': {source}{remedy}", path.display())]
     System {
@@ -111,6 +122,19 @@ pub enum DeviceOpenError {
         /// What to do about it.
         remedy: &'static str,
     },
+}
+
+/// What to do about a device that takes reads and refuses writes.
+pub(crate) fn without_writes(name: &str) -> String {
+    format!(
+        "peryton export --read-only {name} writes what only it has to the other device, or copy it to a device that can be written and name \
+         that in the design"
+    )
+}
+
+/// Whether this user may read what is there.
+fn may_be_read(path: &Path) -> bool {
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).is_ok()
 }
 
 /// Finds the devices with these names.
@@ -166,8 +190,19 @@ fn lock_backing(backing: &BackingFile) -> Result<OwnedFd, Errno> {
 pub struct Opening {
     /// Whether to bypass the page cache if the file system supports that.
     pub direct: bool,
-    /// Whether to create a regular file if there is nothing at the path.
-    pub create: bool,
+    /// What may be done with it.
+    pub rights: Rights,
+}
+
+/// What may be done with an open device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// It is read, and never written: it may be on a medium that takes no writes.
+    Read,
+    /// It is read and written.
+    Write,
+    /// The same; a regular file is created if there is nothing at the path.
+    Create,
 }
 
 impl Device {
@@ -191,18 +226,19 @@ impl Device {
                 let what = if about.is_dir() { "a directory" } else { "neither" };
                 return Err(DeviceOpenError::Kind { name: name.clone(), path: path.clone(), what });
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound && opening.create => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && opening.rights == Rights::Create => {
                 is_new = true;
                 false
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(failed(error, "")),
         };
-        let mut flags = OFlags::RDWR | OFlags::CLOEXEC;
+        let may_write = opening.rights != Rights::Read;
+        let mut flags = OFlags::CLOEXEC | if may_write { OFlags::RDWR } else { OFlags::RDONLY };
         if is_block {
             // The kernel then refuses a second opener with this flag, and mounts.
             flags |= OFlags::EXCL;
-        } else if opening.create {
+        } else if opening.rights == Rights::Create {
             flags |= OFlags::CREATE;
         }
         let in_use = |by: String| DeviceOpenError::InUse { name: name.clone(), path: path.clone(), by };
@@ -227,6 +263,10 @@ impl Device {
         };
         let open = |flags| match attempt(flags) {
             Err(Errno::BUSY) => Err(in_use(user().unwrap_or_else(|| by_unknown(path)))),
+            // A block device that was set read-only says so like a file without permission.
+            Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if may_write && may_be_read(path) => {
+                Err(DeviceOpenError::ReadOnly { name: name.clone(), path: path.clone() })
+            }
             Err(Errno::ACCESS | Errno::PERM) => {
                 Err(failed(Errno::ACCESS.into(), ": it must be readable and writable for you"))
             }

@@ -256,7 +256,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::open::{DevicePath, Opening};
+    use crate::open::{DevicePath, Opening, Rights};
 
     #[test]
     fn known_signatures_are_recognised_and_zeros_are_no_data() {
@@ -283,7 +283,7 @@ mod tests {
         let path = directory.path().join("device");
         let at = DevicePath { name: "ssd".to_owned(), path: path.clone() };
         let look = || {
-            let device = Device::open(&at, Opening { direct: true, create: false }).unwrap().unwrap();
+            let device = Device::open(&at, Opening { direct: true, rights: Rights::Write }).unwrap().unwrap();
             content(&device).unwrap()
         };
         let file = std::fs::File::create(&path).unwrap();

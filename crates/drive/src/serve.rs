@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use peryton_engine::{Config, DeviceId, Engine, OpenError, Opened, Placement};
+use peryton_engine::{Config, DeviceId, Engine, Opened, Placement};
 use peryton_recording::RecordedDevice;
 use peryton_units::{Bytes, Nanos};
 
@@ -27,7 +27,8 @@ use crate::{
     metrics::{Described, DescribedDevice, Source},
     nbd::{Export, TlsFiles, TlsServer},
     notify::Notifier,
-    open::{Device, DevicePath, Opening, named},
+    offline,
+    open::{Device, DevicePath, Opening, Rights, named},
     pool::Pool,
     recorder::{Noting, Record, Recorder, Start},
     serve_error::{SMALLEST_POOL, ServeError},
@@ -154,7 +155,7 @@ impl Service {
             (Some(files), Endpoint::Tcp(_)) => Some(TlsServer::from_files(files)?),
             (_, Endpoint::Unix(_)) => None,
         };
-        let opening = Opening { direct: settings.direct, create: false };
+        let opening = Opening { direct: settings.direct, rights: Rights::Write };
         let without = named(&spec.devices, &settings.without)?;
         let mut devices = Device::open_volume(&spec.devices, opening, &without)?;
         let mut without = without;
@@ -550,11 +551,6 @@ fn ublk_control(settings: &Settings) -> Result<Option<UblkControl>, UblkError> {
 
 /// The approximate number of commands in flight.
 const DEPTH: u32 = 512;
-/// The error about paths that are swapped, if they are.
-fn swapped(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceId]) -> Option<OpenError> {
-    let found = Engine::inspect(spec.config.clone(), &mut Files::new(devices).ok()?, false, without).ok()?;
-    found.opened.err().filter(|error| matches!(error, OpenError::Swapped { .. }))
-}
 
 /// What an opening read, for a recording, or why that is not its state.
 type State = Result<Vec<Vec<u8>>, String>;
@@ -579,8 +575,8 @@ fn open_engine(
         match device {
             None => return Err(ServeError::Missing { name, path }),
             Some(device) if device.room() < *need => {
-                // A device that is too small may be the wrong one.
-                if let Some(error) = swapped(spec, devices, without) {
+                // A device that is too small may be the wrong one, or the design another one.
+                if let Some(error) = offline::not_of_this_design(spec, devices, without) {
                     return Err(ServeError::Refused(spec.with_names(error)));
                 }
                 return Err(ServeError::TooSmall { name, path, size: device.room(), need: *need });
@@ -593,8 +589,9 @@ fn open_engine(
         .map_err(|source| ServeError::System { what: "memory", source })?
         .notifying(notifier);
     let mut noting = Noting::new(&mut files, most_state);
-    let (engine, opened) = Engine::open_without(config.clone(), &mut noting, without)
-        .map_err(|error| ServeError::Refused(spec.with_names(error)))?;
+    let opened = Engine::open_without(config.clone(), &mut noting, without);
     let state = noting.into_state();
+    let (engine, opened) =
+        opened.map_err(|error| ServeError::Refused(offline::in_words(spec, files.failed(), &error)))?;
     Ok((engine, opened, state))
 }

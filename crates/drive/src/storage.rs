@@ -27,6 +27,13 @@ const AT_ONCE: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(50);
 
+/// What failed, of which device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub(crate) device: DeviceId,
+    pub(crate) is_read: bool,
+}
+
 /// Open devices in the order of the design; absent ones are `None`.
 #[derive(Debug)]
 pub(crate) struct Files<'a> {
@@ -38,6 +45,8 @@ pub(crate) struct Files<'a> {
     asked: Option<VolumeId>,
     /// What is left of the patience.
     patience: Duration,
+    /// What failed last.
+    failed: Option<Failed>,
     /// Hears of progress.
     notifier: Notifier,
 }
@@ -48,6 +57,7 @@ impl<'a> Files<'a> {
             devices,
             buffer: Arena::new(AT_ONCE)?,
             patience: PATIENCE,
+            failed: None,
             handoff: Handoff::none(),
             asked: None,
             notifier: Notifier::default(),
@@ -67,6 +77,47 @@ impl<'a> Files<'a> {
     /// The same, for a server that has its own way of handing over.
     pub(crate) fn handed_over(devices: &'a [Option<Device>], handoff: &Handoff) -> io::Result<Files<'a>> {
         Ok(Files { handoff: handoff.clone(), ..Files::new(devices)? })
+    }
+
+    /// What failed last.
+    pub(crate) fn failed(&self) -> Option<Failed> {
+        self.failed
+    }
+
+    /// Notes a failure.
+    fn noting(&mut self, device: DeviceId, is_read: bool, done: Result<(), DeviceError>) -> Result<(), DeviceError> {
+        if done.is_err() {
+            self.failed = Some(Failed { device, is_read });
+        }
+        done
+    }
+
+    fn read_parts(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+        let device = at_index(self.devices, device)?;
+        let Some(division) = &device.division else { return self.read_at(device, &device.file, at, into) };
+        division.map.parts(at, into.len()).try_for_each(|(place, part)| {
+            let file = division.file(&place, &device.file).ok_or(DeviceError)?;
+            self.read_at(device, file, place.at, &mut into[part])
+        })
+    }
+
+    fn write_parts(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+        let device = at_index(self.devices, device)?;
+        let Some(division) = &device.division else { return self.write_at(device, &device.file, at, from) };
+        division.map.parts(at, from.len()).try_for_each(|(place, part)| {
+            let file = division.file(&place, &device.file).ok_or(DeviceError)?;
+            self.write_at(device, file, place.at, &from[part])
+        })
+    }
+
+    fn flush_files(&mut self, device: DeviceId) -> Result<(), DeviceError> {
+        let device = at_index(self.devices, device)?;
+        let home = device.division.as_ref().and_then(Division::elsewhere);
+        for file in [Some(&device.file), home].into_iter().flatten() {
+            rustix::fs::fdatasync(file).map_err(|error| failed(device, "a flush", error.into()))?;
+        }
+        self.notifier.progress();
+        Ok(())
     }
 
     /// The volume is closed in good order: what a server has left counts no longer.
@@ -146,31 +197,18 @@ impl Storage for Files<'_> {
     }
 
     fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-        let device = at_index(self.devices, device)?;
-        let Some(division) = &device.division else { return self.read_at(device, &device.file, at, into) };
-        division.map.parts(at, into.len()).try_for_each(|(place, part)| {
-            let file = division.file(&place, &device.file).ok_or(DeviceError)?;
-            self.read_at(device, file, place.at, &mut into[part])
-        })
+        let done = self.read_parts(device, at, into);
+        self.noting(device, true, done)
     }
 
     fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
-        let device = at_index(self.devices, device)?;
-        let Some(division) = &device.division else { return self.write_at(device, &device.file, at, from) };
-        division.map.parts(at, from.len()).try_for_each(|(place, part)| {
-            let file = division.file(&place, &device.file).ok_or(DeviceError)?;
-            self.write_at(device, file, place.at, &from[part])
-        })
+        let done = self.write_parts(device, at, from);
+        self.noting(device, false, done)
     }
 
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
-        let device = at_index(self.devices, device)?;
-        let home = device.division.as_ref().and_then(Division::elsewhere);
-        for file in [Some(&device.file), home].into_iter().flatten() {
-            rustix::fs::fdatasync(file).map_err(|error| failed(device, "a flush", error.into()))?;
-        }
-        self.notifier.progress();
-        Ok(())
+        let done = self.flush_files(device);
+        self.noting(device, false, done)
     }
 
     fn displaced(&self) -> Option<Displaced> {

@@ -569,3 +569,40 @@ fn a_program_that_is_watched_and_not_touched_works() {
     let files: Vec<PathBuf> = NAMES.map(|name| base.path().join(name)).to_vec();
     assert!(files.iter().all(|file| file.exists()));
 }
+
+/// The fear: an SSD that wears out, and takes reads only, takes with it what it can still give.
+#[test]
+fn a_device_that_refuses_writes_gives_what_only_it_has_to_the_other() {
+    let folder = folder();
+    let work = folder.path();
+    let Model(model) = used(work, "back", true);
+    let refusing = |args: &[&str]| {
+        let small = At { nth: 1, point: Point::Refuses, files: vec![work.join(NAMES[0])] };
+        let mut watched = interposed::start(command(work, args), small)?;
+        let status = ended(&mut watched.child);
+        Some((status.code(), watched.calls(), fs::read_to_string(work.join("err")).unwrap()))
+    };
+    for verb in ["repair", "serve", "export"] {
+        let Some((code, _, error)) = refusing(&[verb, "v.toml"]) else {
+            return eprintln!("not run, for lack of seccomp filters that report calls");
+        };
+        let said = ["'small' can be read, and refuses writes", "peryton export --read-only small"];
+        assert!(
+            matches!(code, Some(1 | 2)) && said.iter().all(|part| error.contains(part)),
+            "{verb}: {code:?} {error}"
+        );
+    }
+    peryton(work, &["export", "v.toml", "--read-only", "large"]).fails(2, &["'large'", "stand alone"]);
+    let before = fs::read(work.join(NAMES[0])).unwrap();
+    let (code, calls, error) = refusing(&["export", "v.toml", "--read-only", "small"]).unwrap();
+    assert!(code == Some(0) && calls == 0, "{code:?} after {calls} writes: {error}");
+    assert!(fs::read(work.join(NAMES[0])).unwrap() == before);
+    // Nobody may know that it was done.
+    let again = peryton(work, &["export", "v.toml", "--read-only", "small", "--json"]).ok().out;
+    let offset = serde_json::from_str::<serde_json::Value>(&again).unwrap()["offset"].as_u64().unwrap() as usize;
+    let large = fs::read(work.join(NAMES[1])).unwrap();
+    for (block, (may_be, _)) in &model {
+        let found = &large[offset + *block as usize * BLOCK..][..BLOCK];
+        assert!(may_be.iter().any(|value| found.iter().all(|byte| byte == value)), "block {block} is {}", found[0]);
+    }
+}

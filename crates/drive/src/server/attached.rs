@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::{Handle, Server, Successor, changing::no_design, changing_state::Aim};
 use crate::{
     format::{allocate, empty},
-    open::{Device, DevicePath, Opening, refuse_used, same_file},
+    open::{Device, DevicePath, Opening, Rights, refuse_used, same_file},
     own_sizes, probe,
 };
 
@@ -229,7 +229,7 @@ impl Handle {
 pub(super) fn open_unused(name: &str, path: &Path, direct: bool) -> Result<Option<Device>, String> {
     let at = DevicePath { name: name.to_owned(), path: path.to_owned() };
     refuse_used(&at).map_err(|error| error.to_string())?;
-    Device::open(&at, Opening { direct, create: false }).map_err(|error| error.to_string())
+    Device::open(&at, Opening { direct, rights: Rights::Write }).map_err(|error| error.to_string())
 }
 
 /// The message for a new device that is not there.

@@ -160,7 +160,7 @@ impl Placement {
     }
 
     /// The device that will have all data when the volume is detached; `None` if it cannot be detached.
-    pub(crate) fn stands_alone(&self) -> Option<DeviceId> {
+    pub fn stands_alone(&self) -> Option<DeviceId> {
         match self {
             Placement::Single { device } => Some(*device),
             Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.slow),

@@ -18,6 +18,12 @@ again. The volume cannot be served any more. If export is ended early, run it ag
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
+    /// This device takes reads and refuses writes: write nothing to it
+    ///
+    /// This device takes reads and refuses writes, as a worn SSD does: read it, and write what only it has to the other device. Until that
+    /// has succeeded, the volume is as it was.
+    #[arg(long, value_name = "NAME")]
+    read_only: Option<String>,
     /// Print where the data are as JSON
     #[arg(long)]
     json: bool,
@@ -29,10 +35,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let bar = terminal::bar(0);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} written back, {eta} left");
     bar.set_style(style.expect("the template is a constant"));
-    let detached = peryton_drive::detach(&spec, &mut |left| {
+    let mut left = |left| {
         bar.set_length(bar.length().unwrap_or(0).max(left));
         bar.set_position(bar.length().unwrap_or(0) - left);
-    });
+    };
+    let detached = match &args.read_only {
+        Some(name) => peryton_drive::rescue(&spec, name, &mut left),
+        None => peryton_drive::detach(&spec, &mut left),
+    };
     bar.finish_and_clear();
     let Alone { detached, given_back, resumed } = detached.map_err(|error| refused(&spec, error))?;
     let at = &spec.devices[detached.device.index()];
@@ -65,6 +75,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Why nothing was exported. If data of the volume are lost, the exit code says so.
 fn refused(spec: &VolumeSpec, error: OfflineError) -> Failure {
+    if matches!(error, OfflineError::Imported { .. } | OfflineError::IsHome { .. }) {
+        return Failure::bad_input(error);
+    }
     let found = peryton_drive::inspect(spec, false, &[]).ok();
     let condition = found.as_ref().and_then(Condition::of).unwrap_or_default();
     if condition.lost > 0 { Failure::lost(error) } else { Failure::failed(error) }

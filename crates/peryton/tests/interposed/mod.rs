@@ -22,6 +22,8 @@ use std::{
 pub enum Point {
     /// It fails, with an error that does not pass by itself.
     Fails,
+    /// It fails so, and everything after it: the device takes reads and refuses writes.
+    Refuses,
     /// The program is killed before the call does anything.
     Kills,
 }
@@ -165,12 +167,13 @@ fn decide(listener: &OwnedFd, pid: libc::pid_t, at: &At, calls: &AtomicU32) {
             continue;
         }
         let counts = is_one_of(call.pid, call.data.args[0] as RawFd, &at.files);
-        let is_it = counts && calls.fetch_add(1, Ordering::SeqCst) + 1 == at.nth;
+        let nth = if counts { calls.fetch_add(1, Ordering::SeqCst) + 1 } else { 0 };
+        let is_it = counts && (nth == at.nth || at.point == Point::Refuses && nth > at.nth);
         let flushes = [libc::SYS_fdatasync, libc::SYS_fsync].contains(&libc::c_long::from(call.data.nr));
         let (error, flags) = match at.point {
             _ if !is_it => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
             // The kernel names the blocks as bad, so nobody waits for them to come back.
-            Point::Fails => (-if flushes { libc::EIO } else { libc::ENODATA }, 0),
+            Point::Fails | Point::Refuses => (-if flushes { libc::EIO } else { libc::ENODATA }, 0),
             Point::Kills => {
                 // SAFETY: it is our child, which nobody has waited for, because it waits for this answer.
                 unsafe { libc::kill(pid, libc::SIGKILL) };
