@@ -5,9 +5,8 @@
 #
 # FOLDER is a checkout of xfstests that was built on this machine (https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git; its README
 # names the packages that it needs). FSTYP is ext4 or xfs (default: ext4); PLACEMENT is a placement of scripts/kernel/drive.py
-# (default: tiering), or `none` for the slow disks alone, to compare with; PERYTON is the command (default: target/quick/peryton);
-# MACHINE is vm, or uml for scripts/uml, where a test takes a tenth of the time (default: vm). Results are written to the current
-# folder's `results`.
+# (default: tiering), or `none` for the slow disks alone, to compare with; PERYTON is the command (default: target/quick/peryton).
+# Results are written to the current folder's `results`.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 
@@ -27,7 +26,7 @@ if [[ ${1:-} != --inside ]]; then
   done
   mkdir -p results
   status=0
-  "$here/../${MACHINE:-vm}" --mem 3072 "${arguments[@]}" -- bash "$here/xfstests.sh" --inside "$(realpath "$folder")" "$peryton" "${FSTYP:-ext4}" \
+  "$here/../vm" --mem 3072 "${arguments[@]}" -- bash "$here/xfstests.sh" --inside "$(realpath "$folder")" "$peryton" "${FSTYP:-ext4}" \
     "${PLACEMENT:-tiering}" "$PWD/results" "$@" || status=$?
   exit "$status"
 fi
