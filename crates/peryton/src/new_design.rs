@@ -10,7 +10,7 @@ use std::{
 use peryton_device::{Model, Profile};
 use peryton_drive::Linux;
 use peryton_engine::{PlacementKind, WritePolicy};
-use peryton_sim::{Design, DesignText, MAP_MEMORY, chosen_extent, map_budget, map_memory};
+use peryton_sim::{Design, DesignText, MAP_MEMORY, chosen_extent, chosen_extents, map_budget, map_memory};
 use peryton_units::Bytes;
 
 use crate::{
@@ -162,10 +162,17 @@ impl NewDesign {
         let extent = if says_extent { given } else { chosen_extent(self.mode, volume, fast, budget) };
         let map = map_memory(self.mode, volume, fast, extent);
         if !says_extent {
-            let why = format!(
-                "The unit of the map and of moves, which formatting fixes: the smallest of 16KiB to 128KiB with which the map of {volume} \
-                 takes\n# at most {budget} of memory. It takes {map}."
-            );
+            let (first, last) = chosen_extents(self.mode).into_inner();
+            let why = match map <= budget {
+                true => format!(
+                    "The unit of the map and of moves, which formatting fixes: the smallest of {first} to {last} with which the map of \
+                     {volume}\n# takes at most {budget} of memory. It takes {map}."
+                ),
+                false => format!(
+                    "The unit of the map and of moves, which formatting fixes: the largest of {first} to {last}. The map of {volume} takes\n\
+                     # {map} of memory, more than {budget}."
+                ),
+            };
             new.extent = Some((extent, why));
         }
         Ok(Written { text: text(&new)?, map: Some((extent, map)) })
@@ -287,7 +294,8 @@ mod tests {
             assert!(written.text.contains(&map.to_string()), "{}", written.text);
             assert!(index == 0 || extent >= chosen[index - 1].map.unwrap().0);
         }
-        assert_eq!((chosen[0].map.unwrap().0, chosen[3].map.unwrap().0), (Bytes::kib(16), Bytes::kib(128)));
+        assert_eq!((chosen[0].map.unwrap().0, chosen[3].map.unwrap().0), (Bytes::kib(16), Bytes::kib(64)));
+        assert!(chosen[3].text.contains("more than 1MiB"), "{}", chosen[3].text);
         let given = new.within(&path, &set, Bytes::gib(1)).unwrap();
         assert_eq!(given.map.unwrap().0, Bytes::kib(256));
         let in_place = given.in_place(&path).unwrap();

@@ -101,8 +101,8 @@ pub use columns::{Column, Columns};
 pub use curve_policy::CurvePolicy;
 pub use curves::{CurveInterval, CurveRow, CurveSizes, Curves, MOST_POINTS};
 pub use design::{
-    CHOSEN_EXTENTS, Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory,
-    KeyDefault, Load, MAP_MEMORY, MAP_SHARE, ModelKey, NewDesign, NewDevice, PageCacheDesign, Stream, chosen_extent,
+    Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory, KeyDefault, Load,
+    MAP_MEMORY, MAP_SHARE, ModelKey, NewDesign, NewDevice, PageCacheDesign, Stream, chosen_extent, chosen_extents,
     design_keys, is_design_key, map_budget, map_memory, model_keys, nearest_design_key,
 };
 pub use error::{DesignError, SimError};

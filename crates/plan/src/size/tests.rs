@@ -79,7 +79,8 @@ fn the_knee_of_an_even_load_is_where_everything_fits() {
     assert!(knee.below.unwrap() > knee.value * (1.0 + WITHIN) && knee.worse_above.is_none(), "{knee:?}");
     // Half of the trace has touched everything: what misses then misses for lack of room.
     let [first, .., last] = &found.points[..] else { panic!("{found:?}") };
-    assert!(found.first_touch_ratio.unwrap() < 1e-3 && found.unavoidable_miss_ratio.unwrap() < 1e-3, "{found:?}");
+    // But for the blocks of an extent that came with a write of others: they come with their first read.
+    assert!(found.first_touch_ratio.unwrap() < 1e-3 && found.unavoidable_miss_ratio.unwrap() < 1e-2, "{found:?}");
     assert_eq!(last.avoidable_miss_ratio, Some(0.0));
     let share = 1.0 - first.size_bytes as f64 / f64::from(32 << 20);
     let (misses, lru) = (first.miss_ratio.unwrap(), first.lru_miss_ratio);

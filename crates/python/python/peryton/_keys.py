@@ -172,8 +172,8 @@ class PlacementKeys(TypedDict, total=False):
     """The slow device. Required. Placements: tiering, caching, partitioned."""
     extent: int | str
     """The unit that moves between the devices: a multiple of 4KiB, up to 1GiB. Default: the smallest of 16KiB to
-    128KiB (partitioned: from 4KiB) with which the map takes at most 1GiB of memory. Placements: tiering,
-    caching, partitioned."""
+    64KiB (tiering: to 128KiB; partitioned: 4KiB to 128KiB) with which the map takes at most 1GiB of memory,
+    or the largest. Placements: tiering, caching, partitioned."""
     promotion: PlacementPromotionKeys
     demotion: PlacementDemotionKeys
     max_moves: int

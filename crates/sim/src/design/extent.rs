@@ -3,9 +3,15 @@
 use peryton_engine::PlacementKind;
 use peryton_units::Bytes;
 
-/// The smallest and the largest extent of caching and tiering that is chosen; `partitioned` begins at a block.
-pub const CHOSEN_EXTENTS: std::ops::RangeInclusive<Bytes> = Bytes::kib(16)..=Bytes::kib(128);
-const SMALLEST_PARTITIONED: Bytes = Bytes::kib(4);
+/// The smallest and the largest extent that is chosen. A cache's blocks are 4 KiB up to 64 KiB: with larger ones, a write of 4 KiB that misses
+/// would go past the cache.
+pub fn chosen_extents(placement: PlacementKind) -> std::ops::RangeInclusive<Bytes> {
+    match placement {
+        PlacementKind::Caching => Bytes::kib(16)..=Bytes::kib(64),
+        PlacementKind::Partitioned => Bytes::kib(4)..=Bytes::kib(128),
+        _ => Bytes::kib(16)..=Bytes::kib(128),
+    }
+}
 
 /// The memory that the map may take where extents are chosen for no machine in particular.
 pub const MAP_MEMORY: Bytes = Bytes::gib(1);
@@ -43,25 +49,22 @@ pub fn map_budget(machine: Bytes) -> Bytes {
     Bytes(machine.0 / MAP_SHARE).max(MAP_MEMORY)
 }
 
-/// The extent of a volume: the smallest of [`CHOSEN_EXTENTS`] whose map stays within the memory, or the largest if none does.
+/// The extent of a volume: the smallest of [`chosen_extents`] whose map stays within the memory, or the largest if none does.
 ///
-/// Small extents waste little of the fast device on neighbours that nobody asked for, and up to 64 KiB their blocks are 4 KiB, so that
-/// small writes are cached as they come.
+/// Small extents waste little of the fast device on neighbours that nobody asked for.
 ///
 /// ```
-/// use peryton_engine::PlacementKind::Caching;
+/// use peryton_engine::PlacementKind::{Caching, Tiering};
 /// use peryton_sim::{MAP_MEMORY, chosen_extent};
 /// use peryton_units::Bytes;
 ///
 /// assert_eq!(chosen_extent(Caching, Bytes::gib(300), Bytes::gib(30), MAP_MEMORY), Bytes::kib(16));
-/// assert_eq!(chosen_extent(Caching, Bytes::gib(1 << 20), Bytes::gib(1 << 16), MAP_MEMORY), Bytes::kib(128));
+/// assert_eq!(chosen_extent(Caching, Bytes::gib(1 << 20), Bytes::gib(1 << 16), MAP_MEMORY), Bytes::kib(64));
+/// assert_eq!(chosen_extent(Tiering, Bytes::gib(1 << 20), Bytes::gib(1 << 16), MAP_MEMORY), Bytes::kib(128));
 /// ```
 pub fn chosen_extent(placement: PlacementKind, volume: Bytes, fast: Bytes, memory: Bytes) -> Bytes {
-    let first = match placement {
-        PlacementKind::Partitioned => SMALLEST_PARTITIONED,
-        _ => *CHOSEN_EXTENTS.start(),
-    };
+    let (first, last) = chosen_extents(placement).into_inner();
     let doubled = std::iter::successors(Some(first), |extent| Some(*extent * 2));
-    let mut all = doubled.take_while(|extent| extent <= CHOSEN_EXTENTS.end());
-    all.find(|extent| map_memory(placement, volume, fast, *extent) <= memory).unwrap_or(*CHOSEN_EXTENTS.end())
+    let mut all = doubled.take_while(|extent| *extent <= last);
+    all.find(|extent| map_memory(placement, volume, fast, *extent) <= memory).unwrap_or(last)
 }

@@ -31,7 +31,7 @@ use peryton_units::Bytes;
 pub use at_share::Load;
 pub use device::DeviceDesign;
 pub use durability::KeptInMemory;
-pub use extent::{CHOSEN_EXTENTS, MAP_MEMORY, MAP_SHARE, chosen_extent, map_budget, map_memory};
+pub use extent::{MAP_MEMORY, MAP_SHARE, chosen_extent, chosen_extents, map_budget, map_memory};
 pub use in_service::{DevicePlace, Formatted, InService};
 pub use key::{DesignKey, KeyDefault};
 pub use known_keys::{is_design_key, nearest_design_key};

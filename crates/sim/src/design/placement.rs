@@ -52,7 +52,7 @@ keys! {
     /// The unit that moves between the devices: a multiple of 4KiB, up to 1GiB.
     EXTENT: Bytes = "placement.extent" {
         chosen_by: "mailstore with 8 in flight and write-back: 900 requests a second with 1 MiB, 6,180 with 64 KiB; of 61,440 writes of 4 KiB to an empty cache none is cached with 1 MiB, whose blocks are 64 KiB, and all up to 64 KiB",
-        default: Else("the smallest of 16KiB to 128KiB (partitioned: from 4KiB) with which the map takes at most 1GiB of memory"),
+        default: Else("the smallest of 16KiB to 64KiB (tiering: to 128KiB; partitioned: 4KiB to 128KiB) with which the map takes at most 1GiB of memory, or the largest"),
         placements: HYBRID, example: "'256KiB'",
     }
     /// PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
