@@ -43,6 +43,7 @@ use crate::{
     api::error::RequestError,
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
+    cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::movers::table::{Drained, Kind, Phase},
     cache::step::CacheIo,
@@ -320,8 +321,7 @@ impl CacheDrive {
         }
         if sure.place() != before.place() {
             if let Some(place) = before.place() {
-                self.map.set_clean(extent);
-                self.map.unmap(extent);
+                self.map.set_clean(extent).and(self.map.unmap(extent)).needs_no_record(NoRecord::GivenUpNext);
                 match self.layout.fast_slot(place) {
                     Some(slot) => self.release_slot(slot, Release::Detached),
                     None => self.release_place(place, Release::Detached),
@@ -329,7 +329,7 @@ impl CacheDrive {
             }
             if let Some(place) = sure.place() {
                 self.journal.reclaim(place);
-                self.map.set_place(extent, Some(place));
+                self.map.set_place(extent, Some(place)).needs_no_record(NoRecord::GivenUpNext);
                 if let Some(slot) = self.layout.fast_slot(place) {
                     self.map.occupy(slot, extent);
                     self.policy.inserted(slot, extent, 1);
@@ -347,11 +347,11 @@ impl CacheDrive {
                 self.set_only_copies(false);
             }
             if sure.place().is_some() {
-                self.map.set_masks(extent, masks, now);
+                self.map.set_masks(extent, masks, now).needs_no_record(NoRecord::GivenUpNext);
             }
         }
-        self.map.set_lost(extent, sure.is_lost());
-        self.note(io, now, extent, self.mode == Mode::Caching && sure.place().is_none());
+        let changed = self.map.set_lost(extent, sure.is_lost());
+        self.record(io, now, changed, self.mode == Mode::Caching && sure.place().is_none());
         if sure.is_dirty() {
             io.due(now.saturating_add(io.tuning.writeback_delay));
         }

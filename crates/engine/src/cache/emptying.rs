@@ -9,6 +9,7 @@ use crate::{
     api::command::Commands,
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
+    cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::step::CacheIo,
 };
@@ -90,7 +91,7 @@ impl CacheDrive {
                 continue;
             }
             if !entry.is_dirty() || mutation::is(Mutation::DropBeyondEnd) && entry.in_flight == 0 {
-                self.map.set_clean(extent);
+                self.map.set_clean(extent).needs_no_record(NoRecord::GivenUpNext);
                 io.stats.moves.demotions += 1;
                 self.drop_clean(io, now, extent, Release::Evicted);
                 dropped += 1;

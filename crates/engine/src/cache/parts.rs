@@ -16,6 +16,7 @@ use crate::{
     api::location::{Location, Losses},
     cache::blocks::{Blocks, runs},
     cache::drive::CacheDrive,
+    cache::map::changed::NoRecord,
     cache::step::{CacheCommand, CacheIo},
     io::RequestIndex,
 };
@@ -83,12 +84,14 @@ impl CacheDrive {
         }
         let was_dirty = self.map.entry(extent).is_dirty();
         self.set_only_copies(false);
-        self.map.set_masks(extent, Masks::new(masks.valid(), masks.not_at_home() | dirties), now);
+        let dirty = Masks::new(masks.valid(), masks.not_at_home() | dirties);
+        let changed = self.map.set_masks(extent, dirty, now);
         if was_dirty {
             self.map.rewrite(extent);
         }
-        if !mutation::is(Mutation::LoseDirtyFlag) {
-            self.note(io, now, extent, false);
+        match mutation::is(Mutation::LoseDirtyFlag) {
+            true => changed.needs_no_record(NoRecord::Mistake),
+            false => self.record(io, now, changed, false),
         }
         self.dirt_was_added(io, now);
     }
@@ -109,8 +112,8 @@ impl CacheDrive {
         if dirty != 0 {
             self.set_only_copies(false);
         }
-        self.map.set_masks(extent, masks, now);
-        self.note(io, now, extent, false);
+        let changed = self.map.set_masks(extent, masks, now);
+        self.record(io, now, changed, false);
         if dirty != 0 {
             self.dirt_was_added(io, now);
         }

@@ -13,6 +13,7 @@ use crate::{
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
     cache::journal::batch::Freed,
+    cache::map::changed::{Changed, NoRecord},
     cache::map::extent::Place,
     cache::step::{CacheCommand, CacheIo},
 };
@@ -33,9 +34,16 @@ impl CacheDrive {
     /// Queues the changed map entry of an extent for commit. `awaiting_slow_flush`: the change says that the slow
     /// device has the extent's data.
     #[inline]
-    pub(in crate::cache) fn note(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
+    pub(in crate::cache) fn record(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        changed: Changed,
+        awaiting_slow_flush: bool,
+    ) {
+        let extent = changed.into_record();
         if self.mode == Mode::Caching {
-            return self.note_part(io, now, extent, awaiting_slow_flush);
+            return self.record_part(io, now, extent, awaiting_slow_flush);
         }
         let entry = self.map.entry(extent).entry();
         self.journal.update(io, now, extent, (entry, Masks::default()), awaiting_slow_flush);
@@ -110,9 +118,9 @@ impl CacheDrive {
         let entry = self.map.entry(extent);
         debug_assert!(!entry.is_dirty() && entry.in_flight == 0, "extent {extent} is in use or dirty");
         let slot = entry.slot().expect("only a cached extent is dropped");
-        self.map.unmap(extent);
+        let changed = self.map.unmap(extent);
         self.release_slot(slot, why);
-        self.note(io, now, extent, awaiting_slow_flush);
+        self.record(io, now, changed, awaiting_slow_flush);
     }
 
     /// After a failure, copy and home of these blocks differ: the home counts for those that are not dirty.
@@ -122,14 +130,13 @@ impl CacheDrive {
         if left.is_empty() {
             return self.drop_clean(io, now, extent, Release::Detached);
         }
-        self.map.set_masks(extent, left, now);
-        self.note(io, now, extent, false);
+        let changed = self.map.set_masks(extent, left, now);
+        self.record(io, now, changed, false);
     }
 
     /// Drops a copy that is older than the home.
     pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        self.map.set_clean(extent);
-        self.map.set_lost(extent, false);
+        self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
         self.drop_copy(io, now, extent, Release::Detached, false);
     }
 
@@ -158,8 +165,7 @@ impl CacheDrive {
         let had_lost = masks.lost() != 0;
         let lost = match (self.mode, entry.place()) {
             (_, Some(place)) if self.is_on_gone(place) => {
-                self.map.set_clean(extent);
-                self.map.unmap(extent);
+                self.map.set_clean(extent).and(self.map.unmap(extent)).needs_no_record(NoRecord::MeansTheSame);
                 // The place is never used again, so the durable map may keep pointing to it.
                 match self.layout.fast_slot(place) {
                     Some(slot) => self.release_slot(slot, Release::NeverUsed),
@@ -172,7 +178,7 @@ impl CacheDrive {
             _ => false,
         };
         if lost && !self.map.entry(extent).is_lost() {
-            self.map.set_lost(extent, true);
+            self.map.set_lost(extent, true).needs_no_record(NoRecord::MeansTheSame);
             io.stats.lost_extents += 1;
             if let Some(place) = entry.place() {
                 self.map.leave_behind(extent, place, masks);
@@ -193,8 +199,8 @@ impl CacheDrive {
         // A discard of a lost extent is carried out as zeroing, so it restores the extent too.
         let restores = command.op == Op::Write || command.op == Op::Discard && command.zeroes;
         if restores && command.device == device && covered {
-            self.map.set_lost(extent, false);
-            self.note(io, now, extent, false);
+            let changed = self.map.set_lost(extent, false);
+            self.record(io, now, changed, false);
         }
     }
 
@@ -204,7 +210,7 @@ impl CacheDrive {
     /// later one must not say so without that flush: it says that all blocks are newer than their homes, which is safe. If the
     /// extent is in another place by now, the blocks that are not there are nowhere else, so the next commit flushes the slow
     /// device.
-    pub(in crate::cache) fn note_part(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
+    fn record_part(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
         let (mut entry, mut masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
         if !awaiting_slow_flush
             && entry.place().is_some()
@@ -225,9 +231,9 @@ impl CacheDrive {
     #[inline(always)]
     pub(in crate::cache) fn settle(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, to: Place) {
         let before = self.map.entry(extent).place();
-        self.map.set_place(extent, Some(to));
+        let changed = self.map.set_place(extent, Some(to));
         self.map.entry_mut(extent).misses = 0;
-        self.note(io, now, extent, self.layout.fast_slot(to).is_none());
+        self.record(io, now, changed, self.layout.fast_slot(to).is_none());
         if let Some(place) = before {
             match self.layout.fast_slot(place) {
                 Some(slot) => self.release_slot(slot, Release::Evicted),

@@ -13,7 +13,8 @@ use peryton_units::Nanos;
 
 use crate::{
     api::config::Tuning, api::opened::Trust, cache::access::Mode, cache::drive::CacheDrive,
-    cache::journal::map_journal::Durable, cache::map::extent::Place, cache::step::CacheIo,
+    cache::journal::map_journal::Durable, cache::map::changed::NoRecord, cache::map::extent::Place,
+    cache::step::CacheIo,
 };
 
 /// The state of a volume when it was opened.
@@ -67,7 +68,7 @@ impl CacheDrive {
                 place = place.filter(|_| !parts.is_empty());
                 dirty = parts.dirty() != 0;
             }
-            self.map.set_lost(index, lost);
+            self.map.set_lost(index, lost).needs_no_record(NoRecord::WholeMap);
             if let Some(left) = at_rest.place().filter(|_| lost && place.is_none()) {
                 self.map.leave_behind(index, left, map::masks_of(*at_rest, masks));
             }
@@ -79,7 +80,7 @@ impl CacheDrive {
                 return Err("two extents are in one place");
             }
             if self.mode == Mode::Caching {
-                self.map.set_masks(index, parts, now);
+                self.map.set_masks(index, parts, now).needs_no_record(NoRecord::WholeMap);
             }
         }
         if touched.is_none() && !known {

@@ -17,6 +17,7 @@ use crate::cache::{
     layout::CacheLayout,
     map::{
         candidates::MapCandidates,
+        changed::{Changed, NoRecord},
         dirty::{AgePosition, DirtyIndex},
         extent::{Extent, Place},
         index_set::IndexSet,
@@ -136,9 +137,10 @@ impl ExtentMap {
     }
 
     #[inline]
-    pub(in crate::cache) fn set_place(&mut self, extent: u32, place: Option<Place>) {
+    pub(in crate::cache) fn set_place(&mut self, extent: u32, place: Option<Place>) -> Changed {
         self.extents[extent as usize].set_place(place);
         self.has_changed(extent);
+        Changed::of(extent)
     }
 
     /// From now on [`ExtentMap::take_changed`] says what has changed, to an observer.
@@ -197,13 +199,14 @@ impl ExtentMap {
     }
 
     /// Removes an extent from its place. Its count of misses starts again at zero.
-    pub(in crate::cache) fn unmap(&mut self, extent: u32) {
+    pub(in crate::cache) fn unmap(&mut self, extent: u32) -> Changed {
         let entry = &mut self.extents[extent as usize];
         entry.set_place(None);
         entry.heed_masks(Masks::default(), u16::MAX);
         entry.misses = 0;
         self.may_differ.remove(&extent);
         self.has_changed(extent);
+        Changed::of(extent)
     }
 
     /// The blocks that a slot has, and that are dirty, if slots have parts of extents.
@@ -225,11 +228,11 @@ impl ExtentMap {
     }
 
     /// Changes the masks of the slot that an extent is in, and with them whether the extent is dirty.
-    pub(in crate::cache) fn set_masks(&mut self, extent: u32, masks: Masks, now: Nanos) {
+    pub(in crate::cache) fn set_masks(&mut self, extent: u32, masks: Masks, now: Nanos) -> Changed {
         let slot = self.entry(extent).slot().expect("only a cached extent has masks");
         let before = std::mem::replace(&mut self.masks[slot.index()], masks);
         if before == masks {
-            return;
+            return Changed::of(extent);
         }
         let blocks = self.layout.blocks.expect("a volume with masks has blocks");
         self.dirty_bytes = self.dirty_bytes + blocks.bytes(masks.dirty()) - blocks.bytes(before.dirty());
@@ -248,6 +251,7 @@ impl ExtentMap {
             _ => {}
         }
         self.has_changed(extent);
+        Changed::of(extent)
     }
 
     fn count_full(&mut self, dirty: u16, change: fn(u32, u32) -> u32) {
@@ -283,22 +287,24 @@ impl ExtentMap {
     }
 
     /// Notes that the home is as new as the copy, or that the copy does not count any more.
-    pub(in crate::cache) fn set_clean(&mut self, extent: u32) {
-        if self.extents[extent as usize].is_dirty() {
-            self.set_masks(extent, self.masks_of(extent).clean(), Nanos::ZERO);
+    pub(in crate::cache) fn set_clean(&mut self, extent: u32) -> Changed {
+        match self.extents[extent as usize].is_dirty() {
+            true => self.set_masks(extent, self.masks_of(extent).clean(), Nanos::ZERO),
+            false => Changed::of(extent),
         }
     }
 
-    pub(in crate::cache) fn set_lost(&mut self, extent: u32, lost: bool) {
+    pub(in crate::cache) fn set_lost(&mut self, extent: u32, lost: bool) -> Changed {
         match (self.extents[extent as usize].set_lost(lost), lost) {
             (false, true) => self.lost += 1,
             (true, false) => {
                 self.lost -= 1;
                 self.left_behind.remove(&extent);
             }
-            _ => return,
+            _ => return Changed::of(extent),
         }
         self.has_changed(extent);
+        Changed::of(extent)
     }
 
     /// Notes where the device that is gone had a lost extent, if it was there in part or as a whole.
@@ -531,7 +537,7 @@ impl ExtentMap {
 
     /// Restores an extent to the place that the durable map gives; returns whether the place was free.
     pub(in crate::cache) fn adopt(&mut self, extent: u32, place: Place) -> bool {
-        self.set_place(extent, Some(place));
+        self.set_place(extent, Some(place)).needs_no_record(NoRecord::WholeMap);
         let slot = self.layout.fast_slot(place);
         let free = match slot {
             Some(slot) => self.fast_free.take_if_free(slot.0),

@@ -2,6 +2,7 @@
 //! any of that, so that its counts stay correct.
 
 mod candidates;
+pub(in crate::cache) mod changed;
 pub(in crate::cache) mod dirty;
 pub(in crate::cache) mod extent;
 pub(in crate::cache) mod extent_map;

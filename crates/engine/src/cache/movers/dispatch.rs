@@ -62,8 +62,8 @@ impl CacheDrive {
                 if failed {
                     io.stats.lost_extents += 1;
                     let extent = row.extent;
-                    self.map.set_lost(extent, true);
-                    self.note(io, now, extent, false);
+                    let changed = self.map.set_lost(extent, true);
+                    self.record(io, now, changed, false);
                     for request in std::mem::take(&mut self.moves[index].answers) {
                         io.part_done(request, Err(RequestError::Device), out);
                     }

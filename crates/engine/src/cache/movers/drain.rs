@@ -9,6 +9,7 @@ use crate::{
     cache::access::{Fragment, Release},
     cache::drive::CacheDrive,
     cache::journal::batch::Waiter,
+    cache::map::changed::NoRecord,
     cache::movers::table::{Drained, Kind, Phase},
     cache::ready::Ready,
     cache::step::{CacheIo, CacheStep},
@@ -37,8 +38,7 @@ impl CacheDrive {
         let extent = row.extent;
         let fragment = row.trigger.take().expect("a superseding write is answered when it is done");
         if !failed {
-            self.map.set_clean(extent);
-            self.map.set_lost(extent, false);
+            self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
             self.drop_copy(io, now, extent, Release::Detached, false);
         } else if !mutation::is(Mutation::KeepCleanPastFailure) {
             // Blocks that are not dirty may differ from their home now, and go.
@@ -66,8 +66,7 @@ impl CacheDrive {
         // After a failure, part of the home may be discarded. A dirty copy stays valid; a clean one may differ from its
         // home and is dropped anyway.
         if !failed || !keeps {
-            self.map.set_clean(extent);
-            self.map.set_lost(extent, false);
+            self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
             self.drop_clean(io, now, extent, Release::Discarded);
         } else {
             // Blocks that are not dirty may differ from their home now, and go.
@@ -120,13 +119,12 @@ impl CacheDrive {
             Drained::Unmap => {
                 let fragment = row.trigger.take().expect("a discard is answered when it is done");
                 let place = self.map.entry(extent).place().expect("only a mapped extent is unmapped");
-                self.map.unmap(extent);
-                self.map.set_lost(extent, false);
+                let changed = self.map.unmap(extent).and(self.map.set_lost(extent, false));
                 match self.layout.fast_slot(place) {
                     Some(slot) => self.release_slot(slot, Release::Discarded),
                     None => self.release_place(place, Release::Discarded),
                 }
-                self.note(io, now, extent, false);
+                self.record(io, now, changed, false);
                 io.part_done(fragment.request, Ok(()), out);
                 self.end(io, now, index, out);
             }

@@ -7,6 +7,7 @@ use crate::{
     api::error::RequestError,
     cache::access::{Fragment, Release},
     cache::drive::CacheDrive,
+    cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::movers::table::{Kind, Phase},
     cache::step::{CacheIo, CacheStep},
@@ -45,7 +46,7 @@ impl CacheDrive {
                 io.part_done(fragment.request, Err(RequestError::Device), out);
             }
         } else {
-            self.map.set_lost(extent, false);
+            self.map.set_lost(extent, false).needs_no_record(NoRecord::GivenUpNext);
             io.stats.moves.promotions += u64::from(self.layout.fast_slot(to).is_some());
             self.settle(io, now, extent, to);
             io.part_done(fragment.request, Ok(()), out);

@@ -76,8 +76,8 @@ impl CacheDrive {
             return false;
         }
         if !mutation::is(Mutation::TrustOverwritten) {
-            self.map.set_masks(extent, Masks::new(masks.valid() & !blocks, 0), now);
-            self.note(io, now, extent, false);
+            let changed = self.map.set_masks(extent, Masks::new(masks.valid() & !blocks, 0), now);
+            self.record(io, now, changed, false);
         }
         let index = match joins {
             Some(index) => index,

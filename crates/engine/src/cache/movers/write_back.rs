@@ -87,8 +87,9 @@ impl CacheDrive {
             io.stats.moves.writebacks += 1;
             let written = self.layout.blocks.map_or(0, |blocks| blocks.bytes(home));
             self.cleaner.wrote_home(now, Bytes(written));
-            self.map.set_masks(extent, Masks::new(masks.valid(), masks.not_at_home() & !(home & masks.valid())), now);
-            self.note(io, now, extent, true);
+            let left = Masks::new(masks.valid(), masks.not_at_home() & !(home & masks.valid()));
+            let changed = self.map.set_masks(extent, left, now);
+            self.record(io, now, changed, true);
         }
         !failed && !self.map.entry(extent).is_dirty() && self.map.entry(extent).place().is_some()
     }

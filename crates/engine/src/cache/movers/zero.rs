@@ -48,8 +48,8 @@ impl CacheDrive {
             }
         } else {
             self.map.set_stale(to, false);
-            self.map.set_place(extent, Some(to));
-            self.note(io, now, extent, false);
+            let changed = self.map.set_place(extent, Some(to));
+            self.record(io, now, changed, false);
         }
         self.end(io, now, index, out);
     }

@@ -144,8 +144,8 @@ impl CacheDrive {
         let nowhere = self.map.entry(fragment.extent).place().is_none();
         match (fragment.op, self.mode) {
             (Op::Discard, Mode::Tiering) if nowhere => {
-                self.map.set_lost(fragment.extent, false);
-                self.note(io, now, fragment.extent, false);
+                let changed = self.map.set_lost(fragment.extent, false);
+                self.record(io, now, changed, false);
                 io.part_done(fragment.request, Ok(()), out);
                 Some(Route::Taken)
             }

@@ -12,6 +12,7 @@ use crate::{
     cache::access::{Fragment, Route},
     cache::blocks::{first_run, runs},
     cache::drive::CacheDrive,
+    cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::movers::table::Drained,
     cache::step::{CacheIo, CacheStep},
@@ -105,7 +106,7 @@ impl CacheDrive {
             return None;
         };
         io.stats.moves.promotions += 1;
-        self.map.set_place(extent, Some(Place(slot.0)));
+        self.map.set_place(extent, Some(Place(slot.0))).needs_no_record(NoRecord::NothingThereYet);
         self.map.entry_mut(extent).misses = 0;
         Some(slot)
     }

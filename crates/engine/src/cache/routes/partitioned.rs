@@ -13,6 +13,7 @@ use peryton_units::{Nanos, Op};
 use crate::{
     api::command::{Commands, Request},
     cache::drive::CacheDrive,
+    cache::map::changed::NoRecord,
     cache::movers::table::{Drained, Kind, Phase},
     cache::step::{CacheCommand, CacheIo},
     io::RequestIndex,
@@ -73,8 +74,8 @@ impl CacheDrive {
         if entry.place().is_none() {
             // The copy was lost meanwhile; the home has all of the data now.
             if entry.is_lost() && !failed {
-                self.map.set_lost(extent, false);
-                self.note(io, now, extent, false);
+                let changed = self.map.set_lost(extent, false);
+                self.record(io, now, changed, false);
             }
             return;
         }
@@ -83,7 +84,7 @@ impl CacheDrive {
             return self.became_dirty(io, now, extent);
         } else if let Some(index) = entry.moving() {
             // The copy is being detached; it must not count as the valid one after that.
-            self.map.set_clean(extent);
+            self.map.set_clean(extent).needs_no_record(NoRecord::GivenUpNext);
             self.past_is_sure(index, extent);
             index
         } else if entry.in_flight > 0 {

@@ -8,6 +8,7 @@ use crate::{
     api::error::RequestError,
     cache::access::{Fragment, Mode, Route},
     cache::drive::CacheDrive,
+    cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::movers::table::Drained,
     cache::step::CacheIo,
@@ -97,8 +98,8 @@ impl CacheDrive {
             extent.miss(now, io.tuning.promotion_window);
         }
         let route = if !stale {
-            self.map.set_place(fragment.extent, Some(place));
-            self.note(io, now, fragment.extent, false);
+            let changed = self.map.set_place(fragment.extent, Some(place));
+            self.record(io, now, changed, false);
             self.direct(now, fragment, place)
         } else {
             // An earlier tenant's data must not be exposed: the map points to the place only when it holds other data.
@@ -142,7 +143,7 @@ impl CacheDrive {
                     None => return,
                 },
             };
-            self.map.set_place(index, Some(place));
+            self.map.set_place(index, Some(place)).needs_no_record(NoRecord::WholeMap);
         }
     }
 }

@@ -1,0 +1,42 @@
+//! A change of the map as a value: it is recorded, or what makes that needless is named.
+
+/// The state of an extent has changed. Only [`CacheDrive::record`](crate::cache::drive::CacheDrive::record) and
+/// [`Changed::needs_no_record`] take it, so no change is forgotten, and none is recorded twice.
+#[must_use = "a change of the map is recorded, or it is said why that is not needed"]
+#[derive(Debug)]
+pub(in crate::cache) struct Changed(u32);
+
+/// Why a change need not be recorded by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) enum NoRecord {
+    /// What comes next gives the copy up, or settles the extent elsewhere, which is recorded.
+    GivenUpNext,
+    /// As long as a device is gone, the durable entry means the same.
+    MeansTheSame,
+    /// The place has nothing of the extent yet. It is recorded when there is something.
+    NothingThereYet,
+    /// The whole map is written out before anything rests on it.
+    WholeMap,
+    /// A mistake that is made on purpose.
+    Mistake,
+}
+
+impl Changed {
+    pub(super) fn of(extent: u32) -> Changed {
+        Changed(extent)
+    }
+
+    /// A further change of the same extent: one record has both, because it is the state of the extent.
+    pub(in crate::cache) fn and(self, further: Changed) -> Changed {
+        debug_assert_eq!(self.0, further.0, "one record is of one extent");
+        self
+    }
+
+    /// The change is not recorded, for this reason.
+    pub(in crate::cache) fn needs_no_record(self, _why: NoRecord) {}
+
+    /// The extent, for the record.
+    pub(in crate::cache) fn into_record(self) -> u32 {
+        self.0
+    }
+}
