@@ -310,12 +310,12 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     fn stop_shrinking(&mut self, _io: &mut Io<Self::Step>) {}
 
     /// How much there still is in what the device gives up.
-    fn still_beyond(&self) -> Bytes {
+    fn bytes_beyond(&self) -> Bytes {
         Bytes::ZERO
     }
 
     /// From now on nothing is begun that can wait, or is again.
-    fn rest(&mut self, _io: &mut Io<Self::Step>, _rests: bool) {}
+    fn set_resting(&mut self, _io: &mut Io<Self::Step>, _rests: bool) {}
 
     // Failing devices.
 
@@ -380,7 +380,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     }
 
     /// The places from which on none was ever written.
-    fn touched(&self) -> [u32; 2] {
+    fn used_places(&self) -> [u32; 2] {
         [0, 0]
     }
 

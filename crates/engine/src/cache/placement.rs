@@ -349,11 +349,11 @@ impl PlacementOps for CacheDrive {
         self.end_emptying(io);
     }
 
-    fn still_beyond(&self) -> Bytes {
-        Bytes(u64::from(CacheDrive::still_beyond(self)) * self.layout.extent_bytes)
+    fn bytes_beyond(&self) -> Bytes {
+        Bytes(u64::from(self.still_beyond()) * self.layout.extent_bytes)
     }
 
-    fn rest(&mut self, io: &mut CacheIo, rests: bool) {
+    fn set_resting(&mut self, io: &mut CacheIo, rests: bool) {
         self.rests = rests;
         io.due(io.now);
     }
@@ -432,7 +432,7 @@ impl PlacementOps for CacheDrive {
         self.write_map(io, storage, volume, 1).map_err(|_| DeviceError)
     }
 
-    fn touched(&self) -> [u32; 2] {
+    fn used_places(&self) -> [u32; 2] {
         self.touched_places()
     }
 

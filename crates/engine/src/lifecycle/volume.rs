@@ -512,7 +512,7 @@ impl<P: PlacementOps> Drive<P> {
             storage.flush(device).inspect_err(|DeviceError| storage.forget_memory(identity.volume))?;
         }
         self.placed.close(&self.io, storage, identity.volume)?;
-        let touched = self.placed.touched();
+        let touched = self.placed.used_places();
         let close = |device: DeviceId| {
             let mut block = Superblock { touched, ..identity.superblock(device, state) };
             block.fingerprint = self.fingerprint(storage, device, identity.volume);

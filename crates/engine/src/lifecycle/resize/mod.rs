@@ -35,7 +35,7 @@ impl<P: PlacementOps> Drive<P> {
         if plan.size < before && !self.placed.begin_shrinking(&mut self.io, plan.size, plan.rate) {
             return Err(ResizeError::Lost);
         }
-        let total = self.placed.still_beyond();
+        let total = self.placed.bytes_beyond();
         self.resizing =
             Some(Box::new(Resizing { plan, target, stage: Stage::Emptying, before, total, began, rests: false }));
         self.resize_ended = None;
@@ -46,7 +46,7 @@ impl<P: PlacementOps> Drive<P> {
     /// See [`Engine::resizing`](crate::Engine::resizing).
     pub(crate) fn resizing(&self) -> Option<Resize> {
         let Resizing { plan, target, stage, before, total, began, .. } = &**self.resizing.as_ref()?;
-        let left = self.placed.still_beyond();
+        let left = self.placed.bytes_beyond();
         let most = self.move_buffer_bytes * MOST_AT_REST;
         let stage = match stage {
             Stage::Emptying if left > most => ResizeStage::Emptying,
@@ -66,7 +66,7 @@ impl<P: PlacementOps> Drive<P> {
             && resizing.rests != rests
         {
             resizing.rests = rests;
-            self.placed.rest(&mut self.io, rests);
+            self.placed.set_resting(&mut self.io, rests);
             self.placed.tick(&mut self.io, now, out);
         }
     }
@@ -83,7 +83,7 @@ impl<P: PlacementOps> Drive<P> {
             self.resizing = None;
             self.resize_ended = Some(how);
             self.placed.stop_shrinking(&mut self.io);
-            self.placed.rest(&mut self.io, false);
+            self.placed.set_resting(&mut self.io, false);
         }
     }
 
@@ -100,7 +100,7 @@ impl<P: PlacementOps> Drive<P> {
     /// Whether everything beyond the new end is empty and nothing is under way.
     pub(crate) fn can_switch(&self) -> bool {
         let Some(resizing) = &self.resizing else { return false };
-        let is_empty = self.placed.still_beyond() == Bytes::ZERO;
+        let is_empty = self.placed.bytes_beyond() == Bytes::ZERO;
         resizing.stage != Stage::Emptying || is_empty && self.is_idle() && !self.io.is_in_doubt() && !self.io.stopped
     }
 }
