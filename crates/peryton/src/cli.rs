@@ -24,7 +24,7 @@ use crate::{
 
 /// Plan, simulate and run a hybrid drive: fast and slow devices behind one block device.
 #[derive(Debug, Parser)]
-#[command(name = "peryton", version, propagate_version = true, disable_help_subcommand = true)]
+#[command(name = "peryton", version = peryton_version::VERSION, propagate_version = true, disable_help_subcommand = true)]
 pub struct Cli {
     /// The verb to run.
     #[command(subcommand)]

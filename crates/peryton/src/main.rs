@@ -57,6 +57,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 pub static malloc_conf: Option<&'static [u8; 11]> = Some(b"thp:always\0");
 
 fn main() -> ExitCode {
+    peryton_sim::built_as(peryton_sim::Build { version: peryton_version::VERSION, sources: peryton_version::SOURCES });
     match completing::answered(cli::command) {
         Ok(false) => {}
         Ok(true) => return ExitCode::SUCCESS,

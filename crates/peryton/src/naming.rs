@@ -49,7 +49,11 @@ fn user() -> u32 {
 /// Whether a word is a path, and not the name of a volume.
 fn is_path(word: &OsStr) -> bool {
     let bytes = word.as_encoded_bytes();
-    bytes.contains(&b'/') || Path::new(word).extension().is_some_and(|extension| extension == EXTENSION)
+    let path = Path::new(word);
+    // "." and ".." are folders, and no names.
+    bytes.contains(&b'/')
+        || path.file_name().is_none()
+        || path.extension().is_some_and(|extension| extension == EXTENSION)
 }
 
 fn file_of(name: &OsStr) -> OsString {

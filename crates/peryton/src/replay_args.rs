@@ -1,6 +1,6 @@
 //! The options for replaying a trace, shared by the verbs that simulate designs.
 
-use peryton_sim::{Fit, Load, Options, Replay, SimError, TraceFactory};
+use peryton_sim::{Fit, Load, Options, Replay, SimError, Think, TraceFactory};
 
 use crate::failure::Failure;
 
@@ -16,6 +16,12 @@ pub struct ArrivalArgs {
     /// With timed replay: how many times faster than recorded
     #[arg(long, value_name = "X")]
     speed: Option<f64>,
+    /// With sync or qd=N: how long the host thinks after each reply
+    ///
+    /// With sync or qd=N: how long the host thinks after each reply before it sends the request that depends on it: a time, or as
+    /// long as the trace has between the two requests (trace).
+    #[arg(long, value_name = "TIME|trace")]
+    think_time: Option<Think>,
     /// Requests that are replayed before those that are measured [default: 0]
     ///
     /// Replay this many requests before the measured ones [default: 0; of peryton plan and size, half of the trace].
@@ -67,7 +73,8 @@ enum FitArg {
 impl ArrivalArgs {
     /// The options in the simulator's form.
     pub fn options(&self) -> Result<Options, Failure> {
-        let replay = self.replay.at_speed(self.speed).map_err(Failure::bad_input)?;
+        let replay = self.replay.at_speed(self.speed).and_then(|replay| replay.thinking(self.think_time));
+        let replay = replay.map_err(Failure::bad_input)?;
         Ok(Options { replay, warm_up_requests: self.warm_up_requests.unwrap_or(0), ..Options::default() })
     }
 }
@@ -77,9 +84,9 @@ impl ArrivalArgs {
     #[cfg(feature = "plan")]
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
-        match self.replay {
-            Replay::Timed { .. } => {}
-            closed => words.extend(["--replay".to_owned(), closed.to_string()]),
+        match self.replay.thinking(self.think_time) {
+            Ok(Replay::Timed { .. }) | Err(_) => {}
+            Ok(closed) => words.extend(["--replay".to_owned(), closed.to_string()]),
         }
         words.extend(self.speed.into_iter().flat_map(|speed| ["--speed".to_owned(), speed.to_string()]));
         if let Some(requests) = self.warm_up_requests.filter(|requests| *requests > 0) {

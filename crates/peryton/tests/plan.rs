@@ -126,7 +126,7 @@ fn the_request_size_is_not_assumed_in_silence() {
     let text = peryton(folder.path(), &random).ok().out;
     assert!(text.contains("Assumed: requests of 1MiB") && text.contains("--request-size"), "{text}");
     let found = json(&peryton(folder.path(), &[&random[..], &["--json"]].concat()).ok().out);
-    assert_eq!(found["peryton_version"], env!("CARGO_PKG_VERSION"));
+    assert_eq!(found["peryton_version"], peryton_version::VERSION);
     let count = |size: &str| {
         let args = [&random[..], &["--request-size", size, "--json"]].concat();
         let found = json(&peryton(folder.path(), &args).ok().out);

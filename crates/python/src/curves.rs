@@ -35,13 +35,14 @@ pub(crate) fn mrc(
     let sizes: Option<Vec<Size>> = given(arguments, "sizes")?;
     let points: Option<u32> = given(arguments, "points")?;
     let rate: Option<f64> = given(arguments, "rate")?;
+    let seed = given(arguments, "seed")?.unwrap_or(0);
     let sizes = match (points, sizes) {
         (Some(points), _) => CurveSizes::Points(points),
         (None, Some(sizes)) => CurveSizes::Given(sizes.into_iter().map(|size| size.0).collect()),
         (None, None) => CurveSizes::Doubling,
     };
     let policies = policies.iter().map(curve_policy).collect::<PyResult<Vec<_>>>()?;
-    let curves = Curves { block, sizes, policies, rate, window };
+    let curves = Curves { block, sizes, policies, rate, seed, window };
     curves.check().in_python()?;
     let opener = trace.opener.clone();
     let work = |running: &Arc<Running>| curves.of(&|| opener.reporting(running), &|_| running.check());

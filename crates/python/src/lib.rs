@@ -26,7 +26,8 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     let py = module.py();
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    peryton_sim::built_as(peryton_sim::Build { version: peryton_version::VERSION, sources: peryton_version::SOURCES });
+    module.add("__version__", peryton_version::VERSION)?;
     module.add("InputError", py.get_type::<error::InputError>())?;
     module.add("SimulationError", py.get_type::<error::SimulationError>())?;
     module.add_class::<trace::Trace>()?;

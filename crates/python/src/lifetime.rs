@@ -27,6 +27,6 @@ pub(crate) fn lifetime(file: Option<PathBuf>, values: &Bound<'_, PyDict>, admit:
     // What is not of a file is of the arguments.
     let array = array.map_err(|error| input(error.to_string().replacen("the command line", "the array", 1)))?;
     let lifetimes = array.lifetimes(&admit).in_python()?;
-    let version = env!("CARGO_PKG_VERSION");
+    let version = peryton_version::VERSION;
     json(&lifetimes.into_iter().map(|lifetime| Computed { peryton_version: version, lifetime }).collect::<Vec<_>>())
 }

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -27,7 +28,10 @@ def test_everything_public_is_documented() -> None:
 
 def test_the_version_is_that_of_the_workspace() -> None:
     manifest = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())
-    assert peryton.__version__ == manifest["workspace"]["package"]["version"]
+    # Which build it is follows the version of the package.
+    package, build = peryton.__version__.split("+")
+    assert package == manifest["workspace"]["package"]["version"]
+    assert re.fullmatch(r"g[0-9a-f]{12}(\.dirty)?|s[0-9a-f]{12}", build)
 
 
 def test_types_are_right() -> None:

@@ -1,7 +1,7 @@
 //! Accesses to blocks in columns: what simulated caches read.
 
 use peryton_trace::{Request, Tally, block_accesses};
-use peryton_units::{Bytes, Nanos, Numbering, Op, block_hash};
+use peryton_units::{Bytes, Nanos, Numbering, Op, block_hash, mixed};
 
 use crate::{MiniatureError, miniature::MOST_BLOCKS};
 
@@ -40,6 +40,8 @@ pub(crate) struct Blocks {
     rate: f64,
     /// Hashes from here on are not in the sample; absent if every block is, so that nothing is hashed.
     from: Option<u64>,
+    /// Makes the sample another one.
+    salt: u64,
     numbering: Numbering,
     /// All accesses, whether in the sample or not.
     pub(crate) all: Tally,
@@ -49,9 +51,10 @@ pub(crate) struct Blocks {
 const AHEAD: usize = 16;
 
 impl Blocks {
-    pub(crate) fn new(block: Bytes, rate: f64) -> Blocks {
+    pub(crate) fn new(block: Bytes, rate: f64, seed: u64) -> Blocks {
+        let salt = if seed == 0 { 0 } else { mixed(seed) };
         let from = (rate < 1.0).then_some((rate * (u64::MAX as f64 + 1.0)) as u64);
-        Blocks { block, rate, from, numbering: Numbering::default(), all: Tally::default() }
+        Blocks { block, rate, from, salt, numbering: Numbering::default(), all: Tally::default() }
     }
 
     /// Number of blocks in the sample so far.
@@ -64,7 +67,7 @@ impl Blocks {
         for request in batch {
             for access in block_accesses(request, self.block) {
                 self.all.add_bytes(access.op, access.bytes);
-                if self.from.is_some_and(|from| block_hash(access.volume, access.block) >= from) {
+                if self.from.is_some_and(|from| block_hash(access.volume, access.block ^ self.salt) >= from) {
                     continue;
                 }
                 columns.keys.push((access.volume, access.block));

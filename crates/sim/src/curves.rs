@@ -1,12 +1,13 @@
 //! Miss-ratio curves: the miss ratio of caches of several sizes under replacement policies.
 
-use peryton_trace::{DEFAULT_MAX_BLOCKS, MissRatioCurve, MissRatios, Request, Source, Tally};
+use peryton_trace::{DEFAULT_MAX_BLOCKS, Hashed, MissRatioCurve, MissRatios, Request, RequestHash, Source, Tally};
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
 use crate::{
     CurvePolicy, Miniature, MiniatureError, TraceFactory,
     blocks::{BlockColumns, Blocks},
+    build,
     miniature::{GROUPS, Missed},
 };
 
@@ -39,6 +40,8 @@ pub struct Curves {
     pub policies: Vec<CurvePolicy>,
     /// The share of blocks that is simulated for policies other than LRU; absent = the share that leaves 131,072 blocks.
     pub rate: Option<f64>,
+    /// Which sample of this size is taken: another seed takes other blocks.
+    pub seed: u64,
     /// WSClock's working-set window.
     pub window: Nanos,
 }
@@ -74,6 +77,26 @@ pub struct CurveRow {
     /// The error of the same sample for LRU at this size, over all accesses, which was corrected; absent if nothing was sampled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sampling_error: Option<f64>,
+    /// What the row is of.
+    #[serde(flatten)]
+    pub of: CurveOrigin,
+}
+
+/// What the row of a curve is of, so that it can be cited and computed again.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CurveOrigin {
+    /// The version that computed it.
+    pub peryton_version: &'static str,
+    /// A hash of the requests of the trace.
+    pub trace_hash: RequestHash,
+    /// Number of requests of the trace.
+    pub trace_requests: u64,
+    /// Number of accesses to blocks.
+    pub accesses: u64,
+    /// The unit of caching.
+    pub block_bytes: u64,
+    /// Which sample it is, if the rate is below 1.
+    pub seed: u64,
 }
 
 /// Where a miss ratio lies, with a confidence of 95 %.
@@ -105,6 +128,7 @@ impl Default for Curves {
             sizes: CurveSizes::default(),
             policies: vec![CurvePolicy::LRU],
             rate: None,
+            seed: 0,
             window: Nanos::from_s(60),
         }
     }
@@ -167,17 +191,21 @@ impl Curves {
         // The exact curve of LRU: because it is asked for, or because it corrects a sample.
         let all_sampled = self.rate != Some(1.0);
         let curve = match self.follows_stack() || all_sampled {
-            true => Some(MissRatioCurve::of(&mut *trace()?, self.block, DEFAULT_MAX_BLOCKS)?),
+            true => {
+                let mut source = Hashed::new(trace()?);
+                let curve = MissRatioCurve::of(&mut source, self.block, DEFAULT_MAX_BLOCKS)?;
+                Some((curve, source.hash()))
+            }
             false => None,
         };
         let blocks = match (&curve, &self.sizes) {
-            (Some(curve), _) => curve.blocks(),
+            (Some((curve, _)), _) => curve.blocks(),
             (None, CurveSizes::Given(_)) => 0,
             (None, _) => self.footprint(&mut *trace()?)?,
         };
         let sizes = self.sizes(blocks);
         let rate = self.rate.unwrap_or_else(|| (SAMPLED / blocks.max(1) as f64).min(1.0));
-        let exact = curve.as_ref().map(|curve| curve.at(&sizes));
+        let exact = curve.as_ref().map(|(curve, _)| curve.at(&sizes));
         let by_stack = |policy: &CurvePolicy| *policy == CurvePolicy::LRU && exact.is_some();
         let others: Vec<CurvePolicy> = policies.iter().copied().filter(|policy| !by_stack(policy)).collect();
         let simulated = match others.is_empty() {
@@ -188,13 +216,14 @@ impl Curves {
         for policy in policies {
             match (others.iter().position(|other| *other == policy), &exact, &curve) {
                 (Some(index), ..) => rows.extend(simulated[index * sizes.len()..][..sizes.len()].iter().cloned()),
-                (None, Some(exact), Some(curve)) => rows.extend(exact.iter().map(|ratios| CurveRow {
+                (None, Some(exact), Some((curve, hash))) => rows.extend(exact.iter().map(|ratios| CurveRow {
                     replacement: policy,
                     ratios: *ratios,
                     interval: None,
                     rate: curve.sampled_share(),
                     few_blocks: false,
                     sampling_error: None,
+                    of: self.origin(*hash, curve.accesses()),
                 })),
                 (None, ..) => unreachable!("what is not simulated is LRU's exact curve"),
             }
@@ -202,9 +231,20 @@ impl Curves {
         Ok(rows)
     }
 
+    fn origin(&self, hash: RequestHash, accesses: u64) -> CurveOrigin {
+        CurveOrigin {
+            peryton_version: build().version,
+            trace_hash: hash,
+            trace_requests: hash.requests(),
+            accesses,
+            block_bytes: self.block.0,
+            seed: self.seed,
+        }
+    }
+
     /// Number of blocks that a trace accesses.
     fn footprint(&self, source: &mut dyn Source) -> Result<u64, MiniatureError> {
-        let (mut blocks, mut batch) = (Blocks::new(self.block, 1.0), Vec::<Request>::new());
+        let (mut blocks, mut batch) = (Blocks::new(self.block, 1.0, 0), Vec::<Request>::new());
         let mut columns = BlockColumns::default();
         loop {
             source.next_batch(&mut batch)?;
@@ -247,8 +287,9 @@ impl Curves {
         let yardstick = exact.map(|_| CurvePolicy::LRU);
         let policies: Vec<CurvePolicy> = policies.iter().copied().chain(yardstick).collect();
         let caches = policies.iter().flat_map(|policy| sizes.iter().map(|size| (*policy, *size))).collect();
-        let miniature = Miniature { block: self.block, rate, window: self.window, caches };
+        let miniature = Miniature { block: self.block, rate, seed: self.seed, window: self.window, caches };
         let found = miniature.simulate(trace, progress)?;
+        let of = self.origin(found.hash, found.all.blocks.iter().sum());
         let lru = exact.map(|exact| (exact, &found.caches[found.caches.len() - sizes.len()..]));
         let row = |(index, missed): (usize, &Missed)| {
             let place = index % sizes.len();
@@ -258,7 +299,15 @@ impl Curves {
                 let misses = |of: fn(&Tally) -> [u64; 2]| of(&missed.misses).map(|misses| misses as f64 / rate);
                 let ratios =
                     MissRatios::new(size, misses(|tally| tally.blocks), misses(|tally| tally.bytes), &found.all);
-                return CurveRow { replacement, ratios, interval: None, rate, few_blocks, sampling_error: None };
+                return CurveRow {
+                    replacement,
+                    ratios,
+                    interval: None,
+                    rate,
+                    few_blocks,
+                    sampling_error: None,
+                    of: of.clone(),
+                };
             };
             let sample = Sample { rate, blocks: found.sampled_blocks, all: &found.all };
             let (ratios, error) = sample.corrected(size, &missed.misses, &lru.misses, exact);
@@ -272,6 +321,7 @@ impl Curves {
                 rate,
                 few_blocks,
                 sampling_error: Some(error.abs()),
+                of: of.clone(),
             }
         };
         Ok(found.caches.iter().enumerate().map(row).collect())

@@ -20,8 +20,8 @@ pub(crate) struct Future {
 
 impl Future {
     /// Reads a trace to its end.
-    pub(crate) fn of(source: &mut dyn Source, block: Bytes, rate: f64) -> Result<Future, MiniatureError> {
-        let (mut future, mut blocks) = (Future::default(), Blocks::new(block, rate));
+    pub(crate) fn of(source: &mut dyn Source, block: Bytes, rate: f64, seed: u64) -> Result<Future, MiniatureError> {
+        let (mut future, mut blocks) = (Future::default(), Blocks::new(block, rate, seed));
         let (mut batch, mut columns) = (Vec::<Request>::new(), BlockColumns::default());
         loop {
             source.next_batch(&mut batch)?;

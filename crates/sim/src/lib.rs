@@ -41,6 +41,7 @@ mod array;
 mod array_report;
 mod as_recorded;
 mod blocks;
+mod build_identity;
 mod columns;
 mod comment;
 mod course;
@@ -97,9 +98,10 @@ mod wear_parts;
 
 pub use array_report::ArrayReport;
 pub use as_recorded::{AsRecorded, OpenedState};
+pub use build_identity::{Build, build, built_as};
 pub use columns::{Column, Columns};
 pub use curve_policy::CurvePolicy;
-pub use curves::{CurveInterval, CurveRow, CurveSizes, Curves, MOST_POINTS};
+pub use curves::{CurveInterval, CurveOrigin, CurveRow, CurveSizes, Curves, MOST_POINTS};
 pub use design::{
     Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory, KeyDefault, Load,
     MAP_MEMORY, MAP_SHARE, ModelKey, NewDesign, NewDevice, PageCacheDesign, Stream, chosen_extent, chosen_extents,
@@ -117,7 +119,7 @@ pub use lifetime_interval::{LEAST_PARTS, LifetimeInterval};
 pub use miniature::{MOST_ACCESSES, MOST_BLOCKS, MOST_SLOTS, Miniature, MiniatureError, Missed, Simulation};
 pub use observe::{Moment, Observer};
 pub use off_estimate::{MainFigures, OffEstimate};
-pub use options::{Fit, Options, ParseReplayError, Replay};
+pub use options::{Fit, Options, ParseReplayError, Replay, Think};
 pub use page_cache::{PageCacheReport, WrittenBackBy};
 /// The statistics of a log; part of a [`Report`].
 pub use peryton_engine::LoggingStats;

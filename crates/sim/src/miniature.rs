@@ -3,7 +3,7 @@
 //! by the same factor.
 
 use peryton_policy::replacement::{Accesses, Capacity, OptimalCache, Simulated};
-use peryton_trace::{MissRatios, Request, Source, Tally, TraceError};
+use peryton_trace::{Hashed, MissRatios, Request, RequestHash, Source, Tally, TraceError};
 use peryton_units::{Bytes, Nanos};
 use rayon::prelude::*;
 use thiserror::Error;
@@ -27,6 +27,7 @@ use crate::{
 /// let miniature = Miniature {
 ///     block: Bytes::kib(4),
 ///     rate: 1.0,
+///     seed: 0,
 ///     window: Nanos::from_s(60),
 ///     caches: sizes.map(|size| (Replacement::Lru.into(), size)).to_vec(),
 /// };
@@ -45,6 +46,8 @@ pub struct Miniature {
     pub block: Bytes,
     /// The share of blocks in the sample, above 0 and at most 1. With 1 the curve is that of the full simulation.
     pub rate: f64,
+    /// Which sample of this size it is.
+    pub seed: u64,
     /// WSClock's working-set window (TW).
     pub window: Nanos,
     /// Policy and size of each cache.
@@ -131,6 +134,8 @@ pub struct Simulation {
     pub all: Tally,
     /// Number of blocks in the sample.
     pub sampled_blocks: u32,
+    /// The hash of the requests.
+    pub hash: RequestHash,
 }
 
 impl Miniature {
@@ -171,10 +176,11 @@ impl Miniature {
             return Err(MiniatureError::TooLarge { slots });
         }
         let looks_ahead = self.caches.iter().any(|(policy, _)| *policy == CurvePolicy::Optimal);
-        let future = if looks_ahead { Some(Future::of(&mut *trace()?, self.block, self.rate)?) } else { None };
+        let future =
+            if looks_ahead { Some(Future::of(&mut *trace()?, self.block, self.rate, self.seed)?) } else { None };
         let mut caches: Vec<Cache> = self.caches.iter().map(|(policy, size)| self.cache(*policy, *size)).collect();
-        let mut reading =
-            Reading { source: trace()?, blocks: Blocks::new(self.block, self.rate), batch: Vec::new(), read: 0 };
+        let blocks = Blocks::new(self.block, self.rate, self.seed);
+        let mut reading = Reading { source: Hashed::new(trace()?), blocks, batch: Vec::new(), read: 0 };
         let (mut now, mut next) = (BlockColumns::default(), BlockColumns::default());
         reading.fill(&mut now)?;
         let mut replayed = 0;
@@ -195,6 +201,7 @@ impl Miniature {
             caches: caches.into_iter().map(|cache| cache.missed).collect(),
             all: reading.blocks.all,
             sampled_blocks: reading.blocks.len(),
+            hash: reading.source.hash(),
         })
     }
 
@@ -214,7 +221,7 @@ impl Miniature {
 
 /// The trace, as far as it was read.
 struct Reading {
-    source: Box<dyn Source>,
+    source: Hashed<Box<dyn Source>>,
     blocks: Blocks,
     batch: Vec<Request>,
     read: u64,

@@ -28,6 +28,51 @@ pub enum Replay {
     Sync,
     /// This many requests in flight at all times (a closed loop).
     Depth(u32),
+    /// This many requests in flight at most, each of which waits for the reply of one before it, and for some time of thought (a closed
+    /// loop with think time).
+    Thinking {
+        /// The most requests in flight.
+        depth: u32,
+        /// The time of thought.
+        think: Think,
+    },
+}
+
+/// How long the host thinks between a reply and the request that depends on it.
+///
+/// ```
+/// use peryton_sim::Think;
+/// use peryton_units::Nanos;
+///
+/// assert_eq!("1ms".parse(), Ok(Think::Fixed(Nanos::from_ms(1))));
+/// assert_eq!("trace".parse(), Ok(Think::Recorded));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Think {
+    /// So long after each reply, as with fio's `thinktime`.
+    Fixed(Nanos),
+    /// As long as the trace has between the two requests. A drive that answers at once gets each request at its time in the trace, and
+    /// each response time delays what depends on it.
+    Recorded,
+}
+
+impl FromStr for Think {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Think, String> {
+        match text {
+            "trace" => Ok(Think::Recorded),
+            time => time.parse().map(Think::Fixed).map_err(|error| format!("{error}, or give trace")),
+        }
+    }
+}
+
+impl fmt::Display for Think {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Think::Fixed(time) => time.fmt(f),
+            Think::Recorded => f.write_str("trace"),
+        }
+    }
 }
 
 impl Replay {
@@ -43,6 +88,23 @@ impl Replay {
             (_, Some(_)) => Err("--speed: only --replay timed has a speed, leave it out".to_owned()),
         }
     }
+
+    /// The same with this think time, if one is given: only a closed loop has one.
+    ///
+    /// # Errors
+    /// The replay is timed.
+    pub fn thinking(self, think: Option<Think>) -> Result<Replay, String> {
+        match (self, think) {
+            (replay, None) => Ok(replay),
+            (Replay::Timed { .. }, Some(_)) => {
+                Err("--think-time: only a closed loop has one, give --replay sync or --replay qd=N with it".to_owned())
+            }
+            (Replay::Sync, Some(think)) => Ok(Replay::Thinking { depth: 1, think }),
+            (Replay::Depth(depth) | Replay::Thinking { depth, .. }, Some(think)) => {
+                Ok(Replay::Thinking { depth, think })
+            }
+        }
+    }
 }
 
 /// The deepest closed loop: each request in flight takes some memory.
@@ -50,7 +112,9 @@ const DEEPEST: u32 = 65_536;
 
 /// A text that names no replay mode.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("'{0}' is not a replay: use timed, sync, or qd=N with N from 1 to 65536, such as qd=32")]
+#[error(
+    "'{0}' is not a replay: use timed, sync, or qd=N with N from 1 to 65536, such as qd=32, perhaps with a think time, such as qd=32:think=1ms"
+)]
 pub struct ParseReplayError(String);
 
 impl FromStr for Replay {
@@ -58,7 +122,12 @@ impl FromStr for Replay {
     fn from_str(text: &str) -> Result<Replay, ParseReplayError> {
         let depth = |text: &str| text.parse().ok().filter(|depth| (1..=DEEPEST).contains(depth));
         match text.strip_prefix("qd=") {
-            Some(number) => depth(number).map(Replay::Depth),
+            Some(number) => match number.split_once(":think=") {
+                None => depth(number).map(Replay::Depth),
+                Some((number, think)) => {
+                    depth(number).zip(think.parse().ok()).map(|(depth, think)| Replay::Thinking { depth, think })
+                }
+            },
             None if text == "timed" => Some(Replay::Timed { speed: 1.0 }),
             None if text == "sync" => Some(Replay::Sync),
             None => None,
@@ -74,6 +143,7 @@ impl fmt::Display for Replay {
             Replay::Timed { speed } => write!(f, "timed, speed {speed}"),
             Replay::Sync => f.write_str("sync"),
             Replay::Depth(depth) => write!(f, "qd={depth}"),
+            Replay::Thinking { depth, think } => write!(f, "qd={depth}:think={think}"),
         }
     }
 }

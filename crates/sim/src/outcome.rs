@@ -40,6 +40,7 @@ pub(crate) struct Outcome {
     pub(crate) arrays: Vec<Option<ArrayWrites>>,
     pub(crate) wrapped: u64,
     pub(crate) skipped: u64,
+    pub(crate) empty: u64,
     /// The state of an adaptive admission threshold at the end.
     pub(crate) adaptive: Option<AdaptiveView>,
     /// The state of hill climbing at the end.

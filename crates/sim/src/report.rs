@@ -13,6 +13,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use crate::{
     Design, DeviceDesign, Options, Picture,
     array_report::{self, ArrayReport},
+    build,
     ftl_bounds::{FtlBounds, FtlReport},
     interval_report::IntervalReport,
     latency_report::{Latency, LatencyHistograms, histograms_of, latency_of},
@@ -196,6 +197,9 @@ pub struct Report {
     /// Requests that were left out because they did not fit the volume.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped_requests: u64,
+    /// Reads, writes and discards without a length, which were left out: they are no work, so they count in no average.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub empty_requests: u64,
     /// Requests that were answered with an error.
     #[serde(skip_serializing_if = "is_zero")]
     pub failed_requests: u64,
@@ -459,7 +463,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     let mean_ms = latency_us.all.as_ref().map(|summary| summary.mean / 1e3);
     let touched = outcome.touched.as_ref();
     let mut report = Report {
-        peryton_version: env!("CARGO_PKG_VERSION").to_owned(),
+        peryton_version: build().version.to_owned(),
         command: None,
         design: design.name.clone(),
         trace: trace.to_owned(),
@@ -508,6 +512,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         sweep: BTreeMap::new(),
         wrapped_requests: outcome.wrapped,
         skipped_requests: outcome.skipped,
+        empty_requests: outcome.empty,
         failed_requests: stats.failed_requests,
         deepest_queue: outcome.deepest,
         metadata: hybrid.then(|| MetadataReport {

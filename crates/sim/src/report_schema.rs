@@ -15,18 +15,23 @@ use crate::{Report, comment::without_links};
 /// assert!(required.contains(&"requests".into()) && !required.contains(&"fast_hit_ratio".into()));
 /// ```
 pub fn report_schema() -> Value {
-    schema_of::<Report>("A report of a simulation by Peryton")
+    schema_of::<Report>("report", "A report of a simulation by Peryton")
 }
 
 /// The schema of what `peryton sim --json` writes: a list with the report of each design.
 pub fn reports_schema() -> Value {
-    schema_of::<Vec<Report>>("The reports that peryton sim --json writes, one for each design")
+    schema_of::<Vec<Report>>("reports", "The reports that peryton sim --json writes, one for each design")
 }
 
-/// The schema of another type that is reported as JSON, in the same manner.
-pub fn schema_of<T: JsonSchema>(title: &str) -> Value {
+/// The version of the schemas: that of the package.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// The schema of another type that is reported as JSON, in the same manner. `$id` has its name and the version of the schemas.
+pub fn schema_of<T: JsonSchema>(name: &str, title: &str) -> Value {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema: Schema = generator.into_root_schema_for::<T>();
+    schema.insert("$id".to_owned(), format!("urn:peryton:{name}:{VERSION}").into());
+    schema.insert("version".to_owned(), VERSION.into());
     schema.insert("title".to_owned(), title.into());
     let mut schema = schema.to_value();
     tidy(&mut schema);

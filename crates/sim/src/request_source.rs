@@ -143,7 +143,8 @@ impl<'a> RequestSource<'a> {
                 fitted.hash = self.hash;
                 self.hashes_taken = fitted.fill(&mut self.batch, Hashes::Later)? == Hashes::Later;
                 self.hash = fitted.hash;
-                before
+                // The last ones may all have been left out.
+                if self.batch.is_empty() { fitted.read } else { before }
             }
             Reader::Ahead(ahead) => match ahead.next(std::mem::take(&mut self.batch)) {
                 Sent::Batch { requests, before } => {
@@ -200,6 +201,11 @@ impl<'a> RequestSource<'a> {
     /// Number of requests that did not fit the volume and were wrapped.
     pub(crate) fn wrapped(&self) -> u64 {
         self.whole().wrapped
+    }
+
+    /// Number of requests without a length, which were left out.
+    pub(crate) fn empty(&self) -> u64 {
+        self.whole().empty
     }
 
     /// Number of requests that did not fit the volume and were left out.

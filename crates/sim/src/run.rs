@@ -293,7 +293,7 @@ mod tests {
         let images = Arc::new(Images::new(Bytes::gib(1)));
         let spec = "requests = 3000\nfootprint = '64MiB'\nread_share = 0.3\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n";
         let spec = SynthSpec::parse(spec, "spec").unwrap();
-        let mut reports = Vec::new();
+        let (mut reports, mut made) = (Vec::new(), 0);
         // Different inputs must give different results: the layer, the state, the size, the seed.
         let different = [
             ("64MiB", "precondition = 'random'", 1),
@@ -323,7 +323,9 @@ mod tests {
             }
             assert!(!reports.contains(&new), "{size} {model} {seed} makes no difference");
             reports.push(new);
-            assert_eq!(images.count(), reports.len());
+            // What was written in order is made at once, so no image of it is kept.
+            made += usize::from(!model.contains("sequential"));
+            assert_eq!(images.count(), made);
         }
     }
 }

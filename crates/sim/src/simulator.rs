@@ -7,6 +7,7 @@
 mod above;
 mod apart;
 mod changes;
+mod lanes;
 mod measuring;
 #[cfg(test)]
 mod tests;
@@ -17,7 +18,7 @@ use peryton_engine::{Command, Commands, IoId, Power, Request, RequestId, Stats, 
 use peryton_units::{Bytes, Nanos, Op};
 
 pub(crate) use self::whole_run::simulate;
-use self::{above::Above, measuring::Uses};
+use self::{above::Above, lanes::Lanes, measuring::Uses};
 use crate::{
     Options, SimError,
     intervals::Intervals,
@@ -63,11 +64,13 @@ struct Host {
     /// Number of timers in a row that were due at one moment.
     ticks: u32,
     times: ResponseTimes,
+    /// Who waits for replies, in a closed loop with think time.
+    lanes: Option<Box<Lanes>>,
 }
 
 impl Host {
-    fn new() -> Host {
-        Host { requests: Vec::new(), free: Vec::new(), ticks: 0, times: ResponseTimes::new() }
+    fn new(lanes: Option<Box<Lanes>>) -> Host {
+        Host { requests: Vec::new(), free: Vec::new(), ticks: 0, times: ResponseTimes::new(), lanes }
     }
 
     #[inline]
@@ -297,6 +300,10 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             return Ok(Admitted::NoneBefore(Nanos::MAX));
         }
         let arrival = match self.speed {
+            None if WATCHED => {
+                let lanes = self.hosts[volumes.clone()].iter().filter_map(|host| host.lanes.as_ref());
+                lanes.filter_map(|lanes| lanes.arrival(next.at)).fold(self.now, Nanos::max)
+            }
             None => self.now,
             Some(1.0) => next.at,
             Some(speed) => Nanos((next.at.0 as f64 / speed) as u64),
@@ -323,7 +330,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
         let last = volumes.end - 1;
         for volume in volumes {
             let request = Request { op: next.op, offset: next.offset, len: next.len };
-            self.submit(volume, arrival, request);
+            self.submit(volume, (arrival, next.at), request);
             if SEVERAL && volume != last {
                 self.carry_out(volume);
             }
@@ -343,9 +350,9 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
         }
     }
 
-    /// Submits a request; what the volume commands then is still to be carried out.
+    /// Submits a request, with when it arrived and when it does in the trace; what the volume commands then is still to be carried out.
     #[inline(always)]
-    fn submit(&mut self, volume: usize, arrived: Nanos, request: Request) {
+    fn submit(&mut self, volume: usize, (arrived, recorded): (Nanos, Nanos), request: Request) {
         if WATCHED && self.parts.is_some() {
             self.count_arrival();
         }
@@ -363,6 +370,9 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
                 host.requests.len() as u32 - 1
             }
         };
+        if WATCHED && let Some(lanes) = &mut host.lanes {
+            lanes.submitted(id, recorded);
+        }
         self.in_flight += 1;
         self.deepest = self.deepest.max(self.in_flight);
         self.last_arrival = arrived;
@@ -490,6 +500,9 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
         let host = &mut self.hosts[volume];
         let Pending { arrived, op, len, number, covered } = host.requests[id.0 as usize];
         host.free.push(id.0 as u32);
+        if WATCHED && let Some(lanes) = &mut host.lanes {
+            lanes.answered(id.0 as u32, self.now);
+        }
         self.in_flight -= 1;
         self.last_reply = self.now;
         if self.wear.due(self.now) {
@@ -609,6 +622,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             parts: self.parts,
             wrapped: self.source.wrapped(),
             skipped: self.source.skipped(),
+            empty: self.source.empty(),
             adaptive: whole.adaptive,
             climb: whole.climb,
             bounds: whole.bounds,

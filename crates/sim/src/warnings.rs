@@ -105,6 +105,12 @@ impl Run<'_> {
                 larger.as_str(),
             ),
             (
+                "empty",
+                report.empty_requests,
+                "have no length and were left out: they are no work for a drive, so they count in no average",
+                "look at what recorded the trace if they should have one",
+            ),
+            (
                 "failed",
                 report.failed_requests,
                 "were answered with an error",
@@ -122,6 +128,11 @@ impl Run<'_> {
         matches!(self.options.replay, Replay::Timed { .. })
     }
 
+    /// Whether the requests come at a pace of their own, and not as fast as the drive answers.
+    fn paced(&self) -> bool {
+        self.timed() || matches!(self.options.replay, Replay::Thinking { .. })
+    }
+
     fn overload(&self) -> Option<Warning> {
         let outcome = self.outcome;
         let members: u32 = self.design.devices.iter().map(|device| device.count * device.copies).sum();
@@ -134,10 +145,14 @@ impl Run<'_> {
             in_flight > OVERLOAD_PER_DEVICE * f64::from(members) || outcome.deepest >= MOST_IN_FLIGHT || behind;
         (self.timed() && overloaded).then(|| {
             let message = format!(
-                "requests come faster than they are answered ({} in flight on average, {} at most; the last answer comes {} s \
+                "requests come faster than they are answered ({} in flight on average, {}; the last answer comes {} s \
                  after the last request), so response times depend on the length of the trace and not on the speed of the drive",
                 figure(in_flight),
-                outcome.deepest,
+                // From there on they wait in the simulator, which does not count them.
+                match outcome.deepest {
+                    ..MOST_IN_FLIGHT => format!("{} at most", outcome.deepest),
+                    _ => format!("{MOST_IN_FLIGHT} and more at times"),
+                },
                 figure(outcome.behind.as_s_f64()),
             );
             let remedy = "replay with --replay sync or qd=N to see what the drive can do, with --speed below 1 for a load \
@@ -251,7 +266,7 @@ impl Run<'_> {
             rests.filter_map(|(device, after)| Some((format!("power.{}.spin_down_after", device.name), (*after)?))),
         );
         times.retain(|(_, time)| span < TIMES * time.as_s_f64());
-        if !times.is_empty() && self.timed() {
+        if !times.is_empty() && self.paced() {
             let named: Vec<String> = times.iter().map(|(key, time)| format!("{key} ({time})")).collect();
             let message = format!(
                 "the measured span is {} s, less than ten times {}: what the design does after such a time has hardly happened",
@@ -338,7 +353,7 @@ impl Run<'_> {
     /// Warns that a closed loop runs at the speed of the drive.
     fn pace(&self) -> Option<Warning> {
         let rates = self.report.lifetime_years.is_some() || self.report.mean_power_w.is_some();
-        (!self.timed() && rates).then(|| {
+        (!self.paced() && rates).then(|| {
             let message = format!(
                 "--replay {} sends requests as fast as they are answered: power, energy and lifetimes are those at that rate, at \
                  which a faster design wears sooner",

@@ -43,7 +43,7 @@ pub fn page(head: &Head<'_>, repeat: &str, figures: &Figures, body: &Markup) -> 
             (body)
         }
         footer {
-            p { "Made by Peryton " (env!("CARGO_PKG_VERSION")) " with" }
+            p { "Made by Peryton " (peryton_version::VERSION) " with" }
             pre { code { (repeat) } }
         }
     };
@@ -73,7 +73,7 @@ pub fn document(parts: &Document<'_>) -> String {
                 @if let Some(policy) = parts.policy { meta http-equiv="Content-Security-Policy" content=(policy); }
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                meta name="generator" content={ "Peryton " (env!("CARGO_PKG_VERSION")) };
+                meta name="generator" content={ "Peryton " (peryton_version::VERSION) };
                 // Otherwise browsers ask for one.
                 link rel="icon" href="data:,";
                 title { (parts.title) }

@@ -19,7 +19,7 @@ pub fn live(name: &str, placement: PlacementKind) -> LivePage {
         .filter(|key| key.live && key.placements.contains(&placement) && !key.path.contains("NAME"))
         .map(|key| (key.path, key.type_name))
         .collect();
-    let about = json!({ "version": env!("CARGO_PKG_VERSION") });
+    let about = json!({ "version": peryton_version::VERSION });
     let html = document(&Document {
         title: name,
         // The server sends it.
@@ -68,7 +68,7 @@ fn body(name: &str, keys: &[(&str, &str)]) -> Markup {
             h2 { "Events" }
             (table(&EVENTS, "events"))
         }
-        footer { p { "Peryton " (env!("CARGO_PKG_VERSION")) ", " code { "peryton serve --http" } ". The same figures: " a href="live.json" { "live.json" } ", " a href="metrics" { "metrics" } "." } }
+        footer { p { "Peryton " (peryton_version::VERSION) ", " code { "peryton serve --http" } ". The same figures: " a href="live.json" { "live.json" } ", " a href="metrics" { "metrics" } "." } }
     }
 }
 

@@ -63,7 +63,8 @@ pub fn miss_ratios(rows: &[CurveRow], block: Bytes, trace: &str, repeat: &str) -
     };
     let verdict = [answer(&policies, &of), {
         let text = format!(
-            "This rests on every request of {trace} in blocks of {block}, on a cache that is empty at the start, and on {}{}",
+            "This rests on every request of {trace}{} in blocks of {block}, on a cache that is empty at the start, and on {}{}",
+            rows.first().map_or_else(String::new, |row| format!(" (hash {})", row.of.trace_hash)),
             counted(policies.len(), "policy that takes in every miss", "policies that take in every miss"),
             warned_below(warnings.len())
         );

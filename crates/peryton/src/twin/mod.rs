@@ -89,7 +89,7 @@ impl Twin {
         let (figures, apart) = compare::figures(recording, setup, prediction, &overhead);
         let reasons = reasons::of(recording, setup, prediction, &figures, &overhead);
         Twin {
-            peryton_version: env!("CARGO_PKG_VERSION"),
+            peryton_version: peryton_version::VERSION,
             command: crate::page::command_line(),
             recording: About {
                 path: recording.path.clone(),

@@ -232,7 +232,7 @@ fn advise(args: &Args, recording: &Recording, setup: &Setup, twin: Twin) -> Resu
         .collect();
     others.sort_by(|one, other| other.gain.total_cmp(&one.gain));
     Ok(Advice {
-        peryton_version: env!("CARGO_PKG_VERSION"),
+        peryton_version: peryton_version::VERSION,
         command: page::command_line(),
         trace_hash: twin.trace_hash,
         requests: recording.rows.len(),

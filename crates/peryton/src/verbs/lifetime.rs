@@ -211,7 +211,7 @@ struct Printed<'a> {
 
 impl Printed<'_> {
     fn new(lifetime: &Lifetime) -> Printed<'_> {
-        Printed { peryton_version: env!("CARGO_PKG_VERSION"), command: page::command_line(), lifetime }
+        Printed { peryton_version: peryton_version::VERSION, command: page::command_line(), lifetime }
     }
 }
 

@@ -33,11 +33,11 @@ const LIVE: &str = "LiveReport";
 const HEALTH: &str = "PathHealth";
 
 fn live() -> Value {
-    peryton_sim::schema_of::<LiveReport>("What peryton serve --http answers at /live.json")
+    peryton_sim::schema_of::<LiveReport>("live", "What peryton serve --http answers at /live.json")
 }
 
 fn health_of_a_path() -> Value {
-    peryton_sim::schema_of::<PathHealth>("What peryton health --json writes for a path")
+    peryton_sim::schema_of::<PathHealth>("path-health", "What peryton health --json writes for a path")
 }
 
 /// The schema of reports, with what a served volume answers and what `health` writes among its definitions.
@@ -45,7 +45,9 @@ fn all() -> Value {
     let mut all = peryton_sim::reports_schema();
     for (name, mut schema) in [(LIVE, live()), (HEALTH, health_of_a_path())] {
         let Some(own) = schema.as_object_mut() else { continue };
-        own.remove("$schema");
+        for of_a_whole_schema in ["$schema", "$id", "version"] {
+            own.remove(of_a_whole_schema);
+        }
         let more = own.remove("$defs");
         if let Some(definitions) = all["$defs"].as_object_mut() {
             definitions.insert(name.to_owned(), schema);
@@ -63,7 +65,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         Args { one: true, .. } => peryton_sim::report_schema(),
         Args { live: true, .. } => live(),
         Args { health: true, .. } => {
-            peryton_sim::schema_of::<Vec<PathHealth>>("What peryton health --json writes, for each path")
+            peryton_sim::schema_of::<Vec<PathHealth>>("health", "What peryton health --json writes, for each path")
         }
         Args { .. } => all(),
     })

@@ -259,7 +259,7 @@ fn listen(
 
 /// The status of a server that serves clients at this place.
 fn served_at(place: &str) -> String {
-    format!("{place} is served by process {}, peryton {}", std::process::id(), env!("CARGO_PKG_VERSION"))
+    format!("{place} is served by process {}, peryton {}", std::process::id(), peryton_version::VERSION)
 }
 
 /// What is printed when clients can use the volume.

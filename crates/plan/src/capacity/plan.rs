@@ -155,7 +155,7 @@ pub fn plan(
     let left_out =
         left_out.filter_map(|one| Some(format!("{}: {}", one.candidate.label(catalogue), one.failed.as_ref()?)));
     let mut plan = Plan {
-        peryton_version: env!("CARGO_PKG_VERSION").to_owned(),
+        peryton_version: peryton_sim::build().version.to_owned(),
         command: None,
         trace: workload.name.clone(),
         trace_hash: workload.hash,

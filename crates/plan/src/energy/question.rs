@@ -309,7 +309,7 @@ impl Question {
             }
         }
         Ok(Answer {
-            peryton_version: env!("CARGO_PKG_VERSION"),
+            peryton_version: peryton_sim::build().version,
             command: None,
             trace: traced,
             assumptions: self.assumptions(&pattern, assumed),

@@ -93,7 +93,8 @@ def simulate(
             once for all of them, at most 1,000; each report has its values (``report["sweep"]``), and they are part of the
             design's name. Of a key that a design does not have, other values make no other design.
         replay: when requests arrive: ``"timed"`` (as recorded), ``"sync"`` (one after the other, without think time), or
-            ``"qd=N"`` (N in flight at all times, 1 to 65536).
+            ``"qd=N"`` (N in flight at all times, 1 to 65536). ``"qd=N:think=1ms"`` thinks so long after each reply, and
+            ``"qd=N:think=trace"`` as long as the trace has between the two requests.
         speed: with timed replay, how many times faster than recorded.
         new: the volume is new, so that a tier begins empty; otherwise it is in use.
         warm_up_requests: replay this many requests before the measured ones.
@@ -234,6 +235,7 @@ def mrc(
     sizes: Iterable[Size] | None = None,
     points: int | None = None,
     rate: Share | None = None,
+    seed: int = 0,
     window: Time = "60s",
     jobs: int | None = None,
     progress: Progress = None,
@@ -252,6 +254,7 @@ def mrc(
         sizes: the sizes of the caches; by default each power of two of blocks up to the footprint.
         points: in place of them, this many sizes up to the footprint, each larger by the same factor.
         rate: the share of blocks that is simulated, above 0 and up to 1; by default the share that leaves 131,072.
+        seed: which sample of this size is simulated.
         window: WSClock's working-set window, in seconds or as a text.
         jobs, progress: as in :func:`simulate`.
 
@@ -269,6 +272,7 @@ def mrc(
         "sizes": None if sizes is None else list(sizes),
         "points": points,
         "rate": rate,
+        "seed": seed,
         "window": window,
         "jobs": jobs,
     }

@@ -293,7 +293,8 @@ def _size(size: float) -> str:
 class Curves(Sequence[Mapping[str, Any]]):
     """Miss-ratio curves: a row for each policy and size, as of ``peryton trace mrc --json``. Of each row, ``replacement`` is
     the policy, ``cache_bytes`` the size, ``all``, ``read`` and ``write`` the miss ratios by blocks, ``bytes`` those by bytes,
-    ``rate`` the share of blocks in the sample, and ``sampling_error`` the error of that sample for LRU."""
+    ``rate`` the share of blocks in the sample, ``sampling_error`` the error of that sample for LRU, and ``peryton_version``,
+    ``trace_hash``, ``accesses``, ``block_bytes`` and ``seed`` what the row is of."""
 
     __slots__ = ("_rows",)
 

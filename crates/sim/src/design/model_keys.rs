@@ -129,8 +129,6 @@ fn default(property: &Value, target: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use peryton_device::Profile;
-
     use super::*;
 
     /// The fear: a parameter that profiles use is not in the reference.
@@ -153,17 +151,23 @@ mod tests {
         }
         let keys = model_keys();
         let mut seen = 0;
-        for name in Profile::shipped() {
-            let path = format!("{}/../device/profiles/{name}.toml", env!("CARGO_MANIFEST_DIR"));
-            let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-            let file: toml::Table = toml::from_str(&text).unwrap();
-            for model in ["disk", "flash", "fixed"] {
-                let Some(table) = file.get(model).and_then(toml::Value::as_table) else { continue };
-                let mut found = Vec::new();
-                paths(table, "", &mut found);
-                seen += found.len();
-                for path in found {
-                    assert!(keys.iter().any(|key| key.model == model && key.path == path), "{name}: {model}.{path}");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../device/profiles");
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let file: toml::Table = toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            // The members of a family say what differs.
+            let members = file.get("member").and_then(toml::Value::as_table).into_iter().flat_map(toml::Table::values);
+            for said in std::iter::once(&file).chain(members.filter_map(toml::Value::as_table)) {
+                for model in ["disk", "flash", "fixed"] {
+                    let Some(table) = said.get(model).and_then(toml::Value::as_table) else { continue };
+                    let mut found = Vec::new();
+                    paths(table, "", &mut found);
+                    seen += found.len();
+                    for value in found {
+                        let known = keys.iter().any(|key| key.model == model && key.path == value);
+                        assert!(known, "{}: {model}.{value}", path.display());
+                    }
                 }
             }
         }

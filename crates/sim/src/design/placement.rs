@@ -8,7 +8,7 @@ use peryton_units::{Bytes, Nanos};
 
 use super::{
     devices::{OrNever, Spec, find},
-    extent::{MAP_MEMORY, chosen_extent},
+    extent::{MAP_MEMORY, chosen_extent, chosen_extents},
     key::{
         Key,
         KeyDefault::{Else, Required, Value},
@@ -270,7 +270,10 @@ impl Unsaid {
             _ => size(slow),
         };
         let volume = self.volume.unwrap_or(of_devices);
-        self.formatted.unwrap_or_else(|| chosen_extent(mode, volume, size(fast).min(volume), MAP_MEMORY))
+        // Of a cache an extent is at least what the slow device maps its data in, so that whole units go home.
+        let unit = slow.write_unit.filter(|_| mode == PlacementKind::Caching).unwrap_or(Bytes::ZERO);
+        let chosen = || chosen_extent(mode, volume, size(fast).min(volume), MAP_MEMORY);
+        self.formatted.unwrap_or_else(|| chosen().max(unit.min(*chosen_extents(mode).end())))
     }
 }
 

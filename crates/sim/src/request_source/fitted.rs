@@ -18,6 +18,8 @@ pub(super) struct Fitted {
     /// Number of requests that did not fit the volume and were wrapped or left out.
     pub(super) wrapped: u64,
     pub(super) skipped: u64,
+    /// Number of requests without a length, which were left out: they would be answered at once.
+    pub(super) empty: u64,
     /// The volume of all requests so far.
     of: Option<u32>,
     /// Volumes in the order of their first requests, if the drive has several; requests have the index of their volume
@@ -30,6 +32,11 @@ pub(super) struct Fitted {
     pub(super) touched: Option<Touched>,
     /// The hash of the requests read so far, but for those of a batch that is hashed as it is taken.
     pub(super) hash: RequestHash,
+}
+
+/// Whether a request that has to have a length has none.
+fn is_empty(op: Op, len: Bytes) -> bool {
+    len == Bytes::ZERO && op != Op::Flush
 }
 
 /// Who hashes a batch.
@@ -53,6 +60,7 @@ impl Fitted {
             fit,
             wrapped: 0,
             skipped: 0,
+            empty: 0,
             of: None,
             volumes: Vec::new(),
             most_volumes: count,
@@ -110,6 +118,10 @@ impl Fitted {
             }
             // Changed in place: a trace that fits is not copied.
             (batch[index].at, batch[index].volume) = (self.latest, self.index);
+            if is_empty(op, len) {
+                self.empty += 1;
+                continue;
+            }
             let fits = offset.0.checked_add(len.0).is_some_and(|end| end <= self.volume.0) || op == Op::Flush;
             if !fits {
                 let Some(fitting) = self.made_to_fit(batch[index])? else { continue };
@@ -130,7 +142,7 @@ impl Fitted {
         let (of, mut latest, mut fits) = (first.volume, self.latest, true);
         for Request { at, offset, len, volume, op } in batch {
             let ends_within = offset.0.checked_add(len.0).is_some_and(|end| end <= self.volume.0) || *op == Op::Flush;
-            fits &= ends_within & (*volume == of) & (*at >= latest);
+            fits &= ends_within & !is_empty(*op, *len) & (*volume == of) & (*at >= latest);
             latest = *at;
         }
         fits && self.spread.is_none() && self.of == Some(of) && self.index == of

@@ -34,6 +34,8 @@ pub(super) struct Drawn {
     pub(super) hash: RequestHash,
     pub(super) wrapped: u64,
     pub(super) skipped: u64,
+    /// Requests without a length, which were left out.
+    pub(super) empty: u64,
     /// Flushes of the sample.
     pub(super) flushes: u64,
     /// Requests of sequential streams that were longer than what sends them past the fast device.
@@ -122,6 +124,7 @@ impl Drawn {
             hash: source.hash(),
             wrapped: source.wrapped(),
             skipped: source.skipped(),
+            empty: source.empty(),
             streaming: streams.map_or(0, |streams| streams.long),
         })
     }
@@ -132,7 +135,7 @@ impl Drawn {
         let pairs = self.requests.iter().zip(&self.slices);
         let requests: Vec<Request> = pairs.filter(|(_, of)| is_in(of)).map(|(request, _)| *request).collect();
         let warm_up = slice.map_or_else(|| self.warming.iter().sum(), |slice| self.warming[slice]);
-        let rate = requests.len() as f64 / self.read.saturating_sub(self.skipped).max(1) as f64;
+        let rate = requests.len() as f64 / self.read.saturating_sub(self.skipped + self.empty).max(1) as f64;
         Part { requests, warm_up, rate }
     }
 

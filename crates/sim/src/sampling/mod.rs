@@ -120,6 +120,7 @@ pub(crate) fn run(
     report.trace_hash = drawn.hash;
     report.trace_requests = drawn.read;
     (report.wrapped_requests, report.skipped_requests) = (drawn.wrapped, drawn.skipped);
+    report.empty_requests = drawn.empty;
     report.design.clone_from(&design.name);
     report.volume_bytes = design.volume_bytes().0;
     report.design_toml.clone_from(&design.toml);

@@ -3,7 +3,7 @@
 use peryton_engine::Commands;
 use peryton_units::Nanos;
 
-use super::{Host, MOST_IN_FLIGHT, Simulator, above::Above, measuring, measuring::Uses};
+use super::{Host, MOST_IN_FLIGHT, Simulator, above::Above, lanes::Lanes, measuring, measuring::Uses};
 use crate::{
     Design, Options, Replay, SimError,
     intervals::Intervals,
@@ -47,6 +47,7 @@ fn is_watched(design: &Design, machine: &Machine, options: &Options) -> bool {
         || options.replications.is_some()
         || options.warm_up_requests > 0
         || options.recorded.is_some()
+        || matches!(options.replay, Replay::Thinking { .. })
 }
 
 fn simulate_volumes<const SEVERAL: bool, const WATCHED: bool>(
@@ -71,16 +72,17 @@ fn simulate_volumes<const SEVERAL: bool, const WATCHED: bool>(
     let (depth, speed) = match options.replay {
         Replay::Sync => (of_engine, None),
         // A closed loop keeps its depth on each volume.
-        Replay::Depth(depth) => (depth.saturating_mul(of_engine), None),
+        Replay::Depth(depth) | Replay::Thinking { depth, .. } => (depth.saturating_mul(of_engine), None),
         Replay::Timed { speed } => (MOST_IN_FLIGHT, Some(speed)),
     };
+    let think = if let Replay::Thinking { think, .. } = options.replay { Some(think) } else { None };
     let recorded = options.recorded.as_deref();
     let changes: Vec<_> = recorded.map(|recorded| recorded.changes.iter().rev().cloned().collect()).unwrap_or_default();
     let mut simulator = Simulator::<SEVERAL, WATCHED> {
         until: recorded.map_or(Nanos::ZERO, |recorded| recorded.until),
         next_change: changes.last().map_or(Nanos::MAX, |(at, _)| *at),
         changes,
-        hosts: (0..volumes).map(|_| Host::new()).collect(),
+        hosts: (0..volumes).map(|_| Host::new(think.map(|think| Box::new(Lanes::new(depth, think))))).collect(),
         volume_bits: volumes.next_power_of_two().trailing_zeros(),
         machine,
         source,

@@ -14,8 +14,8 @@ use serde_json::{Map, Value};
 
 use super::content;
 use crate::{
-    Design, DesignError, DesignText, Fit, Options, Replay, Report, Sampling, columns::leaves, document::one_line,
-    run_one,
+    Design, DesignError, DesignText, Fit, Options, Replay, Report, Sampling, build, columns::leaves,
+    document::one_line, run_one,
 };
 
 /// A row of a data set: figures by their dotted names.
@@ -177,8 +177,18 @@ impl Point {
         if let Some(sample) = self.sample {
             amount += &format!(" {sample:?}");
         }
-        let version = env!("CARGO_PKG_VERSION");
-        let parts = [version, &self.design_name, &content, &self.trace.identity(), &self.replay, &speed, &amount, fit];
+        let build = build();
+        let parts = [
+            build.version,
+            build.sources,
+            &self.design_name,
+            &content,
+            &self.trace.identity(),
+            &self.replay,
+            &speed,
+            &amount,
+            fit,
+        ];
         Prepared { point: self, hash: content::of_parts(&parts), design_hash, design }
     }
 }
@@ -241,7 +251,7 @@ impl Prepared<'_> {
             "replay",
             point.options().map_or_else(|_| point.replay.clone(), |options| options.replay.to_string()).into(),
         );
-        put("peryton_version", env!("CARGO_PKG_VERSION").into());
+        put("peryton_version", build().version.into());
         let ignored: Vec<&str> = self.ignored().collect();
         for (key, value) in point.keys.iter().filter(|(key, _)| !ignored.contains(&key.as_str())) {
             put(&format!("sweep.{key}"), value.as_str().into());

@@ -179,7 +179,7 @@ fn every_mistake_names_its_place_and_a_remedy() {
         ),
         (format!("{two}mode = 'tiering'\nwrite = 'back'\n"), &["d.toml:11", "placement.write", "does not apply"]),
         (format!("{two}mode = 'caching'\nwrite = 'bakc'\n"), &["d.toml:11", "placement.write", "did you mean 'back'"]),
-        (format!("{two}mode = 'caching'\nreplacement = 'fifo'\n"), &["d.toml:11", "placement.replacement"]),
+        (format!("{two}mode = 'caching'\nreplacement = 'newest'\n"), &["d.toml:11", "placement.replacement"]),
         (format!("{two}mode = 'caching'\nmax_moves = 0\n"), &["d.toml:11", "placement.max_moves", "1 to 4096"]),
         (
             format!("{two}mode = 'caching'\npromotion = {{ treshold = 1 }}\n"),
@@ -235,7 +235,7 @@ fn a_small_fast_device_is_not_refused_for_a_default() {
     {
         let text = format!(
             "[devices.ssd]\nprofile = 'fixed'\nsize = '{size}'\n[devices.hdd]\nprofile = 'fixed'\nsize = '16GiB'\n\
-             [placement]\nmode = '{mode}'\nfast = 'ssd'\nslow = 'hdd'\n"
+             [placement]\nmode = '{mode}'\nfast = 'ssd'\nslow = 'hdd'\nextent = '1MiB'\n"
         );
         let tuning = Design::parse(&text, "d.toml", &[]).unwrap().tuning;
         assert_eq!((tuning.demotion_low, tuning.demotion_high), room, "{size}");

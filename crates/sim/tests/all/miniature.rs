@@ -25,7 +25,7 @@ fn miniature(
     caches: &[(impl Into<CurvePolicy> + Copy, Bytes)],
 ) -> Vec<MissRatios> {
     let caches = caches.iter().map(|(policy, size)| ((*policy).into(), *size)).collect();
-    let mini = Miniature { block: Bytes::kib(4), rate, window: Nanos::from_s(60), caches };
+    let mini = Miniature { block: Bytes::kib(4), rate, seed: 0, window: Nanos::from_s(60), caches };
     mini.run(&|| Ok(open()), &|_| {}).unwrap()
 }
 
@@ -177,7 +177,7 @@ fn a_hostile_request_does_not_make_it_go_on_forever() {
 fn what_does_not_fit_in_memory_is_refused() {
     let run = |rate, size| {
         let caches = vec![(CurvePolicy::LRU, size)];
-        let mini = Miniature { block: Bytes::kib(4), rate, window: Nanos::from_s(60), caches };
+        let mini = Miniature { block: Bytes::kib(4), rate, seed: 0, window: Nanos::from_s(60), caches };
         mini.run(&|| Ok(listed(&[])), &|_| {})
     };
     assert!(matches!(run(1.0, Bytes(1 << 60)), Err(MiniatureError::TooLarge { .. })));

@@ -182,8 +182,6 @@ fn devices_in_a_flattering_state_are_called_so() {
     let requests = steady(4_000, 2_000, 32 << 20);
     let cold = simulate(text, &requests, &Options::default()).unwrap();
     has(&cold, "fresh_flash", &["'ssd' began empty", "devices.ssd.model.precondition"]);
-    let warm = Options::default();
-    has_not(&simulate(text, &requests, &warm).unwrap(), "fresh_flash");
     let used = text.replace("[placement]", "model = { precondition = 'random' }\n[placement]");
     has_not(&simulate(&used, &requests, &Options::default()).unwrap(), "fresh_flash");
     let disk = text.replace("intel-320-300gb", "seagate-st32000641as").replace("ssd", "hdd");

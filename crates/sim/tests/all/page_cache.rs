@@ -78,7 +78,9 @@ fn every_placement_and_replay_mode_answers_all_requests_and_the_drive_gets_what_
 /// The fear: a cache that makes no difference, or one that never forgets.
 #[test]
 fn a_larger_cache_answers_more_reads_and_absorbs_more_writes() {
-    let requests = random_requests(6_000, 60 * MIB, 3_000, 5);
+    // A flush writes everything back, however large the cache is.
+    let mut requests = random_requests(6_000, 60 * MIB, 3_000, 5);
+    requests.retain(|request| request.op != Op::Flush);
     let reports: Vec<Report> = ["2MiB", "8MiB", "32MiB", "128MiB"]
         .iter()
         .map(|size| {
@@ -88,7 +90,10 @@ fn a_larger_cache_answers_more_reads_and_absorbs_more_writes() {
     for pair in reports.windows(2) {
         let (small, large) = (cache_of(&pair[0]), cache_of(&pair[1]));
         assert!(large.read_hits > small.read_hits, "{small:?} {large:?}");
-        assert!(large.written_back_bytes <= small.written_back_bytes, "{small:?} {large:?}");
+        assert!(
+            large.written_back_bytes < small.written_back_bytes || small.written_back_bytes == 0,
+            "{small:?} {large:?}"
+        );
     }
     // All of the data fit into the last one, so nothing is read twice.
     let all = cache_of(&reports[3]);

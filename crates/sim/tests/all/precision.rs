@@ -15,7 +15,7 @@ fn design(name: &str, fast: &str, more: &str) -> Design {
 }
 
 fn simulated(designs: &[Design], replications: Option<u32>, warm_up_requests: u64) -> Vec<Report> {
-    let spec = "requests = 30000\nfootprint = '200MiB'\nread_share = 0.7\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n";
+    let spec = "requests = 30000\nfootprint = '25MiB'\nread_share = 0.7\narrival = '1ms'\nsize = '4KiB'\naddress = 'uniform'\n";
     let spec = SynthSpec::parse(spec, "spec").unwrap();
     let trace = || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(SynthSource::new(&spec, "spec").unwrap())) };
     let replications = replications.map(|runs| NonZeroU32::new(runs).unwrap());
@@ -27,7 +27,7 @@ fn simulated(designs: &[Design], replications: Option<u32>, warm_up_requests: u6
 
 #[test]
 fn a_run_is_the_same_with_and_without_its_precision() {
-    let designs = [design("a", "32MiB", ""), design("b", "64MiB", "")];
+    let designs = [design("a", "5MiB", ""), design("b", "9MiB", "")];
     let plain = simulated(&designs, None, 2_000);
     let with: Vec<Report> = simulated(&designs, Some(1), 2_000)
         .into_iter()
@@ -42,7 +42,7 @@ fn a_run_is_the_same_with_and_without_its_precision() {
 #[test]
 fn a_larger_cache_is_told_apart_and_the_same_cache_is_not() {
     let by = "[admission]\nby = 'probability'\nthreshold = 0.5\n";
-    let designs = [design("small", "32MiB", by), design("large", "96MiB", by), design("again", "96MiB", by)];
+    let designs = [design("small", "5MiB", by), design("large", "13MiB", by), design("again", "13MiB", by)];
     let reports = simulated(&designs, Some(3), 10_000);
     let precision: Vec<_> = reports.iter().map(|report| report.precision.as_ref().unwrap()).collect();
     let less = precision[1].difference_us(precision[0]).unwrap();
@@ -61,7 +61,7 @@ fn a_larger_cache_is_told_apart_and_the_same_cache_is_not() {
 
 #[test]
 fn a_cache_that_fills_is_no_steady_state_from_the_start() {
-    let reports = simulated(&[design("large", "160MiB", "")], Some(1), 0);
+    let reports = simulated(&[design("large", "20MiB", "")], Some(1), 0);
     let precision = reports[0].precision.as_ref().unwrap();
     assert!(
         precision.steady_after_requests.is_none_or(|requests| requests > 1_000),

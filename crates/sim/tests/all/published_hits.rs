@@ -28,7 +28,7 @@ fn hits(caches: &[(CurvePolicy, u64)]) -> Option<Vec<u64>> {
     let path = published("P3.lis.zst")?;
     let block = Bytes(512);
     let caches = caches.iter().map(|(policy, blocks)| (*policy, block * *blocks)).collect();
-    let miniature = Miniature { block, rate: 1.0, window: Nanos::from_s(60), caches };
+    let miniature = Miniature { block, rate: 1.0, seed: 0, window: Nanos::from_s(60), caches };
     let trace = || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(open(&path, &OpenOptions::default())?)) };
     let rows = miniature.run(&trace, &|_| {}).unwrap();
     Some(rows.iter().map(|row| ((1.0 - row.blocks.all) * BLOCKS).round() as u64).collect())

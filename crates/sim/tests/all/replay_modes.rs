@@ -4,7 +4,7 @@ use crate::common;
 
 use common::{SINGLE, listed, request, simulate};
 use peryton_sim::{Fit, Options, Replay, SimError, run_one};
-use peryton_units::Op;
+use peryton_units::{Bytes, Op};
 
 fn options(replay: Replay) -> Options {
     Options { replay, ..Options::default() }
@@ -39,6 +39,47 @@ fn a_closed_loop_keeps_its_depth() {
         // The first `depth` requests find 0, 1, ... before them.
         let waited: u32 = (0..1000).map(|n| (n + 1).min(depth)).sum();
         assert_eq!(read.mean, f64::from(waited) * 40.0 / 1000.0, "qd={depth}");
+    }
+}
+
+/// The host thinks after each reply: a fixed time, or as long as the trace has between the two requests.
+#[test]
+fn a_closed_loop_with_think_time_waits_for_its_replies() {
+    let requests: Vec<_> = (0..100).map(|n| request(n * 1_000, Op::Read, n * 4096, 4096)).collect();
+    let run = |replay: &str| simulate(SINGLE, &requests, &options(replay.parse().unwrap())).unwrap();
+    // A read takes 40 us.
+    let fixed = run("qd=1:think=60us");
+    assert_eq!((fixed.simulated_s, fixed.deepest_queue), ((100 * 40 + 99 * 60) as f64 / 1e6, 1));
+    assert_eq!(fixed.latency_us.read.unwrap().max, 40.0);
+    // Each reply delays all that depends on it.
+    let recorded = run("qd=1:think=trace");
+    assert_eq!(recorded.simulated_s, (99 * 1_000 + 100 * 40) as f64 / 1e6);
+    // Two lanes with every second request each.
+    let two = run("qd=2:think=trace");
+    assert_eq!(two.simulated_s, (99 * 1_000 + 50 * 40) as f64 / 1e6);
+    // Two lanes that begin together, on a device that serves one at a time: each waits 40 us once, and they stay apart from there.
+    let lanes = run("qd=2:think=60us");
+    assert_eq!((lanes.deepest_queue, lanes.latency_us.read.unwrap().max), (2, 80.0));
+    assert!(lanes.simulated_s < 0.6 * fixed.simulated_s, "{} s", lanes.simulated_s);
+    for wrong in ["qd=0:think=1ms", "qd=1:think=", "sync:think=1ms", "qd=1:think=often"] {
+        assert!(wrong.parse::<Replay>().is_err(), "{wrong}");
+    }
+    let text = "qd=8:think=1ms";
+    assert_eq!(text.parse::<Replay>().unwrap().to_string(), text);
+}
+
+/// The fear: requests that are no work make the mean look good.
+#[test]
+fn requests_without_a_length_are_counted_and_not_averaged_in() {
+    let whole: Vec<_> = (0..100).map(|n| request(n * 1_000, Op::Read, n * 4096, 4096)).collect();
+    let with: Vec<_> =
+        whole.iter().flat_map(|one| [*one, peryton_trace::Request { len: Bytes::ZERO, ..*one }]).collect();
+    for replay in ["timed", "sync"] {
+        let run = |requests: &[_]| simulate(SINGLE, requests, &options(replay.parse().unwrap())).unwrap();
+        let (whole, with) = (run(&whole), run(&with));
+        assert_eq!(with.latency_us, whole.latency_us, "{replay}");
+        assert_eq!((with.requests, with.trace_requests, with.empty_requests), (100, 200, 100), "{replay}");
+        assert!(with.warnings.iter().any(|warning| warning.code == "empty"), "{:?}", with.warnings);
     }
 }
 
@@ -111,12 +152,12 @@ fn several_volumes_do_not_lie_on_top_of_each_other() {
     assert!(matches!(error, SimError::SeveralVolumes { request: 3, before: 0, volume: 7, .. }), "{error}");
 }
 
-/// A request of zero length, and a flush, take no service time; they are answered and counted.
+/// A flush and a discard take no service time here; they are answered and counted.
 #[test]
-fn empty_requests_are_answered() {
-    let requests = [request(0, Op::Read, 5, 0), request(0, Op::Flush, 0, 0), request(0, Op::Discard, 0, 4096)];
+fn requests_that_take_no_time_are_answered() {
+    let requests = [request(0, Op::Flush, 0, 0), request(0, Op::Discard, 0, 4096)];
     let report = simulate(SINGLE, &requests, &options(Replay::Sync)).unwrap();
-    assert_eq!(report.requests, 3);
+    assert_eq!(report.requests, 2);
     assert_eq!(report.simulated_s, 0.0);
     assert_eq!((report.iops, report.mean_power_w), (None, None));
     let nothing = run_one(&common::design(SINGLE), "t", listed(&[]), &Options::default(), &|_| {});

@@ -8,7 +8,12 @@ pub(crate) const ALIBABA: Preset = plain("volume=1,op=2,offset=3,size=4,time=5",
 /// SPC Trace File Format Specification 1.0.1: application storage unit, block of 512 bytes, bytes, opcode, seconds, and more.
 pub(crate) const SPC: Preset = Preset {
     width: None,
-    ..plain("volume=1,offset=2,size=3,op=4,time=5", "time=s,offset=sectors,volume=number", b',', 0)
+    ..plain(
+        "volume=1,offset=2,size=3,op=4,time=5",
+        "time=s,offset=sectors,op=read:R/r+write:W/w,volume=number",
+        b',',
+        0,
+    )
 };
 
 /// Zhang et al., "OSCA", USENIX ATC 2020. All requests of a second have the same time.

@@ -55,6 +55,14 @@ pub(crate) struct Preset {
     pub(crate) spaced: Option<bool>,
 }
 
+impl Preset {
+    /// Whether a header names its columns.
+    fn has_names(&self) -> bool {
+        let places = self.columns.split(',').filter_map(|part| part.split_once('=')).map(|(_, places)| places);
+        places.into_iter().any(|places| !places.starts_with(|first: char| first.is_ascii_digit()))
+    }
+}
+
 /// A preset without a header, recognised by its lines.
 pub(crate) const fn plain(columns: &'static str, units: &'static str, separator: u8, width: usize) -> Preset {
     Preset { columns, units, separator, width: Some(width), recognised: true, begins: "", spaced: None }
@@ -345,7 +353,7 @@ pub(crate) fn looks_like_preset(preset: &Preset, head: Head<'_>) -> u32 {
     if preset.separator != b' ' && separator_of(first) != preset.separator {
         return 0;
     }
-    let by_name = preset.width.is_none() && preset.begins.is_empty();
+    let by_name = preset.has_names();
     let likeness = super::likeness(head, &mut table);
     if by_name && likeness >= 50 {
         return table.likeness_by_name();

@@ -224,6 +224,11 @@ impl MissRatioCurve {
         self.sample.share()
     }
 
+    /// Number of accesses to blocks.
+    pub fn accesses(&self) -> u64 {
+        self.all.blocks.iter().sum()
+    }
+
     /// Number of different blocks that were accessed.
     pub fn blocks(&self) -> u64 {
         self.blocks

@@ -50,6 +50,9 @@ pub struct Args {
     /// The share of blocks that is simulated, for policies other than LRU [default: the share that leaves 131,072 blocks].
     #[arg(long, value_name = "SHARE")]
     rate: Option<f64>,
+    /// Which sample of the blocks is simulated
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
     /// WSClock's working-set window
     #[arg(long, value_name = "TIME", default_value = "60s")]
     window: Nanos,
@@ -103,8 +106,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None if args.sizes.is_empty() => CurveSizes::Doubling,
         None => CurveSizes::Given(args.sizes.clone()),
     };
-    let (block, policies, rate, window) = (args.block, args.replacement.clone(), args.rate, args.window);
-    let curves = Curves { block, sizes, policies, rate, window };
+    let (block, policies, rate, seed) = (args.block, args.replacement.clone(), args.rate, args.seed);
+    let curves = Curves { block, sizes, policies, rate, seed, window: args.window };
     curves.check()?;
     let from_stdin = args.files.iter().any(|path| path.as_os_str() == "-");
     if curves.reads_twice() && from_stdin {

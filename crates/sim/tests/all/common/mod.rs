@@ -45,7 +45,7 @@ pub fn random_requests(count: usize, volume: u64, gap_us: u64, seed: u64) -> Vec
         };
         // A hot tenth takes most of the accesses.
         let span = if random.random_range(0..10) < 8 { volume / 10 } else { volume };
-        let len = random.random_range(0..=256) * 512;
+        let len = random.random_range(1..=256) * 512;
         let offset = random.random_range(0..=(span - len) / 512) * 512;
         request(now, op, offset, len)
     };
