@@ -45,7 +45,7 @@ use crate::{
     cache::drive::CacheDrive,
     cache::map::changed::NoRecord,
     cache::map::extent::Place,
-    cache::movers::table::{Drained, Kind, Phase},
+    cache::movers::table::{Drained, Kind, Move, Phase},
     cache::step::CacheIo,
 };
 
@@ -160,17 +160,18 @@ impl CacheDrive {
         extents.extend(unsure.map(|write| write.extent));
         extents.extend(self.through_in_flight.iter().map(|write| self.through[*write].fragment.extent));
         // A move has read the data that were there before the loss, so its copy would differ from what it was read from.
-        let reads = |kind| match kind {
+        // Of blocks that are not neighbours, some may have been written before the flush, and others be under way.
+        let may_differ = |row: &Move| match row.kind {
+            Kind::Promotion | Kind::PartFill => device == self.layout.slow || row.phase == Phase::Writing,
             // A write past the copy is already on the slow device, and the copy is about to be dropped.
-            Kind::Promotion | Kind::PartFill | Kind::Drain(Drained::Stale) => device == self.layout.slow,
-            // Of blocks that are not neighbours, some may have been written home before the flush, and others be under way.
+            Kind::Drain(Drained::Stale) => device == self.layout.slow,
             Kind::WriteBack | Kind::Eviction => true,
             _ => false,
         };
         let under_way = self
             .moves
             .all()
-            .filter(|(index, row)| reads(row.kind) && self.map.entry(row.extent).moving() == Some(*index));
+            .filter(|(index, row)| may_differ(row) && self.map.entry(row.extent).moving() == Some(*index));
         extents.extend(under_way.map(|(_, row)| row.extent));
         if all {
             extents.extend(self.map.entries().filter(|(_, entry)| entry.place().is_some()).map(|(extent, _)| extent));
@@ -187,7 +188,7 @@ impl CacheDrive {
             let is_sure = sure == entry.entry() && masks == self.map.masks_of(extent);
             if doubt.is_over() || is_sure && entry.in_flight == 0 {
                 self.notify_of_copy_given_up(extent, doubt);
-                self.doubts.extents.remove(&extent);
+                self.is_settled(extent);
             } else if entry.in_flight > 0 {
                 // Also where the entry stays as it is: a read of a home that has lost what was written there, because the copy could not be
                 // read, is repeated.
@@ -212,6 +213,12 @@ impl CacheDrive {
         }
         // The extent is settled when the move ends.
         self.doubts.extents.entry(extent).or_default().moved = true;
+    }
+
+    /// An extent is not in doubt any more, and returns what it was in. Commits go on once none is.
+    fn is_settled(&mut self, extent: u32) -> Option<Doubt> {
+        self.ready.move_ended();
+        self.doubts.extents.remove(&extent)
     }
 
     /// Whether one of these extents is in doubt.
@@ -313,7 +320,7 @@ impl CacheDrive {
     /// Changes the map entry of an extent in doubt to the one that is sure. Nothing may be under way for the extent.
     #[cold]
     pub(in crate::cache) fn settle_doubt(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        let Some(doubt) = self.doubts.extents.remove(&extent) else { return };
+        let Some(doubt) = self.is_settled(extent) else { return };
         let gave_up_part = self.gave_up_part(extent);
         let (before, (sure, masks)) = (*self.map.entry(extent), self.sure(io, extent, doubt));
         if sure == before.entry() && masks == self.map.masks_of(extent) {
