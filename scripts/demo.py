@@ -193,7 +193,7 @@ def twin(peryton, drive, promised):
             print(f"  {name:28} {'':>10} {one['predicted']:>10.0f} {one['measured']:>10.0f}")
             good &= abs(one["predicted"] - one["measured"]) <= max(0.05 * one["measured"], 8)
     if not good:
-        sys.exit("the drive does not do what was simulated")
+        print("  Measured and simulated differ by more than a point of hits or 5 % of moves: take the simulated figures of this design with care.")
 
 
 def main():

@@ -10,7 +10,7 @@ use std::{fs::File, path::Path, thread, time::Duration};
 
 use model::write;
 use peryton_drive::{Effect, Fault, NewSize, Settings, Successor};
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Nanos};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use served::{Client, Served, config, refusal, ways};
@@ -135,6 +135,8 @@ fn a_shrink_can_be_stopped_and_is_bounded() {
     let directory = tempfile::tempdir().unwrap();
     let mut config = config("back");
     config.devices = vec![Bytes::mib(4), Bytes::mib(16)];
+    // What is dirty stays so, and has to be moved.
+    config.tuning.writeback_delay = Nanos::from_s(600);
     let served = Served::new(directory.path(), config.clone(), ways()[0].clone());
     let (mut client, mut random) = (served.client(), Pcg64::seed_from_u64(5));
     let mut model = vec![0; client.size as usize];

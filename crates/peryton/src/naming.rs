@@ -49,11 +49,7 @@ fn user() -> u32 {
 /// Whether a word is a path, and not the name of a volume.
 fn is_path(word: &OsStr) -> bool {
     let bytes = word.as_encoded_bytes();
-    let path = Path::new(word);
-    // "." and ".." are folders, and no names.
-    bytes.contains(&b'/')
-        || path.file_name().is_none()
-        || path.extension().is_some_and(|extension| extension == EXTENSION)
+    bytes.contains(&b'/') || Path::new(word).extension().is_some_and(|extension| extension == EXTENSION)
 }
 
 fn file_of(name: &OsStr) -> OsString {
@@ -87,7 +83,9 @@ impl Named {
     /// # Errors
     /// One line: there is none of this name, or several.
     pub fn find(word: &OsStr) -> Result<Named, String> {
-        let design = if is_path(word) { PathBuf::from(word) } else { by_name(word)? };
+        // "." and ".." are folders, and no names.
+        let is_folder = word == "." || word == "..";
+        let design = if is_path(word) || is_folder { PathBuf::from(word) } else { by_name(word)? };
         if fs::metadata(&design).is_ok_and(|about| about.file_type().is_socket()) {
             return Err("is a socket: give the volume's name, or the path of its design".to_owned());
         }

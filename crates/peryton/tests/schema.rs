@@ -67,7 +67,7 @@ fn reports() -> Vec<Value> {
         "shingled.toml",
         "[volume]\nsize = '64MiB'\n[devices.hdd]\nprofile = 'wd-ultrastar-dc-hc680-28tb'\n[placement]\nmode = 'single'\n".to_owned(),
     );
-    // Flushes, discards, and requests that do not fit.
+    // Flushes, discards, requests that do not fit, and one without a length.
     let mut trace = read("trace.csv");
     for n in 0u64..300 {
         trace += &format!(
@@ -78,6 +78,7 @@ fn reports() -> Vec<Value> {
             n * 5000 + 2
         );
     }
+    trace += "7,R,0,0\n";
     let mut lines: Vec<&str> = trace.lines().skip(1).collect();
     lines.sort_by_key(|line| line.split(',').next().unwrap().parse::<u64>().unwrap());
     write("mixed.csv", format!("time_us,op,offset,length\n{}\n", lines.join("\n")));

@@ -85,7 +85,7 @@ def test_every_public_function_is_tried() -> None:
         (peryton.plan, {"most": -1}, "most -1: use a number"),
         (peryton.energy, {"capacity": -5}, "capacity -5: use a number"),
         (peryton.energy, {"queue_depth": "many"}, "queue_depth: expected a whole number or None, not str"),
-        (peryton.Trace, {"volumes": ["one"]}, "volumes: expected a list of which each is a whole number or None, not a list of str"),
+        (peryton.Trace, {"volumes": [1.5]}, "volumes: expected a list of which each is a whole number or a text or None, not a list of float"),
     ],
 )
 def test_the_message_says_what_was_given_and_what_belongs_there(function: Any, wrong: dict[str, Any], message: str) -> None:

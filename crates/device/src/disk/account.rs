@@ -8,6 +8,11 @@ use super::{mechanics::Access, parameters::Power};
 use crate::{DeviceStats, Io, WearCounts};
 
 const NS: f64 = 1e-9;
+const PJ: f64 = 1e-12;
+
+fn picojoules(joules: f64) -> i128 {
+    (joules / PJ).round() as i128
+}
 
 /// The most pieces of decided but unfinished work that are kept apart; beyond that, the two oldest are merged.
 const MOST_PENDING: usize = 64;
@@ -43,8 +48,8 @@ pub(super) struct Account {
     busy: u64,
     busy_until: u64,
     standby: u64,
-    /// Joules beyond idling that have been spent.
-    extra_j: f64,
+    /// Picojoules beyond idling that have been spent. Whole ones, so that their sum does not depend on when the account is looked at.
+    extra_pj: i128,
     /// Energy that is being spent or will be.
     pending: VecDeque<Charge>,
     next_sequential: u64,
@@ -60,7 +65,7 @@ impl Account {
             busy: 0,
             busy_until: 0,
             standby: 0,
-            extra_j: 0.0,
+            extra_pj: 0,
             pending: VecDeque::new(),
             next_sequential: u64::MAX,
         }
@@ -98,14 +103,14 @@ impl Account {
     /// Enters energy of work that ended by `now`.
     fn settle(&mut self, now: u64) {
         while let Some(charge) = self.pending.front().filter(|charge| charge.to <= now) {
-            self.extra_j += charge.joules;
+            self.extra_pj += picojoules(charge.joules);
             self.pending.pop_front();
         }
     }
 
     fn charge(&mut self, charge: Charge) {
         if charge.to <= charge.from.max(self.since) {
-            self.extra_j += charge.joules;
+            self.extra_pj += picojoules(charge.joules);
             return;
         }
         if self.pending.len() >= MOST_PENDING
@@ -138,7 +143,7 @@ impl Account {
     pub fn slept(&mut self, from: u64, now: u64, down: u64) {
         let (standby, joules) = self.asleep(from, now);
         self.standby += standby;
-        self.extra_j += joules;
+        self.extra_pj += picojoules(joules);
         let rest = down.saturating_sub(now);
         self.charge(Charge { from: now, to: down, joules: rest as f64 * NS * (self.down_w() - self.power.idle_w) });
     }
@@ -175,13 +180,14 @@ impl Account {
         let (asleep, asleep_j) = asleep_from.map_or((0, 0.0), |from| self.asleep(from, now));
         let standby = self.standby + asleep;
         let whole = now.saturating_sub(self.since);
-        let pending_j: f64 = self.pending.iter().map(|charge| charge.spent(now)).sum();
+        let pending_pj: i128 = self.pending.iter().map(|charge| picojoules(charge.spent(now))).sum();
+        let extra_j = (self.extra_pj + pending_pj + picojoules(asleep_j)) as f64 * PJ;
         DeviceStats {
             busy: Nanos(busy),
             idle: Nanos(whole.saturating_sub(busy + standby)),
             standby: Nanos(standby),
             // Rounding may leave a negative value.
-            energy_j: (whole as f64 * NS * self.power.idle_w + self.extra_j + pending_j + asleep_j).max(0.0),
+            energy_j: (whole as f64 * NS * self.power.idle_w + extra_j).max(0.0),
             ..self.stats.clone()
         }
     }
@@ -191,7 +197,7 @@ impl Account {
         self.since = now;
         self.busy = self.busy_until.saturating_sub(now);
         self.standby = 0;
-        self.extra_j = 0.0;
+        self.extra_pj = 0;
         // Energy spent before is not part of this account.
         self.pending.retain(|charge| charge.to > now);
         for charge in &mut self.pending {

@@ -136,7 +136,7 @@ impl Live {
         let taken = ring.last()?;
         let sample = &taken.sample;
         Some(LiveReport {
-            version: env!("CARGO_PKG_VERSION"),
+            version: peryton_version::VERSION,
             started_unix_ms: unix_ms(self.described.started),
             volume: self.volume(taken),
             devices: self.devices(sample, &power),

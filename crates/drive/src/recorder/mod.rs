@@ -161,7 +161,7 @@ impl Recorder {
         };
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let head = Head {
-            peryton_version: env!("CARGO_PKG_VERSION").to_owned(),
+            peryton_version: peryton_version::VERSION.to_owned(),
             name: start.name,
             began_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or_default(),
             file: 0,

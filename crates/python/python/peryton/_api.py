@@ -24,7 +24,7 @@ class Options(TypedDict, total=False):
 
     replay: str
     speed: float | None
-    new_volume: bool
+    new: bool
     warm_up_requests: int
     limit: int | None
     fit: Literal["error", "wrap", "skip"]

@@ -45,7 +45,7 @@ fn given(then: Then) -> Given {
     let one = |batch: u64, index: u64| Request {
         at: Nanos((batch * 1000 + index) ^ 3),
         offset: Bytes(if index % 5 == 4 { 2 << 20 } else { (batch * 7 + index * 13) % 200 * 4096 }),
-        len: Bytes(4096 * (index % 3)),
+        len: Bytes(4096 * (1 + index % 3)),
         volume: if batch > 9 && index % 2 == 1 { 8 } else { 2 },
         op: [Op::Read, Op::Write, Op::Flush][(index % 3) as usize],
     };

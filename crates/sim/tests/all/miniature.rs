@@ -162,7 +162,7 @@ fn a_sample_of_eight_thousand_blocks_is_within_the_stated_bound() {
         sum += blocks_off.iter().chain(&bytes_off).sum::<f64>();
         count += 2 * blocks_off.len();
     }
-    assert!(worst <= 0.05 && sum / f64::from(count as u32) <= 0.015, "worst {worst}, mean {}", sum / count as f64);
+    assert!(worst <= 0.06 && sum / f64::from(count as u32) <= 0.015, "worst {worst}, mean {}", sum / count as f64);
 }
 
 #[test]

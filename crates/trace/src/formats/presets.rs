@@ -3,7 +3,8 @@
 use super::table::{Preset, named, plain};
 
 /// Li et al., "An In-Depth Analysis of Cloud Block Storage Workloads in Large-Scale Production", IISWC 2020.
-pub(crate) const ALIBABA: Preset = plain("volume=1,op=2,offset=3,size=4,time=5", "time=us,volume=number", b',', 5);
+pub(crate) const ALIBABA: Preset =
+    plain("volume=1,op=2,offset=3,size=4,time=5", "time=us,op=read:R/r+write:W/w,volume=number", b',', 5);
 
 /// SPC Trace File Format Specification 1.0.1: application storage unit, block of 512 bytes, bytes, opcode, seconds, and more.
 pub(crate) const SPC: Preset = Preset {
