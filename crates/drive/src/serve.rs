@@ -45,6 +45,8 @@ use crate::{
 /// How a volume is served; no setting here changes what is stored.
 #[derive(Clone, Debug)]
 pub struct Settings {
+    /// Which build of Peryton this is, for the page, metrics and recordings.
+    pub version: &'static str,
     /// Memory for the data of host requests. When it is used up, clients wait.
     pub pool: Bytes,
     /// The most memory for the buffers of moves.
@@ -75,6 +77,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
+            version: env!("CARGO_PKG_VERSION"),
             pool: Bytes::mib(64),
             move_memory: Bytes::gib(1),
             io_uring: true,
@@ -217,7 +220,13 @@ impl Service {
             Recorder::begin(
                 record,
                 file,
-                Start { name: spec.name.clone(), volume: engine.volume_size(), devices, state },
+                Start {
+                    version: settings.version,
+                    name: spec.name.clone(),
+                    volume: engine.volume_size(),
+                    devices,
+                    state,
+                },
             )
         });
         let recorder = recorder.transpose()?;
@@ -342,6 +351,7 @@ impl Service {
             rated_writes: rated_writes.get(index).copied().flatten(),
         };
         Described {
+            version: self.settings.version,
             name: self.export.name.clone(),
             id: self.opened.volume.0,
             placement: self.placement.kind(),

@@ -136,7 +136,7 @@ impl Live {
         let taken = ring.last()?;
         let sample = &taken.sample;
         Some(LiveReport {
-            version: peryton_version::VERSION,
+            version: self.described.version,
             started_unix_ms: unix_ms(self.described.started),
             volume: self.volume(taken),
             devices: self.devices(sample, &power),

@@ -10,6 +10,8 @@ use crate::{health::Table, line_log::LineLog};
 /// What does not change while a volume is served.
 #[derive(Debug)]
 pub(crate) struct Described {
+    /// Which build of Peryton serves it.
+    pub(crate) version: &'static str,
     pub(crate) name: String,
     /// The volume's identity.
     pub(crate) id: u128,

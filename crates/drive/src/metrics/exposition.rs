@@ -208,7 +208,7 @@ impl Figures {
     fn volume(&self, page: &mut Page<'_>) -> fmt::Result {
         let (about, now) = (&*self.described, &self.snapshot);
         let id = format!("{:032x}", about.id);
-        let values = [id.as_str(), about.placement.name(), peryton_version::VERSION];
+        let values = [id.as_str(), about.placement.name(), about.version];
         page.begin(&all::VOLUME)?.encode_info(&Labels(&all::VOLUME, &values))?;
         page.gauges(&all::STATE, VolumeState::ALL.map(|state| (vec![state.name()], one_if(state == now.state))))?;
         page.gauge(&all::IN_DOUBT, one_if(now.is_in_doubt))?;

@@ -108,6 +108,8 @@ struct Status {
 
 /// What there is to say of a volume at the start.
 pub(crate) struct Start {
+    /// Which build of Peryton serves the volume.
+    pub(crate) version: &'static str,
     pub(crate) name: String,
     pub(crate) volume: Bytes,
     pub(crate) devices: Vec<RecordedDevice>,
@@ -161,7 +163,7 @@ impl Recorder {
         };
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let head = Head {
-            peryton_version: peryton_version::VERSION.to_owned(),
+            peryton_version: start.version.to_owned(),
             name: start.name,
             began_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or_default(),
             file: 0,
@@ -302,7 +304,8 @@ mod tests {
     }
 
     fn start() -> Start {
-        Start { name: "v".to_owned(), volume: Bytes::gib(1), devices: Vec::new(), state: Err("a test".to_owned()) }
+        let state = Err("a test".to_owned());
+        Start { version: "0.1.0", name: "v".to_owned(), volume: Bytes::gib(1), devices: Vec::new(), state }
     }
 
     fn begin(path: &Path, limit: Bytes) -> Result<Recorder, RecordError> {

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{
     Announce, BlockDevice, Server, block_device_control,
     block_device_state::{Job, Phase, Removal},
+    outages::as_told,
     stop::OUTAGE_PATIENCE,
 };
 use crate::{
@@ -277,10 +278,7 @@ impl Server {
             false => result,
         };
         let reads = device.slots.reads(slot);
-        // What is full can be read: that a read failed has another reason.
-        let number =
-            |error| number_of(if reads && error == RequestError::NoSpace { RequestError::Device } else { error });
-        match device.slots.replied(now, slot, result.map_err(number)) {
+        match device.slots.replied(now, slot, result.map_err(|error| number_of(as_told(error, reads)))) {
             Replied::Flush => {
                 let flush = HostRequest { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO };
                 self.volume.submit(now, RequestId(u64::from(slot)), flush, Data::None);

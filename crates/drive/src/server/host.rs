@@ -7,6 +7,7 @@ use peryton_units::{Bytes, Op};
 use super::{
     client::{Client, Incoming, Payload},
     front::{Answered, Ask, Front},
+    outages::as_told,
     requests::{Failed, NONE, Pending, Piece},
     share,
 };
@@ -396,11 +397,10 @@ impl Front {
             Err(error) => {
                 let (errno, message) = match error {
                     Failed::Stopping => (Errno::Shutdown, "the server is shutting down".to_owned()),
-                    // What is full can be read: that a read failed has another reason.
-                    Failed::Engine(RequestError::NoSpace) if asked == Asked::Read => {
-                        (Errno::Io, RequestError::Device.to_string())
+                    Failed::Engine(error) => {
+                        let told = as_told(error, asked == Asked::Read);
+                        (errno(told), told.to_string())
                     }
-                    Failed::Engine(error) => (errno(error), error.to_string()),
                 };
                 self.clients[index as usize].as_mut().expect("it waits").nbd.reply_error(&request, errno, &message);
                 let mut piece = self.requests.pending.at(slot).first;

@@ -9,6 +9,12 @@ use super::{
 };
 use crate::{events::What, open::Device, serve_error::ServeError};
 
+/// The error that a client is told. What is full can be read: that a read failed has another reason.
+#[inline]
+pub(super) fn as_told(error: RequestError, is_read: bool) -> RequestError {
+    if is_read && error == RequestError::NoSpace { RequestError::Device } else { error }
+}
+
 impl Server {
     /// Sets how long the volume waits for devices that fail.
     pub(crate) fn apply_patience(&mut self) {

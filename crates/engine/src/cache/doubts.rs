@@ -188,7 +188,7 @@ impl CacheDrive {
             let is_sure = sure == entry.entry() && masks == self.map.masks_of(extent);
             if doubt.is_over() || is_sure && entry.in_flight == 0 {
                 self.notify_of_copy_given_up(extent, doubt);
-                self.is_settled(extent);
+                self.end_doubt(extent);
             } else if entry.in_flight > 0 {
                 // Also where the entry stays as it is: a read of a home that has lost what was written there, because the copy could not be
                 // read, is repeated.
@@ -215,8 +215,8 @@ impl CacheDrive {
         self.doubts.extents.entry(extent).or_default().moved = true;
     }
 
-    /// An extent is not in doubt any more, and returns what it was in. Commits go on once none is.
-    fn is_settled(&mut self, extent: u32) -> Option<Doubt> {
+    /// Ends the doubt about an extent, and returns it. Commits go on once none is.
+    fn end_doubt(&mut self, extent: u32) -> Option<Doubt> {
         self.ready.move_ended();
         self.doubts.extents.remove(&extent)
     }
@@ -320,7 +320,7 @@ impl CacheDrive {
     /// Changes the map entry of an extent in doubt to the one that is sure. Nothing may be under way for the extent.
     #[cold]
     pub(in crate::cache) fn settle_doubt(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        let Some(doubt) = self.is_settled(extent) else { return };
+        let Some(doubt) = self.end_doubt(extent) else { return };
         let gave_up_part = self.gave_up_part(extent);
         let (before, (sure, masks)) = (*self.map.entry(extent), self.sure(io, extent, doubt));
         if sure == before.entry() && masks == self.map.masks_of(extent) {

@@ -362,6 +362,7 @@ fn settings(args: &Args, notifier: Notifier) -> Result<Settings, Failure> {
         _ => None,
     };
     Ok(Settings {
+        version: peryton_version::VERSION,
         pool: args.pool,
         move_memory: args.move_memory,
         io_uring: !args.no_io_uring,
