@@ -189,8 +189,8 @@ pub use api::{
     cleaning::{Cleaning, CleaningReport, CleaningState},
     command::{Buffer, Buffers, Cause, Command, Commands, DeviceId, IoId, Power, Request, RequestId},
     config::{
-        Bypass, Config, Hybrid, Journal, LARGEST_MIGRATED_UNIT, MOST_MOVES, Placement, PlacementKind, Tuning,
-        WRITE_UNITS, WritePolicy,
+        Bypass, Config, Hybrid, Journal, LARGEST_MIGRATED_UNIT, MOST_EXTENTS, MOST_MOVES, Placement, PlacementKind,
+        Tuning, WRITE_UNITS, WritePolicy,
     },
     endurance,
     error::{

@@ -164,6 +164,10 @@ impl NewDesign {
         if !says_extent {
             let (first, last) = chosen_extents(self.mode).into_inner();
             let why = match map <= budget {
+                _ if extent > last => format!(
+                    "The unit of the map and of moves, which formatting fixes: the smallest with which the map can number {volume}. It\n\
+                     # takes {map} of memory."
+                ),
                 true => format!(
                     "The unit of the map and of moves, which formatting fixes: the smallest of {first} to {last} with which the map of \
                      {volume}\n# takes at most {budget} of memory. It takes {map}."

@@ -11,6 +11,9 @@ use crate::{
     api::logging::{Logging, LoggingTuning},
 };
 
+/// The most extents that the map of a volume can number.
+pub const MOST_EXTENTS: u64 = 1 << 29;
+
 /// The configuration of a drive.
 ///
 /// ```

@@ -6,7 +6,7 @@ use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Hybrid, Tuning},
+    api::config::{Hybrid, MOST_EXTENTS, Tuning},
     api::error::{ConfigError, TuningError},
     api::resizing::Settled,
     cache::access::Mode,
@@ -17,8 +17,6 @@ use crate::{
 /// The smallest extent; every extent size is a multiple of it (GreenDM, section 2.3).
 const SMALLEST_EXTENT: Bytes = Bytes::kib(4);
 const LARGEST_EXTENT: Bytes = Bytes::gib(1);
-/// The most extents that the map can number.
-const MOST_EXTENTS: u64 = 1 << 29;
 /// The most spare extents, unless tiering's HT asks for more. They give moves room on a full drive, and a freed extent
 /// need not be reused before the commit that freed it is durable (GreenDM, section 2.3: "a small number of extra
 /// reserved extents").

@@ -1,6 +1,6 @@
 //! The default extent, and what the map of a volume takes of memory.
 
-use peryton_engine::PlacementKind;
+use peryton_engine::{MOST_EXTENTS, PlacementKind};
 use peryton_units::Bytes;
 
 /// The smallest and the largest extent that is chosen. A cache's blocks are 4 KiB up to 64 KiB: with larger ones, a write of 4 KiB that misses
@@ -49,7 +49,8 @@ pub fn map_budget(machine: Bytes) -> Bytes {
     Bytes(machine.0 / MAP_SHARE).max(MAP_MEMORY)
 }
 
-/// The extent of a volume: the smallest of [`chosen_extents`] whose map stays within the memory, or the largest if none does.
+/// The extent of a volume: the smallest of [`chosen_extents`] whose map stays within the memory, or the largest if none does. A volume of
+/// which the map cannot number so many extents has larger ones.
 ///
 /// Small extents waste little of the fast device on neighbours that nobody asked for.
 ///
@@ -59,12 +60,13 @@ pub fn map_budget(machine: Bytes) -> Bytes {
 /// use peryton_units::Bytes;
 ///
 /// assert_eq!(chosen_extent(Caching, Bytes::gib(300), Bytes::gib(30), MAP_MEMORY), Bytes::kib(16));
-/// assert_eq!(chosen_extent(Caching, Bytes::gib(1 << 20), Bytes::gib(1 << 16), MAP_MEMORY), Bytes::kib(64));
-/// assert_eq!(chosen_extent(Tiering, Bytes::gib(1 << 20), Bytes::gib(1 << 16), MAP_MEMORY), Bytes::kib(128));
+/// assert_eq!(chosen_extent(Caching, Bytes::gib(1 << 14), Bytes::gib(1 << 10), MAP_MEMORY), Bytes::kib(64));
+/// assert_eq!(chosen_extent(Tiering, Bytes::gib(1 << 14), Bytes::gib(1 << 10), MAP_MEMORY), Bytes::kib(128));
+/// assert_eq!(chosen_extent(Caching, Bytes::gib(1 << 20), Bytes::gib(1 << 16), MAP_MEMORY), Bytes::mib(4));
 /// ```
 pub fn chosen_extent(placement: PlacementKind, volume: Bytes, fast: Bytes, memory: Bytes) -> Bytes {
     let (first, last) = chosen_extents(placement).into_inner();
     let doubled = std::iter::successors(Some(first), |extent| Some(*extent * 2));
-    let mut all = doubled.take_while(|extent| *extent <= last);
-    all.find(|extent| map_memory(placement, volume, fast, *extent) <= memory).unwrap_or(last)
+    let mut numbered = doubled.skip_while(|extent| (volume + fast).0.div_ceil(extent.0) > MOST_EXTENTS);
+    numbered.find(|extent| *extent >= last || map_memory(placement, volume, fast, *extent) <= memory).unwrap_or(last)
 }
