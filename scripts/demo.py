@@ -35,6 +35,8 @@ QUESTION = ["--capacity", "40TB", "--active", "1%"]
 BUDGETS = ["--latency", "2ms", "--lifetime", "5y", "--objective", "ownership"]
 # Of each class one that is sold in 2026: the whole catalogue takes minutes.
 DEVICES = "micron-7500-pro-1.92tb,solidigm-d5-p5336-61.44tb,seagate-exos-x24-24tb"
+# Two files of one disk answer alike, and the requests are sent one after the other: so does the simulation that the drive is compared with.
+LIKE_FILES = ["--profile", "fast=fixed", "--profile", "slow=fixed", "--replay", "sync"]
 IN_FLIGHT = 64  # Writes in flight when the drive is killed.
 
 
@@ -181,7 +183,7 @@ def replay(nbd, blocks, asked):
 
 def twin(peryton, drive, promised):
     """What the drive measured, beside a simulation of the same requests and what the plan promised for the whole recording."""
-    figures = {one["figure"]: one for one in json.loads(command(peryton, "twin", drive.recording, "--json"))["figures"]}
+    figures = {one["figure"]: one for one in json.loads(command(peryton, "twin", drive.recording, *LIKE_FILES, "--json"))["figures"]}
     hits = figures["fast hit ratio"]
     print(f"  {'':28} {'the plan':>10} {'simulated':>10} {'measured':>10}")
     share = lambda value: f"{100 * value:.1f} %"
@@ -192,6 +194,7 @@ def twin(peryton, drive, promised):
         if one and (one["measured"] or one["predicted"]):
             print(f"  {name:28} {'':>10} {one['predicted']:>10.0f} {one['measured']:>10.0f}")
             good &= abs(one["predicted"] - one["measured"]) <= max(0.05 * one["measured"], 8)
+    print("  (The plan's share is that of the second half of the recording, after the first has warmed the cache up.)")
     if not good:
         print("  Measured and simulated differ by more than a point of hits or 5 % of moves: take the simulated figures of this design with care.")
 
