@@ -10,8 +10,8 @@ use std::ops::Range;
 use crashing::{LOG, Machine, PRIMARY, check_all, formatted, open};
 use peryton_crash::{Failing, Kind, Options, run, torture};
 use peryton_engine::{
-    AdmitBy, Cleaning, Command, Config, DeviceId, Engine, Hybrid, Journal, Placement, RequestError, RequestId, Tuning,
-    Verdict, WritePolicy,
+    AdmitBy, Cause, Cleaning, Command, Config, DeviceId, Engine, Hybrid, Journal, Placement, RequestError, RequestId,
+    Tuning, Verdict, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -398,4 +398,73 @@ fn what_replaces_a_lost_extent_has_a_home_before_it_is_answered() {
     assert!(fail_flush(&mut machine, FAST));
     assert_eq!(result_of(&mut machine, id), Err(RequestError::Device));
     assert_eq!(machine.request(Op::Read, 0, vec![0; 8192]), [9; 8192]);
+}
+
+/// A fill wrote two runs of blocks, of which the first had reached the fast device when its flush failed and lost it. The other reached it
+/// then, and all blocks were called valid: what stood in the slot before was read.
+#[test]
+fn what_a_fill_had_written_before_a_failed_flush_is_not_called_valid() {
+    const BLOCK: u64 = 4 << 10;
+    let extent = Bytes(8 * BLOCK);
+    let mut config = config(Placement::Caching(Hybrid { extent, ..pair() }), WritePolicy::Around);
+    config.devices = vec![extent * 16, extent * 64];
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    machine.request(Op::Write, 0, vec![7; extent.0 as usize]);
+    assert_eq!(flush(&mut machine), Ok(()));
+    assert!(machine.driver.retune(Tuning { write: WritePolicy::Back, ..config.tuning.clone() }));
+    // The extent has a slot, with its last block. No flush of that is to come.
+    machine.request(Op::Write, 7 * BLOCK, vec![8; BLOCK as usize]);
+    assert_eq!(flush(&mut machine), Ok(()));
+    // While the blocks before it are read, one between is written, and is durable.
+    let brings = |command: &Command| matches!(command, Command::Read { device, .. } if *device == SLOW);
+    machine.ask(Op::Read, 0, vec![0; 7 * BLOCK as usize]);
+    assert!(machine.pending.iter().any(|pending| brings(&pending.command)));
+    machine.ask(Op::Write, 3 * BLOCK, vec![9; BLOCK as usize]);
+    machine.carry_out_but(brings, None);
+    machine.ask(Op::Flush, 0, Vec::new());
+    machine.carry_out_but(brings, None);
+    assert_eq!(machine.driver.answered.len(), 2, "the write and the flush are answered");
+    // Then they are written to the slot: those before that block, and those behind it.
+    let fills = |command: &Command| matches!(command, Command::Write { cause: Cause::Promotion, .. });
+    machine.carry_out_but(fills, None);
+    let of_fill = |machine: &Machine| machine.pending.iter().position(|pending| fills(&pending.command));
+    assert_eq!(machine.pending.iter().filter(|pending| fills(&pending.command)).count(), 2);
+    let first = of_fill(&machine).unwrap();
+    machine.carry_out_at(first);
+    machine.ask(Op::Write, extent.0, vec![1; extent.0 as usize]);
+    machine.ask(Op::Flush, 0, Vec::new());
+    assert!(machine.carry_out_but(fills, Some(FAST)), "nothing was flushed: the test tests nothing");
+    assert!(of_fill(&machine).is_some(), "the other run is under way when the flush fails");
+    machine.carry_out_all();
+    let found = machine.request(Op::Read, 0, vec![0; extent.0 as usize]);
+    let blocks: Vec<u8> = found.chunks(BLOCK as usize).map(|block| block[0]).collect();
+    assert_eq!(blocks, [7, 7, 7, 9, 7, 7, 7, 8]);
+}
+
+/// A write waited until its extent was not read any more, to drop the copy and go home alone. The flush of the fast device failed
+/// meanwhile, and the extent was the last in doubt: dropping its copy settled that, and nobody told the commits, which waited for ever.
+#[test]
+fn commits_go_on_when_a_copy_that_is_given_up_was_the_last_in_doubt() {
+    let config = config(Placement::Caching(pair()), WritePolicy::Back);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    // Some copy counts after a crash, so that one that is dropped has to be dropped durably.
+    machine.request(Op::Write, 8 * EXTENT.0, vec![3; 4096]);
+    assert_eq!(flush(&mut machine), Ok(()));
+    assert!(machine.driver.retune(Tuning { write: WritePolicy::Around, ..config.tuning.clone() }));
+    machine.request(Op::Read, 0, vec![0; 4096]);
+    let is_hit = |command: &Command| matches!(command, Command::Read { device, .. } if *device == FAST);
+    let read = machine.ask(Op::Read, 0, vec![0; 4096]);
+    assert!(machine.pending.iter().any(|pending| is_hit(&pending.command)), "the extent is cached");
+    let write = machine.ask(Op::Write, 0, vec![5; 4096]);
+    let flushed = machine.ask(Op::Flush, 0, Vec::new());
+    assert!(machine.carry_out_but(is_hit, Some(FAST)), "nothing was flushed: the test tests nothing");
+    assert!(machine.engine.is_in_doubt());
+    machine.carry_out_all();
+    for id in [read, write, flushed] {
+        let _ = result_of(&mut machine, id);
+    }
+    // A flush may fail once more, because the write came while it was not known what is lost.
+    let _ = flush(&mut machine);
+    assert_eq!(flush(&mut machine), Ok(()));
+    assert_eq!(machine.request(Op::Read, 0, vec![0; 4096]), [5; 4096]);
 }

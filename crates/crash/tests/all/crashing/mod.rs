@@ -99,6 +99,20 @@ impl Machine {
         self.driver.complete_at(index, false, &mut self.rng);
     }
 
+    /// Carries out what there is and what follows, but the commands that are held. The first flush of `fails`, if a device is given, fails.
+    /// Says whether one did.
+    pub fn carry_out_but(&mut self, held: impl Fn(&Command) -> bool, mut fails: Option<DeviceId>) -> bool {
+        let asked = fails.is_some();
+        while let Some(at) = self.pending.iter().position(|pending| !held(&pending.command)) {
+            let is_it = matches!(&self.pending[at].command, Command::Flush { device, .. } if Some(*device) == fails);
+            if is_it {
+                fails = None;
+            }
+            self.driver.complete_at(at, is_it, &mut self.rng);
+        }
+        asked && fails.is_none()
+    }
+
     /// Submits a request that need not succeed.
     pub fn ask(&mut self, op: Op, offset: u64, bytes: Vec<u8>) -> RequestId {
         let len = bytes.len() as u64;
