@@ -13,7 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / "docs" / "report.png"
-WIDTH, HEIGHT = 1100, 900
+WIDTH, HEIGHT = 1100, 760
 MOST_BYTES = 200_000
 
 

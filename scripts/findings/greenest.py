@@ -29,6 +29,13 @@ PRINTED = {
     "rand-read": {HD1: (39.28, 5.26, 131.3, 1.29, 134, 1.31), SSD1: (268, 1.96, 0.7, 0.19, 7, 1.96)},
     "rand-mixed": {HD1: (44.28, 5.16, 116.5, 1.29, 116, 1.29), SSD1: (225, 2.33, 0.8, 0.19, 10.4, 2.33)},
 }
+# What the paper measured on the innermost tracks of HD1, and what specifications state: D_b, P_b, P_i.
+TAIL = {"seq-write": (104, 5.01, 5.16), "seq-read": (104, 5.38, 5.16)}
+SPECIFIED = {
+    "seq-write": {HD1: (146, 7.5, 5), HD2: (169, 2.3, 0.7), SSD1: (520, 0.24, 0.14)},
+    "seq-read": {HD1: (146, 7.5, 5), SSD1: (540, 0.24, 0.14)},
+}
+CAPACITY_TB = {HD1: 4, HD2: 2, SSD1: 1}
 TITLES = {"seq-write": "III, sequential write", "seq-read": "IV, sequential read", "rand-read": "V, random read",
           "rand-mixed": "VI, random read and write 1:1"}
 
@@ -93,6 +100,47 @@ def properties(run):
             cells = [number(value) + ("" if paper is None else f" ({paper})") for value, paper in zip(values, papers)]
             rows.append([TITLES[workload], NAMES[name], *cells])
     return table(header, rows)
+
+
+def sources(run, workload):
+    """D_b, P_b and P_i of each device: as specified, as measured, and HD1's as measured on the innermost tracks."""
+    found = devices(run, workload, SPECIFIED[workload])
+    for name, specified in SPECIFIED[workload].items():
+        row = found[name]
+        idle = row["properties"]["idle_over_bandwidth"] * row["bandwidth_mb_per_s"]
+        yield name, "specification", specified
+        yield name, "measured, head" if name == HD1 else "measured", (row["bandwidth_mb_per_s"], row["busy_w"], idle)
+        if name == HD1:
+            yield name, "measured, tail", TAIL[workload]
+
+
+def specification(run):
+    """What the same equations give from specifications, from measurements, and from those of the innermost tracks."""
+    rows = []
+    for workload in SPECIFIED:
+        for name, source, (bandwidth, busy, idle) in sources(run, workload):
+            ratios = [1e3 * idle / bandwidth, 1e3 * busy / bandwidth, 1e3 * (busy - idle) / bandwidth]
+            rows.append([TITLES[workload].split(",")[0], NAMES[name], source, *map(number, [bandwidth, busy, *ratios])])
+    return table(["table", "device", "source", "D_b MB/s", "P_b W", "P_i/D_b mW·s/MB", "P_b/D_b mW·s/MB", "(P_b−P_i)/D_b mW·s/MB"], rows)
+
+
+def by_source(run):
+    """From which run time on a device needs less energy than HD1: equation (5), unneeded devices idle."""
+    rows = []
+    for workload in SPECIFIED:
+        of = {(name, source): values for name, source, values in sources(run, workload)}
+        for source, others in (("specification", "specification"), ("measured, head", "measured"), ("measured, tail", "measured")):
+            rows.append([TITLES[workload].split(",")[0], source])
+            for other in (SSD1, HD2):
+                if (other, others) not in of:
+                    rows[-1].append("–")
+                    continue
+                pair = {HD1: of[HD1, source], other: of[other, others]}
+                moving = {name: (busy - idle) / bandwidth for name, (bandwidth, busy, idle) in pair.items()}
+                holding = {name: idle / CAPACITY_TB[name] / 1e6 for name, (_, _, idle) in pair.items()}
+                time = (moving[other] - moving[HD1]) / (holding[HD1] - holding[other])
+                rows[-1].append(f"{number(time, 5)} s" if time > 0 else "at once")
+    return table(["table", "HD1 by", "SSD1 greener after", "HD2 greener after"], rows)
 
 
 def beside(paper, ours):
@@ -215,7 +263,7 @@ def today(run):
 
 
 TABLES = {
-    "properties": properties, "model": model, "break-even": break_even, "random-capacity": random_capacity,
+    "properties": properties, "specification": specification, "by-source": by_source, "model": model, "break-even": break_even, "random-capacity": random_capacity,
     "half-speed": half_speed, "fleets": fleets, "today": today,
 }
 
