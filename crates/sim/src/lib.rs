@@ -105,7 +105,7 @@ pub use curves::{CurveInterval, CurveOrigin, CurveRow, CurveSizes, Curves, MOST_
 pub use design::{
     Design, DesignKey, DesignText, DeviceDesign, DevicePlace, Formatted, InService, KeptInMemory, KeyDefault, Load,
     MAP_MEMORY, MAP_SHARE, ModelKey, NewDesign, NewDevice, PageCacheDesign, Stream, chosen_extent, chosen_extents,
-    design_keys, is_design_key, map_budget, map_memory, model_keys, nearest_design_key,
+    design_keys, is_design_key, kept_free, map_budget, map_memory, model_keys, nearest_design_key,
 };
 pub use error::{DesignError, SimError};
 pub use extent_curve::extent_curve;

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use peryton_device::{Class, Model, flash::Precondition};
 use peryton_engine::{PlacementKind, WritePolicy};
-use peryton_sim::{MAP_MEMORY, NewDesign, NewDevice, Redundancy, chosen_extent};
+use peryton_sim::{MAP_MEMORY, NewDesign, NewDevice, Redundancy, chosen_extent, kept_free};
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
@@ -295,7 +295,10 @@ impl Candidate {
             let whole = usable(kind.capacity(member)) * u64::from(member.data_devices());
             let has = Bytes((whole.0 as f64 * fill) as u64);
             let part = match role {
-                "fast" | "log" => Some(round(has.min(data))),
+                "log" => Some(round(has.min(data))),
+                "fast" if matches!(self.mode, Mode::Tiering | Mode::Single) => Some(round(has.min(data))),
+                // All data fit beside the room that is kept free.
+                "fast" => Some(round(has.min(data + kept_free(self.extent(catalogue, data))))),
                 "slow" if self.mode == Mode::Tiering => Some(data),
                 _ => None,
             };

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use peryton_sim::Design;
+use peryton_sim::{Design, kept_free};
 use peryton_trace::MissRatioCurve;
 use peryton_units::Bytes;
 
@@ -24,8 +24,6 @@ const POINTS: usize = 5;
 /// Beyond that the next one is larger by this factor, with so many of them at most.
 const FACTOR: f64 = 8.0;
 const MOST_BEYOND: u32 = 3;
-/// Extents that a cache keeps free or is moving.
-const FREE_EXTENTS: u64 = 256;
 /// A capacity that is refused, since the metadata need more, is raised by so much at a time, so often.
 const RAISED: f64 = 1.03;
 const MOST_RAISED: usize = 16;
@@ -124,8 +122,9 @@ impl<'a> Grid<'a> {
                 new.insert(MissRatioCurve::of(&mut *workload.source()?, extent, FOLLOWED)?)
             }
         };
-        let blocks = curve.blocks() + curve.blocks() / ROOM_SHARE + FREE_EXTENTS;
-        let most = Bytes(blocks.saturating_mul(extent.0)).min(self.whole.volume());
+        let free = kept_free(extent);
+        let blocks = curve.blocks() + curve.blocks() / ROOM_SHARE;
+        let most = (Bytes(blocks.saturating_mul(extent.0)) + free).min(self.whole.volume() + free);
         let least = (extent * LEAST_EXTENTS).max(Bytes::mib(2)).min(most);
         let sizes = steps(least, most, extent);
         let misses: Vec<f64> = curve.at(&sizes).iter().map(|ratios| ratios.blocks.all).collect();

@@ -63,25 +63,27 @@ pub struct Turns {
 /// Cost as a function of a price: what does not depend on it, and what is in proportion to it.
 type Line = (f64, f64);
 
+/// A price that is so many times today's, or today's so many times it, changes no decision.
+const FARTHEST: f64 = 100.0;
+
+/// The factor of the price from which on (`above`), or down to which, another design is the cheaper one.
+fn crossing(best: Line, other: Line, above: bool) -> Option<f64> {
+    let (base, slope) = (other.0 - best.0, best.1 - other.1);
+    // Where the price is `factor`, both cost the same; the other is cheaper beyond if its line is flatter, or steeper below.
+    let factor = base / slope;
+    let is_cheaper_beyond = if above { slope > 0.0 } else { slope < 0.0 };
+    let beyond = if above { 1.0..=FARTHEST } else { 1.0 / FARTHEST..=1.0 };
+    (is_cheaper_beyond && beyond.contains(&factor)).then_some(factor)
+}
+
 /// The design that is the best beyond the first crossing above 1, or below it.
 fn turn(best: Line, others: &[(Line, &Found)], above: bool) -> Option<Turn> {
-    let crossing = |(line, found): &(Line, &Found)| {
-        let (base, slope) = (line.0 - best.0, best.1 - line.1);
-        // Where the price is `factor`, both cost the same; the other is cheaper beyond if its line is flatter, or steeper below.
-        let factor = base / slope;
-        let is_cheaper_beyond = if above { slope > 0.0 } else { slope < 0.0 };
-        let is_beyond = if above { factor >= 1.0 } else { (0.0..=1.0).contains(&factor) };
-        (is_cheaper_beyond && is_beyond && factor.is_finite()).then(|| Turn {
-            factor,
-            design: found.design.clone(),
-            label: found.label.clone(),
-        })
+    let all = others.iter().filter_map(|(line, found)| Some((crossing(best, *line, above)?, found)));
+    let first = match above {
+        true => all.min_by(|a, b| a.0.total_cmp(&b.0)),
+        false => all.max_by(|a, b| a.0.total_cmp(&b.0)),
     };
-    let all = others.iter().filter_map(crossing);
-    match above {
-        true => all.min_by(|a, b| a.factor.total_cmp(&b.factor)),
-        false => all.max_by(|a, b| a.factor.total_cmp(&b.factor)),
-    }
+    first.map(|(factor, found)| Turn { factor, design: found.design.clone(), label: found.label.clone() })
 }
 
 /// The lines drawn.
@@ -204,6 +206,16 @@ impl Turns {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// The fear: "until flash costs less than -0 %" of two designs of flash alone, which cost the same only where flash costs nothing.
+    #[test]
+    fn a_price_of_nothing_is_no_turn() {
+        for other in [(0.0, 800.0), (0.0, 300.0)] {
+            assert_eq!([false, true].map(|above| crossing((0.0, 400.0), other, above)), [None, None]);
+        }
+        assert_eq!(crossing((100.0, 400.0), (200.0, 399.0), true), Some(100.0));
+        assert_eq!(crossing((100.0, 400.0), (201.0, 399.0), true), None);
+    }
 
     /// The fear: the price that is named is not the one at which the cheaper design changes.
     #[test]

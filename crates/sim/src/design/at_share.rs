@@ -73,6 +73,22 @@ const LEAST_PART: Bytes = Bytes::mib(16);
 /// The same where the capacity of each device is what is sought, so that small ones differ.
 const LEAST_SIZED: Bytes = Bytes::mib(2);
 
+/// What the fast device, or the log, of a smaller design has for data, at the least and at the most.
+pub(crate) struct Part {
+    least: Bytes,
+    most: Bytes,
+}
+
+impl Part {
+    /// Its share, whatever that is.
+    pub const ANY: Part = Part { least: Bytes::ZERO, most: Bytes(u64::MAX) };
+}
+
+/// A share of a number of extents, of which there is at least one if there was any.
+fn share_of(extents: u32, share: f64) -> u32 {
+    if extents == 0 { 0 } else { ((f64::from(extents) * share).round() as u32).max(1) }
+}
+
 impl Design {
     /// The design for such a load.
     ///
@@ -102,28 +118,35 @@ impl Design {
                 // The slow device has room for all data, as far as it has it in full.
                 let slow = load.volume(self.devices[pair.slow.index()].data).max(load.reach.min(self.volume));
                 let mine = Bytes((self.devices[fast].data.0 as f64 * load.share).ceil() as u64).max(least(fast));
-                self.at_share(load.share, slow + mine.min(slow), least(fast))
+                self.at_share(load.share, slow + mine.min(slow), Part { least: least(fast), most: slow })
             }
             Placement::Caching(pair) | Placement::Partitioned(pair) => {
-                self.at_share(load.share, load.volume(self.volume), least(pair.fast.index()))
+                let volume = load.volume(self.volume);
+                // All data fit beside the room that is kept free.
+                let free = pair.extent * u64::from(share_of(self.tuning.demotion_high, load.share));
+                self.at_share(load.share, volume, Part { least: least(pair.fast.index()), most: volume + free })
             }
-            Placement::Logging(pair) => self.at_share(load.share, load.volume(self.volume), least(pair.log.index())),
+            Placement::Logging(pair) => {
+                let volume = load.volume(self.volume);
+                self.at_share(load.share, volume, Part { least: least(pair.log.index()), most: volume })
+            }
             Placement::Single { .. } | Placement::Linear { .. } => {
-                self.at_share(load.share, load.volume(self.volume), Bytes::ZERO)
+                self.at_share(load.share, load.volume(self.volume), Part::ANY)
             }
         }
     }
 
-    /// The design for a share of its load, with a volume of this size. What the fast device, or the log, has for data is its share, at
-    /// least `least`.
+    /// The design for a share of its load, with a volume of this size. What the fast device, or the log, has for data is its share,
+    /// within `bounds`.
     ///
     /// # Errors
     /// The design does not work in that size.
-    pub(crate) fn at_share(&self, share: f64, volume: Bytes, least: Bytes) -> Result<Design, DesignError> {
+    pub(crate) fn at_share(&self, share: f64, volume: Bytes, bounds: Part) -> Result<Design, DesignError> {
         let unit = self.extent().unwrap_or(Bytes(4096)).0;
         let whole = |bytes: Bytes| Bytes(bytes.0.next_multiple_of(unit));
-        let part =
-            |bytes: Bytes| whole(Bytes((bytes.0 as f64 * share).ceil() as u64).max(least.min(bytes)).min(volume));
+        let part = |bytes: Bytes| {
+            whole(Bytes((bytes.0 as f64 * share).ceil() as u64).max(bounds.least.min(bytes)).min(bounds.most))
+        };
         let mut sizes: Vec<(usize, Bytes)> = Vec::new();
         let mut total = volume;
         match &self.placement {
@@ -175,8 +198,7 @@ impl Design {
             overrides.push("admission.by=all".to_owned());
         }
         // The room that is kept free is a part of the fast device.
-        let count = |of: u32| if of == 0 { 0 } else { ((f64::from(of) * share).round() as u32).max(1) };
-        let (low, high) = (count(self.tuning.demotion_low), count(self.tuning.demotion_high));
+        let (low, high) = (share_of(self.tuning.demotion_low, share), share_of(self.tuning.demotion_high, share));
         if pair.is_some() {
             overrides.push(format!("placement.demotion.low={low}"));
             overrides.push(format!("placement.demotion.high={high}"));

@@ -29,6 +29,7 @@ use peryton_engine::{Config, Engine, Placement, Tuning};
 use peryton_units::Bytes;
 
 pub use at_share::Load;
+pub(crate) use at_share::Part;
 pub use device::DeviceDesign;
 pub use durability::KeptInMemory;
 pub use extent::{MAP_MEMORY, MAP_SHARE, chosen_extent, chosen_extents, map_budget, map_memory};
@@ -38,6 +39,7 @@ pub use known_keys::{is_design_key, nearest_design_key};
 pub use model_keys::{ModelKey, model_keys};
 pub use new_design::{NewDesign, NewDevice};
 pub use page_cache::PageCacheDesign;
+pub use placement::kept_free;
 pub use text::DesignText;
 pub use volumes::Stream;
 

@@ -322,6 +322,13 @@ fn usual(extent: Bytes, tuning: &mut Tuning) {
     tuning.demotion_high = tuning.demotion_high.max(2 * count);
 }
 
+/// The room that a fast device keeps free by default for extents of this size, beside which it has room for data.
+pub fn kept_free(extent: Bytes) -> Bytes {
+    let mut tuning = Tuning::default();
+    usual(extent, &mut tuning);
+    extent * u64::from(tuning.demotion_high)
+}
+
 /// `in_part`: the fast device may have a part of an extent.
 fn moves(keys: &mut Keys<'_>, tuning: &mut Tuning, in_part: bool) -> Result<(), DesignError> {
     let mut names_threshold = false;

@@ -9,7 +9,7 @@ use peryton_engine::{Placement, Threshold};
 use peryton_units::{Bytes, Nanos};
 
 use super::share::Sampling;
-use crate::{Design, DeviceDesign, PageCacheDesign, SimError};
+use crate::{Design, DeviceDesign, PageCacheDesign, SimError, design::Part};
 
 /// The fewest extents of a cache or tier in a slice: with fewer, each of them would change the hit ratio.
 const LEAST_EXTENTS: u64 = 64;
@@ -104,7 +104,7 @@ pub(super) fn scaled(design: &Design, sampling: Sampling, share: f64, reach: Byt
         Layout::Packed => of(design.volume).max(Bytes(reach.0.next_multiple_of(unit))),
         Layout::Spread => design.volume,
     };
-    let mut small = design.at_share(share, volume, Bytes::ZERO)?;
+    let mut small = design.at_share(share, volume, Part::ANY)?;
     let time = |time: Nanos| if time.0 == u64::MAX { time } else { Nanos(((time.0 as f64 * share) as u64).max(1)) };
     if let Some(cache) = design.page_cache {
         small.page_cache = Some(PageCacheDesign {
