@@ -114,7 +114,8 @@ pub(crate) fn divide(devices: &mut [Option<Device>], map: Displaced) -> Result<(
 /// Opens the file of a device once more. It is locked, or held, already.
 fn open_again(device: &Device) -> Result<OwnedFd, DeviceOpenError> {
     let direct = if device.is_direct { OFlags::DIRECT } else { OFlags::empty() };
-    let flags = OFlags::RDWR | OFlags::CLOEXEC | direct;
+    let rights = rustix::fs::fcntl_getfl(&device.file).map_or(OFlags::RDWR, |flags| flags & OFlags::ACCMODE);
+    let flags = rights | OFlags::CLOEXEC | direct;
     let failed = |source: io::Error| DeviceOpenError::System {
         name: device.name.clone(),
         path: device.path.clone(),

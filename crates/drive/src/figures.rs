@@ -13,6 +13,8 @@ use crate::{heat::Heat, status::Counts};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VolumeState {
     Healthy,
+    /// A device cannot be written, so the volume is only read.
+    ReadOnly,
     /// A device fails and may come back.
     Outage,
     /// A device is gone.
@@ -22,12 +24,13 @@ pub(crate) enum VolumeState {
 }
 
 impl VolumeState {
-    pub(crate) const ALL: [VolumeState; 4] =
-        [VolumeState::Healthy, VolumeState::Outage, VolumeState::Degraded, VolumeState::Stopped];
+    pub(crate) const ALL: [VolumeState; 5] =
+        [VolumeState::Healthy, VolumeState::ReadOnly, VolumeState::Outage, VolumeState::Degraded, VolumeState::Stopped];
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
             VolumeState::Healthy => "healthy",
+            VolumeState::ReadOnly => "read_only",
             VolumeState::Outage => "outage",
             VolumeState::Degraded => "degraded",
             VolumeState::Stopped => "stopped",

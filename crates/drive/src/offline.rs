@@ -78,7 +78,8 @@ pub(crate) trait OfDevices: std::fmt::Display {
 
 impl OfDevices for OpenError {
     fn is_of_a_device(&self) -> bool {
-        matches!(self, OpenError::Device { .. })
+        // A superblock that could not be read is as damaged as one that was overwritten.
+        matches!(self, OpenError::Device { .. } | OpenError::Damaged { .. })
     }
 }
 

@@ -101,7 +101,7 @@ pub enum DeviceOpenError {
     },
     /// It can be read and not written.
     #[error(
-        "{}: device '{name}' can be read, and not written by you: give permission to write it; if it takes no writes any more, {}",
+        "{}: device '{name}' can be read, and not written ({source}): give permission to write it; if it takes no writes any more, {}",
         path.display(), without_writes(name)
     )]
     ReadOnly {
@@ -109,6 +109,8 @@ pub enum DeviceOpenError {
         name: String,
         /// Where.
         path: PathBuf,
+        /// What the system says.
+        source: io::Error,
     },
     /// A system call failed.
     #[error("{}: device '{name}': {source}{remedy}", path.display())]
@@ -264,8 +266,8 @@ impl Device {
         let open = |flags| match attempt(flags) {
             Err(Errno::BUSY) => Err(in_use(user().unwrap_or_else(|| by_unknown(path)))),
             // A block device that was set read-only says so like a file without permission.
-            Err(Errno::ROFS | Errno::ACCESS | Errno::PERM) if may_write && may_be_read(path) => {
-                Err(DeviceOpenError::ReadOnly { name: name.clone(), path: path.clone() })
+            Err(error @ (Errno::ROFS | Errno::ACCESS | Errno::PERM)) if may_write && may_be_read(path) => {
+                Err(DeviceOpenError::ReadOnly { name: name.clone(), path: path.clone(), source: error.into() })
             }
             Err(Errno::ACCESS | Errno::PERM) => {
                 Err(failed(Errno::ACCESS.into(), ": it must be readable and writable for you"))
@@ -282,6 +284,10 @@ impl Device {
             other => other,
         }
         .map_err(|error| failed(error.into(), ""))?;
+        if may_write && is_block && is_set_read_only(&file) {
+            let (name, path) = (name.clone(), path.clone());
+            return Err(DeviceOpenError::ReadOnly { name, path, source: Errno::ROFS.into() });
+        }
         match lock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
@@ -430,6 +436,13 @@ fn by_unknown(path: &Path) -> String {
          programs), or name another device",
         path.display()
     )
+}
+
+/// Whether a block device was set read-only. Some can be opened to be written all the same, and each write fails.
+fn is_set_read_only(file: &OwnedFd) -> bool {
+    const BLKROGET: rustix::ioctl::Opcode = rustix::ioctl::opcode::none(0x12, 94);
+    // SAFETY: the kernel writes an integer.
+    unsafe { rustix::ioctl::ioctl(file, rustix::ioctl::Getter::<BLKROGET, i32>::new()) }.is_ok_and(|is| is != 0)
 }
 
 /// Refuses a device that is about to be overwritten, if it is in use.

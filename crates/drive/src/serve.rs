@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use peryton_engine::{Config, DeviceId, Engine, Opened, Placement};
+use peryton_engine::{DeviceId, Engine, Opened, Overlay, Placement};
 use peryton_recording::RecordedDevice;
 use peryton_units::{Bytes, Nanos};
 
@@ -27,9 +27,11 @@ use crate::{
     metrics::{Described, DescribedDevice, Source},
     nbd::{Export, TlsFiles, TlsServer},
     notify::Notifier,
-    offline,
-    open::{Device, DevicePath, Opening, Rights, named},
+    offline::{self, OfDevices as _},
+    open::{Device, DeviceOpenError, DevicePath, Opening, Rights, named},
+    own_sizes::any_superblock,
     pool::Pool,
+    read_only::ReadOnly,
     recorder::{Noting, Record, Recorder, Start},
     serve_error::{SMALLEST_POOL, ServeError},
     server::{About, Announce, BlockDevice, Called, Changing, Handle, Parts, Server, let_evacuated_go},
@@ -37,7 +39,7 @@ use crate::{
     site::{LivePage, PageSite, Site},
     spec::{Tuner, VolumeSpec},
     status::Traffic,
-    storage::Files,
+    storage::{Files, PATIENCE},
     ublk::{Control as UblkControl, Prepared, UblkError, UblkSettings, Wanted, alignment_of_pages},
     volume::{LONGEST_ZEROS, Volume},
 };
@@ -61,6 +63,8 @@ pub struct Settings {
     pub health: Option<Duration>,
     /// Whether devices may be made to fail on demand ([`Handle::fault`]).
     pub drills: bool,
+    /// Whether the volume is to be read only; it is anyway if a device cannot be written.
+    pub read_only: bool,
     /// Names of devices to leave out: they are not opened, and data that only they have is lost.
     pub without: Vec<String>,
     /// How to serve the volume as a block device of this machine, if at all.
@@ -85,6 +89,7 @@ impl Default for Settings {
             tls: None,
             health: Some(HEALTH_EVERY),
             drills: false,
+            read_only: false,
             without: Vec::new(),
             ublk: None,
             notifier: Notifier::default(),
@@ -101,6 +106,8 @@ const HEALTH_EVERY: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub struct Service {
     engine: Engine,
+    /// Why the volume is only read, if it is.
+    read_only: Option<ReadOnly>,
     placement: Placement,
     opened: Opened,
     tuner: Option<Tuner>,
@@ -158,19 +165,18 @@ impl Service {
             (Some(files), Endpoint::Tcp(_)) => Some(TlsServer::from_files(files)?),
             (_, Endpoint::Unix(_)) => None,
         };
-        let opening = Opening { direct: settings.direct, rights: Rights::Write };
-        let without = named(&spec.devices, &settings.without)?;
-        let mut devices = Device::open_volume(&spec.devices, opening, &without)?;
-        let mut without = without;
-        let_evacuated_go(&spec.config, &mut devices, &mut without)
-            .map_err(|source| ServeError::System { what: "memory", source })?;
-        let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
         let handoff = Handoff::new(&spec.process_death, &settings.notifier);
-        let (mut engine, opened, state) =
-            open_engine(spec, &spec.config, &devices, &without, (&settings.notifier, &handoff), most_state)?;
+        let InPlace { devices, mut engine, opened, state, read_only } = open_in_place(spec, &settings, &handoff)?;
         let tuner = spec.tuner.clone();
         let events = Events::default();
-        let memory = handoff.begin(&mut engine, &devices);
+        // What the server before has left is needed as long as nothing of it is durable.
+        let memory = match &read_only {
+            Some(_) => Err(NoMemory::NotNeeded),
+            None => handoff.begin(&mut engine, &devices),
+        };
+        if let Some(ReadOnly { why, .. }) = &read_only {
+            tracing::warn!("the volume is only read: {why}");
+        }
         match (&memory, opened.taken_over) {
             (Err(NoMemory::System { .. }), _) => {
                 let why = memory.as_ref().err().map(ToString::to_string).unwrap_or_default();
@@ -201,6 +207,7 @@ impl Service {
         };
         let mut export = Export::new(&spec.name, engine.volume_size());
         export.rotational = spec.rotational;
+        export.read_only = read_only.is_some();
         // A request, with its place in a block, must fit into half of the pool, so that two clients never block each other.
         let most = (settings.pool.0 / 2).min(32 << 20);
         export.block.maximum = Bytes(1 << most.ilog2());
@@ -232,6 +239,7 @@ impl Service {
         let recorder = recorder.transpose()?;
         Ok(Service {
             engine,
+            read_only,
             placement: spec.config.placement.clone(),
             opened,
             tuner,
@@ -277,6 +285,11 @@ impl Service {
     /// The size of the volume.
     pub fn size(&self) -> Bytes {
         self.export.size
+    }
+
+    /// Why the volume is only read, if it is.
+    pub fn read_only(&self) -> Option<&ReadOnly> {
+        self.read_only.as_ref()
     }
 
     /// How many bytes of the volume are lost with devices that are gone.
@@ -404,6 +417,9 @@ impl Service {
         }
         let mut volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         volume.keep_in(self.memory);
+        if self.read_only.is_some() {
+            volume.only_read();
+        }
         let kernel = Kernel::new(files, self.handle.waker(), DEPTH, self.settings.io_uring)
             .map_err(system("threads for the devices"))?;
         if matches!(kernel, Kernel::Threads(_)) {
@@ -421,7 +437,10 @@ impl Service {
         let events = self.events.clone();
         let (name, tuner, opened) = (self.export.name.clone(), self.tuner, self.opened);
         let names = self.names;
-        let about = About { name, names, opened, devices, tuner, settings: Vec::new(), events, drills: false };
+        let read_only = self.read_only;
+        let is_read_only = read_only.is_some();
+        let about =
+            About { name, names, opened, devices, tuner, settings: Vec::new(), events, read_only, drills: false };
         let mut server = Server::new(Parts {
             kernel,
             volume,
@@ -467,6 +486,13 @@ impl Service {
             return Err(error);
         }
         let notifier = self.settings.notifier;
+        if is_read_only {
+            // It is as it was found.
+            about.events.end();
+            sockets.end();
+            about.devices.iter().flatten().for_each(Device::unlock);
+            return failed.map_or(Ok(summary), |error| Err(error.into()));
+        }
         notifier.status("closing the volume");
         let mut files = Files::new(&about.devices).map_err(system("memory"))?.notifying(&notifier);
         engine.tell_time(now, unix_s());
@@ -509,6 +535,7 @@ impl Service {
             volume: self.opened.volume.0,
             size: self.export.size,
             rotational: self.export.rotational,
+            read_only: self.read_only.is_some(),
             memory: self.settings.pool,
             longest_zeroes: LONGEST_ZEROS as u64,
             alignment,
@@ -523,7 +550,10 @@ impl Service {
     /// Closes the volume again, which no client has used.
     fn close_unserved(mut self) {
         let files = Files::new(&self.devices).map(|files| files.notifying(&self.settings.notifier));
-        let closed = files.map(|mut files| self.engine.close(&mut files));
+        let closed = files.map(|mut files| match self.read_only {
+            Some(_) => Ok(()),
+            None => self.engine.close(&mut files),
+        });
         self.controls.iter().for_each(Listening::end);
         self.sites.iter().for_each(HttpListening::end);
         self.devices.iter().flatten().for_each(Device::unlock);
@@ -565,15 +595,66 @@ const DEPTH: u32 = 512;
 /// What an opening read, for a recording, or why that is not its state.
 type State = Result<Vec<Vec<u8>>, String>;
 
+/// A volume that is open.
+struct InPlace {
+    devices: Vec<Option<Device>>,
+    engine: Engine,
+    opened: Opened,
+    state: State,
+    read_only: Option<ReadOnly>,
+}
+
+/// Opens the devices and the volume. If a device can be read and not written, nothing is written to any.
+fn open_in_place(spec: &VolumeSpec, settings: &Settings, handoff: &Handoff) -> Result<InPlace, ServeError> {
+    if settings.read_only {
+        let why = "asked for with --read-only".to_owned();
+        return open_with(spec, settings, handoff, Some(ReadOnly { device: None, why }));
+    }
+    // One write may fail for another reason, and opening can be begun again.
+    let began = Instant::now();
+    let opened = match open_with(spec, settings, handoff, None) {
+        Err(ServeError::Unwritable(_)) if began.elapsed() < PATIENCE => open_with(spec, settings, handoff, None),
+        other => other,
+    };
+    let read_only = match opened {
+        Err(ServeError::Unwritable(read_only)) => read_only,
+        Err(ServeError::Open(error @ DeviceOpenError::ReadOnly { .. })) => {
+            let why = error.to_string();
+            let DeviceOpenError::ReadOnly { name, path, .. } = error else { unreachable!("it was just looked at") };
+            ReadOnly { device: Some((name, path)), why }
+        }
+        other => return other,
+    };
+    open_with(spec, settings, handoff, Some(read_only))
+}
+
+fn open_with(
+    spec: &VolumeSpec,
+    settings: &Settings,
+    handoff: &Handoff,
+    read_only: Option<ReadOnly>,
+) -> Result<InPlace, ServeError> {
+    let rights = if read_only.is_some() { Rights::Read } else { Rights::Write };
+    let mut without = named(&spec.devices, &settings.without)?;
+    let mut devices = Device::open_volume(&spec.devices, Opening { direct: settings.direct, rights }, &without)?;
+    let_evacuated_go(&spec.config, &mut devices, &mut without)
+        .map_err(|source| ServeError::System { what: "memory", source })?;
+    let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
+    let (engine, opened, state) =
+        open_engine(spec, &devices, &without, (&settings.notifier, handoff), most_state, rights)?;
+    Ok(InPlace { devices, engine, opened, state, read_only })
+}
+
 /// Opens the volume on its devices, and notes what it reads, up to so many bytes.
 fn open_engine(
     spec: &VolumeSpec,
-    config: &Config,
     devices: &[Option<Device>],
     without: &[DeviceId],
     (notifier, handoff): (&Notifier, &Handoff),
     most_state: Option<Bytes>,
+    rights: Rights,
 ) -> Result<(Engine, Opened, State), ServeError> {
+    let config = &spec.config;
     let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
     let needs = Engine::sizes_in_force(config, &mut files);
     let needs = needs.map_err(|error| ServeError::Refused(spec.with_names(error)))?.devices;
@@ -585,6 +666,9 @@ fn open_engine(
         match device {
             None => return Err(ServeError::Missing { name, path }),
             Some(device) if device.room() < *need => {
+                if any_superblock(device).is_none() {
+                    return Err(ServeError::StandIn { name, path, size: device.size });
+                }
                 // A device that is too small may be the wrong one, or the design another one.
                 if let Some(error) = offline::not_of_this_design(spec, devices, without) {
                     return Err(ServeError::Refused(spec.with_names(error)));
@@ -599,9 +683,20 @@ fn open_engine(
         .map_err(|source| ServeError::System { what: "memory", source })?
         .notifying(notifier);
     let mut noting = Noting::new(&mut files, most_state);
-    let opened = Engine::open_without(config.clone(), &mut noting, without);
+    let opened = match rights {
+        Rights::Read => Engine::open_without(config.clone(), &mut Overlay::new(&mut noting), without),
+        Rights::Write | Rights::Create => Engine::open_without(config.clone(), &mut noting, without),
+    };
     let state = noting.into_state();
-    let (engine, opened) =
-        opened.map_err(|error| ServeError::Refused(offline::in_words(spec, files.failed(), &error)))?;
+    let (engine, opened) = opened.map_err(|error| {
+        let why = offline::in_words(spec, files.failed(), &error);
+        match files.failed().filter(|failed| !failed.is_read && error.is_of_a_device()) {
+            Some(failed) => {
+                let DevicePath { name, path } = spec.devices[failed.device.index()].clone();
+                ServeError::Unwritable(ReadOnly { device: Some((name, path)), why })
+            }
+            None => ServeError::Refused(why),
+        }
+    })?;
     Ok((engine, opened, state))
 }

@@ -10,6 +10,7 @@ use crate::{
     listen::ListenError,
     nbd::{ExportError, TlsError},
     open::DeviceOpenError,
+    read_only::ReadOnly,
     recorder::RecordError,
     ublk::UblkError,
     volume::RetuneError,
@@ -25,13 +26,24 @@ pub enum ServeError {
     #[error(transparent)]
     Open(#[from] DeviceOpenError),
     /// A device does not exist.
-    #[error("{}: device '{name}' is not there: check the path, make it with peryton create, or do without what it has \
-        (--without {name})", path.display())]
+    #[error("{}: device '{name}' is not there: attach it, or name it or a copy of it in the design; peryton create makes a new \
+        volume, and --without {name} does without what it has", path.display())]
     Missing {
         /// The device.
         name: String,
         /// Where it should be.
         path: PathBuf,
+    },
+    /// Something else is at a device's path.
+    #[error("{}: device '{name}' has {size} and no superblock of a volume: it is another one, or an empty stand-in; name the device, or a \
+        copy of it, or do without what it has (--without {name})", path.display())]
+    StandIn {
+        /// The device.
+        name: String,
+        /// Where.
+        path: PathBuf,
+        /// What is there.
+        size: Bytes,
     },
     /// A device is too small.
     #[error("{}: device '{name}' has {size}, the design needs {need} of it: change the design back, or give a larger one", path.display())]
@@ -48,6 +60,9 @@ pub enum ServeError {
     /// The engine refuses the design or the volume. The message has the devices' names.
     #[error("{0}")]
     Refused(String),
+    /// A device takes reads and refuses writes.
+    #[error("{}", .0.why)]
+    Unwritable(ReadOnly),
     /// The volume was not closed in good order.
     #[error("the volume could not be closed in good order ({0}): it will be recovered when it is opened next")]
     Close(#[from] DeviceError),

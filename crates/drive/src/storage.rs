@@ -24,7 +24,7 @@ const AT_ONCE: usize = 1 << 20;
 
 /// Reads and writes that fail are tried again for so long in all, as long as these devices are in use here: a path that
 /// fails over must not make a volume be refused, or left open. Flushes are not: a flush that failed is an answer.
-const PATIENCE: Duration = Duration::from_secs(4);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// What failed, of which device.

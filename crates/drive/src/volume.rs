@@ -13,6 +13,7 @@ use crate::{
     arena::{Arena, Memory},
     backend::{Action, Backend, Operation},
     disks::{Disks, Doubt},
+    read_only::Reader,
     shared_memory::{NoMemory, SharedMemory},
 };
 
@@ -82,6 +83,8 @@ pub struct Volume<B> {
     /// Requests that wait until the devices have changed, or one has another size; `None`: none has to. There are no more than the table of
     /// requests has.
     held: Option<Vec<(RequestId, Request)>>,
+    /// Reads, on a volume that is only read.
+    reader: Option<Reader>,
 }
 
 /// The engine is where its calls are.
@@ -127,12 +130,24 @@ impl<B: Backend> Volume<B> {
             keeps_data: true,
             memory: Err(NoMemory::Off),
             held: None,
+            reader: None,
         })
     }
 
     /// What the engine hands out for the next process goes there, before an answer goes out.
     pub(crate) fn keep_in(&mut self, memory: Result<SharedMemory, NoMemory>) {
         self.memory = memory;
+    }
+
+    /// From now on the volume is only read: the engine is asked where everything is, and for nothing else.
+    pub(crate) fn only_read(&mut self) {
+        self.reader = Some(Reader::default());
+    }
+
+    /// When the engine has to be called next.
+    #[inline]
+    pub(crate) fn deadline(&self) -> Option<Nanos> {
+        self.engine().deadline().filter(|_| self.reader.is_none())
     }
 
     /// Where that is, or why it is not kept.
@@ -205,6 +220,12 @@ impl<B: Backend> Volume<B> {
         };
         assert!(request.len.0 <= room, "a request of {} with {room} bytes of data", request.len);
         self.requests[index] = data;
+        if let Some(reader) = &mut self.reader {
+            let memory = if let Data::At(memory) = data { memory } else { Memory::NONE };
+            let engine = self.engine.as_ref().expect(HERE);
+            let result = reader.submit((engine, &mut self.backend), id, request, memory);
+            return self.replies.extend(result.map(|result| (id, result)));
+        }
         if data == (Data::Zeros { allocate: false }) && self.held.is_none() && self.is_unwritten(&request) {
             return self.replies.push((id, Ok(())));
         }
@@ -258,6 +279,9 @@ impl<B: Backend> Volume<B> {
     /// Reports that the back end has carried an operation out, or failed to.
     #[inline]
     pub fn complete(&mut self, now: Nanos, io: IoId, result: Result<(), DeviceError>) {
+        if let Some(reader) = &mut self.reader {
+            return self.replies.extend(reader.complete(&mut self.backend, io, result));
+        }
         self.metadata.done(io);
         if result.is_ok()
             && self.keeps_data
@@ -428,6 +452,10 @@ impl<B: Backend> Volume<B> {
             self.engine.as_mut().expect(HERE).take_records(|record| memory.store(record));
         }
         let mut commands = mem::take(&mut self.commands);
+        if self.reader.is_some() {
+            // What the engine would do of its own accord changes something.
+            commands.clear();
+        }
         for command in commands.drain(..) {
             if let Some(observer) = &mut self.observer.0 {
                 observer(now, &command);

@@ -198,7 +198,7 @@ pub use api::{
         RequestError, TuningError,
     },
     evacuation::EvacuationError,
-    location::{BlocksRow, Location, Losses, MapRow},
+    location::{BlocksRow, Location, Losses, MapRow, Origin, Source},
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, Triggers},
     opened::{Formatting, Opened, Trust},
     resizing::{Resize, ResizeEnd, ResizeError, ResizePlan, ResizeStage},

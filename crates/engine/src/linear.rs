@@ -6,7 +6,7 @@ use peryton_units::{Bytes, Nanos, Op};
 use crate::{
     api::command::{Buffer, Buffers, Cause, Commands, DeviceId, IoId, Request, RequestId},
     api::error::{ConfigError, RequestError},
-    api::location::{Location, Losses},
+    api::location::{Location, Losses, Origin, Source},
     io::{self, InFlight, RequestIndex},
     placement::PlacementOps,
 };
@@ -237,6 +237,13 @@ impl PlacementOps for Linear {
         let next = self.segments.get(index + 1).map_or(self.size, |(next, _)| *next);
         let device = Some(self.segments[index].1);
         Location { len: next - offset, device, mapped: true, dirty: false, lost: false }
+    }
+
+    fn source(&self, offset: Bytes, rest: Bytes) -> Source {
+        let index = self.segments.partition_point(|(start, _)| *start <= offset) - 1;
+        let (start, device) = self.segments[index];
+        let at = self.data_at + (offset - start);
+        Source { len: self.location(offset, rest).len, origin: Origin::At { first: (device, at), second: None } }
     }
 
     /// The ranges of fenced devices.

@@ -17,7 +17,7 @@ use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::Tuning,
     api::error::{DeviceError, OpenError, ReadmitError, TuningError},
-    api::location::{Location, Losses},
+    api::location::{Location, Losses, Source},
     api::opened::{Opened, Trust},
     api::stats::Stats,
     api::verification::Verification,
@@ -226,6 +226,9 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     /// The place of the volume's byte at `offset`; `rest` bytes of the volume follow it.
     fn location(&self, offset: Bytes, rest: Bytes) -> Location;
+
+    /// From where the volume's bytes at `offset` can be read while nothing is under way; `rest` bytes of the volume follow it.
+    fn source(&self, offset: Bytes, rest: Bytes) -> Source;
 
     /// The lost data, with at most `most` of its ranges.
     fn losses(&self, io: &Io<Self::Step>, most: usize) -> Losses;

@@ -582,7 +582,7 @@ fn a_device_that_refuses_writes_gives_what_only_it_has_to_the_other() {
         let status = ended(&mut watched.child);
         Some((status.code(), watched.calls(), fs::read_to_string(work.join("err")).unwrap()))
     };
-    for verb in ["repair", "serve", "export"] {
+    for verb in ["repair", "export"] {
         let Some((code, _, error)) = refusing(&[verb, "v.toml"]) else {
             return eprintln!("not run, for lack of seccomp filters that report calls");
         };
@@ -605,4 +605,76 @@ fn a_device_that_refuses_writes_gives_what_only_it_has_to_the_other() {
         let found = &large[offset + *block as usize * BLOCK..][..BLOCK];
         assert!(may_be.iter().any(|value| found.iter().all(|byte| byte == value)), "block {block} is {}", found[0]);
     }
+}
+
+/// The fear: a device that can still be read keeps a volume from being served, or what is served has lost what only that device has, or
+/// is changed.
+#[test]
+fn a_volume_whose_device_refuses_writes_is_served_to_be_read() {
+    for (placement, refusing) in [("back", 0), ("back", 1), ("tiering", 0), ("logging", 0), ("logging", 1)] {
+        let folder = folder();
+        let work = folder.path();
+        let Model(model) = used(work, placement, true);
+        let before = NAMES.map(|name| fs::read(work.join(name)).unwrap());
+        let which = At { nth: 1, point: Point::Refuses, files: vec![work.join(NAMES[refusing])] };
+        let Some(mut watched) = interposed::start(command(work, &["serve", "v.toml"]), which) else {
+            return eprintln!("not run, for lack of seccomp filters that report calls");
+        };
+        let case = format!("{placement}, '{}'", NAMES[refusing]);
+        let Some(mut client) = served(work, &mut watched.child) else {
+            panic!("{case}: it is not served: {}", fs::read_to_string(work.join("err")).unwrap())
+        };
+        for (block, (may_be, _)) in &model {
+            let found = client.read(block * BLOCK as u64, BLOCK);
+            let is_it = |found: &[u8]| may_be.iter().any(|value| found.iter().all(|byte| byte == value));
+            assert!(
+                found.as_ref().is_ok_and(|found| is_it(found)),
+                "{case}: block {block}: {:?}",
+                found.map(|is| is[0])
+            );
+        }
+        // Over the borders of everything, and of no whole sectors.
+        assert_eq!(client.read(1000, 3 * BLOCK).unwrap().len(), 3 * BLOCK);
+        let not_permitted = libc::EPERM as u32;
+        assert_eq!(client.write(0, &content(1), false), Err(not_permitted), "{case}");
+        assert_eq!(client.zeroes(0, BLOCK as u32), Err(not_permitted), "{case}");
+        assert_eq!(client.flush(), Ok(()), "{case}");
+        let (name, says) = (NAMES[refusing].trim_end_matches(".img"), peryton(work, &["status", "v.toml"]).ok().out);
+        let line =
+            says.lines().find(|line| line.starts_with("READ-ONLY: ")).unwrap_or_else(|| panic!("{case}: {says}"));
+        assert!(line.contains(&format!("'{name}' can be read, and refuses writes")), "{case}: {line}");
+        let way_out = if refusing == 0 && placement != "tiering" {
+            "peryton export --read-only small"
+        } else {
+            "copy it to a device"
+        };
+        assert!(line.contains(way_out), "{case}: {line}");
+        peryton(work, &["set", "v.toml", "placement.max_moves=3"]).fails(2, &["only read", "refuses writes"]);
+        drop(client);
+        terminate(&watched.child);
+        let status = ended(&mut watched.child);
+        assert!(status.success(), "{case}: {status:?}, {}", fs::read_to_string(work.join("err")).unwrap());
+        assert!(fs::read(work.join(NAMES[refusing])).unwrap() == before[refusing], "{case}: it was written");
+        Model(model).check(work, &case);
+    }
+}
+
+/// The fear: looking at a volume changes it.
+#[test]
+fn a_volume_that_is_only_looked_at_stays_as_it_is() {
+    let folder = folder();
+    let work = folder.path();
+    let Model(model) = used(work, "back", true);
+    let before = NAMES.map(|name| fs::read(work.join(name)).unwrap());
+    let mut child = command(work, &["serve", "v.toml", "--read-only"]).spawn().unwrap();
+    let mut client = served(work, &mut child).expect("it is served");
+    for (block, (may_be, _)) in &model {
+        let found = client.read(block * BLOCK as u64, BLOCK).unwrap();
+        assert!(may_be.iter().any(|value| found.iter().all(|byte| byte == value)), "block {block} is {}", found[0]);
+    }
+    drop(client);
+    terminate(&child);
+    assert!(ended(&mut child).success());
+    assert!(NAMES.map(|name| fs::read(work.join(name)).unwrap()) == before, "a device was written");
+    Model(model).check(work, "after that");
 }

@@ -2,7 +2,7 @@
 
 use peryton_engine::Opened;
 
-use crate::{events::Events, open::Device, spec::Tuner};
+use crate::{events::Events, open::Device, read_only::ReadOnly, spec::Tuner};
 
 /// The description of a served volume besides its engine.
 #[derive(Debug)]
@@ -17,6 +17,8 @@ pub(crate) struct About {
     /// The settings in force in addition to the design, `key=value` each.
     pub(crate) settings: Vec<String>,
     pub(crate) events: Events,
+    /// Why the volume is only read, if it is.
+    pub(crate) read_only: Option<ReadOnly>,
     /// Whether devices may be made to fail on demand.
     pub(crate) drills: bool,
 }

@@ -162,6 +162,10 @@ impl Server {
         let mut status = json!({
             "name": self.about.name,
             "state": self.volume_state().name(),
+            "read_only": self.about.read_only.as_ref().map(|read_only| json!({
+                "device": read_only.device.as_ref().map(|(name, _)| name),
+                "why": read_only.why,
+            })),
             "in_doubt": engine.is_in_doubt(),
             "stopped": engine.has_stopped(),
             "lost": ranges(&losses),
@@ -248,6 +252,7 @@ impl Handle {
     /// # Errors
     /// One line. Nothing has changed, except if a device could not store the settings.
     pub fn set(&self, settings: Vec<String>, unset: Vec<String>) -> Result<Vec<String>, String> {
+        self.may_change()?;
         let ended = || ENDED.to_owned();
         loop {
             // The design is parsed here, so that the volume's thread does not wait for it.

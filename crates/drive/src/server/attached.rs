@@ -79,6 +79,7 @@ impl Handle {
     /// # Errors
     /// One line: it is part of the volume, is not there, is not the one that was given up, or holds what the volume does not know.
     pub fn readmit(&self, name: &str, path: Option<PathBuf>, update_design: bool) -> Result<Value, String> {
+        self.may_change()?;
         if update_design {
             self.can_update_design(name)?;
         }
@@ -211,6 +212,7 @@ impl Handle {
     /// # Errors
     /// One line: there is no such device, or the volume needs it.
     pub fn evacuate(&self, name: &str, bytes_per_s: Option<u64>) -> Result<Value, String> {
+        self.may_change()?;
         let name = name.to_owned();
         let begin = move |server: &mut Server| server.begin_to_evacuate(&name, bytes_per_s);
         self.ask(begin).unwrap_or_else(|| Err(ENDED.to_owned()))

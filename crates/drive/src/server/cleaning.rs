@@ -47,6 +47,7 @@ impl Handle {
     /// # Errors
     /// One line: the volume has no homes for data, a device is gone, or the volume is closed.
     pub fn clean(&self) -> Result<Value, String> {
+        self.may_change()?;
         self.ask(Server::clean).unwrap_or_else(|| Err("the volume is closed".to_owned()))
     }
 }

@@ -17,6 +17,15 @@ impl Handle {
         Handle { calls, waker }
     }
 
+    /// Whether the volume may be changed, which one that is only read may not.
+    ///
+    /// # Errors
+    /// One line: it is only read, and why.
+    pub(crate) fn may_change(&self) -> Result<(), String> {
+        let why = self.ask_always(|server| server.about.read_only.as_ref().map(|read_only| read_only.why.clone()));
+        why.flatten().map_or(Ok(()), |why| Err(format!("the volume is only read: {why}")))
+    }
+
     /// Wakes the server's loop.
     pub(crate) fn waker(&self) -> Waker {
         self.waker.clone()

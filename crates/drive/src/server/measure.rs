@@ -23,6 +23,7 @@ impl Server {
             () if engine.has_stopped() => VolumeState::Stopped,
             () if engine.gone() & !engine.evacuated_devices() != 0 => VolumeState::Degraded,
             () if self.volume.backend.in_outage() != 0 => VolumeState::Outage,
+            () if self.about.read_only.is_some() => VolumeState::ReadOnly,
             () => VolumeState::Healthy,
         }
     }

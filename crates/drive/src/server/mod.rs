@@ -252,7 +252,7 @@ impl Server {
         let with_engine = match self.changing.away() {
             Some(_) => [None; 4],
             None => [
-                self.volume.engine().deadline(),
+                self.volume.deadline(),
                 self.volume.backend.next_due(),
                 self.changing.deadline(self.now),
                 self.recorder.as_ref().and_then(Recorder::deadline),
@@ -273,7 +273,7 @@ impl Server {
         }
         self.volume.backend.tick(self.now);
         self.tick_recorder();
-        if self.volume.engine().deadline().is_some_and(|deadline| deadline <= self.now) {
+        if self.volume.deadline().is_some_and(|deadline| deadline <= self.now) {
             self.volume.tick(self.now);
         }
         self.order_drives();

@@ -211,6 +211,7 @@ impl Handle {
     /// # Errors
     /// One line: there is no such device, the new one is in use or holds data, or it cannot be done with this volume.
     pub fn replace(&self, name: &str, new: Successor) -> Result<Value, String> {
+        self.may_change()?;
         if new.update_design {
             self.can_update_design(name)?;
         }

@@ -147,6 +147,7 @@ impl Handle {
     /// # Errors
     /// One line: there is no such device, or it cannot be done with this volume.
     pub fn resize(&self, name: &str, new: NewSize) -> Result<Value, String> {
+        self.may_change()?;
         let known = {
             let name = name.to_owned();
             move |server: &mut Server| {

@@ -79,6 +79,7 @@ pub(crate) struct Wanted {
     pub(crate) volume: u128,
     pub(crate) size: Bytes,
     pub(crate) rotational: bool,
+    pub(crate) read_only: bool,
     /// Memory for the data of requests, by which the longest is chosen.
     pub(crate) memory: Bytes,
     pub(crate) longest_zeroes: u64,
@@ -113,6 +114,7 @@ impl Wanted {
         let block = self.settings.block.0;
         Params {
             rotational: self.rotational,
+            read_only: self.read_only,
             logical_shift: block.ilog2() as u8,
             physical_shift: PHYSICAL.ilog2() as u8,
             most_sectors: info.longest / SECTOR as u32,
@@ -290,6 +292,7 @@ mod tests {
             volume: 7,
             size: Bytes(size),
             rotational: false,
+            read_only: false,
             memory,
             longest_zeroes: 1 << 20,
             alignment: None,

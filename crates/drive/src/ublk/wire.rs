@@ -208,6 +208,8 @@ impl DeviceInfo {
     }
 }
 
+/// The device refuses writes.
+const READ_ONLY: u32 = 1;
 /// Seeks are slow.
 const ROTATIONAL: u32 = 1 << 1;
 /// Only a flush makes what was written durable, so the kernel sends flushes.
@@ -224,6 +226,7 @@ const ALIGNMENT: u32 = 1 << 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Params {
     pub(crate) rotational: bool,
+    pub(crate) read_only: bool,
     /// The logical and the physical block, as powers of two.
     pub(crate) logical_shift: u8,
     pub(crate) physical_shift: u8,
@@ -254,9 +257,10 @@ impl Params {
 
     fn first_part(&self, length: usize, given: u32) -> [u8; Self::BYTES] {
         let rotational = if self.rotational { ROTATIONAL } else { 0 };
+        let read_only = if self.read_only { READ_ONLY } else { 0 };
         let shifts = [self.logical_shift, self.physical_shift, self.physical_shift, self.physical_shift];
         let out = Out::new().u32(length as u32).u32(given);
-        let out = out.u32(VOLATILE_CACHE | FUA | rotational).put(shifts).u32(self.most_sectors).u32(0);
+        let out = out.u32(VOLATILE_CACHE | FUA | rotational | read_only).put(shifts).u32(self.most_sectors).u32(0);
         let out = out.u64(self.sectors).u64(0);
         let out = out.u32(0).u32(self.discard_granularity).u32(self.most_discard_sectors).u32(self.most_zeroes_sectors);
         // A discard of the kernel is one range.
@@ -269,6 +273,7 @@ impl Params {
         let mask = u32_at(bytes, Self::BYTES_WITH_ALIGNMENT - 8);
         (given & 1 == 1).then(|| Params {
             rotational: u32_at(bytes, 8) & ROTATIONAL != 0,
+            read_only: u32_at(bytes, 8) & READ_ONLY != 0,
             logical_shift: bytes[12],
             physical_shift: bytes[13],
             most_sectors: u32_at(bytes, 16),
@@ -412,6 +417,7 @@ mod tests {
     fn limits_come_back_as_they_were_given() {
         let params = Params {
             rotational: true,
+            read_only: true,
             logical_shift: 9,
             physical_shift: 12,
             most_sectors: 1024,
@@ -428,8 +434,8 @@ mod tests {
             filled
         };
         assert_eq!(Params::decode(&filled(&bytes)), Some(params));
-        // Length and kinds; the attributes: rotational, volatile cache, FUA; the shifts.
-        assert_eq!(bytes[..16], [60, 0, 0, 0, 3, 0, 0, 0, 14, 0, 0, 0, 9, 12, 12, 12]);
+        // Length and kinds; the attributes: read-only, rotational, volatile cache, FUA; the shifts.
+        assert_eq!(bytes[..16], [60, 0, 0, 0, 3, 0, 0, 0, 15, 0, 0, 0, 9, 12, 12, 12]);
         // One segment a discard.
         assert_eq!(bytes[56..], [1, 0, 0, 0]);
         assert_eq!(Params::decode(&Params::blank()), None);

@@ -26,6 +26,31 @@ pub struct Location {
     pub lost: bool,
 }
 
+/// From where a part of a volume can be read, as long as nothing changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// Length of the part that this describes.
+    pub len: Bytes,
+    /// From where.
+    pub origin: Origin,
+}
+
+/// From where data can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// Nothing was ever written: it reads as zeros.
+    Zeros,
+    /// The only copy is lost, or cannot be told from what a crash has left.
+    Lost,
+    /// It is there.
+    At {
+        /// The device, and the offset on it.
+        first: (DeviceId, Bytes),
+        /// Where another copy of the same is.
+        second: Option<(DeviceId, Bytes)>,
+    },
+}
+
 /// The map's entry for an extent, or for a range that is newest in a log. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MapRow {

@@ -15,7 +15,7 @@ use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::{Tuning, WritePolicy},
     api::error::{DeviceError, OpenError, ReadmitError, RequestError, TuningError},
-    api::location::{Location, Losses},
+    api::location::{Location, Losses, Origin, Source},
     api::opened::{Opened, Trust},
     api::stats::Stats,
     api::warmth::Warmth,
@@ -260,6 +260,26 @@ impl PlacementOps for CacheDrive {
         };
         let len = Bytes(self.layout.extent_bytes - u64::from(within));
         Location { len, device, mapped: device.is_some(), dirty: entry.is_dirty(), lost: entry.is_lost() }
+    }
+
+    fn source(&self, offset: Bytes, rest: Bytes) -> Source {
+        let (Location { len, device, mapped, dirty, lost }, (extent, within)) =
+            (self.location(offset, rest), self.layout.split(offset));
+        let (entry, within) = (self.map.entry(extent), Bytes(u64::from(within)));
+        let beyond = |(device, at): (DeviceId, Bytes)| (device, at + within);
+        let home = (self.mode == Mode::Caching).then(|| beyond(self.layout.at(self.home(extent))));
+        let here = entry.place().map(|place| beyond(self.layout.at(place)));
+        // Of an extent of which some blocks are lost, the others can be read.
+        let is_lost = lost && (device.is_none() || entry.slot().is_none() || self.layout.blocks.is_none());
+        let origin = match (is_lost, mapped, home, here) {
+            (true, ..) => Origin::Lost,
+            (false, true, Some(home), Some(here)) if device == Some(here.0) => {
+                Origin::At { first: here, second: Some(home).filter(|_| !dirty) }
+            }
+            (false, true, Some(first), _) | (false, true, None, Some(first)) => Origin::At { first, second: None },
+            _ => Origin::Zeros,
+        };
+        Source { len, origin }
     }
 
     fn losses(&self, _: &CacheIo, most: usize) -> Losses {

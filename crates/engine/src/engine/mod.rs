@@ -13,7 +13,7 @@ use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::{Config, Tuning},
     api::error::{ConfigError, DeviceError, DriverError, FormatError, TuningError},
-    api::location::Location,
+    api::location::{Location, Source},
     api::stats::Stats,
     api::verification::Verification,
     api::warmth::Warmth,
@@ -337,6 +337,12 @@ impl Engine {
     /// The place of the volume's byte at `offset`, and for how many bytes it applies; `None` past the end.
     pub fn location(&self, offset: Bytes) -> Option<Location> {
         drive!(self, drive => drive.location(offset))
+    }
+
+    /// From where the volume's bytes at `offset` can be read, and for how many bytes that applies; `None` past the end. It holds for an
+    /// engine that has taken no request since it was opened.
+    pub fn source(&self, offset: Bytes) -> Option<Source> {
+        drive!(self, drive => drive.source(offset))
     }
 
     /// Whether no request, move or commit is in flight or waits.

@@ -10,7 +10,7 @@ use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config,
     api::error::{DeviceError, DriverError, RequestError, TuningError},
-    api::location::{Location, Losses},
+    api::location::{Location, Losses, Origin, Source},
     api::resizing::ResizeEnd,
     api::stats::Stats,
     api::succession::SuccessionEnd,
@@ -325,6 +325,21 @@ impl<P: PlacementOps> Drive<P> {
     /// The place of the volume's byte at `offset`.
     pub(crate) fn location(&self, offset: Bytes) -> Option<Location> {
         (offset < self.volume_size).then(|| self.placed.location(offset, self.volume_size - offset))
+    }
+
+    /// From where the volume's bytes at `offset` can be read.
+    pub(crate) fn source(&self, offset: Bytes) -> Option<Source> {
+        let Source { len, origin } =
+            (offset < self.volume_size).then(|| self.placed.source(offset, self.volume_size - offset))?;
+        let is_there = |(device, _): &(DeviceId, Bytes)| !self.io.is_fenced(*device);
+        let origin = match origin {
+            Origin::At { first, second } => {
+                let mut copies = [Some(first), second].into_iter().flatten().filter(is_there);
+                copies.next().map_or(Origin::Lost, |first| Origin::At { first, second: copies.next() })
+            }
+            other => other,
+        };
+        Some(Source { len: len.min(self.volume_size - offset), origin })
     }
 
     /// Whether nothing is in flight and nothing waits.

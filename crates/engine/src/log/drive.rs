@@ -280,7 +280,7 @@ impl LogDrive {
 
 /// Whether a part directly follows what is being read: on the primary, or in the same segment of the log.
 #[inline]
-fn continues(run: Option<u64>, len: u64, next: Option<u64>, border: u64) -> bool {
+pub(in crate::log) fn continues(run: Option<u64>, len: u64, next: Option<u64>, border: u64) -> bool {
     match (run, next) {
         (None, None) => true,
         (Some(run), Some(next)) => run + len == next && next & border != 0,

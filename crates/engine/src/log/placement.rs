@@ -13,19 +13,27 @@ use crate::{
     api::command::{Buffers, Commands, DeviceId, Request},
     api::config::Tuning,
     api::error::{DeviceError, OpenError, ReadmitError, RequestError},
-    api::location::{Location, Losses},
+    api::location::{Location, Losses, Origin, Source},
     api::opened::{Opened, Trust},
     api::stats::Stats,
     api::verification::Verification,
     io::RequestIndex,
     log::append::BUFFERS,
     log::damage::OnDamage,
-    log::drive::LogDrive,
+    log::drive::{LogDrive, continues},
     log::kept::Kept,
     log::step::{LogCommand, LogIo, LogStep},
     log::verifying::VERIFIES,
     placement::PlacementOps,
 };
+
+/// The longest part of a volume for which it is said at once from where it can be read.
+const LONGEST_SOURCE: Bytes = Bytes::mib(1);
+
+/// Whether neighbours can be read alike.
+fn is_same(one: Origin, other: Origin) -> bool {
+    matches!(one, Origin::Lost) == matches!(other, Origin::Lost)
+}
 
 impl PlacementOps for LogDrive {
     type Step = LogStep;
@@ -113,6 +121,25 @@ impl PlacementOps for LogDrive {
 
     fn location(&self, _: Bytes, rest: Bytes) -> Location {
         Location { len: rest, device: None, mapped: true, dirty: false, lost: false }
+    }
+
+    fn source(&self, offset: Bytes, rest: Bytes) -> Source {
+        let border = self.log.segment_bytes() - 1;
+        // What has to be verified first is read by a drive that can write only.
+        let origin = |from: u64, len: u64, place: Option<u64>| match place {
+            None => Origin::At { first: self.primary_place(from), second: None },
+            Some(at) if self.log.is_damaged(at, len) || self.log.is_unverified(at, len) => Origin::Lost,
+            Some(at) => Origin::At { first: self.log_place(at), second: None },
+        };
+        let (mut len, mut found, mut is_over) = (0, None, false);
+        self.map.walk(offset.0, (offset + rest.min(LONGEST_SOURCE)).0, |low, high, place| {
+            let (begins, here) = (*found.get_or_insert(place), origin(low, high - low, place));
+            let follows =
+                len == 0 || continues(begins, len, place, border) && is_same(origin(offset.0, 1, begins), here);
+            is_over |= !follows;
+            len += if is_over { 0 } else { high - low };
+        });
+        Source { len: Bytes(len), origin: origin(offset.0, 1, found.flatten()) }
     }
 
     fn name_damage(&mut self) {

@@ -194,6 +194,7 @@
       if (device.state === "errors") all.push(`Commands to ${device.name} have failed for good: plan to replace it.`);
     }
     if (volume.state === "stopped") all.push("Stopped: a flush failed, and every request fails until the device can be flushed.");
+    if (volume.state === "read_only") all.push("Read-only: a device cannot be written, so nothing can be changed; peryton status says what to do.");
     else if (volume.in_doubt) all.push("In doubt: a flush failed, and what was written before may be lost; the next flush of a client says so.");
     if (volume.lost_extents) all.push(`Lost: ${number(volume.lost_extents)} extents cannot be read until they are overwritten.`);
     if (cleaning && cleaning.throttles_writes) all.push("Writes wait, because as much is dirty as may be.");

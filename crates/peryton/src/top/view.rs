@@ -6,7 +6,10 @@ use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
 use super::sample::Sample;
-use crate::{cleaning, drive_health, verbs::status::unprotected};
+use crate::{
+    cleaning, drive_health,
+    verbs::status::{read_only, unprotected},
+};
 
 /// The kinds of requests that have a row.
 pub const KINDS: [&str; 4] = ["read", "write", "flush", "discard"];
@@ -165,6 +168,7 @@ fn warnings(status: &Value) -> Vec<String> {
         lines.push("IN DOUBT: a flush failed; the next flush of a client says so".to_owned());
     }
     lines.extend(unprotected(status));
+    lines.extend(read_only(status));
     // The first line is no warning.
     lines.extend(cleaning::lines(&status["cleaning"]).into_iter().skip(1));
     lines

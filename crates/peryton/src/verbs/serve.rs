@@ -113,6 +113,12 @@ pub struct Args {
     /// Use the page cache
     #[arg(long)]
     no_direct: bool,
+    /// Only let it be read, and write nothing to its devices
+    ///
+    /// Only let it be read, and write nothing to its devices, whether it was closed in good order or not. A volume of which a device
+    /// cannot be written is served in this way by itself.
+    #[arg(long, conflicts_with = "drills")]
+    read_only: bool,
     /// Serve without this lost device, which is refused later
     ///
     /// Serve without this lost device: data that only it had are lost, the rest is served, and the device is refused later.
@@ -208,6 +214,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         without: args.without.clone(),
         evacuated: service.evacuated(),
         lost: service.lost(),
+        read_only: service.read_only().map(|read_only| read_only.why.clone()),
         is_log: matches!(spec.config.placement, Placement::Logging(_)),
         json: args.json,
     };
@@ -274,6 +281,8 @@ struct Start {
     without: Vec<String>,
     evacuated: Vec<String>,
     lost: Bytes,
+    /// Why the volume is only read, if it is.
+    read_only: Option<String>,
     /// Whether the volume is a log before a primary, of which nothing counts what is lost with a device.
     is_log: bool,
     json: bool,
@@ -303,6 +312,7 @@ impl Start {
                 "without": without,
                 "evacuated": evacuated,
                 "lost_bytes": lost,
+                "read_only": self.read_only,
             });
             if let Some(device) = device {
                 line["ublk"] = device.into();
@@ -315,12 +325,19 @@ impl Start {
             }
             return output::print_json_line(&line);
         }
-        let how = if opened.clean { "closed in good order" } else { "recovered" };
+        let how = match &self.read_only {
+            Some(_) => "only to be read",
+            None if opened.clean => "closed in good order",
+            None => "recovered",
+        };
         let device = device.map(|device| format!("{device} and ")).unwrap_or_default();
         let metrics = metrics.as_ref().map(|at| format!(", metrics {at}")).unwrap_or_default();
         let http = http.as_ref().map(|at| format!(", page {at}")).unwrap_or_default();
         let control = control.display();
         output::tell(&format!("{name}: {size} ({how}) at {device}{nbd}, control {control}{http}{metrics}\n"))?;
+        if let Some(why) = &self.read_only {
+            output::tell(&format!("READ-ONLY: {why}\n"))?;
+        }
         if without.is_empty() {
             return self.tell_evacuated();
         }
@@ -370,6 +387,7 @@ fn settings(args: &Args, notifier: Notifier) -> Result<Settings, Failure> {
         tls,
         health: args.health.0,
         drills: args.drills,
+        read_only: args.read_only,
         without: args.without.clone(),
         ublk: ublk(args)?,
         notifier,

@@ -126,6 +126,12 @@ pub(crate) fn unprotected(status: &Value) -> Option<String> {
     })
 }
 
+/// A line about a volume that is only read.
+pub(crate) fn read_only(status: &Value) -> Option<String> {
+    let why = status["read_only"]["why"].as_str()?;
+    Some(format!("READ-ONLY: {why}"))
+}
+
 /// Lines about the drives beneath the devices, and whether they rest.
 fn drives(status: &Value) -> Vec<String> {
     let mut lines = Vec::new();
@@ -308,6 +314,7 @@ fn shown(status: &Value) -> String {
     }
     lines.extend(doubt(status));
     lines.extend(unprotected(status));
+    lines.extend(read_only(status));
     if status["state"] == "degraded" || number(&lost["bytes"]) > 0 {
         lines.push(degraded(status, lost));
     }
