@@ -93,7 +93,7 @@ families! {
     IN_DOUBT: Gauge "peryton_volume_in_doubt" None []
         "1 while a flush has failed and no flush of a client has reported that yet";
     UNPROTECTED: Gauge "peryton_process_death_unprotected" None []
-        "1 if what was answered and not flushed may be lost should the server be killed, although the design asks for more";
+        "1 if a kill of the server may lose writes that were answered and not flushed, although the design protects them";
     SIZE: Gauge "peryton_volume_size" Bytes [] "Size of the volume";
     OPENINGS: Counter "peryton_volume_openings" None [] "How often the volume was opened since it was formatted";
     LOST_EXTENTS: Gauge "peryton_lost_extents" None []
@@ -101,7 +101,7 @@ families! {
     REQUEST_DURATION: Histogram "peryton_request_duration" Seconds ["kind"]
         "Response times of requests, from arrival to answer";
     REQUEST_FAILURES: Counter "peryton_request_failures" None ["kind"] "Requests that were answered with an error";
-    REQUEST_BYTES: Counter "peryton_request" Bytes ["kind"] "Bytes that requests were for";
+    REQUEST_BYTES: Counter "peryton_request" Bytes ["kind"] "Bytes that requests asked for";
     REQUESTS_IN_FLIGHT: Gauge "peryton_requests_in_flight" None [] "Requests that have not been answered";
     DEVICE_COMMANDS: Gauge "peryton_device_commands_in_flight" None [] "Commands that devices have not answered";
     CLIENTS: Gauge "peryton_clients" None [] "Connected NBD clients";
@@ -113,15 +113,15 @@ families! {
     HITS: Counter "peryton_fast_hits" None [] "Accesses to an extent that the fast device or memory served";
     MISSES: Counter "peryton_fast_misses" None [] "Accesses to an extent that needed the slow device";
     BYPASSED: Counter "peryton_bypassed" None ["reason"] "Accesses that went past the fast device";
-    HELD_WRITES: Counter "peryton_held_writes" None [] "Writes that waited until their extent was home";
+    HELD_WRITES: Counter "peryton_held_writes" None [] "Writes that waited for the write-back of their extent";
     DIRTY: Gauge "peryton_dirty" Bytes [] "Data that only the fast device has in its newest version";
     DIRTY_LIMIT: Gauge "peryton_dirty_limit" Bytes [] "The most data that may be dirty";
     DIRTY_AGE: Gauge "peryton_dirty_oldest_age" Seconds [] "How long the oldest dirty data has been dirty";
     DIRTY_MAX_AGE: Gauge "peryton_dirty_max_age" Seconds [] "How long data may be dirty";
-    CLEANING_RATE: Gauge "peryton_cleaning_rate" BytesPerSecond [] "Rate at which dirty data goes home, as last measured";
-    CLEAN_IN: Gauge "peryton_cleaning_remaining" Seconds [] "Time until nothing is dirty, if nothing else is written";
+    CLEANING_RATE: Gauge "peryton_cleaning_rate" BytesPerSecond [] "Rate of write-back, as last measured";
+    CLEAN_IN: Gauge "peryton_cleaning_remaining" Seconds [] "Time until all data are clean, without further writes";
     CLEANING_STATE: Gauge "peryton_cleaning_state" None ["state"] "1 for the state of cleaning, 0 for the others";
-    THROTTLED: Gauge "peryton_writes_throttled" None [] "1 while writes wait because as much is dirty as may be";
+    THROTTLED: Gauge "peryton_writes_throttled" None [] "1 while writes wait at the limit of dirty data";
     MOVES: Counter "peryton_moves" None ["kind"] "Extents moved or copied between the devices";
     MOVES_CANCELLED: Counter "peryton_moves_cancelled" None ["reason"] "Moves that were cancelled";
     MOVE_BYTES: Counter "peryton_move_written" Bytes [] "Bytes that moves wrote to either device";
