@@ -17,6 +17,8 @@ use thiserror::Error;
 
 use crate::{
     format::allocate,
+    multi_mount::{self, HeldElsewhere},
+    notify::Notifier,
     open::{Device, DeviceOpenError, Opening, Rights, refuse_used},
     probe,
     spec::VolumeSpec,
@@ -29,6 +31,9 @@ pub enum AdoptionError {
     /// A device cannot be opened.
     #[error(transparent)]
     Open(#[from] DeviceOpenError),
+    /// A server has a volume on these devices.
+    #[error(transparent)]
+    HeldElsewhere(#[from] HeldElsewhere),
     /// A device is not there.
     #[error("{}: device '{name}' is not there: name a device or a file that is", path.display())]
     Missing {
@@ -174,6 +179,7 @@ fn open(spec: &VolumeSpec) -> Result<Opened, AdoptionError> {
     };
     spec.devices.iter().try_for_each(refuse_used)?;
     let devices = Device::open_all(&spec.devices, Opening { direct: true, rights: Rights::Write }, &[])?;
+    multi_mount::look(&devices, &Notifier::default())?;
     if let Some((at, _)) = spec.devices.iter().zip(&devices).find(|(_, device)| device.is_none()) {
         return Err(AdoptionError::Missing { name: at.name.clone(), path: at.path.clone() });
     }

@@ -14,6 +14,8 @@ use thiserror::Error;
 
 use crate::{
     arena::Arena,
+    multi_mount::{self, HeldElsewhere},
+    notify::Notifier,
     open::{Device, DeviceOpenError, Opening, Rights, refuse_used},
     probe,
     spec::VolumeSpec,
@@ -26,6 +28,9 @@ pub enum MakeError {
     /// A device cannot be opened.
     #[error(transparent)]
     Open(#[from] DeviceOpenError),
+    /// A server has a volume on these devices.
+    #[error(transparent)]
+    HeldElsewhere(#[from] HeldElsewhere),
     /// The engine refuses the design, or could not write its metadata. The message has the devices' names.
     #[error("{0}")]
     Refused(String),
@@ -100,6 +105,7 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let (needs, behind) = (sizes.devices, sizes.behind);
     spec.devices.iter().try_for_each(refuse_used)?;
     let mut devices = Device::open_all(&spec.devices, Opening { direct: true, rights: Rights::Create }, &[])?;
+    multi_mount::look(&devices, &Notifier::default())?;
     let all = || devices.iter().flatten().zip(&needs);
     // Nothing is written until all devices have been checked.
     for (device, need) in all() {

@@ -11,6 +11,8 @@ use thiserror::Error;
 use crate::{
     division,
     format::{allocate, empty, zero},
+    multi_mount::{self, HeldElsewhere},
+    notify::Notifier,
     open::{Device, DeviceOpenError, DevicePath, Opening, Rights, named, refuse_used, without_writes},
     probe,
     spec::VolumeSpec,
@@ -61,6 +63,9 @@ pub enum OfflineError {
         /// The device.
         name: String,
     },
+    /// A server has the volume.
+    #[error(transparent)]
+    HeldElsewhere(#[from] HeldElsewhere),
     /// The system has no memory.
     #[error("memory for buffers: {0}")]
     System(#[from] io::Error),
@@ -99,18 +104,27 @@ pub(crate) fn in_words(spec: &VolumeSpec, failed: Option<Failed>, error: &impl O
         return spec.with_names(error);
     };
     let DevicePath { name, path } = &spec.devices[device.index()];
-    let (path, home) = (path.display(), spec.config.placement.stands_alone());
-    match (is_read, home) {
-        (true, _) => format!(
-            "{path}: device '{name}' cannot be read: copy what can be read of it to another device (ddrescue) and name that in the design, \
-             or do without what only it has (--without {name})"
+    match is_read {
+        true => format!(
+            "{}: device '{name}' cannot be read: copy what can be read of it to another device (ddrescue) and name that in the design, \
+             or do without what only it has (--without {name})",
+            path.display()
         ),
-        (false, Some(home)) if home != device => {
-            format!("{path}: device '{name}' can be read, and refuses writes: {}", without_writes(name))
-        }
-        (false, _) => format!(
-            "{path}: device '{name}' can be read, and refuses writes: copy it to a device that can be written, and name that in the design"
-        ),
+        false => refuses_writes(spec, device),
+    }
+}
+
+/// What is said of a device that takes reads and refuses writes.
+pub(crate) fn refuses_writes(spec: &VolumeSpec, device: DeviceId) -> String {
+    let DevicePath { name, path } = &spec.devices[device.index()];
+    format!("{}: device '{name}' can be read, and refuses writes: {}", path.display(), way_out(spec, device))
+}
+
+/// What to do about a device that takes reads and refuses writes.
+pub(crate) fn way_out(spec: &VolumeSpec, device: DeviceId) -> String {
+    match spec.config.placement.stands_alone() {
+        Some(home) if home != device => without_writes(&spec.devices[device.index()].name),
+        _ => "copy it to a device that can be written, and name that in the design".to_owned(),
     }
 }
 
@@ -122,6 +136,11 @@ pub(crate) fn not_of_this_design(
 ) -> Option<OpenError> {
     let found = Engine::inspect(spec.config.clone(), &mut Files::new(devices).ok()?, false, without).ok()?;
     found.opened.err().filter(|error| matches!(error, OpenError::Swapped { .. } | OpenError::Mismatch { .. }))
+}
+
+/// Refuses devices that a server has, by whatever other names and on whichever machine.
+fn look(devices: &[Option<Device>]) -> Result<(), HeldElsewhere> {
+    multi_mount::look(devices, &Notifier::default())
 }
 
 /// How existing devices are opened.
@@ -137,6 +156,7 @@ const TO_BE_READ: Opening = Opening { direct: true, rights: Rights::Read };
 pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Inspection, OfflineError> {
     let without = named(&spec.devices, without)?;
     let devices = Device::open_volume(&spec.devices, TO_BE_READ, &without)?;
+    look(&devices)?;
     Engine::inspect(spec.config.clone(), &mut Files::with_memory(&devices, &spec.process_death)?, whole, &without)
         .map_err(refused(spec))
 }
@@ -148,6 +168,7 @@ pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Ins
 pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Opened, OfflineError> {
     let without = named(&spec.devices, without)?;
     let devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &without)?;
+    look(&devices)?;
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
     let opened = Engine::repair(spec.config.clone(), &mut files, trust, &without)
         .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
@@ -165,6 +186,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     let replaced = named(&spec.devices, &[name.to_owned()])?[0];
     let device = replaced.index();
     let mut devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &[replaced])?;
+    look(&devices)?;
     let map = division::find(&devices)?;
     // Nothing is destroyed before it is known that the volume can be opened without the device.
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
@@ -219,6 +241,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
 pub fn readmit(spec: &VolumeSpec, name: &str) -> Result<Readmitted, OfflineError> {
     let device = named(&spec.devices, &[name.to_owned()])?[0];
     let devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &[])?;
+    look(&devices)?;
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
     let readmitted = Engine::readmit(spec.config.clone(), &mut files, device).map_err(refused(spec))?;
     files.forget_memory();
@@ -243,6 +266,7 @@ pub struct Alone {
 /// Those of [`inspect`], or no device can have everything.
 pub fn detach(spec: &VolumeSpec, left: &mut dyn FnMut(u64)) -> Result<Alone, OfflineError> {
     let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
+    look(&devices)?;
     // A device is missing: the engine says which.
     let is_whole = devices.iter().all(Option::is_some);
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
@@ -275,6 +299,7 @@ pub fn rescue(spec: &VolumeSpec, name: &str, left: &mut dyn FnMut(u64)) -> Resul
     let only_read = named(&spec.devices, &[name.to_owned()])?[0];
     let mut devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[only_read])?;
     devices[only_read.index()] = Device::open(&spec.devices[only_read.index()], TO_BE_READ)?;
+    look(&devices)?;
     if division::find(&devices)?.is_some() {
         return Err(OfflineError::Imported { name: name.to_owned() });
     }

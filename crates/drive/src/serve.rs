@@ -25,6 +25,7 @@ use crate::{
     listen::{Endpoint, Listener},
     live::Live,
     metrics::{Described, DescribedDevice, Source},
+    multi_mount::{self, Held},
     nbd::{Export, TlsFiles, TlsServer},
     notify::Notifier,
     offline::{self, OfDevices as _},
@@ -108,6 +109,8 @@ pub struct Service {
     engine: Engine,
     /// Why the volume is only read, if it is.
     read_only: Option<ReadOnly>,
+    /// That this process has the volume; nobody has what is only read.
+    held: Option<Held>,
     placement: Placement,
     opened: Opened,
     tuner: Option<Tuner>,
@@ -166,7 +169,7 @@ impl Service {
             (_, Endpoint::Unix(_)) => None,
         };
         let handoff = Handoff::new(&spec.process_death, &settings.notifier);
-        let InPlace { devices, mut engine, opened, state, read_only } = open_in_place(spec, &settings, &handoff)?;
+        let InPlace { devices, mut engine, opened, state, read_only, held } = open_in_place(spec, &settings, &handoff)?;
         let tuner = spec.tuner.clone();
         let events = Events::default();
         // What the server before has left is needed as long as nothing of it is durable.
@@ -240,6 +243,7 @@ impl Service {
         Ok(Service {
             engine,
             read_only,
+            held,
             placement: spec.config.placement.clone(),
             opened,
             tuner,
@@ -439,8 +443,17 @@ impl Service {
         let names = self.names;
         let read_only = self.read_only;
         let is_read_only = read_only.is_some();
+        let held = self.held;
+        if let Some(held) = &held {
+            let handle = self.handle.clone();
+            let taken = move |by: String| {
+                tracing::error!("another server has the volume, so this one stops at once: {by}");
+                handle.send_always(Box::new(move |server| server.fail(std::io::Error::other(by))));
+            };
+            held.renew(Arc::clone(&self.drives), taken).map_err(system("a thread"))?;
+        }
         let about =
-            About { name, names, opened, devices, tuner, settings: Vec::new(), events, read_only, drills: false };
+            About { name, names, opened, devices, tuner, settings: Vec::new(), events, read_only, held, drills: false };
         let mut server = Server::new(Parts {
             kernel,
             volume,
@@ -498,6 +511,9 @@ impl Service {
         engine.tell_time(now, unix_s());
         let closed = engine.close(&mut files);
         about.events.end();
+        if let (Ok(()), Some(held)) = (&closed, &about.held) {
+            held.release();
+        }
         // The next server of the volume may need the same path.
         sockets.end();
         about.devices.iter().flatten().for_each(Device::unlock);
@@ -554,6 +570,9 @@ impl Service {
             Some(_) => Ok(()),
             None => self.engine.close(&mut files),
         });
+        if let (Ok(Ok(())), Some(held)) = (&closed, &self.held) {
+            held.release();
+        }
         self.controls.iter().for_each(Listening::end);
         self.sites.iter().for_each(HttpListening::end);
         self.devices.iter().flatten().for_each(Device::unlock);
@@ -602,6 +621,7 @@ struct InPlace {
     opened: Opened,
     state: State,
     read_only: Option<ReadOnly>,
+    held: Option<Held>,
 }
 
 /// Opens the devices and the volume. If a device can be read and not written, nothing is written to any.
@@ -618,9 +638,13 @@ fn open_in_place(spec: &VolumeSpec, settings: &Settings, handoff: &Handoff) -> R
     };
     let read_only = match opened {
         Err(ServeError::Unwritable(read_only)) => read_only,
-        Err(ServeError::Open(error @ DeviceOpenError::ReadOnly { .. })) => {
-            let why = error.to_string();
-            let DeviceOpenError::ReadOnly { name, path, .. } = error else { unreachable!("it was just looked at") };
+        Err(ServeError::Open(DeviceOpenError::ReadOnly { name, path, source })) => {
+            let index = spec.devices.iter().position(|at| at.name == name).unwrap_or(0);
+            let why = format!(
+                "{}: device '{name}' can be read, and not written ({source}): give permission to write it; if it takes no writes any more, {}",
+                path.display(),
+                offline::way_out(spec, DeviceId(index as u8))
+            );
             ReadOnly { device: Some((name, path)), why }
         }
         other => return other,
@@ -639,21 +663,25 @@ fn open_with(
     let mut devices = Device::open_volume(&spec.devices, Opening { direct: settings.direct, rights }, &without)?;
     let_evacuated_go(&spec.config, &mut devices, &mut without)
         .map_err(|source| ServeError::System { what: "memory", source })?;
+    multi_mount::look(&devices, &settings.notifier)?;
     let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
+    check_sizes(spec, &devices, &without)?;
+    let held = match rights {
+        Rights::Read => None,
+        Rights::Write | Rights::Create => Some(Held::take(&devices).map_err(|(index, error)| {
+            tracing::warn!(device = spec.devices[index].name, %error, "a write failed");
+            let DevicePath { name, path } = spec.devices[index].clone();
+            let why = offline::refuses_writes(spec, DeviceId(index as u8));
+            ServeError::Unwritable(ReadOnly { device: Some((name, path)), why })
+        })?),
+    };
     let (engine, opened, state) =
         open_engine(spec, &devices, &without, (&settings.notifier, handoff), most_state, rights)?;
-    Ok(InPlace { devices, engine, opened, state, read_only })
+    Ok(InPlace { devices, engine, opened, state, read_only, held })
 }
 
-/// Opens the volume on its devices, and notes what it reads, up to so many bytes.
-fn open_engine(
-    spec: &VolumeSpec,
-    devices: &[Option<Device>],
-    without: &[DeviceId],
-    (notifier, handoff): (&Notifier, &Handoff),
-    most_state: Option<Bytes>,
-    rights: Rights,
-) -> Result<(Engine, Opened, State), ServeError> {
+/// Checks that all devices are there that are not left out, and are as large as the volume needs.
+fn check_sizes(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceId]) -> Result<(), ServeError> {
     let config = &spec.config;
     let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
     let needs = Engine::sizes_in_force(config, &mut files);
@@ -678,6 +706,19 @@ fn open_engine(
             Some(_) => {}
         }
     }
+    Ok(())
+}
+
+/// Opens the volume on its devices, and notes what it reads, up to so many bytes.
+fn open_engine(
+    spec: &VolumeSpec,
+    devices: &[Option<Device>],
+    without: &[DeviceId],
+    (notifier, handoff): (&Notifier, &Handoff),
+    most_state: Option<Bytes>,
+    rights: Rights,
+) -> Result<(Engine, Opened, State), ServeError> {
+    let config = &spec.config;
     devices.iter().flatten().for_each(Device::drop_cached);
     let mut files = Files::handed_over(devices, handoff)
         .map_err(|source| ServeError::System { what: "memory", source })?

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use crate::{
     listen::ListenError,
+    multi_mount::HeldElsewhere,
     nbd::{ExportError, TlsError},
     open::DeviceOpenError,
     read_only::ReadOnly,
@@ -63,6 +64,9 @@ pub enum ServeError {
     /// A device takes reads and refuses writes.
     #[error("{}", .0.why)]
     Unwritable(ReadOnly),
+    /// Another server has the volume.
+    #[error(transparent)]
+    HeldElsewhere(#[from] HeldElsewhere),
     /// The volume was not closed in good order.
     #[error("the volume could not be closed in good order ({0}): it will be recovered when it is opened next")]
     Close(#[from] DeviceError),

@@ -433,7 +433,7 @@ fn whole(file: &File, volume: VolumeId) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn boot_id() -> io::Result<u128> {
+pub(crate) fn boot_id() -> io::Result<u128> {
     let text = fs::read_to_string(BOOT_ID)?;
     u128::from_str_radix(&text.trim().replace('-', ""), 16).map_err(|_| io::ErrorKind::InvalidData.into())
 }

@@ -42,6 +42,8 @@ pub enum Kind {
     SnapshotItems,
     /// The progress of taking over a disk with data, or of giving it back.
     Adoption,
+    /// Which server has the volume.
+    Holder,
 }
 
 impl Kind {
@@ -61,6 +63,7 @@ impl Kind {
             Kind::SnapshotHeader => b"PYsh",
             Kind::SnapshotItems => b"PYsi",
             Kind::Adoption => b"PYad",
+            Kind::Holder => b"PYmm",
         }
     }
 }

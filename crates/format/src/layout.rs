@@ -5,6 +5,7 @@ use peryton_units::Bytes;
 use crate::{
     block::BLOCK,
     checkpoint::ENTRIES_PER_BLOCK,
+    holder::RESERVED,
     journal::{RECORD, records_per_block, room_for_names},
     places::Places,
 };
@@ -21,7 +22,7 @@ const SHORTEST_JOURNAL: u64 = 8;
 /// Data begins at a multiple of this many bytes, so that extents are aligned with flash blocks and stripes.
 const DATA_ALIGNMENT: u64 = 1 << 20;
 
-/// The place of the metadata. The order on a device is: superblock, journal, checkpoint A, checkpoint B, data, a copy
+/// The place of the metadata. The order on a device is: superblock, holder, journal, checkpoint A, checkpoint B, data, a copy
 /// of the superblock; on a volume that was resized the journal may be the last of the three. The sizes are the same on each device of
 /// a volume with a map.
 ///
@@ -31,8 +32,8 @@ const DATA_ALIGNMENT: u64 = 1 << 20;
 ///
 /// // 100,000 extents, on devices with at least 8 GiB of data.
 /// let layout = MetadataLayout::new(100_000, Bytes::gib(8));
-/// assert_eq!(layout.journal_at(0), Bytes::kib(4), "after the superblock");
-/// assert_eq!(layout.checkpoint_at(0), Bytes::kib(4) + Bytes(layout.journal_bytes));
+/// assert_eq!(layout.journal_at(0), Bytes::kib(8), "after the superblock, and the block that says who has the volume");
+/// assert_eq!(layout.checkpoint_at(0), Bytes::kib(8) + Bytes(layout.journal_bytes));
 /// assert!(layout.data_at >= layout.checkpoint_at(1) + Bytes(layout.checkpoint_bytes));
 /// assert_eq!(layout.device_bytes(Bytes::gib(8)), layout.data_at + Bytes::gib(8) + Bytes::kib(4));
 /// ```
@@ -65,10 +66,10 @@ impl MetadataLayout {
         let checkpoint_bytes = Self::length_of_checkpoint(entries, masks);
         let small = (data.0 / SHARE_OF_DATA).next_multiple_of(BLOCK).max(LEAST_JOURNAL);
         let journal_bytes = checkpoint_bytes.clamp(SMALLEST_JOURNAL, LARGEST_JOURNAL).min(small);
-        let end = BLOCK + journal_bytes + 2 * checkpoint_bytes;
+        let end = RESERVED + journal_bytes + 2 * checkpoint_bytes;
         let data_at = Bytes(end.next_multiple_of(DATA_ALIGNMENT));
-        let checkpoints_from = [0, 1].map(|which| Bytes(BLOCK + journal_bytes + which * checkpoint_bytes));
-        let journal_from = Bytes(BLOCK);
+        let checkpoints_from = [0, 1].map(|which| Bytes(RESERVED + journal_bytes + which * checkpoint_bytes));
+        let journal_from = Bytes(RESERVED);
         MetadataLayout { journal_bytes, checkpoint_bytes, data_at, masks, number: 0, journal_from, checkpoints_from }
     }
 
@@ -89,7 +90,7 @@ impl MetadataLayout {
         let valid = self.checkpoint_at(valid);
         let valid_to = valid + Bytes(self.checkpoint_bytes);
         // Checkpoints at the start of the room, or at its end.
-        let first = Bytes(BLOCK);
+        let first = Bytes(RESERVED);
         if first + Bytes(length) <= valid {
             let checkpoints_at = [first, first + Bytes(length)];
             let journal_at = first + Bytes(2 * length);
@@ -111,7 +112,7 @@ impl MetadataLayout {
 
     /// The length of the journal if the checkpoints become as long as those of `wanted`; `None` if too little is left.
     pub fn journal_beside(&self, wanted: &MetadataLayout) -> Option<u64> {
-        let room = self.data_at.0.checked_sub(BLOCK)?;
+        let room = self.data_at.0.checked_sub(RESERVED)?;
         let left = room.checked_sub(wanted.checkpoint_bytes.checked_mul(2)?)?;
         (left >= wanted.least_journal()).then_some(left.min(wanted.journal_bytes))
     }
@@ -140,8 +141,8 @@ impl MetadataLayout {
             data_at: Bytes(DATA_ALIGNMENT),
             masks: 0,
             number: 0,
-            journal_from: Bytes(BLOCK),
-            checkpoints_from: [Bytes(BLOCK); 2],
+            journal_from: Bytes(RESERVED),
+            checkpoints_from: [Bytes(RESERVED); 2],
         }
     }
 

@@ -89,6 +89,7 @@ pub mod device_id;
 pub mod displaced;
 pub mod entry;
 pub mod geometry;
+pub mod holder;
 pub mod journal;
 pub mod layout;
 pub mod log;

@@ -3,6 +3,8 @@
 
 use peryton_units::Bytes;
 
+use crate::holder::RESERVED;
+
 /// Number of words in a superblock.
 pub(crate) const WORDS: usize = 7;
 /// The unit of all metadata.
@@ -67,7 +69,7 @@ impl Places {
         let Places { number, data_at, journal_at, journal_bytes, checkpoints_at: [a, b], checkpoint_bytes } = *self;
         let mut parts = [(journal_at.0, journal_bytes), (a.0, checkpoint_bytes), (b.0, checkpoint_bytes)];
         parts.sort_unstable();
-        let mut from = BLOCK;
+        let mut from = RESERVED;
         let follows = parts.into_iter().all(|(at, len)| {
             let is_free = at >= from && len >= BLOCK;
             from = at + len;
@@ -137,18 +139,18 @@ mod tests {
     #[test]
     fn parts_that_lie_over_one_another_or_over_the_data_are_damage() {
         for words in [
-            [0, 256, 1, 8, 9, 12, 3],
-            [1, 256, 0, 8, 9, 12, 3],
-            [1, 256, 1, 8, 8, 12, 3],
-            [1, 256, 1, 8, 9, 11, 3],
-            [1, 14, 1, 8, 9, 12, 3],
-            [1, 256, 1, 0, 9, 12, 3],
-            [1, 256, 1, 8, 9, 12, 0],
+            [0, 256, 2, 8, 10, 13, 3],
+            [1, 256, 1, 8, 10, 13, 3],
+            [1, 256, 2, 8, 9, 13, 3],
+            [1, 256, 2, 8, 10, 12, 3],
+            [1, 15, 2, 8, 10, 13, 3],
+            [1, 256, 2, 0, 10, 13, 3],
+            [1, 256, 2, 8, 10, 13, 0],
             [u32::MAX; WORDS],
         ] {
             assert_eq!(superblock(Some(words)), Err(Unreadable::Damaged), "{words:?}");
         }
-        assert!(superblock(Some([1, 256, 1, 8, 9, 12, 3])).is_ok());
+        assert!(superblock(Some([1, 256, 2, 8, 10, 13, 3])).is_ok());
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use peryton_engine::Opened;
 
-use crate::{events::Events, open::Device, read_only::ReadOnly, spec::Tuner};
+use crate::{events::Events, multi_mount::Held, open::Device, read_only::ReadOnly, spec::Tuner};
 
 /// The description of a served volume besides its engine.
 #[derive(Debug)]
@@ -19,11 +19,20 @@ pub(crate) struct About {
     pub(crate) events: Events,
     /// Why the volume is only read, if it is.
     pub(crate) read_only: Option<ReadOnly>,
+    /// That this process has the volume.
+    pub(crate) held: Option<Held>,
     /// Whether devices may be made to fail on demand.
     pub(crate) drills: bool,
 }
 
 impl About {
+    /// Another device has the place of this number, or none.
+    pub(crate) fn device_changed(&self, index: usize) {
+        if let Some(held) = &self.held {
+            held.changed(index, self.devices[index].as_ref());
+        }
+    }
+
     /// Replaces the device numbers in a message of the engine by names.
     pub(crate) fn named(&self, said: &str) -> String {
         // From the last to the first, because "device 1" is the start of "device 10".

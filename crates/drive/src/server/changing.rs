@@ -388,6 +388,7 @@ impl Server {
         }
         self.volume.backend.set_device(DeviceId(index as u8), now.as_ref().map(|device| device.ability));
         self.about.devices[index] = now;
+        self.about.device_changed(index);
         self.drives_changed(index);
     }
 

@@ -236,6 +236,11 @@ impl Server {
         }
     }
 
+    /// The server ends in this turn, and leaves the volume as it is.
+    pub(crate) fn fail(&mut self, why: io::Error) {
+        self.failed = Some(why);
+    }
+
     fn clock(&self) -> Nanos {
         Nanos(self.started.elapsed().as_nanos() as u64)
     }

@@ -93,6 +93,7 @@ impl Server {
             if let Ok(memory) = self.volume.memory_mut() {
                 memory.set_devices(&self.about.devices, None);
             }
+            self.about.device_changed(device.index());
             self.drives_changed(device.index());
         }
         let Some(succession) = self.volume.engine().succession(0) else { return self.end_replacement() };

@@ -511,7 +511,7 @@ pub enum OpenError {
     /// Another program wrote to a device after the volume was closed.
     #[error(
         "device {device} was written to after the volume was closed, so the other devices no longer match it: \
-         run repair to say which of them is right"
+         peryton repair --trust as-it-is keeps what all have, --trust slow gives up what only the fast device has"
     )]
     Changed {
         /// The index of the device.

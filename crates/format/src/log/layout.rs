@@ -4,7 +4,7 @@
 use peryton_units::Bytes;
 
 use super::{HEADER, MOST_LOG_BYTES};
-use crate::{block::BLOCK, geometry::LogPair, layout::MetadataLayout, storage::DeviceId};
+use crate::{block::BLOCK, geometry::LogPair, holder::RESERVED, layout::MetadataLayout, storage::DeviceId};
 
 /// The largest ring of commits. The ring takes a 64th of the log, within bounds.
 const LARGEST_RING: u64 = 64 << 20;
@@ -80,7 +80,7 @@ impl LogLayout {
 
     /// Offset of the ring of commits on the log device.
     pub fn ring_at(&self) -> Bytes {
-        Bytes(BLOCK)
+        Bytes(RESERVED)
     }
 
     /// Length of the ring of commits in bytes.
@@ -90,7 +90,7 @@ impl LogLayout {
 
     /// Offset of the first segment on the log device.
     pub fn log_at(&self) -> Bytes {
-        Bytes((BLOCK + self.ring_bytes).next_multiple_of(LOG_ALIGNMENT))
+        Bytes((RESERVED + self.ring_bytes).next_multiple_of(LOG_ALIGNMENT))
     }
 
     /// What the volume occupies on the primary and on the log device.

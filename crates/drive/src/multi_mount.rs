@@ -1,0 +1,312 @@
+//! Multi-mount protection: one server has a volume, by whatever names its devices are opened and on whichever machine. A server renews
+//! a block on each device every few seconds ([`peryton_format::holder`]), and whoever is about to use the volume looks at it first.
+//!
+//! After a clean close the block says that nobody has the volume. After a crash it names a process. If that was one of this start of this
+//! machine and has ended, the volume is free. Otherwise the block is watched for an interval or two: who has the device renews it. A
+//! block that nobody renews is that of a copy of the volume, or of a machine that has failed.
+
+use std::{
+    collections::BTreeSet,
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::PathBuf,
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    thread,
+    time::{Duration, Instant},
+};
+
+use peryton_format::holder::{HOLDER_AT, Holder, RENEWED_EVERY_S, Torn, decode, encode};
+use peryton_units::Nanos;
+use thiserror::Error;
+
+use crate::{
+    arena::Arena, clock::unix_s, division::Division, health::Table, notify::Notifier, open::Device,
+    own_sizes::any_superblock, shared_memory::boot_id,
+};
+
+/// How often the block is renewed.
+const RENEWED_EVERY: Duration = Duration::from_secs(RENEWED_EVERY_S);
+/// The first time is sooner: of two servers that begin at the same moment one is to find out.
+const FIRST: Duration = Duration::from_secs(1);
+/// For so long a block is watched whose server lives on this machine: it may be that of a copy of the volume.
+const WATCHED: Duration = Duration::from_secs(RENEWED_EVERY_S + 1);
+/// The same, if its server may live elsewhere.
+const WATCHED_FROM_AFAR: Duration = Duration::from_secs(2 * RENEWED_EVERY_S + 1);
+const LOOK: Duration = Duration::from_millis(250);
+const BLOCK: usize = 4096;
+
+/// Another server has the volume.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{}: device '{name}' is served by {by}: only one at a time may have the volume, so stop that first", path.display())]
+pub struct HeldElsewhere {
+    /// The device.
+    pub name: String,
+    /// Where.
+    pub path: PathBuf,
+    /// Who has it.
+    pub by: String,
+}
+
+/// The numbers of the servers in this process.
+static OWN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+
+fn own() -> MutexGuard<'static, BTreeSet<u64>> {
+    OWN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Reads or writes the block of a device.
+fn transfer(device: &Device, write: Option<&[u8]>) -> io::Result<Vec<u8>> {
+    let arena = Arena::new(BLOCK)?;
+    // SAFETY: no other reference to the memory exists.
+    let bytes = unsafe { arena.at(0).slice_mut(BLOCK) };
+    if let Some(write) = write {
+        bytes.copy_from_slice(write);
+    }
+    let parts = match &device.division {
+        None => vec![(&device.file, HOLDER_AT.0, 0..BLOCK)],
+        Some(division) => {
+            let place = |(place, part)| Some((Division::file(division, &place, &device.file)?, place.at.0, part));
+            division.map.parts(HOLDER_AT, BLOCK).filter_map(place).collect()
+        }
+    };
+    for (file, at, part) in parts {
+        if !device.is_direct {
+            let _ = rustix::fs::fadvise(file, at, None, rustix::fs::Advice::DontNeed);
+        }
+        let moved = match write {
+            Some(_) => rustix::io::pwrite(file, &bytes[part.clone()], at)?,
+            None => rustix::io::pread(file, &mut bytes[part.clone()], at)?,
+        };
+        if moved != part.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if write.is_some() && !device.is_direct {
+            rustix::fs::fdatasync(file)?;
+        }
+    }
+    Ok(bytes.to_vec())
+}
+
+/// When a process of this machine was started, in ticks; `None` if there is none, or it has ended.
+fn started(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let has_ended = matches!(fields.next()?, "Z" | "X" | "x");
+    fields.nth(18)?.parse().ok().filter(|_| !has_ended)
+}
+
+/// In which namespace process numbers of this process are.
+fn pid_namespace() -> u64 {
+    fs::metadata("/proc/self/ns/pid").map_or(0, |about| about.ino())
+}
+
+/// Whether a server lives; `None`: that cannot be told from here.
+fn lives(holder: &Holder) -> Option<bool> {
+    let here = boot_id().ok() == Some(holder.boot) && pid_namespace() == holder.pid_namespace;
+    if !here {
+        return None;
+    }
+    if holder.pid == std::process::id() {
+        return Some(own().contains(&holder.nonce));
+    }
+    Some(started(holder.pid) == Some(holder.started))
+}
+
+fn described(holder: &Holder) -> String {
+    let since = Nanos::from_s(unix_s().saturating_sub(holder.since_unix_s));
+    format!("process {} on {}, for {since}", holder.pid, holder.host)
+}
+
+/// Looks whether another server has one of these devices. Returns at once after a clean close, and after a kill on this machine.
+///
+/// # Errors
+/// One has.
+pub(crate) fn look(devices: &[Option<Device>], notifier: &Notifier) -> Result<(), HeldElsewhere> {
+    // What cannot be read is said by whoever reads more of it.
+    let read = |device: &Device| transfer(device, None).ok();
+    let found = |device: &Device| any_superblock(device).and_then(|_| read(device));
+    let (mut watched, mut until) = (Vec::new(), Duration::ZERO);
+    for device in devices.iter().flatten() {
+        let Some(block) = found(device) else { continue };
+        let (by, wait) = match decode(&block) {
+            Ok(None) => continue,
+            Ok(Some(holder)) => match lives(&holder) {
+                Some(false) => continue,
+                Some(true) => (described(&holder), WATCHED),
+                None => (described(&holder), WATCHED_FROM_AFAR),
+            },
+            Err(Torn) => ("another server".to_owned(), WATCHED_FROM_AFAR),
+        };
+        watched.push((device, block, by));
+        until = until.max(wait);
+    }
+    let Some((_, _, by)) = watched.first() else { return Ok(()) };
+    tracing::info!(
+        "the volume says that {by}, has it: waiting for {} s, in which who has it would say so again",
+        until.as_secs()
+    );
+    let began = Instant::now();
+    while began.elapsed() < until {
+        thread::sleep(LOOK);
+        notifier.progress();
+        for (device, before, by) in &watched {
+            if read(device).is_some_and(|now| now != *before) {
+                return Err(HeldElsewhere { name: device.name.clone(), path: device.path.clone(), by: by.clone() });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the thread that renews, and the server, know of each other.
+#[derive(Debug)]
+struct Known {
+    /// The devices that are part of the volume.
+    devices: Vec<Option<Device>>,
+    /// Those that have left it, and have to say that nobody has them.
+    left: Vec<Device>,
+    has_ended: bool,
+}
+
+#[derive(Debug)]
+struct Shared {
+    holder: Holder,
+    known: Mutex<Known>,
+    /// Held while a block is written. The end waits for it, and nobody else.
+    writing: Mutex<()>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the device still says that this server has it, or nobody.
+    fn is_ours(&self, device: &Device) -> Result<bool, String> {
+        match transfer(device, None).map(|block| decode(&block)) {
+            Ok(Ok(Some(holder))) if holder.nonce != self.holder.nonce => Err(described(&holder)),
+            Ok(Ok(Some(_))) => Ok(true),
+            _ => Ok(false),
+        }
+    }
+
+    fn free(&self, device: &Device) {
+        if self.is_ours(device) == Ok(true)
+            && let Err(error) = transfer(device, Some(&encode(None)))
+        {
+            tracing::debug!(device = device.name, %error, "that nobody has the device cannot be written");
+        }
+    }
+}
+
+/// A volume that this process has.
+#[derive(Debug)]
+pub(crate) struct Held(Arc<Shared>);
+
+impl Held {
+    /// Writes to each device that this process has it.
+    ///
+    /// # Errors
+    /// One refuses it.
+    pub(crate) fn take(devices: &[Option<Device>]) -> Result<Held, (usize, io::Error)> {
+        let mut nonce = [0; 8];
+        let random = fs::File::open("/dev/urandom").and_then(|mut file| io::Read::read_exact(&mut file, &mut nonce));
+        random.map_err(|error| (0, error))?;
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let holder = Holder {
+            nonce: u64::from_le_bytes(nonce),
+            renewals: 0,
+            pid: std::process::id(),
+            pid_namespace: pid_namespace(),
+            started: started(std::process::id()).unwrap_or(0),
+            boot: boot_id().unwrap_or(0),
+            since_unix_s: unix_s(),
+            host: host.trim().to_owned(),
+        };
+        let is_member = |device: &Device| any_superblock(device).is_some();
+        let members: Vec<Option<Device>> = devices.iter().map(|device| device.clone().filter(is_member)).collect();
+        own().insert(holder.nonce);
+        let known = Known { devices: members, left: Vec::new(), has_ended: false };
+        let held = Held(Arc::new(Shared {
+            holder,
+            known: Mutex::new(known),
+            writing: Mutex::new(()),
+            changed: Condvar::new(),
+        }));
+        let block = encode(Some(&held.0.holder));
+        for (index, device) in held.0.known().devices.iter().enumerate() {
+            if let Some(device) = device {
+                transfer(device, Some(&block)).map_err(|error| (index, error))?;
+            }
+        }
+        Ok(held)
+    }
+
+    /// Renews it from now on, except on devices that rest. `taken` is called if another server has written to a device that it has the
+    /// volume: two must not go on.
+    ///
+    /// # Errors
+    /// The system has no thread.
+    pub(crate) fn renew(&self, drives: Arc<Table>, taken: impl Fn(String) + Send + 'static) -> io::Result<()> {
+        let shared = Arc::clone(&self.0);
+        let renew = move || {
+            let mut wait = FIRST;
+            for renewals in 1.. {
+                let (devices, left) = {
+                    let known = shared.known();
+                    let waits = |known: &mut Known| !known.has_ended && known.left.is_empty();
+                    let (mut known, _) =
+                        shared.changed.wait_timeout_while(known, wait, waits).unwrap_or_else(PoisonError::into_inner);
+                    if known.has_ended {
+                        return;
+                    }
+                    (known.devices.clone(), std::mem::take(&mut known.left))
+                };
+                wait = RENEWED_EVERY;
+                left.iter().for_each(|device| shared.free(device));
+                let rests = drives.rests.load(Ordering::Acquire);
+                let block = encode(Some(&Holder { renewals, ..shared.holder.clone() }));
+                let awake = devices.iter().enumerate().filter(|(index, _)| rests >> index & 1 == 0);
+                for device in awake.filter_map(|(_, device)| device.as_ref()) {
+                    if let Err(by) = shared.is_ours(device) {
+                        return taken(format!("{}: device '{}' was taken by {by}", device.path.display(), device.name));
+                    }
+                    let _writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
+                    if shared.known().has_ended {
+                        return;
+                    }
+                    if let Err(error) = transfer(device, Some(&block)) {
+                        tracing::debug!(device = device.name, %error, "that this server has the device is not renewed");
+                    }
+                }
+            }
+        };
+        thread::Builder::new().name("holder".to_owned()).spawn(renew).map(drop)
+    }
+
+    /// Another device has the place of this number, or none.
+    pub(crate) fn changed(&self, index: usize, device: Option<&Device>) {
+        let mut known = self.0.known();
+        let before = std::mem::replace(&mut known.devices[index], device.cloned());
+        known.left.extend(before.filter(|before| device.is_none_or(|now| now.identity() != before.identity())));
+        self.0.changed.notify_all();
+    }
+
+    /// The volume was closed in good order, and nobody has it.
+    pub(crate) fn release(&self) {
+        self.0.known().has_ended = true;
+        let _writing = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.0.known();
+        known.devices.iter().flatten().chain(&known.left).for_each(|device| self.0.free(device));
+        self.0.changed.notify_all();
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.known().has_ended = true;
+        self.0.changed.notify_all();
+        own().remove(&self.0.holder.nonce);
+    }
+}

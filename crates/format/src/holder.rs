@@ -1,0 +1,137 @@
+//! Who serves a volume: multi-mount protection. Behind the first superblock of each device lies a block that a server renews every few
+//! seconds, and that another one looks at before it begins. It has no part in what is recovered.
+//!
+//! It is found at the same place whatever the volume is, by whichever name a device is opened, and on whichever machine. It is sealed
+//! without a volume's identity, so that it can be read before that is known.
+
+use peryton_units::Bytes;
+
+use crate::{
+    block::{BLOCK, BLOCK_LEN, Kind, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
+    superblock::VolumeId,
+};
+
+/// Where the block lies on each device.
+pub const HOLDER_AT: Bytes = Bytes(BLOCK);
+/// What lies before the other metadata: a superblock, and this block.
+pub(crate) const RESERVED: u64 = 2 * BLOCK;
+/// How often a server renews the block, in seconds.
+pub const RENEWED_EVERY_S: u64 = 5;
+
+const HELD: u32 = 1;
+const HOST_AT: usize = 80;
+const LONGEST_HOST: usize = 255;
+
+/// A server that has the volume, or had it when it died.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Holder {
+    /// A random number, so that no two servers have the same.
+    pub nonce: u64,
+    /// How often it has renewed the block.
+    pub renewals: u64,
+    /// Its process.
+    pub pid: u32,
+    /// The identity of the namespace in which the process has that number.
+    pub pid_namespace: u64,
+    /// When the process was started, in ticks since its machine was.
+    pub started: u64,
+    /// The kernel's identity of that start of its machine.
+    pub boot: u128,
+    /// Since when it has the volume, in seconds since 1970.
+    pub since_unix_s: u64,
+    /// The name of its machine.
+    pub host: String,
+}
+
+/// The block is neither that of a server nor says that there is none: a crash has torn it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Torn;
+
+/// The block that says who has the volume, or that nobody has.
+pub fn encode(holder: Option<&Holder>) -> Vec<u8> {
+    let mut block = vec![0; BLOCK_LEN];
+    if let Some(holder) = holder {
+        put_u32(&mut block, 8, HELD);
+        put_u32(&mut block, 12, holder.pid);
+        put_u64(&mut block, 16, holder.nonce);
+        put_u64(&mut block, 24, holder.renewals);
+        put_u64(&mut block, 32, holder.since_unix_s);
+        block[40..56].copy_from_slice(&holder.boot.to_le_bytes());
+        put_u64(&mut block, 56, holder.pid_namespace);
+        put_u64(&mut block, 64, holder.started);
+        let host = holder.host.as_bytes();
+        let len = host.len().min(LONGEST_HOST);
+        put_u32(&mut block, 72, len as u32);
+        block[HOST_AT..HOST_AT + len].copy_from_slice(&host[..len]);
+    }
+    seal(&mut block, Kind::Holder, VolumeId::default());
+    block
+}
+
+/// Who has the volume according to the block, if anybody. A block of something else says that nobody has.
+///
+/// # Errors
+/// It is torn.
+pub fn decode(block: &[u8]) -> Result<Option<Holder>, Torn> {
+    if !has_kind(block, Kind::Holder) {
+        return Ok(None);
+    }
+    if !is_sealed(block, Kind::Holder, VolumeId::default()) {
+        return Err(Torn);
+    }
+    if get_u32(block, 8) != HELD {
+        return Ok(None);
+    }
+    let len = (get_u32(block, 72) as usize).min(LONGEST_HOST);
+    Ok(Some(Holder {
+        pid: get_u32(block, 12),
+        nonce: get_u64(block, 16),
+        renewals: get_u64(block, 24),
+        since_unix_s: get_u64(block, 32),
+        boot: u128::from_le_bytes(block[40..56].try_into().expect("sixteen bytes")),
+        pid_namespace: get_u64(block, 56),
+        started: get_u64(block, 64),
+        host: String::from_utf8_lossy(&block[HOST_AT..HOST_AT + len]).into_owned(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let holder = Holder {
+            nonce: 1 << 63 | 5,
+            renewals: 6,
+            pid: 7,
+            pid_namespace: 4_026_531_836,
+            started: 9,
+            boot: 10 << 100,
+            since_unix_s: 1_760_000_000,
+            host: "a.example".to_owned(),
+        };
+        assert_eq!(decode(&encode(Some(&holder))), Ok(Some(holder.clone())));
+        assert_eq!(decode(&encode(None)), Ok(None));
+        assert_eq!(decode(&[0; BLOCK_LEN]), Ok(None));
+        let mut torn = encode(Some(&holder));
+        torn[3000] ^= 1;
+        assert_eq!(decode(&torn), Err(Torn));
+        let long = Holder { host: "x".repeat(400), ..holder };
+        assert_eq!(decode(&encode(Some(&long))).map(|holder| holder.map(|holder| holder.host.len())), Ok(Some(255)));
+    }
+
+    proptest! {
+        #[test]
+        fn no_content_of_a_block_breaks_the_reader(bytes in proptest::collection::vec(any::<u8>(), BLOCK_LEN), sealed: bool) {
+            let mut block = bytes;
+            if sealed {
+                put_u32(&mut block, 8, HELD);
+                seal(&mut block, Kind::Holder, VolumeId::default());
+            }
+            let _ = decode(&block);
+        }
+    }
+}
