@@ -77,6 +77,7 @@ fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<
         resizing: None,
         resize_ended: None,
         ended: None,
+        ended_writes: Vec::new(),
         named: [0; MOST_DEVICES],
         displaced: None,
         keeps: None,

@@ -41,6 +41,9 @@ pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) successor: Option<Box<Successor>>,
     /// How the last replacement came to its end.
     pub(crate) ended: Option<SuccessionEnd>,
+    /// Writes that have ended on the device that is replaced and on its successor, and whether they failed. They are reported to the
+    /// placement before the call of the driver returns.
+    pub(crate) ended_writes: Vec<(IoId, bool)>,
     /// The highest number that a successor of each device has been given since the volume was opened.
     pub(crate) named: [u8; MOST_DEVICES],
     /// The device that is being grown or shrunk.
@@ -179,31 +182,52 @@ impl<P: PlacementOps> Drive<P> {
         out: &mut Commands,
     ) -> Result<(), DriverError> {
         let from = out.len();
-        let done = match self.successor_takes(now, id, result.is_err(), out) {
+        let done = match self.successor_takes(now, id, result.is_err()) {
             true => Ok(()),
-            false => self.complete_here(now, id, result, out),
+            false => self.complete_now::<false>(now, id, result, out),
         };
         self.heed_successor(from, out);
         done
     }
 
-    /// Handles a command that the driver has carried out, or failed to, and that is not the business of a device that is being replaced.
-    ///
-    /// # Errors
-    /// It is not in flight.
-    #[cold]
-    #[inline(never)]
-    pub(super) fn complete_here(
-        &mut self,
-        now: Nanos,
-        id: IoId,
-        result: Result<(), DeviceError>,
-        out: &mut Commands,
-    ) -> Result<(), DriverError> {
-        self.complete_now::<false>(now, id, result, out)
+    /// Looks at what was asked for in this call, from the command with this index on, while a device is being replaced: a part of it goes to
+    /// its successor, and what has ended there is reported to the placement.
+    #[inline]
+    pub(crate) fn heed_successor(&mut self, from: usize, out: &mut Commands) {
+        if self.successor.is_some() {
+            self.go_on_beside_successor(from, out);
+        }
     }
 
-    /// Does the same, compiled into the caller.
+    #[cold]
+    #[inline(never)]
+    fn go_on_beside_successor(&mut self, from: usize, out: &mut Commands) {
+        self.report_ended_writes(out);
+        self.mirror(from, out);
+        self.go_on_replacing(out);
+        self.report_ended_writes(out);
+        if self.io.fencing {
+            // That may have waited for the successor, and the end of the replacement may wait for that.
+            let (now, from) = (self.io.now, out.len());
+            self.go_on_fencing(now, out);
+            self.mirror(from, out);
+            if !self.io.fencing {
+                self.go_on_replacing(out);
+                self.report_ended_writes(out);
+            }
+        }
+    }
+
+    fn report_ended_writes(&mut self, out: &mut Commands) {
+        let now = self.io.of_driver(self.io.now);
+        for (id, failed) in std::mem::take(&mut self.ended_writes) {
+            let result = if failed { Err(DeviceError) } else { Ok(()) };
+            let known = self.complete_now::<false>(now, id, result, out);
+            debug_assert!(known.is_ok(), "a write is in flight until it has ended wherever it was sent");
+        }
+    }
+
+    /// Handles a command that the driver has carried out, or failed to, compiled into the caller.
     #[inline(always)]
     fn complete_now<const USUAL: bool>(
         &mut self,

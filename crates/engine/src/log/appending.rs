@@ -19,9 +19,11 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffer, Buffers, Cause, Command, Commands},
     log::append::{Group, Member},
+    log::deferred::DeferredPiece,
     log::direct::{Past, Piece, Way},
     log::drive::LogDrive,
     log::index::Pending,
+    log::ready::Turn,
     log::segments::Space,
     log::step::{LogIo, LogStep},
 };
@@ -60,7 +62,7 @@ impl LogDrive {
         if let Some(index) = self.appends.gathering
             && !fits(&self.appends.groups[index as usize])
         {
-            self.launch(io, now, out);
+            self.launch(io, out);
         }
         let index = match self.appends.gathering {
             Some(index) => index,
@@ -85,7 +87,7 @@ impl LogDrive {
         let delay = io.tuning.logging.gather_delay;
         if delay == Nanos::ZERO {
             if self.appends.flying.len() < AT_ONCE {
-                self.launch(io, now, out);
+                self.launch(io, out);
             }
         } else if group.members.len() == 1 {
             io.due(now.saturating_add(delay));
@@ -98,7 +100,7 @@ impl LogDrive {
         let within = HEADER + piece.offset % SECTOR;
         let len = (within + piece.len).next_multiple_of(HEADER);
         let Some(Space { at, sequence }) = self.log.allocate(len) else {
-            return self.place(io, now, piece, Way::Direct(Past::NoRoom), out);
+            return self.goes_past(piece, Past::NoRoom);
         };
         let index = self.appends.take(now);
         let group = &mut self.appends.groups[index as usize];
@@ -116,13 +118,11 @@ impl LogDrive {
 
     /// Writes the gathered group to the log.
     #[inline]
-    fn launch(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    fn launch(&mut self, io: &mut LogIo, out: &mut Commands) {
         let Some(index) = self.appends.gathering.take() else { return };
         let len = self.appends.groups[index as usize].len.next_multiple_of(HEADER);
         let Some(Space { at, sequence }) = self.log.allocate(len) else {
-            self.write_members_directly(io, now, index, Past::NoRoom, out);
-            // Deferred pieces may have waited for this group and may now wait for the writes to the primary.
-            return self.retry_deferred(io, now, out);
+            return self.members_go_past(index, Past::NoRoom);
         };
         let group = &mut self.appends.groups[index as usize];
         (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 1);
@@ -141,13 +141,20 @@ impl LogDrive {
         stats.overhead_bytes += len - data;
     }
 
-    /// Writes the group's pieces to the primary because the log has no room for it, or its append failed.
-    fn write_members_directly(&mut self, io: &mut LogIo, now: Nanos, index: u32, why: Past, out: &mut Commands) {
+    /// The piece is to be written to the primary because the log has no room for it, or its append failed.
+    fn goes_past(&mut self, piece: Piece, why: Past) {
+        self.deferred.defer(DeferredPiece { piece, way: Way::Direct(why) });
+        self.ready.push(Turn::Pieces);
+    }
+
+    fn members_go_past(&mut self, index: u32, why: Past) {
         let members = std::mem::take(&mut self.appends.groups[index as usize].members);
         for member in &members {
-            self.place(io, now, member.piece, Way::Direct(why), out);
+            self.goes_past(member.piece, why);
         }
         self.appends.give_back(index, members);
+        // Deferred pieces may have waited for this group.
+        self.ready.push(Turn::Pieces);
     }
 
     #[inline]
@@ -173,12 +180,12 @@ impl LogDrive {
             self.retire(io, now, front, out);
         }
         if io.tuning.logging.gather_delay == Nanos::ZERO && self.appends.flying.len() < AT_ONCE {
-            self.launch(io, now, out);
+            self.launch(io, out);
         }
-        self.index_if_long(io, now, out);
-        self.retry_deferred(io, now, out);
-        self.migrate_if_due(io, now, out);
-        self.pump_migration(io, now, out);
+        self.index_if_long();
+        for turn in [Turn::Pieces, Turn::Trigger, Turn::Migration] {
+            self.ready.push(turn);
+        }
     }
 
     #[inline]
@@ -202,7 +209,7 @@ impl LogDrive {
             return self.index_retired(io, at, (covered, entries), failed, out);
         }
         if failed {
-            return self.write_members_directly(io, now, index, Past::Failed, out);
+            return self.members_go_past(index, Past::Failed);
         }
         let members = std::mem::take(&mut self.appends.groups[index as usize].members);
         if self.log.live == 0 {
@@ -232,12 +239,12 @@ impl LogDrive {
         if let Some(index) = self.appends.gathering {
             let due = self.appends.groups[index as usize].since.saturating_add(io.tuning.logging.gather_delay);
             if due <= now {
-                self.launch(io, now, out);
+                self.launch(io, out);
             } else {
                 io.due(due);
             }
         }
-        self.tick_index(io, now, out);
+        self.tick_index(io, now);
     }
 
     /// Writes an index to the log.

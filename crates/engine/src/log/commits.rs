@@ -16,6 +16,7 @@ use crate::{
     journal::{Commits, Group, Outcome, Setback, Written},
     log::drive::LogDrive,
     log::journal::LogBatch,
+    log::ready::Turn,
     log::segments::State,
     log::step::{LogCommand, LogIo, LogStep},
 };
@@ -135,8 +136,11 @@ impl LogDrive {
             }
             self.commit.group.recycle(batch);
         }
-        self.retry_deferred(io, now, out);
-        self.pump_commit(io, now, out);
+        if self.commit.records_something {
+            // It may have made room.
+            self.ready.push(Turn::Pieces);
+        }
+        self.ready.push(Turn::Commit);
     }
 
     /// Fails the waiting host flushes because both devices are fenced.
@@ -160,7 +164,7 @@ impl LogDrive {
         }
     }
 
-    fn tick_mark(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    fn tick_mark(&mut self, io: &mut LogIo, now: Nanos) {
         let Some((flushed, due)) = self.commit.mark else { return };
         if now < due {
             return io.due(due);
@@ -174,21 +178,21 @@ impl LogDrive {
         {
             self.commit.marks = true;
             self.commit.group.wanted = true;
-            self.pump_commit(io, now, out);
+            self.ready.push(Turn::Commit);
         }
     }
 
-    pub(in crate::log) fn tick_commit(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::log) fn tick_commit(&mut self, io: &mut LogIo, now: Nanos) {
         if self.stopped.any() {
             return;
         }
-        self.tick_mark(io, now, out);
+        self.tick_mark(io, now);
         match self.commit.group.retry_is_due(io) {
             Some(false) => return,
             Some(true) => {
                 let group = &mut self.commit.group;
                 group.wanted |= !group.gathering.records_nothing();
-                self.pump_commit(io, now, out);
+                self.ready.push(Turn::Commit);
             }
             None => {}
         }
@@ -196,7 +200,7 @@ impl LogDrive {
             && Group::<LogBatch>::is_due(io, since)
         {
             self.commit.group.wanted = true;
-            self.pump_commit(io, now, out);
+            self.ready.push(Turn::Commit);
         }
     }
 }

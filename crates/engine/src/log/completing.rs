@@ -8,7 +8,7 @@
 //!
 //! If something cannot be read, or the run cannot be written, the parts from the log are written as they are.
 
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::{Buffer, Cause, Command, Commands},
@@ -144,7 +144,6 @@ impl LogDrive {
     pub(in crate::log) fn rest_was_read(
         &mut self,
         io: &mut LogIo,
-        now: Nanos,
         (index, rest): (u32, u32),
         failed: bool,
         out: &mut Commands,
@@ -158,11 +157,11 @@ impl LogDrive {
         if self.stopped.any() {
             // Nothing may be written any more; the log keeps its copies.
             run.parts.clear();
-            return self.run_is_over(io, now, index, out);
+            return self.run_is_over(index);
         }
         match run.rest.iter().any(|rest| rest.failed) {
             false => self.write_units(io, index, out),
-            true => self.write_parts(io, now, index, out),
+            true => self.write_parts(io, index, out),
         }
     }
 
@@ -177,7 +176,7 @@ impl LogDrive {
     }
 
     /// Writes the parts of a run that are from the log and could be read, without what completes its units.
-    pub(in crate::log) fn write_parts(&mut self, io: &mut LogIo, now: Nanos, index: u32, out: &mut Commands) {
+    pub(in crate::log) fn write_parts(&mut self, io: &mut LogIo, index: u32, out: &mut Commands) {
         let run = &mut self.migration.runs[index];
         run.completed = false;
         let failed: Vec<_> = run.rest.iter().filter(|rest| rest.failed).map(|rest| (rest.offset, rest.len)).collect();
@@ -200,7 +199,7 @@ impl LogDrive {
             io.stats.logging_mut().bytes_migrated += len.0;
         }
         if spans.is_empty() {
-            self.run_is_over(io, now, index, out);
+            self.run_is_over(index);
         }
     }
 }

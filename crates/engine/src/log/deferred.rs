@@ -22,9 +22,6 @@ pub(in crate::log) struct DeferredPieces {
     /// An upper bound of the pieces' lengths, in bytes.
     longest: u64,
     next: u64,
-    /// True while the pieces are tried again; `again` asks for another round after that.
-    pub(in crate::log) busy: bool,
-    pub(in crate::log) again: bool,
 }
 
 impl DeferredPieces {

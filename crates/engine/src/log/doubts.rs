@@ -19,6 +19,7 @@ use crate::{
     api::error::RequestError,
     log::{
         drive::LogDrive,
+        ready::Turn,
         step::{LogIo, LogStep},
     },
 };
@@ -81,8 +82,8 @@ impl LogDrive {
         io.owe_error();
         self.commit.group.flush_failed();
         self.fail_flushes(io, out);
-        self.retry_deferred(io, now, out);
-        self.pump_migration(io, now, out);
+        self.ready.push(Turn::Pieces);
+        self.ready.push(Turn::Migration);
     }
 
     /// Flushes the device again when that is due, to find out whether it goes on failing.

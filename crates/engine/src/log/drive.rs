@@ -1,7 +1,6 @@
 //! The parts of a drive with a log before a primary, and how it cuts requests into pieces.
 
 use peryton_format::{
-    layout::MetadataLayout,
     log::layout::LogLayout,
     log::{HEADER, SECTOR},
     superblock::VolumeId,
@@ -24,6 +23,7 @@ use crate::{
     log::layout::BUFFER,
     log::migration::Migration,
     log::mode::{LogFenced, Since},
+    log::ready::{Ready, Turn},
     log::segments::Segments,
     log::selective::Overwrites,
     log::step::{LogIo, LogStep},
@@ -58,6 +58,7 @@ pub(crate) struct LogDrive {
     pub(in crate::log) layout: LogLayout,
     pub(in crate::log) on_damage: OnDamage,
     pub(in crate::log) verifying: Verifying,
+    pub(in crate::log) ready: Ready,
     /// What has lost its checksums is taken as it is.
     pub(in crate::log) trusts_unverifiable: bool,
     /// There is such data.
@@ -92,19 +93,10 @@ impl LogDrive {
             layout,
             on_damage: OnDamage::Refuse,
             verifying: Verifying::default(),
+            ready: Ready::default(),
             trusts_unverifiable: false,
             has_unverifiable: false,
         }
-    }
-
-    /// Byte 0 of the volume is deliberately not byte 0 of the primary: the primary alone must not look like a file
-    /// system while the log holds newer data.
-    pub(in crate::log) fn primary_place(&self, offset: u64) -> (DeviceId, Bytes) {
-        (self.primary, MetadataLayout::bare().data_at + Bytes(offset))
-    }
-
-    pub(in crate::log) fn log_place(&self, at: u64) -> (DeviceId, Bytes) {
-        (self.log_device, Bytes(self.log_at + at))
     }
 
     /// Carries out a read, write or discard that lies within the volume and is not empty.
@@ -122,7 +114,7 @@ impl LogDrive {
             return io.part_done(request, self.answer(), out);
         }
         match asked.op {
-            Op::Read => self.read(io, now, request, asked, out),
+            Op::Read => self.read(io, request, asked, out),
             Op::Write => self.write(io, now, request, asked, out),
             Op::Discard => self.discard(io, now, request, asked, out),
             Op::Flush => unreachable!("a flush has no range"),
@@ -131,14 +123,7 @@ impl LogDrive {
 
     /// Reads the newest copies. Parts that are neighbours on one device are read with one command.
     #[inline]
-    pub(in crate::log) fn read(
-        &mut self,
-        io: &mut LogIo,
-        now: Nanos,
-        request: RequestIndex,
-        asked: Request,
-        out: &mut Commands,
-    ) {
+    pub(in crate::log) fn read(&mut self, io: &mut LogIo, request: RequestIndex, asked: Request, out: &mut Commands) {
         let (from, to) = (asked.offset.0, asked.offset.0 + asked.len.0);
         let (log_device, log_at, (primary, data_at)) = (self.log_device, self.log_at, self.primary_place(0));
         let gone = self.gone;
@@ -200,7 +185,7 @@ impl LogDrive {
             }
         }
         if from_log > 0 {
-            self.migrate_if_due(io, now, out);
+            self.ready.push(Turn::Trigger);
         }
     }
 

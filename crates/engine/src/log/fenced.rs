@@ -12,6 +12,7 @@ use crate::{
     api::error::RequestError,
     api::location::Losses,
     log::drive::LogDrive,
+    log::ready::Turn,
     log::segments::{Segment, State},
     log::step::LogIo,
 };
@@ -19,13 +20,7 @@ use crate::{
 impl LogDrive {
     /// Handles the death of a device. Returns whether data whose write was answered may be lost.
     #[cold]
-    pub(in crate::log) fn device_died(
-        &mut self,
-        io: &mut LogIo,
-        now: Nanos,
-        device: DeviceId,
-        out: &mut Commands,
-    ) -> bool {
+    pub(in crate::log) fn device_died(&mut self, io: &mut LogIo, device: DeviceId) -> bool {
         self.mark_gone(device);
         self.go_on_if_fenced(io, device);
         self.migration.stop();
@@ -41,8 +36,8 @@ impl LogDrive {
             }
             self.index.clear();
         }
-        self.pump_migration(io, now, out);
-        self.retry_deferred(io, now, out);
+        self.ready.push(Turn::Migration);
+        self.ready.push(Turn::Pieces);
         self.gone.primary || self.log.live > 0 || !self.appends.is_idle()
     }
 
@@ -56,7 +51,7 @@ impl LogDrive {
 
     /// Resumes commits once it is durable that a device is gone.
     #[cold]
-    pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, out: &mut Commands) {
         let failed = if io.owes_error { self.commit.group.gathering.take_flushes() } else { Vec::new() };
         if !failed.is_empty() {
             io.error_reported();
@@ -64,8 +59,8 @@ impl LogDrive {
         for flush in failed {
             io.part_done(flush, Err(RequestError::Device), out);
         }
-        self.pump_commit(io, now, out);
-        self.retry_deferred(io, now, out);
+        self.ready.push(Turn::Commit);
+        self.ready.push(Turn::Pieces);
     }
 
     pub(in crate::log) fn lost_ranges(&self, most: usize) -> Losses {

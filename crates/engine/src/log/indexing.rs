@@ -14,33 +14,33 @@ use peryton_format::{
 use peryton_units::Nanos;
 
 use crate::{
-    api::command::Commands, log::drive::LogDrive, log::index::Pending, log::layout::BUFFER, log::segments::State,
-    log::step::LogIo,
+    api::command::Commands, log::drive::LogDrive, log::index::Pending, log::layout::BUFFER, log::ready::Turn,
+    log::segments::State, log::step::LogIo,
 };
 
 impl LogDrive {
     /// Requests an index if enough records are pending. A flush precedes it.
     #[inline]
-    pub(in crate::log) fn index_if_long(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::log) fn index_if_long(&mut self) {
         if self.index.is_long() && !self.index.asked {
             self.index.asked = true;
-            self.want_index(io, now, out);
+            self.want_index();
         }
     }
 
-    fn want_index(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    fn want_index(&mut self) {
         self.commit.flush_for_index();
-        self.pump_commit(io, now, out);
+        self.ready.push(Turn::Commit);
     }
 
-    pub(in crate::log) fn tick_index(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::log) fn tick_index(&mut self, io: &mut LogIo, now: Nanos) {
         if self.index.pending.is_empty() {
             return;
         }
         if self.index.due <= now {
             self.index.due = now.saturating_add(io.tuning.logging.checkpoint_interval);
             self.index.asked = true;
-            self.want_index(io, now, out);
+            self.want_index();
         }
         if !self.index.pending.is_empty() {
             io.due(self.index.due);

@@ -15,6 +15,7 @@ use crate::{
     log::layout::BUFFER,
     log::migration::{Chunk, Migration, Next, Part, Phase, Run, WRITES, window_of},
     log::mode::Trigger,
+    log::ready::Turn,
     log::segments::Record,
     log::step::{LogIo, LogStep},
     log::triggers::RETRY,
@@ -28,7 +29,14 @@ const READS: u32 = 2;
 const LOOK_AT: u64 = 1 << 16;
 
 impl LogDrive {
-    pub(in crate::log) fn start_migration(&mut self, io: &mut LogIo, now: Nanos, trigger: Trigger, out: &mut Commands) {
+    #[inline]
+    pub(in crate::log) fn migrate_if_due(&mut self, io: &mut LogIo, now: Nanos) {
+        if let Some(trigger) = self.fired(io, now).filter(|_| !self.stopped.any()) {
+            self.start_migration(io, now, trigger);
+        }
+    }
+
+    fn start_migration(&mut self, io: &mut LogIo, now: Nanos, trigger: Trigger) {
         debug_assert!(self.migration.is_idle());
         self.log.close();
         self.commit.migration_starts();
@@ -37,16 +45,15 @@ impl LogDrive {
         migration.record = 0;
         migration.whole = true;
         self.begin(io, now, trigger);
-        self.pump_migration(io, now, out);
+        self.ready.push(Turn::Migration);
     }
 
     /// Migrates everything that only the log has, whatever the triggers say.
-    pub(crate) fn write_all_home(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(crate) fn write_all_home(&mut self, io: &mut LogIo, now: Nanos) {
         if self.migration.is_idle() && self.log.live > 0 && !self.gone.any() && !self.stopped.any() {
-            self.start_migration(io, now, Trigger::Hint, out);
-        } else {
-            self.pump_migration(io, now, out);
+            self.start_migration(io, now, Trigger::Hint);
         }
+        self.ready.push(Turn::Migration);
     }
 
     /// Number of blocks that only the log has, rounded up.
@@ -91,7 +98,7 @@ impl LogDrive {
                 Phase::Idle => self.begin_hint(io, now),
                 Phase::Planning => self.plan(io, now, out),
                 Phase::Reading => self.read_window(io, out),
-                Phase::Writing => self.write_window(io, now, out),
+                Phase::Writing => self.write_window(io, out),
             };
             if !goes_on {
                 return;
@@ -125,9 +132,9 @@ impl LogDrive {
             io.due(now);
             return false;
         }
-        self.pass_segments(io, now, out);
+        self.pass_segments();
         if self.migration.segments.is_empty() && self.migration.range.0 >= self.migration.range.1 {
-            self.settle_held_back(io, now, out);
+            self.settle_held_back(io, now);
             let migration = &mut self.migration;
             migration.phase = Phase::Idle;
             migration.window = 0;
@@ -141,14 +148,16 @@ impl LogDrive {
             if migration.whole && !migration.stuck {
                 self.commit.migration_ended();
             }
-            if self.commit.ring_fills() {
+            if self.commit.ring_fills() || !self.deferred.is_empty() {
                 // A commit makes room, and pieces of requests may wait for it, or for the answer that nothing will.
-                self.commit.make_room(0);
-                self.pump_commit(io, now, out);
-                self.retry_deferred(io, now, out);
+                self.commit.make_room(self.directs.in_flight.len());
+                self.ready.push(Turn::Commit);
+                self.ready.push(Turn::Pieces);
             }
-            self.migrate_if_due(io, now, out);
-            return !self.migration.is_idle();
+            // The next one may begin, or a hinted range is next.
+            self.ready.push(Turn::Trigger);
+            self.ready.push(Turn::Migration);
+            return false;
         }
         // The next segment still has appends in flight, or is being verified; the completion of that continues the migration.
         false
@@ -177,21 +186,14 @@ impl LogDrive {
         true
     }
 
-    pub(in crate::log) fn migration_read(
-        &mut self,
-        io: &mut LogIo,
-        now: Nanos,
-        chunk: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::log) fn migration_read(&mut self, chunk: u32, failed: bool) {
         self.migration.in_flight -= 1;
         self.migration.chunks[chunk as usize].failed = failed;
         self.migration.left_over |= failed;
-        self.pump_migration(io, now, out);
+        self.ready.push(Turn::Migration);
     }
 
-    fn write_window(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
+    fn write_window(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
         while (self.migration.writing.len() as u32) < WRITES {
             if let Some(unit) = self.write_unit(io) {
                 match self.next_units(io, unit) {
@@ -215,7 +217,7 @@ impl LogDrive {
         migration.next_chunk = 0;
         migration.next_part = 0;
         migration.phase = Phase::Planning;
-        self.pass_segments(io, now, out);
+        self.pass_segments();
         true
     }
 
@@ -294,14 +296,7 @@ impl LogDrive {
         io.stats.logging_mut().bytes_migrated += len.0;
     }
 
-    pub(in crate::log) fn migration_wrote(
-        &mut self,
-        io: &mut LogIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::log) fn migration_wrote(&mut self, io: &mut LogIo, index: u32, failed: bool, out: &mut Commands) {
         let run = &mut self.migration.runs[index];
         run.pending -= 1;
         run.failed |= failed;
@@ -309,15 +304,15 @@ impl LogDrive {
             (0, true) if run.completed && !self.stopped.any() => {
                 // It may be what completes it that cannot be written.
                 run.failed = false;
-                self.write_parts(io, now, index, out);
+                self.write_parts(io, index, out);
             }
-            (0, _) => self.run_is_over(io, now, index, out),
+            (0, _) => self.run_is_over(index),
             _ => {}
         }
     }
 
     /// Nothing of a run is under way any more: what was written is on the primary.
-    pub(in crate::log) fn run_is_over(&mut self, io: &mut LogIo, now: Nanos, index: u32, out: &mut Commands) {
+    pub(in crate::log) fn run_is_over(&mut self, index: u32) {
         let LogDrive { migration, map, log, .. } = self;
         let run = &mut migration.runs[index];
         let (parts, failed) = (std::mem::take(&mut run.parts), run.failed);
@@ -334,12 +329,12 @@ impl LogDrive {
                 map.remove(low, high, |at, len| log.superseded(at, len));
             }
         }
-        self.retry_deferred(io, now, out);
-        self.pump_migration(io, now, out);
+        self.ready.push(Turn::Pieces);
+        self.ready.push(Turn::Migration);
     }
 
     /// Frees migrated segments with the next commit. A segment is held back if an older one still has data.
-    fn pass_segments(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    fn pass_segments(&mut self) {
         if self.migration.passed.is_empty() {
             return;
         }
@@ -353,13 +348,13 @@ impl LogDrive {
                 self.migration.held_back.push(index);
             }
         }
-        self.pump_commit(io, now, out);
+        self.ready.push(Turn::Commit);
     }
 
     /// Handles the segments that a failed device kept from being emptied. Their remaining records are listed in one
     /// commit that also frees the younger segments. Both must happen at once: a list would otherwise restore copies
     /// that a segment freed meanwhile had superseded. If the list would be too long, no segment is freed.
-    fn settle_held_back(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    fn settle_held_back(&mut self, io: &mut LogIo, now: Nanos) {
         let all = std::mem::take(&mut self.migration.held_back);
         let (empty, left): (Vec<u32>, Vec<u32>) =
             all.into_iter().partition(|index| self.log.segments[*index as usize].live == 0);
@@ -389,7 +384,7 @@ impl LogDrive {
             self.log.drain(index);
             self.commit.free(index);
         }
-        self.pump_commit(io, now, out);
+        self.ready.push(Turn::Commit);
     }
 
     /// The records of the segment that are still the newest copies.

@@ -7,6 +7,8 @@
 //! of them has its table in a file of its own: `append.rs`, `direct.rs`, `deferred.rs`, `migration.rs`, `index.rs`,
 //! `journal.rs`.
 //!
+//! None of them calls another that might call it again: `ready.rs` carries out what follows from what has ended.
+//!
 //! `layout.rs` divides the devices; `fenced.rs` continues with one of the two devices.
 //!
 //! The format on disk and its scan are in `peryton_format::log`. `indexing.rs` writes indexes for a quick restart,
@@ -46,6 +48,7 @@ mod migration;
 mod mode;
 mod outrun;
 mod placement;
+mod ready;
 mod report;
 mod restore;
 mod segments;

@@ -22,6 +22,7 @@ use crate::{
     log::damage::OnDamage,
     log::drive::{LogDrive, continues},
     log::kept::Kept,
+    log::ready::Turn,
     log::step::{LogCommand, LogIo, LogStep},
     log::verifying::VERIFIES,
     placement::PlacementOps,
@@ -43,6 +44,7 @@ impl PlacementOps for LogDrive {
     #[inline]
     fn submit(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
         self.take(io, now, request, asked, out);
+        self.go_on(io, now, out);
     }
 
     fn flush(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, out: &mut Commands) {
@@ -52,14 +54,16 @@ impl PlacementOps for LogDrive {
             return io.part_done(request, self.answer(), out);
         }
         self.commit.wait(request);
-        self.pump_commit(io, now, out);
+        self.ready.push(Turn::Commit);
+        self.go_on(io, now, out);
     }
 
     fn evict(&mut self, io: &mut LogIo, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
         // Only whole blocks are migrated: a block in two places costs more than it saves.
         let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
         self.migration.hint(from, to);
-        self.pump_migration(io, now, out);
+        self.ready.push(Turn::Migration);
+        self.go_on(io, now, out);
     }
 
     #[inline]
@@ -75,14 +79,15 @@ impl PlacementOps for LogDrive {
                 let result = if failed { Err(RequestError::Device) } else { self.answer() };
                 io.part_done(request, result, out);
             }
-            LogStep::Verify { slot } => self.verify_step(io, now, slot, failed, out),
+            LogStep::Verify { slot } => self.verify_step(io, slot, failed, out),
             LogStep::Direct { op } => self.direct_step(io, now, op, failed, out),
-            LogStep::MigrationRead { chunk } => self.migration_read(io, now, chunk, failed, out),
-            LogStep::MigrationRest { run, rest } => self.rest_was_read(io, now, (run, rest), failed, out),
-            LogStep::MigrationWrite { run } => self.migration_wrote(io, now, run, failed, out),
+            LogStep::MigrationRead { chunk } => self.migration_read(chunk, failed),
+            LogStep::MigrationRest { run, rest } => self.rest_was_read(io, (run, rest), failed, out),
+            LogStep::MigrationWrite { run } => self.migration_wrote(io, run, failed, out),
             LogStep::Commit => self.step_commit(io, now, failed, out),
             LogStep::Check => self.stopped.checked(failed, io),
         }
+        self.go_on(io, now, out);
     }
 
     fn encode(&self, io: &LogIo, command: &LogCommand, step: LogStep, into: &mut [u8], buffers: Option<&dyn Buffers>) {
@@ -97,10 +102,11 @@ impl PlacementOps for LogDrive {
     fn tick(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         self.check_stopped(io, now, out);
         self.tick_appends(io, now, out);
-        self.tick_commit(io, now, out);
-        self.migrate_if_due(io, now, out);
+        self.tick_commit(io, now);
+        self.ready.push(Turn::Trigger);
+        self.ready.push(Turn::Migration);
+        self.go_on(io, now, out);
         self.declare_timeout(io, now);
-        self.pump_migration(io, now, out);
     }
 
     fn statistics_reset(&mut self, io: &mut LogIo, _: &Stats) {
@@ -112,7 +118,8 @@ impl PlacementOps for LogDrive {
     }
 
     fn write_all_back(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
-        self.write_all_home(io, now, out);
+        self.write_all_home(io, now);
+        self.go_on(io, now, out);
     }
 
     fn away(&self) -> u64 {
@@ -220,10 +227,13 @@ impl PlacementOps for LogDrive {
 
     fn flush_failed(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) {
         self.stop(io, now, device, out);
+        self.go_on(io, now, out);
     }
 
     fn fence(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
-        self.device_died(io, now, device, out)
+        let loses = self.device_died(io, device);
+        self.go_on(io, now, out);
+        loses
     }
 
     fn is_ready_to_fence(&mut self, _: &mut LogIo, _: &mut Commands) -> bool {
@@ -231,7 +241,8 @@ impl PlacementOps for LogDrive {
     }
 
     fn fence_is_durable(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
-        self.go_on_without(io, now, out);
+        self.go_on_without(io, out);
+        self.go_on(io, now, out);
     }
 
     fn data_at(&self, device: DeviceId) -> Bytes {

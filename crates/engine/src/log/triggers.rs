@@ -3,7 +3,6 @@
 use peryton_units::Nanos;
 
 use crate::{
-    api::command::Commands,
     api::logging::LogCaching,
     log::drive::LogDrive,
     log::mode::{Since, Trigger},
@@ -14,8 +13,9 @@ use crate::{
 pub(in crate::log) const RETRY: Nanos = Nanos::from_s(1);
 
 impl LogDrive {
+    /// The condition under which a migration may start now, if any holds.
     #[inline]
-    fn fired(&mut self, io: &LogIo, now: Nanos) -> Option<Trigger> {
+    pub(in crate::log) fn fired(&self, io: &LogIo, now: Nanos) -> Option<Trigger> {
         if !self.migration.is_idle() || self.log.is_empty() || now < self.since.not_before || self.gone.any() {
             return None;
         }
@@ -37,13 +37,6 @@ impl LogDrive {
         // `used` is at most 2^40, so the product fits.
         let nearly_full = used * 1_000_000 >= total.saturating_mul(u64::from(triggers.log_used_ppm));
         (nearly_full || self.log.is_full() || self.commit.ring_fills()).then_some(Trigger::LogUsed)
-    }
-
-    #[inline]
-    pub(in crate::log) fn migrate_if_due(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
-        if let Some(trigger) = self.fired(io, now).filter(|_| !self.stopped.any()) {
-            self.start_migration(io, now, trigger, out);
-        }
     }
 
     /// Asks to be called when the timeout or the pause after a failure ends. If there is nothing to migrate then, the

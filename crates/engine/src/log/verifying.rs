@@ -14,7 +14,7 @@ use peryton_format::{
     log::{HEADER, SECTOR},
     mutation::{self, Mutation},
 };
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::{Buffer, Buffers, Cause, Command, Commands},
@@ -25,6 +25,7 @@ use crate::{
     log::drive::LogDrive,
     log::layout::BUFFER,
     log::migration::WRITES,
+    log::ready::Turn,
     log::step::{LogIo, LogStep},
     log::unverified::Unit,
 };
@@ -221,14 +222,7 @@ impl LogDrive {
 
     /// A read of a unit has ended.
     #[cold]
-    pub(in crate::log) fn verify_step(
-        &mut self,
-        io: &mut LogIo,
-        now: Nanos,
-        slot: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::log) fn verify_step(&mut self, io: &mut LogIo, slot: u32, failed: bool, out: &mut Commands) {
         let reading = self.verifying.slots[slot as usize].as_mut().expect("it was being read");
         reading.pending -= 1;
         reading.failed |= failed;
@@ -252,7 +246,7 @@ impl LogDrive {
         self.answer_waiters(io, (slot, unit, result.is_none()), out);
         self.log.read_ended(self.log.segment_of(unit.first()));
         self.pump_verifying(io, out);
-        self.pump_migration(io, now, out);
+        self.ready.push(Turn::Migration);
     }
 
     /// Answers the parts of host reads that what has been read of this unit decides.

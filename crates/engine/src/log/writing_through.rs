@@ -14,6 +14,7 @@ use crate::{
     log::deferred::DeferredPiece,
     log::direct::{Direct, Past, Piece, Way},
     log::drive::LogDrive,
+    log::ready::Turn,
     log::step::LogIo,
 };
 
@@ -56,8 +57,8 @@ impl LogDrive {
         if self.must_wait(piece, actual, before) {
             return Placed::Waits;
         }
-        if actual != Way::Log && self.is_crowded(io, now, out) {
-            if self.gone.any() || self.migration.is_stuck() {
+        if actual != Way::Log && self.is_crowded() {
+            if (self.gone.any() || self.migration.is_stuck()) && self.fired(io, now).is_none() {
                 // Nothing makes room before a failed device is back.
                 io.part_done(piece.request, Err(RequestError::Device), out);
                 return Placed::OnItsWay;
@@ -81,7 +82,7 @@ impl LogDrive {
                 stats.direct_by.count(why);
                 if way == Way::Log {
                     // The log is full: high time.
-                    self.migrate_if_due(io, now, out);
+                    self.ready.push(Turn::Trigger);
                 }
             }
             Way::Discard => self.discard_now(io, now, piece, out),
@@ -109,21 +110,16 @@ impl LogDrive {
             }
     }
 
-    /// Whether the ring has no room for the record that a write to the primary may make. If so, makes room as far as
-    /// possible.
+    /// Whether the ring has no room for the record that a write to the primary may make. If so, room is made as far as
+    /// possible: by a commit, and by a migration, which makes records obsolete.
     #[inline]
-    fn is_crowded(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
+    fn is_crowded(&mut self) -> bool {
         if self.log.is_empty() || !self.commit.is_crowded(self.directs.in_flight.len()) {
             return false;
         }
         self.commit.make_room(self.directs.in_flight.len());
-        self.pump_commit(io, now, out);
-        self.migrate_if_due(io, now, out);
-        if self.migration.is_idle() {
-            // There was nothing to migrate: the records are obsolete, which a commit says.
-            self.commit.make_room(self.directs.in_flight.len());
-            self.pump_commit(io, now, out);
-        }
+        self.ready.push(Turn::Commit);
+        self.ready.push(Turn::Trigger);
         true
     }
 
@@ -173,8 +169,8 @@ impl LogDrive {
             self.record_void(io, now, from, to);
         }
         io.part_done(piece.request, result, out);
-        self.retry_deferred(io, now, out);
-        self.pump_migration(io, now, out);
+        self.ready.push(Turn::Pieces);
+        self.ready.push(Turn::Migration);
     }
 
     /// Even where the map knows of no copy in the log, the log may hold old ones that a replay would find.
@@ -205,32 +201,10 @@ impl LogDrive {
     }
 
     /// Something is done that a piece may have waited for. They keep their order where they overlap.
-    #[inline]
-    pub(in crate::log) fn retry_deferred(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
-        if self.deferred.is_empty() {
-            return;
-        }
-        if std::mem::replace(&mut self.deferred.busy, true) {
-            // One that was just sent on its way has made something possible.
-            self.deferred.again = true;
-            return;
-        }
-        let mut in_vain = 0;
-        while in_vain < 2 {
-            in_vain = if self.look_at_deferred(io, now, out) { 0 } else { in_vain + 1 };
-            if !std::mem::take(&mut self.deferred.again) {
-                break;
-            }
-        }
-        self.deferred.busy = false;
-    }
-
-    /// Says whether one went on its way.
-    fn look_at_deferred(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
-        let (mut moved, mut next) = (false, 0);
+    pub(in crate::log) fn look_at_deferred(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+        let mut next = 0;
         while let Some((number, deferred)) = self.deferred.take_from(next) {
             let placed = self.try_place(io, now, (deferred.piece, deferred.way), number, out);
-            moved |= placed == Placed::OnItsWay;
             if placed != Placed::OnItsWay {
                 self.deferred.put_back(number, deferred);
             }
@@ -241,6 +215,5 @@ impl LogDrive {
             }
             next = number + 1;
         }
-        moved
     }
 }

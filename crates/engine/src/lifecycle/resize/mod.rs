@@ -11,7 +11,7 @@ pub(crate) mod plan;
 pub(crate) mod state;
 pub(crate) mod switch;
 
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Nanos;
 
 use self::state::{Resizing, Stage};
 use crate::{
@@ -95,12 +95,5 @@ impl<P: PlacementOps> Drive<P> {
             Err(ConfigError::Tuning(error)) => Err(error),
             _ => Ok(()),
         }
-    }
-
-    /// Whether everything beyond the new end is empty and nothing is under way.
-    pub(crate) fn can_switch(&self) -> bool {
-        let Some(resizing) = &self.resizing else { return false };
-        let is_empty = self.placed.bytes_beyond() == Bytes::ZERO;
-        resizing.stage != Stage::Emptying || is_empty && self.is_idle() && !self.io.is_in_doubt() && !self.io.stopped
     }
 }

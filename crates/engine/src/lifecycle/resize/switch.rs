@@ -32,6 +32,15 @@ use crate::{
     placement::PlacementOps,
 };
 
+impl<P: PlacementOps> Drive<P> {
+    /// Whether everything beyond the new end is empty and nothing is under way.
+    pub(crate) fn can_switch(&self) -> bool {
+        let Some(resizing) = &self.resizing else { return false };
+        let is_empty = self.placed.bytes_beyond() == Bytes::ZERO;
+        resizing.stage != Stage::Emptying || is_empty && self.is_idle() && !self.io.is_in_doubt() && !self.io.stopped
+    }
+}
+
 /// Closes the volume, unless that is done, and opens it with its new size, if it could be closed in good order. Can be tried again after
 /// an error.
 pub(crate) fn resize_now<P: PlacementOps>(

@@ -325,15 +325,7 @@ impl<P: PlacementOps> Drive<P> {
         self.successor.as_ref().map_or(Bytes::ZERO, |successor| Bytes(successor.regions.length()))
     }
 
-    /// Looks at what the placement has asked for in this call, from the command with this index on.
-    #[inline]
-    pub(crate) fn heed_successor(&mut self, from: usize, out: &mut Commands) {
-        if self.successor.is_some() {
-            self.mirror(from, out);
-            self.go_on_replacing(out);
-        }
-    }
-
+    /// Sends what the placement has asked of the old device, from the command with this index on, to its successor as well.
     #[cold]
     pub(super) fn mirror(&mut self, from: usize, out: &mut Commands) {
         let Drive { successor: Some(successor), io, .. } = self else { return };
@@ -390,7 +382,7 @@ impl<P: PlacementOps> Drive<P> {
 
     /// Takes the end of a command that concerns the old device or its successor. Returns whether nothing else has to be done.
     #[cold]
-    pub(super) fn successor_takes(&mut self, now: Nanos, id: IoId, failed: bool, out: &mut Commands) -> bool {
+    pub(super) fn successor_takes(&mut self, now: Nanos, id: IoId, failed: bool) -> bool {
         let Drive { successor: Some(successor), io, .. } = self else { return false };
         let Some(command) = io.in_flight(id).copied() else { return false };
         let own = successor.plan.device;
@@ -413,7 +405,7 @@ impl<P: PlacementOps> Drive<P> {
                 };
                 let write = successor.writes.get_mut(&index).expect("it waits for its twin");
                 write.twin_failed = Some(failed);
-                self.end_write(now, index, out);
+                self.end_write(index);
                 true
             }
             Purpose::Step(_) if command.device == own => {
@@ -429,7 +421,7 @@ impl<P: PlacementOps> Drive<P> {
                     write.twin_failed = Some(false);
                     successor.twins.insert(twin.index(), None);
                 }
-                self.end_write(now, id.index(), out);
+                self.end_write(id.index());
                 true
             }
             _ => false,
@@ -437,17 +429,17 @@ impl<P: PlacementOps> Drive<P> {
     }
 
     /// Answers the writes that were withheld.
-    pub(super) fn end_withheld(&mut self, out: &mut Commands) {
+    pub(super) fn end_withheld(&mut self) {
         let Some(successor) = &self.successor else { return };
         let ended: Vec<usize> =
             successor.writes.iter().filter(|(_, write)| write.has_ended()).map(|(index, _)| *index).collect();
         for index in ended {
-            self.end_write(self.io.now, index, out);
+            self.end_write(index);
         }
     }
 
-    /// Ends a write if it has ended wherever it was sent.
-    fn end_write(&mut self, now: Nanos, index: usize, out: &mut Commands) {
+    /// Ends a write if it has ended wherever it was sent. The drive reports it to the placement.
+    fn end_write(&mut self, index: usize) {
         let Drive { successor: Some(successor), io, .. } = self else { return };
         let ends = |write: &Write| write.has_ended() && !successor.withholds(write);
         if !successor.writes.get(&index).is_some_and(ends) {
@@ -469,9 +461,7 @@ impl<P: PlacementOps> Drive<P> {
                 _ => successor.failures = 0,
             }
         }
-        let result = if failed { Err(crate::api::error::DeviceError) } else { Ok(()) };
-        let known = self.complete_here(now, write.id, result, out);
-        debug_assert!(known.is_ok(), "a write is in flight until it has ended wherever it was sent");
+        self.ended_writes.push((write.id, failed));
     }
 
     /// The command whose data this one writes to the successor.

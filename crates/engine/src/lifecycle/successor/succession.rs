@@ -85,7 +85,7 @@ impl<P: PlacementOps> Drive<P> {
     }
 
     /// Continues with whatever can be done now.
-    pub(super) fn go_on_replacing(&mut self, out: &mut Commands) {
+    pub(in crate::lifecycle) fn go_on_replacing(&mut self, out: &mut Commands) {
         let Some(successor) = &mut self.successor else { return };
         match successor.stage {
             Stage::Naming if successor.acts.is_empty() => {
@@ -119,7 +119,7 @@ impl<P: PlacementOps> Drive<P> {
             Stage::Failing if self.io.fencing => {}
             Stage::Failing => {
                 successor.stage = Stage::Ending(SuccessionEnd::DeviceGone);
-                self.end_withheld(out);
+                self.end_withheld();
                 self.go_on_replacing(out);
             }
             Stage::Ending(how) => {
@@ -134,10 +134,6 @@ impl<P: PlacementOps> Drive<P> {
                 if successor.acts.is_empty() {
                     self.ended = Some(how);
                     self.successor = None;
-                    if self.io.fencing {
-                        let now = self.io.now;
-                        self.go_on_fencing(now, out);
-                    }
                 } else {
                     self.go_on_succeeding(out);
                 }
@@ -194,9 +190,8 @@ impl<P: PlacementOps> Drive<P> {
                         successor.is_committing = false;
                         successor.stage = Stage::Failing;
                         successor.acts.clear();
-                        let (now, from) = (io.now, out.len());
+                        let from = out.len();
                         out.append(&mut successor.held);
-                        self.go_on_fencing(now, out);
                         self.mirror(from, out);
                         return self.go_on_replacing(out);
                     }
