@@ -162,8 +162,6 @@ mutations! {
     BringNothing,
     /// A read brings in what a write changes that was under way before the move that it joins.
     JoinBesideWrites,
-    /// A read takes the note of another of its commands, of what the copy has newer than the slow device.
-    TakeOtherNote,
     /// A write that goes home first leaves what it replaces valid in the copy.
     TrustOverwritten,
     /// Recovery takes every extent on the fast device for whole.

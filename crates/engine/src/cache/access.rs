@@ -5,6 +5,7 @@ use peryton_units::{Bytes, Op};
 
 use crate::{
     api::command::{Buffer, DeviceId},
+    cache::follow::Follow,
     io::RequestIndex,
 };
 
@@ -62,8 +63,8 @@ impl Fragment {
 
 /// The result of routing a fragment.
 pub(in crate::cache) enum Route {
-    /// A plain command to this place on this device.
-    Direct(DeviceId, Bytes),
+    /// A plain command to this place on this device, and what follows its end.
+    Direct(DeviceId, Bytes, Follow),
     /// A plain command to the extent's home, which bypasses the copy on the fast device.
     Past(Bytes),
     /// The fragment waits, is being handled by a move, or has been answered.
@@ -84,6 +85,7 @@ pub(in crate::cache) enum Release {
 }
 
 /// What a command reads or writes of one extent.
+#[derive(Clone, Copy)]
 pub(in crate::cache) struct Part {
     pub(in crate::cache) extent: u32,
     /// Offset within the extent.
@@ -101,14 +103,6 @@ impl Part {
     }
 }
 
-/// Blocks of an extent that a read under way takes from the slow device, although the fast one had newer ones: they are read over it.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::cache) struct NewerInRead {
-    pub(in crate::cache) request: RequestIndex,
-    pub(in crate::cache) extent: u32,
-    pub(in crate::cache) blocks: u16,
-}
-
 /// Fragments that are neighbours on the volume and on a device, merged into one command.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cache) struct Run {
@@ -119,6 +113,8 @@ pub(in crate::cache) struct Run {
     pub(in crate::cache) extents: u32,
     /// Whether the run bypasses copies on the fast device.
     pub(in crate::cache) past: bool,
+    /// What follows its end.
+    pub(in crate::cache) follow: Follow,
 }
 
 #[derive(Debug)]

@@ -8,11 +8,12 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffer, Cause, DeviceId},
     api::config::{self, Tuning},
-    cache::access::{CacheFenced, Fragment, Mode, NewerInRead, Router, ThroughWrite},
+    cache::access::{CacheFenced, Fragment, Mode, Router, ThroughWrite},
     cache::blocks::Units,
     cache::cleaning::urgency::Cleaner,
     cache::doubts::Doubts,
     cache::emptying::Emptying,
+    cache::follow::Follows,
     cache::journal::map_journal::MapJournal,
     cache::layout::CacheLayout,
     cache::map::extent_map::ExtentMap,
@@ -89,8 +90,8 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) first_writes: u32,
     pub(in crate::cache) through: Slab<ThroughWrite>,
     pub(in crate::cache) through_in_flight: Vec<u32>,
-    /// The host's queue depth bounds the length of this list.
-    pub(in crate::cache) newer_in_reads: Vec<NewerInRead>,
+    /// What commands of the host in flight own besides their answers. The host's queue depth bounds it.
+    pub(in crate::cache) follows: Follows,
     pub(in crate::cache) journal: MapJournal,
     /// The rule that decides where writes go (partitioned).
     pub(in crate::cache) controller: Option<Controller>,
@@ -165,7 +166,7 @@ impl CacheDrive {
             first_writes: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
-            newer_in_reads: Vec::new(),
+            follows: Follows::new(),
             journal: MapJournal::new(
                 layout.metadata,
                 [layout.fast, layout.slow],

@@ -11,6 +11,7 @@ use crate::{
     api::error::RequestError,
     cache::access::{Fragment, Mode, Part, Route, Router, Run},
     cache::drive::CacheDrive,
+    cache::follow::{Follow, Then},
     cache::ready::Ready,
     cache::step::{CacheCommand, CacheIo, CacheStep},
     io::RequestIndex,
@@ -48,21 +49,22 @@ impl CacheDrive {
             io.add_part(request);
             let before = out.len();
             let to = match self.route(io, now, fragment, out) {
-                Route::Direct(device, at) => Some((device, at, false)),
-                Route::Past(at) => Some((self.layout.slow, at, true)),
+                Route::Direct(device, at, follow) => Some((device, at, false, follow)),
+                Route::Past(at) => Some((self.layout.slow, at, true, Follow::NOTHING)),
                 Route::Taken => None,
             };
             if !run.as_mut().is_some_and(|run| self.continues(io, run, fragment, to, out)) {
                 if let Some(run) = run {
                     self.issue_before(io, run, before, out);
                 }
-                run = to.map(|(device, at, past)| Run {
+                run = to.map(|(device, at, past, follow)| Run {
                     fragment,
                     device,
                     at,
                     len: Bytes(u64::from(len)),
                     extents: 1,
                     past,
+                    follow,
                 });
             }
             offset += u64::from(len);
@@ -131,7 +133,7 @@ impl CacheDrive {
         let at = self.layout.fast_at(slot) + Bytes(u64::from(within));
         let device = self.layout.fast;
         let buffer = Buffer::Request { id, offset: Bytes::ZERO };
-        let purpose = CacheStep::Host { request, first: extent, count: 1 };
+        let purpose = CacheStep::Host { request, first: extent, count: 1, follow: Follow::NOTHING };
         match asked.op {
             Op::Write => io.write((device, at), asked.len, buffer, purpose, Cause::Host, out),
             _ => io.read((device, at), asked.len, buffer, purpose, Cause::Host, out),
@@ -151,8 +153,7 @@ impl CacheDrive {
         out: &mut Commands,
     ) -> bool {
         let entry = self.map.entry_mut(extent);
-        let waits = entry.moving().is_some() || !self.newer_in_reads.is_empty();
-        if entry.is_lost() || waits || !USUAL && self.controller.is_some() {
+        if entry.is_lost() || entry.moving().is_some() || !USUAL && self.controller.is_some() {
             return false;
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
@@ -177,12 +178,12 @@ impl CacheDrive {
     /// Routes a fragment that has waited.
     pub(in crate::cache) fn resume(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) {
         let fragment = Fragment { first: false, ..fragment };
-        let (device, at, past) = match self.route(io, now, fragment, out) {
-            Route::Direct(device, at) => (device, at, false),
-            Route::Past(at) => (self.layout.slow, at, true),
+        let (device, at, past, follow) = match self.route(io, now, fragment, out) {
+            Route::Direct(device, at, follow) => (device, at, false, follow),
+            Route::Past(at) => (self.layout.slow, at, true, Follow::NOTHING),
             Route::Taken => return,
         };
-        let run = Run { fragment, device, at, len: Bytes(u64::from(fragment.len)), extents: 1, past };
+        let run = Run { fragment, device, at, len: Bytes(u64::from(fragment.len)), extents: 1, past, follow };
         self.issue(io, run, out);
     }
 
@@ -213,12 +214,14 @@ impl CacheDrive {
         io: &mut CacheIo,
         run: &mut Run,
         fragment: Fragment,
-        to: Option<(DeviceId, Bytes, bool)>,
+        to: Option<(DeviceId, Bytes, bool, Follow)>,
         out: &mut Commands,
     ) -> bool {
-        let continues = to == Some((run.device, run.at + run.len, run.past))
+        let Some((device, at, past, follow)) = to else { return false };
+        let continues = (device, at, past) == (run.device, run.at + run.len, run.past)
             && run.fragment.extent + run.extents == fragment.extent;
         if continues {
+            run.follow = self.follows.join(run.follow, follow);
             run.len += Bytes(u64::from(fragment.len));
             run.extents += 1;
             // One command answers both fragments, so the later one's part ends here.
@@ -246,18 +249,17 @@ impl CacheDrive {
         now: Nanos,
         command: &CacheCommand,
         (request, first, count): (RequestIndex, u32, u32),
-        failed: bool,
+        (failed, follow): (bool, Follow),
         out: &mut Commands,
     ) {
         if failed && command.op == Op::Read && self.mode == Mode::Caching && command.device == self.layout.fast {
+            debug_assert_eq!(follow, Follow::NOTHING, "something follows only what was read or written at home");
             self.read_home_instead(io, command, (request, first, count), out);
             return;
         }
         let is_in_doubt = command.op == Op::Read && !self.doubts.is_empty() && self.may_be_lost(first, count);
-        if matches!(command.op, Op::Read | Op::Write) && command.device == self.layout.slow {
-            let is_void = failed || is_in_doubt;
-            self.bring_from_host(command, (request, first, count), is_void, out);
-            self.read_newer(io, command, (request, first, count), is_void);
+        if follow != Follow::NOTHING {
+            self.follow(io, command, (request, first, count), (follow, failed || is_in_doubt), out);
         }
         if is_in_doubt {
             return self.read_again(io, command, (request, first, count), out);
@@ -270,6 +272,28 @@ impl CacheDrive {
             }
             self.access_ended(extent);
         }
+    }
+
+    /// Carries out what follows the end of an access, part by part. `is_void`: it has failed, or is repeated.
+    fn follow(
+        &mut self,
+        io: &mut CacheIo,
+        command: &CacheCommand,
+        (request, first, count): (RequestIndex, u32, u32),
+        (mut follow, is_void): (Follow, bool),
+        out: &mut Commands,
+    ) {
+        for part in self.parts_of(command, (first, count)) {
+            while let Some(then) = self.follows.take(&mut follow, part.extent) {
+                match then {
+                    Then::Feed(index) => self.feed(index, &part, is_void, out),
+                    // The whole is read again.
+                    Then::Overlay(_) if is_void => {}
+                    Then::Overlay(blocks) => self.read_over(io, part.read_by(request, command.len), blocks),
+                }
+            }
+        }
+        debug_assert_eq!(follow, Follow::NOTHING, "what follows concerns the command's extents, in their order");
     }
 
     /// A flush failed while a read was under way, and its place may hold what another extent left there: it is read again from
@@ -311,7 +335,7 @@ impl CacheDrive {
                 io.add_part(request);
                 let home = self.home(extent);
                 let (device, at) = self.layout.at(home);
-                let purpose = CacheStep::Host { request, first: extent, count: 1 };
+                let purpose = CacheStep::Host { request, first: extent, count: 1, follow: Follow::NOTHING };
                 io.read((device, at + Bytes(within)), len, buffer, purpose, Cause::Host, out);
             }
         }

@@ -7,6 +7,7 @@ use crate::{
     api::command::{Buffer, Cause, Commands},
     cache::access::{Fragment, Part, Route, Run},
     cache::drive::CacheDrive,
+    cache::follow::Follow,
     cache::map::extent::Place,
     cache::movers::table::Phase,
     cache::ready::Ready,
@@ -21,11 +22,23 @@ impl CacheDrive {
     /// Routes a fragment to the place of its extent.
     #[inline]
     pub(in crate::cache) fn direct(&mut self, now: Nanos, fragment: Fragment, place: Place) -> Route {
+        self.direct_then(now, fragment, place, Follow::NOTHING)
+    }
+
+    /// The same, and what follows the end of the access.
+    #[inline]
+    pub(in crate::cache) fn direct_then(
+        &mut self,
+        now: Nanos,
+        fragment: Fragment,
+        place: Place,
+        follow: Follow,
+    ) -> Route {
         let extent = self.map.entry_mut(fragment.extent);
         extent.access(now);
         extent.in_flight += 1;
         let (device, at) = self.layout.at(place);
-        Route::Direct(device, at + Bytes(u64::from(fragment.within)))
+        Route::Direct(device, at + Bytes(u64::from(fragment.within)), follow)
     }
 
     /// Counts an access that the fast device serves. A fragment that waited was counted when it arrived; one that
@@ -46,13 +59,13 @@ impl CacheDrive {
 
     #[inline]
     pub(in crate::cache) fn issue(&mut self, io: &mut CacheIo, run: Run, out: &mut Commands) {
-        let Run { fragment, device, at, len, extents, past } = run;
+        let Run { fragment, device, at, len, extents, past, follow } = run;
         if device == self.layout.slow {
             self.cleaner.slow_used = io.now;
         }
         let (request, first, count) = (fragment.request, fragment.extent, extents);
         let purpose = match past {
-            false => CacheStep::Host { request, first, count },
+            false => CacheStep::Host { request, first, count, follow },
             true => CacheStep::HostPast { request, first, count },
         };
         let buffer = Buffer::Request { id: io.id_of(request), offset: fragment.offset };
@@ -136,9 +149,9 @@ impl CacheDrive {
     }
 
     pub(in crate::cache) fn carry_out(&mut self, io: &mut CacheIo, piece: Fragment, route: Route, out: &mut Commands) {
-        if let Route::Direct(device, at) = route {
+        if let Route::Direct(device, at, follow) = route {
             let len = Bytes(u64::from(piece.len));
-            self.issue(io, Run { fragment: piece, device, at, len, extents: 1, past: false }, out);
+            self.issue(io, Run { fragment: piece, device, at, len, extents: 1, past: false, follow }, out);
         }
     }
 

@@ -31,6 +31,7 @@ mod commits;
 mod doubts;
 mod drive;
 mod emptying;
+mod follow;
 mod host;
 mod invariants;
 mod issuing;

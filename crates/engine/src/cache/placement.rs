@@ -21,6 +21,7 @@ use crate::{
     api::warmth::Warmth,
     cache::access::Mode,
     cache::drive::CacheDrive,
+    cache::follow::Follow,
     cache::layout::CacheLayout,
     cache::step::{CacheCommand, CacheIo, CacheStep},
     cache::tuner::Tuner,
@@ -91,7 +92,7 @@ impl PlacementOps for CacheDrive {
         step: CacheStep,
         out: &mut Commands,
     ) -> bool {
-        let CacheStep::Host { request, first, count: 1 } = step else { return false };
+        let CacheStep::Host { request, first, count: 1, follow: Follow::NOTHING } = step else { return false };
         self.try_end_hit::<USUAL>(io, now, id, (request, first), out)
     }
 
@@ -107,8 +108,8 @@ impl PlacementOps for CacheDrive {
     ) {
         self.partition_served(now, command);
         match step {
-            CacheStep::Host { request, first, count } => {
-                self.host_done(io, now, command, (request, first, count), failed, out);
+            CacheStep::Host { request, first, count, follow } => {
+                self.host_done(io, now, command, (request, first, count), (failed, follow), out);
             }
             CacheStep::HostPast { request, first, count } => {
                 let result = if failed { Err(RequestError::Device) } else { Ok(()) };
@@ -327,6 +328,7 @@ impl PlacementOps for CacheDrive {
             && self.flushes.is_empty()
             && self.journal.is_idle()
             && self.through_in_flight.is_empty()
+            && self.follows.is_empty()
             && self.doubts.is_empty()
             && self.ready.is_empty()
     }

@@ -1,14 +1,15 @@
 //! The purpose of a command of a tiering, caching or partitioned drive.
 
 use crate::{
+    cache::follow::Follow,
     cache::map::extent::Place,
     io::{self, RequestIndex},
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheStep {
-    /// A plain access of a host request to `count` extents from `first`.
-    Host { request: RequestIndex, first: u32, count: u32 },
+    /// A plain access of a host request to `count` extents from `first`, and what follows its end.
+    Host { request: RequestIndex, first: u32, count: u32, follow: Follow },
     /// A plain access that bypasses the fast device's copies of these extents (partitioned).
     HostPast { request: RequestIndex, first: u32, count: u32 },
     /// A write, or the zeroing, of blocks of an extent of which the fast device has not all yet.

@@ -8,14 +8,14 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::command::{Buffer, Cause, Command, Commands},
-    cache::access::Fragment,
+    cache::access::{Fragment, Part},
     cache::blocks::first_run,
     cache::drive::CacheDrive,
+    cache::follow::{Follow, Then},
     cache::map::extent::Extent,
     cache::movers::table::{Kind, Move, Phase},
     cache::ready::Ready,
-    cache::step::{CacheCommand, CacheIo},
-    io::RequestIndex,
+    cache::step::CacheIo,
 };
 
 impl CacheDrive {
@@ -38,42 +38,50 @@ impl CacheDrive {
     /// Starts to bring in the blocks of a fragment that the caller reads from the slow device for the host. So what a request reads of
     /// neighbouring extents is one command, whether it is brought in or not. If other blocks of the extent are being read, they are
     /// brought in together. Does nothing if something else is under way for the extent, if it is in use, or if too many moves are under way.
-    pub(in crate::cache) fn bring_with(&mut self, io: &mut CacheIo, fragment: Fragment, blocks: u16) {
+    pub(in crate::cache) fn bring_with(&mut self, io: &mut CacheIo, fragment: Fragment, blocks: u16) -> Follow {
         let entry = self.map.entry(fragment.extent);
         let index = match entry.moving() {
             Some(index) => {
                 let being_read = self.being_read(entry);
                 if being_read == 0 || being_read & blocks != 0 {
-                    return;
+                    return Follow::NOTHING;
                 }
                 index
             }
-            None if entry.in_flight > 0 => return,
+            None if entry.in_flight > 0 => return Follow::NOTHING,
             None => match self.new_part_fill(io, fragment.extent, blocks) {
                 Some(index) => index,
-                None => return,
+                None => return Follow::NOTHING,
             },
         };
-        self.moves[index].is_brought_by(fragment.request, blocks);
+        self.is_fed_by(fragment, index, blocks)
+    }
+
+    /// The command of a fragment brings these blocks of a part fill when it ends.
+    fn is_fed_by(&mut self, fragment: Fragment, index: u32, blocks: u16) -> Follow {
+        let row = &mut self.moves[index];
+        row.blocks |= blocks;
+        row.pending += 1;
+        self.follows.add(fragment.extent, Then::Feed(index), Follow::NOTHING)
     }
 
     /// A write goes home alone, and replaces these blocks of the copy when it is there: its request need not wait for the fast device. Until
     /// then the copy does not have them, so nothing rests on it, and writes that overlap go on as they do on the slow device alone. Does
-    /// nothing, and returns false, where more than that has to be seen to: then the write goes to both devices.
+    /// nothing, and returns `None`, where more than that has to be seen to: then the write goes to both devices.
     pub(in crate::cache) fn bring_from_write(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
         fragment: Fragment,
         blocks: u16,
-    ) -> bool {
+    ) -> Option<Follow> {
         let extent = fragment.extent;
         let entry = self.map.entry(extent);
         let (place, in_use, masks) = (entry.place(), entry.in_flight > 0, self.map.masks_of(extent));
         let joins = entry.moving().filter(|_| self.being_read(entry) != 0);
         let may_begin = entry.moving().is_none() && self.copying < io.tuning.max_moves;
         if joins.is_none() && !may_begin || !self.may_follow_its_home(fragment) {
-            return false;
+            return None;
         }
         if !mutation::is(Mutation::TrustOverwritten) {
             let changed = self.map.set_masks(extent, Masks::new(masks.valid() & !blocks, 0), now);
@@ -91,8 +99,7 @@ impl CacheDrive {
         }
         row.rewritten_blocks &= !blocks;
         row.is_written = true;
-        row.is_brought_by(fragment.request, blocks);
-        true
+        Some(self.is_fed_by(fragment, index, blocks))
     }
 
     /// Whether the copy may take what a write covers when the home has it: after a crash no copy counts, and nothing else has to be seen to.
@@ -136,30 +143,15 @@ impl CacheDrive {
         }
     }
 
-    /// A read or write of the host has ended that fills may have waited for: they take their blocks from its buffer, which is there until
-    /// the request is answered.
-    pub(in crate::cache) fn bring_from_host(
-        &mut self,
-        command: &CacheCommand,
-        (request, first, count): (RequestIndex, u32, u32),
-        failed: bool,
-        out: &mut Commands,
-    ) {
-        // In tiering nothing is brought in so.
-        let Some(blocks) = self.layout.blocks else { return };
-        for part in self.parts_of(command, (first, count)) {
-            let Some(index) = self.map.entry(part.extent).moving() else { continue };
-            let touched = blocks.touched(part.within, part.len.0 as u32);
-            let row = &mut self.moves[index];
-            let brings = |by: &(RequestIndex, u16)| by.0 == request && by.1 & !touched == 0;
-            let Some(at) = row.brought_by.iter().position(brings) else { continue };
-            row.brought_by.swap_remove(at);
-            if !failed && !mutation::is(Mutation::BringNothing) {
-                let into = Buffer::Move { index: row.buffer, offset: Bytes(u64::from(part.within)) };
-                out.push(Command::Copy { from: part.buffer, to: into, len: part.len });
-            }
-            self.ready.push(Ready::Step(index, failed));
+    /// A read or write of the host has ended that a fill waited for: it takes its blocks from the host's buffer, which is there until the
+    /// request is answered.
+    pub(in crate::cache) fn feed(&mut self, index: u32, part: &Part, failed: bool, out: &mut Commands) {
+        if !failed && !mutation::is(Mutation::BringNothing) {
+            let offset = Bytes(u64::from(part.within));
+            let into = Buffer::Move { index: self.moves[index].buffer, offset };
+            out.push(Command::Copy { from: part.buffer, to: into, len: part.len });
         }
+        self.ready.push(Ready::Step(index, failed));
     }
 
     /// The accesses that were in flight have ended. What they have written is there now.

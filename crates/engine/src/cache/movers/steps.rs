@@ -91,7 +91,7 @@ impl CacheDrive {
         // An empty list stays in its row, so that the next move there allocates nothing.
         let mut waiters = if row.waiters.is_empty() { Vec::new() } else { std::mem::take(&mut row.waiters) };
         let answers = if row.answers.is_empty() { Vec::new() } else { std::mem::take(&mut row.answers) };
-        debug_assert!(row.pending == 0 && row.trigger.is_none() && row.brought_by.is_empty());
+        debug_assert!(row.pending == 0 && row.trigger.is_none());
         let was_volatile = std::mem::take(&mut row.ram_dirty);
         self.moves.remove(index);
         self.map.entry_mut(extent).set_moving(None);

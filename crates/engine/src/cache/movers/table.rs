@@ -46,16 +46,13 @@ pub(in crate::cache) struct Move {
     /// The blocks that it copies, and those that the host wrote meanwhile (part fills, write-backs and evictions).
     pub(in crate::cache) blocks: u16,
     pub(in crate::cache) rewritten_blocks: u16,
-    /// Requests whose own reads or writes of the slow device bring blocks (part fills), and which. Each of these counts as a command of the move.
-    /// A request may have other commands for the extent.
-    pub(in crate::cache) brought_by: Vec<(RequestIndex, u16)>,
-    /// Whether it was a write that brings them.
+    /// Whether a write of the host brings blocks (part fills).
     pub(in crate::cache) is_written: bool,
     /// Of the blocks that a write-back copies, those that it takes from the slow device: the fast one does not have them.
     pub(in crate::cache) missing: u16,
     /// Writes of the host to the extent wait until the move has ended, or until this time (write-backs).
     pub(in crate::cache) holds_until: Option<Nanos>,
-    /// Commands in flight for this move.
+    /// Commands in flight for this move; those of the host that bring blocks count.
     pub(in crate::cache) pending: u32,
     pub(in crate::cache) failed: bool,
     /// Whether the host accessed the extent during the move.
@@ -73,13 +70,6 @@ pub(in crate::cache) struct Move {
 }
 
 impl Move {
-    /// A request's own command brings these blocks of a part fill as well.
-    pub(in crate::cache) fn is_brought_by(&mut self, request: RequestIndex, blocks: u16) {
-        self.blocks |= blocks;
-        self.pending += 1;
-        self.brought_by.push((request, blocks));
-    }
-
     /// The blocks that a part fill is to bring: what the host has written meanwhile is newer.
     pub(in crate::cache) fn blocks_to_bring(&self) -> u16 {
         if mutation::is(Mutation::FillOverRewritten) { self.blocks } else { self.blocks & !self.rewritten_blocks }

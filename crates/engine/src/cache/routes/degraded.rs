@@ -16,6 +16,7 @@ use crate::{
     api::location::Losses,
     cache::access::{Fragment, Mode, Route, Router},
     cache::drive::CacheDrive,
+    cache::follow::Follow,
     cache::map::extent::Place,
     cache::step::{CacheIo, CacheStep},
 };
@@ -154,7 +155,8 @@ impl CacheDrive {
                 let entry = self.map.entry_mut(fragment.extent);
                 entry.access(now);
                 entry.in_flight += 1;
-                let purpose = CacheStep::Host { request: fragment.request, first: fragment.extent, count: 1 };
+                let (request, first) = (fragment.request, fragment.extent);
+                let purpose = CacheStep::Host { request, first, count: 1, follow: Follow::NOTHING };
                 let home = self.layout.at(self.home(fragment.extent));
                 io.zero(home, Bytes(u64::from(fragment.len)), purpose, out);
                 Some(Route::Taken)

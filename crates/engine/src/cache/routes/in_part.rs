@@ -167,8 +167,8 @@ impl CacheDrive {
                     return self.direct(now, fragment, home);
                 }
                 self.count_access(io, fragment, slot);
-                if self.bring_from_write(io, now, fragment, touched & masks.valid()) {
-                    return self.direct(now, fragment, home);
+                if let Some(follow) = self.bring_from_write(io, now, fragment, touched & masks.valid()) {
+                    return self.direct_then(now, fragment, home, follow);
                 }
                 self.write_through(io, now, fragment, slot, out);
                 return Route::Taken;
@@ -225,7 +225,7 @@ impl CacheDrive {
                 io.stats.fast_misses += 1;
                 self.map.set_may_differ(fragment.extent, true);
                 match self.direct(now, fragment, home) {
-                    Route::Direct(_, at) => Route::Past(at),
+                    Route::Direct(_, at, _) => Route::Past(at),
                     other => other,
                 }
             }
@@ -325,7 +325,7 @@ impl CacheDrive {
             self.is_there(io, now, fragment.extent, covered, touched);
         }
         self.first_writes += 1;
-        let Route::Direct(device, at) = self.direct(now, fragment, Place(slot.0)) else {
+        let Route::Direct(device, at, _) = self.direct(now, fragment, Place(slot.0)) else {
             unreachable!("a slot is a place")
         };
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };

@@ -2,19 +2,19 @@
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::replacement::SlotIndex;
-use peryton_units::{Nanos, Op};
+use peryton_units::Nanos;
 
 use crate::{
     api::command::Commands,
     api::error::RequestError,
-    cache::access::{Fragment, NewerInRead, Route},
+    cache::access::{Fragment, Route},
     cache::blocks::{between, first_run, runs},
     cache::drive::CacheDrive,
+    cache::follow::{Follow, Then},
     cache::map::extent::Place,
     cache::movers::promotion::PATIENCE,
     cache::ready::Ready,
-    cache::step::{CacheCommand, CacheIo},
-    io::RequestIndex,
+    cache::step::CacheIo,
 };
 
 impl CacheDrive {
@@ -43,21 +43,19 @@ impl CacheDrive {
         }
         let missing = touched & !valid;
         let mut at_home = self.read_at_home_in(io, slot, missing);
-        let mut filling = 0;
+        let (mut filling, mut follow) = (0, Follow::NOTHING);
         if fills {
-            filling = self.bring_for_read(io, now, fragment, slot, (missing, at_home), out);
+            (filling, follow) = self.bring_for_read(io, now, fragment, slot, (missing, at_home), out);
             if filling != 0 {
                 at_home = missing & !filling;
             }
         }
-        let newer = at_home & self.map.masks(slot).not_at_home();
-        if newer != 0 && !mutation::is(Mutation::ReadOverDirty) {
-            self.newer_in_reads.push(NewerInRead { request: fragment.request, extent, blocks: newer });
-        }
         if at_home == touched {
             // With what is read of neighbouring extents this is one command.
-            return self.direct(now, fragment, self.home(extent));
+            let follow = self.then_newer(slot, extent, at_home, follow);
+            return self.direct_then(now, fragment, self.home(extent), follow);
         }
+        debug_assert_eq!(follow, Follow::NOTHING, "a read that brings what it covers is one command");
         let mut pieces = 0;
         for (blocks, device_has) in
             [(touched & filling, None), (touched & !at_home & !filling, Some(true)), (at_home, Some(false))]
@@ -73,15 +71,28 @@ impl CacheDrive {
                     Some(true) => Place(slot.0),
                     Some(false) => self.home(extent),
                 };
-                let route = self.direct(now, piece, place);
+                let follow = match device_has {
+                    Some(false) => self.then_newer(slot, extent, run, Follow::NOTHING),
+                    _ => Follow::NOTHING,
+                };
+                let route = self.direct_then(now, piece, place, follow);
                 self.carry_out(io, piece, route, out);
             }
         }
         Route::Taken
     }
 
-    /// Begins to bring in blocks that a read misses, the first of several gaps at least. Returns those for which the read has to wait.
-    /// `at_home`: what it takes from the slow device.
+    /// Of blocks that are read from the slow device, those that the slot has newer are read over them.
+    fn then_newer(&mut self, slot: SlotIndex, extent: u32, at_home: u16, follow: Follow) -> Follow {
+        let newer = at_home & self.map.masks(slot).not_at_home();
+        if newer == 0 || mutation::is(Mutation::ReadOverDirty) {
+            return follow;
+        }
+        self.follows.add(extent, Then::Overlay(newer), follow)
+    }
+
+    /// Begins to bring in blocks that a read misses, the first of several gaps at least. Returns those for which the read has to wait, or
+    /// what follows its end. `at_home`: what it takes from the slow device.
     fn bring_for_read(
         &mut self,
         io: &mut CacheIo,
@@ -90,7 +101,7 @@ impl CacheDrive {
         slot: SlotIndex,
         (missing, at_home): (u16, u16),
         out: &mut Commands,
-    ) -> u16 {
+    ) -> (u16, Follow) {
         let (touched, extent, masks) = (self.touched(fragment), fragment.extent, self.map.masks(slot));
         let run = self.blocks_to_bring(extent, touched, masks.valid());
         // What surrounds it may be on the way.
@@ -105,11 +116,12 @@ impl CacheDrive {
         // The host's own read can bring what it covers.
         let reads_all = at_home == touched && self.covered(fragment) == touched && run & !touched == 0;
         if reads_all && (!in_use || under_way != 0) {
-            self.bring_with(io, fragment, missing);
-        } else if (!in_use || waits) && self.start_part_fill(io, extent, run, out) {
-            return run;
+            return (0, self.bring_with(io, fragment, missing));
         }
-        0
+        if (!in_use || waits) && self.start_part_fill(io, extent, run, out) {
+            return (run, Follow::NOTHING);
+        }
+        (0, Follow::NOTHING)
     }
 
     /// The blocks that a read takes from the slow device: those that the slot does not have, and what lies between them. Its transfer costs
@@ -127,36 +139,11 @@ impl CacheDrive {
         runs(between).filter(|gap| gap & !takes == 0).fold(missing, |all, gap| all | gap)
     }
 
-    /// Ends the note of which of these blocks a read, one of whose commands has ended, takes from home although the slot has them newer.
-    fn take_newer(&mut self, request: RequestIndex, extent: u32, blocks: u16) -> u16 {
-        let blocks = if mutation::is(Mutation::TakeOtherNote) { u16::MAX } else { blocks };
-        let is_it =
-            |newer: &NewerInRead| newer.request == request && newer.extent == extent && newer.blocks & !blocks == 0;
-        let at = self.newer_in_reads.iter().position(is_it);
-        at.map_or(0, |at| self.newer_in_reads.swap_remove(at).blocks)
-    }
-
-    /// A read of the slow device has ended: reads over it what the slots of its extents had newer, unless the whole is read again.
-    pub(in crate::cache) fn read_newer(
-        &mut self,
-        io: &mut CacheIo,
-        command: &CacheCommand,
-        (request, first, count): (RequestIndex, u32, u32),
-        is_void: bool,
-    ) {
-        if self.newer_in_reads.is_empty() || command.op != Op::Read {
-            return;
-        }
-        for part in self.parts_of(command, (first, count)) {
-            let fragment = part.read_by(request, command.len);
-            let newer = self.take_newer(request, fragment.extent, self.touched(fragment));
-            if newer == 0 || is_void {
-                continue;
-            }
-            for run in runs(newer) {
-                io.add_part(request);
-                self.ready.push(Ready::Access(self.piece(fragment, run)));
-            }
+    /// A part of a read of the slow device has ended: reads over it what the slot has newer.
+    pub(in crate::cache) fn read_over(&mut self, io: &mut CacheIo, part: Fragment, newer: u16) {
+        for run in runs(newer) {
+            io.add_part(part.request);
+            self.ready.push(Ready::Access(self.piece(part, run)));
         }
     }
 
