@@ -166,6 +166,12 @@ const HELP_COLUMNS: usize = 120;
 fn with_help(command: Command) -> Command {
     let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort).help("Print help");
     let command = command.disable_help_flag(true).term_width(HELP_COLUMNS).arg(help.help_heading(GENERAL));
+    let has_format = command.get_arguments().any(|arg| arg.get_id() == "format");
+    // `peryton trace info --help` alone lists the formats of traces, which take six lines.
+    let command = match has_format && command.get_name() != "info" {
+        true => command.mut_arg("format", |format| format.hide_possible_values(true)),
+        false => command,
+    };
     command.mut_subcommands(with_help)
 }
 
@@ -193,7 +199,8 @@ fn grouped(program: &Command) -> String {
 
 fn with_output(command: Command) -> Command {
     let prints_json = |arg: &Arg| arg.get_id().as_str() == "json" && matches!(arg.get_action(), ArgAction::SetTrue);
-    let has_json = command.get_arguments().any(prints_json);
+    let json = command.get_arguments().find(|arg| prints_json(arg));
+    let (has_json, heading) = (json.is_some(), json.and_then(Arg::get_help_heading).map(|_| output::GROUP));
     let command = command.mut_subcommands(with_output);
     if !has_json {
         return command;
@@ -203,7 +210,8 @@ fn with_output(command: Command) -> Command {
         .long("output")
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .help("Write JSON to this file, in place of printing (- for standard output)");
+        .help("Write JSON to this file, in place of printing (- for standard output)")
+        .help_heading(heading);
     command.arg(output).mut_arg("json", |json| json.default_value_if(OUTPUT, ArgPredicate::IsPresent, "true"))
 }
 

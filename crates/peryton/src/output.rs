@@ -11,6 +11,9 @@ use textwrap::WordSplitter;
 
 use crate::{destination, failure::Failure, json_layout::Layout, terminal};
 
+/// The heading of options for output in the help of verbs that have many.
+pub const GROUP: &str = "Output";
+
 /// Prints to standard output, or to the file of `-o`.
 pub fn print(text: &str) -> Result<(), Failure> {
     lines(|out| out.write_all(text.as_bytes()))

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 /// Options of reading a trace.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TraceArgs {
-    /// Format of the trace, if Peryton does not recognise it
+    /// Format of the trace [default: recognised; trace info --help lists all]
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     pub format: Option<Format>,
     /// Which columns of a table are what, such as time=1,op=2,offset=3,size=4

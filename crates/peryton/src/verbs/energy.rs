@@ -58,71 +58,71 @@ pub struct Args {
     /// Measure all of the above on a trace (or on one drawn from a specification); options that are given have precedence.
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    #[command(flatten, next_help_heading = "Reading the trace")]
-    trace_args: TraceArgs,
     /// Profiles: names or files [default: all of the era with power figures]
     ///
     /// Devices: names of profiles, or paths of your own files [default: every profile of the era with power figures].
-    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Devices and prices")]
     devices: Vec<String>,
     /// Choose among devices on sale in these years; all adds the older ones
     ///
     /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the papers
     /// used. Has no effect with --devices.
-    #[arg(long, value_name = "YEARS|all", default_value_t = Era::default())]
+    #[arg(long, value_name = "YEARS|all", default_value_t = Era::default(), help_heading = "Devices and prices")]
     era: Era,
     /// Purchase price of a device in USD, in place of its profile's
-    #[arg(long, value_name = "NAME=USD")]
+    #[arg(long, value_name = "NAME=USD", help_heading = "Devices and prices")]
     price: Vec<String>,
     /// Annual failure rate of a device, in place of its profile's
-    #[arg(long, value_name = "NAME=PERCENT")]
+    #[arg(long, value_name = "NAME=PERCENT", help_heading = "Devices and prices")]
     afr: Vec<String>,
     /// Active devices for each that is needed
     ///
     /// Power management efficiency: the number of active devices for each that is needed.
-    #[arg(long, value_name = "X", default_value_t = 1.0)]
+    #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Devices and prices")]
     alpha: f64,
     /// State of the devices that the average bandwidth does not need
-    #[arg(long, value_enum, default_value_t = PolicyArg::Best)]
+    #[arg(long, value_enum, default_value_t = PolicyArg::Best, help_heading = "Devices and prices")]
     policy: PolicyArg,
     /// Run time, such as 5y [default: by the workload, or 1y]
     ///
     /// Run time, such as 5y [default: until the data have been moved once, or 1y if bandwidth decides or accesses are random].
-    #[arg(long = "for", value_name = "TIME")]
+    #[arg(long = "for", value_name = "TIME", help_heading = "Devices and prices")]
     run_for: Option<Nanos>,
     /// Price of electricity, USD per kWh
-    #[arg(long, value_name = "USD", default_value_t = 0.12)]
+    #[arg(long, value_name = "USD", default_value_t = 0.12, help_heading = "Devices and prices")]
     electricity: f64,
     /// Power of the shelf for each device, in W
     ///
     /// Power of the shelf for each device (fans, expanders, losses of power supplies), in W; counts in the cost over five years
     /// and in --emerald.
-    #[arg(long, value_name = "W", default_value_t = 0.0)]
+    #[arg(long, value_name = "W", default_value_t = 0.0, help_heading = "Devices and prices")]
     shelf_power: f64,
-    /// Also print SNIA's Emerald ratios (a few seconds)
-    ///
-    /// Also print capacity per idle watt and operations per watt, as SNIA's Emerald defines them (a few seconds).
-    #[arg(long)]
-    emerald: bool,
-    /// Order of the list
-    #[arg(long, value_enum, default_value_t = By::Energy)]
-    by: By,
     /// Use the models' figures where published ones exist
     ///
     /// Use bandwidth and busy power of Peryton's models even if published figures exist.
-    #[arg(long)]
+    #[arg(long, help_heading = "Devices and prices")]
     model: bool,
+    /// Also print SNIA's Emerald ratios (a few seconds)
+    ///
+    /// Also print capacity per idle watt and operations per watt, as SNIA's Emerald defines them (a few seconds).
+    #[arg(long, help_heading = output::GROUP)]
+    emerald: bool,
+    /// Order of the list
+    #[arg(long, value_enum, default_value_t = By::Energy, help_heading = output::GROUP)]
+    by: By,
     /// Also find the best mix of devices
-    #[arg(long)]
+    #[arg(long, help_heading = output::GROUP)]
     mixed: bool,
     /// Write a page with charts (- for standard output)
     ///
     /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", help_heading = output::GROUP)]
     report: Option<PathBuf>,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, help_heading = output::GROUP)]
     json: bool,
+    #[command(flatten, next_help_heading = "Reading the trace")]
+    trace_args: TraceArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

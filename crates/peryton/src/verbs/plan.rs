@@ -45,114 +45,114 @@ pub struct Args {
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    #[command(flatten, next_help_heading = "Reading the trace")]
-    trace_args: TraceArgs,
     /// The highest mean response time
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Budgets")]
     latency: Option<Nanos>,
     /// The shortest time until the first device is worn out
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", help_heading = "Budgets")]
     lifetime: Option<Nanos>,
     /// More budgets, such as write<=1ms,energy<=100kWh
     ///
     /// More budgets: latency, read, write, flush, write_then_flush, p50, p99, p999, lifetime, power, energy (a year), dollars,
     /// ownership, iops.
-    #[arg(long, value_name = "p99<=10ms,power<=8W,...")]
+    #[arg(long, value_name = "p99<=10ms,power<=8W,...", help_heading = "Budgets")]
     subject_to: Vec<String>,
     /// The figure to minimise (lifetime, iops: to maximise)
     ///
     /// The figure to minimise (lifetime and iops: to maximise), one of those that --subject-to names.
-    #[arg(long, value_name = "FIGURE", default_value = "dollars")]
+    #[arg(long, value_name = "FIGURE", default_value = "dollars", help_heading = "Budgets")]
     objective: Metric,
     /// Data to be stored [default: the span of addresses in the trace]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", help_heading = "Load")]
     capacity: Option<Bytes>,
     /// The part of the data that is used [default: the trace's]
     ///
     /// How much of the data is used during a time as long as the trace, such as 5% or 200GiB [default: the share of the span of
     /// addresses that the trace uses].
-    #[arg(long, value_name = "SHARE|SIZE")]
+    #[arg(long, value_name = "SHARE|SIZE", help_heading = "Load")]
     active: Option<Active>,
+    /// The share of the time in which the load goes on, such as 5% [default: 100%]
+    ///
+    /// Devices live longer by as much.
+    #[arg(long, value_name = "SHARE", value_parser = crate::replay_args::share, conflicts_with = "per_day", help_heading = "Load")]
+    duty: Option<f64>,
+    /// The load goes on each day until it has written this many bytes
+    #[arg(long, value_name = "SIZE", help_heading = "Load")]
+    per_day: Option<Bytes>,
     /// Profiles, files or folders to choose from [default: all with a price]
     ///
     /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile of the era with a
     /// price].
-    #[arg(long, value_name = "NAME|FILE|FOLDER,...", value_delimiter = ',')]
+    #[arg(long, value_name = "NAME|FILE|FOLDER,...", value_delimiter = ',', help_heading = "Devices and prices")]
     devices: Vec<String>,
     /// Choose among devices on sale in these years; all adds the older ones
     ///
     /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the papers
     /// used. Has no effect with --devices.
-    #[arg(long, value_name = "YEARS|all", default_value_t = Era::default())]
+    #[arg(long, value_name = "YEARS|all", default_value_t = Era::default(), help_heading = "Devices and prices")]
     era: Era,
     /// Purchase price of a device in USD, in place of its profile's
-    #[arg(long, value_name = "NAME=USD")]
+    #[arg(long, value_name = "NAME=USD", help_heading = "Devices and prices")]
     price: Vec<String>,
     /// Prices of devices as lines of name,USD
     ///
     /// Prices of devices as lines of name,USD, in place of the profiles'.
-    #[arg(long, value_name = "FILE.csv")]
+    #[arg(long, value_name = "FILE.csv", help_heading = "Devices and prices")]
     prices: Option<PathBuf>,
     /// Devices that you own: they cost nothing to buy
     ///
     /// Devices that you own: that many of a kind cost nothing to buy (their energy and wear still count).
-    #[arg(long, value_name = "NAME=N")]
+    #[arg(long, value_name = "NAME=N", help_heading = "Devices and prices")]
     own: Vec<String>,
     /// Buy flash in whole devices, or in any capacity
     ///
     /// Buy flash in whole devices of the catalogue, or in any capacity up to theirs: its price and its endurance are then in
     /// proportion, its speed is that of the whole device. The planner chooses the capacity.
-    #[arg(long, value_name = "whole|any", default_value = "whole")]
+    #[arg(long, value_name = "whole|any", default_value = "whole", help_heading = "Devices and prices")]
     flash: Flash,
+    /// The most devices of a kind to buy, spares not counted
+    #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Devices and prices")]
+    most: u32,
+    /// Price of electricity, USD per kWh
+    #[arg(long, value_name = "USD", default_value_t = 0.12, help_heading = "Devices and prices")]
+    electricity: f64,
+    /// Time for which ownership is computed
+    #[arg(long = "for", value_name = "TIME", default_value = "5y", help_heading = "Devices and prices")]
+    run_for: Nanos,
+    #[command(flatten, next_help_heading = "Failures")]
+    protection: protection::ProtectionArgs,
+    /// How many designs to show beside the best
+    #[arg(long, value_name = "N", default_value_t = 3, help_heading = output::GROUP)]
+    runners_up: usize,
     /// Leave out how much of the flash the workload needs
     ///
     /// Leave out how much of the bought flash the workload needs. If the best design is a hybrid, it is simulated with smaller
     /// flash to find that out, up to eleven times.
-    #[arg(long)]
+    #[arg(long, help_heading = output::GROUP)]
     no_flash_need: bool,
-    #[command(flatten, next_help_heading = "Failures")]
-    protection: protection::ProtectionArgs,
-    /// The most devices of a kind to buy, spares not counted
-    #[arg(long, value_name = "N", default_value_t = 8)]
-    most: u32,
-    /// How many designs to show beside the best
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    runners_up: usize,
-    /// Time for which ownership is computed
-    #[arg(long = "for", value_name = "TIME", default_value = "5y")]
-    run_for: Nanos,
-    /// The share of the time in which the load goes on, such as 5% [default: 100%]
-    ///
-    /// Devices live longer by as much.
-    #[arg(long, value_name = "SHARE", value_parser = crate::replay_args::share, conflicts_with = "per_day")]
-    duty: Option<f64>,
-    /// The load goes on until it has written so much, each day
-    #[arg(long, value_name = "SIZE")]
-    per_day: Option<Bytes>,
-    /// Price of electricity, USD per kWh
-    #[arg(long, value_name = "USD", default_value_t = 0.12)]
-    electricity: f64,
-    #[command(flatten, next_help_heading = "Replaying it")]
-    arrival_args: ArrivalArgs,
     /// Write the best design and the runners-up into this folder
     ///
     /// Write the best design and the runners-up into this folder, ready for peryton sim and serve.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", help_heading = output::GROUP)]
     out: Option<PathBuf>,
     /// Say which estimated values and prices would change the answer
     ///
     /// Simulate the best design and the runners-up again with each estimated value and price of their devices 30 % off, and say
     /// which of them would change the answer.
-    #[arg(long)]
+    #[arg(long, help_heading = output::GROUP)]
     sensitivity: bool,
     /// Write a page with charts (- for standard output)
     ///
     /// Write the plan as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", help_heading = output::GROUP)]
     report: Option<PathBuf>,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, help_heading = output::GROUP)]
     json: bool,
+    #[command(flatten, next_help_heading = "Replaying it")]
+    arrival_args: ArrivalArgs,
+    #[command(flatten, next_help_heading = "Reading the trace")]
+    trace_args: TraceArgs,
 }
 
 /// Plans and prints.

@@ -44,10 +44,6 @@ pub struct Args {
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    #[command(flatten, next_help_heading = "Reading the trace")]
-    trace_args: TraceArgs,
-    #[command(flatten, next_help_heading = "Replaying it")]
-    replay_args: ReplayArgs,
     /// Set a key of the designs, such as placement.promotion.threshold=1
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
@@ -59,50 +55,54 @@ pub struct Args {
     /// Write the reports as JSON (- for standard output)
     ///
     /// Write the reports as JSON to a file (- for standard output, in place of the table).
-    #[arg(short = 'o', long, value_name = "OUT")]
+    #[arg(short = 'o', long, value_name = "OUT", help_heading = output::GROUP)]
     json: Option<PathBuf>,
     /// Write a page with charts (- for standard output)
     ///
     /// Write the reports as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", help_heading = output::GROUP)]
     report: Option<PathBuf>,
     /// Also report what is counted in each interval, such as 1s
     ///
     /// Also report what is counted in each interval of this length, such as 1s (needs --json, --csv or --out).
-    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = interval)]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = interval, help_heading = output::GROUP)]
     interval: Option<Nanos>,
     /// Write the reports as CSV (- for standard output)
     ///
     /// Write the reports as comma-separated values to a file (- for standard output, in place of the table): a row for each
     /// design, or with --interval for each interval of each design.
-    #[arg(long, value_name = "OUT.csv")]
+    #[arg(long, value_name = "OUT.csv", help_heading = output::GROUP)]
     csv: Option<PathBuf>,
     /// Write the reports as tables of Parquet into an empty folder
     ///
     /// Write the reports as tables of Parquet into a new or empty folder: reports, intervals (with --interval), latency
     /// histograms, warnings.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", help_heading = output::GROUP)]
     out: Option<PathBuf>,
     /// Simulate this share of the trace in place of the whole
     ///
     /// Simulate this share of the trace in place of the whole, chosen by address, on designs that are smaller by as much, and
     /// show how far the figures may be from those of the whole.
-    #[arg(long, value_name = "SHARE", allow_hyphen_values = true)]
+    #[arg(long, value_name = "SHARE", allow_hyphen_values = true, help_heading = "Precision")]
     sample: Option<Sampling>,
     /// Which sample of this share: another seed gives another one
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "sample")]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "sample", help_heading = "Precision")]
     sample_seed: u64,
     /// Run each design N times, with other seeds, and show 95 % intervals
     ///
     /// Run each design N times, each time with the next seed, and show how precise the figures are: by these runs and by equal
     /// parts of the measured requests (95 % intervals); 1 for the parts alone.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", help_heading = "Precision")]
     replicate: Option<NonZeroU32>,
     /// Say which estimated values of devices decide the result
     ///
     /// Simulate again with each estimated value of the devices 30 % off, less and more, and say what that changes.
-    #[arg(long)]
+    #[arg(long, help_heading = "Precision")]
     sensitivity: bool,
+    #[command(flatten, next_help_heading = "Replaying it")]
+    replay_args: ReplayArgs,
+    #[command(flatten, next_help_heading = "Reading the trace")]
+    trace_args: TraceArgs,
 }
 
 /// The most memory for images of preconditioned flash.

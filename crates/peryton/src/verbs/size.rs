@@ -60,7 +60,7 @@ pub struct Args {
     /// By how much that figure may be worse than the best
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = size::within)]
     within: f64,
-    /// Also say which size is best if a millisecond is worth so much
+    /// Also say which size is best if a millisecond of mean response time is worth this
     ///
     /// Also say which size is best if a millisecond of mean response time is worth so much.
     #[arg(long, value_name = "USD")]
@@ -71,10 +71,6 @@ pub struct Args {
     /// Set a key of the design, such as placement.promotion.threshold=1
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
-    #[command(flatten, next_help_heading = "Reading the trace")]
-    trace_args: TraceArgs,
-    #[command(flatten, next_help_heading = "Replaying it")]
-    replay_args: ReplayArgs,
     /// Simulate this share of the trace [default: what takes a minute]
     ///
     /// Simulate this share of the trace, chosen by address, with the error of that; 1 is all of it.
@@ -83,16 +79,20 @@ pub struct Args {
     /// Write the curve as CSV (- for standard output)
     ///
     /// Write the curve as comma-separated values to a file (- for standard output, in place of the table): a row for each size.
-    #[arg(long, value_name = "OUT.csv")]
+    #[arg(long, value_name = "OUT.csv", help_heading = output::GROUP)]
     csv: Option<PathBuf>,
     /// Write a page with charts (- for standard output)
     ///
     /// Write the curve as a self-contained HTML page to a file (- for standard output, in place of the table).
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", help_heading = output::GROUP)]
     report: Option<PathBuf>,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, help_heading = output::GROUP)]
     json: bool,
+    #[command(flatten, next_help_heading = "Replaying it")]
+    replay_args: ReplayArgs,
+    #[command(flatten, next_help_heading = "Reading the trace")]
+    trace_args: TraceArgs,
 }
 
 impl From<SizeError> for Failure {

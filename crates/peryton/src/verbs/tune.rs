@@ -71,21 +71,21 @@ pub struct Args {
     /// Set a key of the design before the search
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
-    #[command(flatten, next_help_heading = "Reading the trace")]
-    trace_args: TraceArgs,
-    #[command(flatten, next_help_heading = "Replaying it")]
-    replay_args: ReplayArgs,
     /// Write the tuned design to a file
-    #[arg(long, value_name = "TUNED.toml")]
+    #[arg(long, value_name = "TUNED.toml", help_heading = output::GROUP)]
     out: Option<PathBuf>,
     /// Write a page with charts (- for standard output)
     ///
     /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", help_heading = output::GROUP)]
     report: Option<PathBuf>,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, help_heading = output::GROUP)]
     json: bool,
+    #[command(flatten, next_help_heading = "Replaying it")]
+    replay_args: ReplayArgs,
+    #[command(flatten, next_help_heading = "Reading the trace")]
+    trace_args: TraceArgs,
 }
 
 /// The bounds that must hold. (This type wraps the list, because clap would read a plain list as several options.)

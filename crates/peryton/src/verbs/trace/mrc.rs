@@ -29,8 +29,6 @@ pub struct Args {
     /// Traces, or specifications (.toml) from which traces are generated; several are merged by time.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    #[command(flatten, next_help_heading = "Reading the trace")]
-    trace_args: TraceArgs,
     /// Size of a cached block
     #[arg(long, default_value = "4KiB")]
     block: Bytes,
@@ -59,11 +57,13 @@ pub struct Args {
     /// Write a page with charts (- for standard output)
     ///
     /// Write the result as a self-contained HTML page with charts to a file (- for standard output, in place of the table).
-    #[arg(long, value_name = "OUT.html")]
+    #[arg(long, value_name = "OUT.html", help_heading = output::GROUP)]
     report: Option<PathBuf>,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, help_heading = output::GROUP)]
     json: bool,
+    #[command(flatten, next_help_heading = "Reading the trace")]
+    trace_args: TraceArgs,
 }
 
 /// Policies and OPT by their names, perhaps with parameters.
