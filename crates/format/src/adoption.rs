@@ -133,7 +133,7 @@ pub fn newest(storage: &mut dyn Storage, fast: DeviceId) -> Result<Option<(usize
 ///
 /// # Errors
 ///
-/// The device failed, or has not what was written to it. The record before is whole.
+/// The device failed, or does not return what was written to it. The previous record is whole.
 pub fn write(storage: &mut dyn Storage, fast: DeviceId, record: &Record) -> Result<(), DeviceError> {
     let (slot, sequence) = newest(storage, fast)?.map_or((0, 1), |(slot, newest)| (1 - slot, newest.sequence + 1));
     let block = Record { sequence, ..record.clone() }.encode();

@@ -196,7 +196,7 @@ pub fn load_masks(
     load_words(storage, devices, layout, header, (after, layout.masks), volume)
 }
 
-/// Reads `count` words that begin after so many blocks behind the header.
+/// Reads `count` words that begin this many blocks behind the header.
 fn load_words<W: Word>(
     storage: &mut dyn Storage,
     devices: &[DeviceId],

@@ -128,7 +128,7 @@ pub fn name_ahead(names: &[u32], volume: VolumeId, commit: &mut [u8]) {
     seal(block, Kind::Journal, volume);
 }
 
-/// The names at the end of the last block of a commit, which has so many bytes of records; `None` if there cannot be so many.
+/// The names at the end of the last block of a commit, behind this many bytes of records; `None` if their count exceeds the room.
 fn names_in(block: &[u8], records: usize) -> Option<Vec<u32>> {
     if (BLOCK_LEN - HEADER).checked_sub(records)? < NAME {
         return Some(Vec::new());
@@ -140,7 +140,7 @@ fn names_in(block: &[u8], records: usize) -> Option<Vec<u32>> {
     Some((2..count + 2).map(|back| get_u32(block, BLOCK_LEN - back * NAME)).collect())
 }
 
-/// The most names for which there is room behind so many bytes of records.
+/// The most names for which there is room behind this many bytes of records.
 pub(crate) fn room_for_names(records: usize) -> usize {
     ((BLOCK_LEN - HEADER).saturating_sub(records) / NAME).saturating_sub(1)
 }

@@ -23,7 +23,7 @@ pub const MOST_WORDS: usize = 15;
 const NAME: usize = 32;
 /// The version of the items.
 const VERSION: u32 = 1;
-/// Room for so many bytes for each place of the fast device, in each half.
+/// The bytes in each half for each place of the fast device.
 const BYTES_PER_PLACE: u64 = 48;
 /// With small extents, a half has at most this part of what the fast device has of data.
 const SHARE_OF_DATA: u64 = 128;
@@ -53,7 +53,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// The room for a fast device with so many places, behind the `used` bytes of the volume, with `data` bytes of data.
+    /// The room on a fast device with this number of places and `data` bytes of data. It begins behind the `used` bytes of the volume.
     pub fn new(used: Bytes, places: u32, data: Bytes) -> Room {
         let wanted = (u64::from(places) * BYTES_PER_PLACE).min(data.0 / SHARE_OF_DATA);
         // A header and a block at the least.
@@ -227,7 +227,7 @@ const MOST_ITEMS: u32 = 0xffff;
 pub const MOST_LISTS: u16 = 1 << 12;
 
 impl Packer {
-    /// Makes blocks of a snapshot with this number, at most so many.
+    /// Makes at most this many blocks of the snapshot with this number.
     pub fn new(volume: VolumeId, number: u64, generation: u64, most_blocks: u32) -> Packer {
         Packer { volume, number, generation, most_blocks, blocks: 0, bytes: Vec::new(), words: Vec::new(), run: None }
     }
