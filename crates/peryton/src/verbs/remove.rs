@@ -37,7 +37,7 @@ pub struct Args {
     /// Write back at most so much in a second, such as 50MiB; without a bound if not given.
     #[arg(long, value_name = "SIZE", requires = "name")]
     rate: Option<Bytes>,
-    /// Return when the device can be pulled, and show how far it is on a terminal
+    /// Return when the device can be pulled, and show progress on a terminal
     #[arg(long, requires = "name")]
     wait: bool,
     /// Give up what has begun; the device stays

@@ -43,7 +43,7 @@ pub struct Args {
     /// The most that is copied in a second, such as 50MiB [default: no bound]
     #[arg(long, value_name = "SIZE", requires = "with")]
     rate: Option<Bytes>,
-    /// Let what is lost where no map can say so read as zeros
+    /// Accept that lost data read as zeros where no map names them
     ///
     /// Let what cannot be read or is lost, and no map can say so of it, read as zeros (what only a log had: as it was before).
     #[arg(long, requires = "with")]
@@ -56,7 +56,7 @@ pub struct Args {
     /// Set the path of the device in the design to the new one, once that is in charge (the stable name of a block device).
     #[arg(long, requires = "with")]
     update_design: bool,
-    /// Return when the new device is in charge, and show how far it is on a terminal
+    /// Return when the new device has taken over, and show progress on a terminal
     #[arg(long, requires = "with")]
     wait: bool,
     /// Give up what has begun; the old device stays

@@ -31,7 +31,7 @@ pub struct Args {
     /// The device, by its name in the design
     #[arg(value_name = "DEVICE", required_unless_present = "stop")]
     name: Option<String>,
-    /// How much data it is to have [default: what there is room for]
+    /// Bytes of data on the device afterwards [default: all that fit]
     ///
     /// How much data it is to have, as `size` in a design [default: what there is room for].
     #[arg(long, value_name = "SIZE", requires = "name")]
@@ -39,7 +39,7 @@ pub struct Args {
     /// The most that is written back in a second, such as 50MiB [default: no bound]
     #[arg(long, value_name = "SIZE", requires = "to")]
     rate: Option<Bytes>,
-    /// Return when the new size is in force, and show how far it is on a terminal
+    /// Return when the new size is in force, and show progress on a terminal
     #[arg(long, requires = "name")]
     wait: bool,
     /// Give up what has begun; the device keeps its size

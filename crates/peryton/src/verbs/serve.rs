@@ -131,7 +131,7 @@ pub struct Args {
     /// in .recording, and Parquet is made of its requests when the server stops.
     #[arg(long, value_name = "FILE", help_heading = "Recording")]
     record: Option<PathBuf>,
-    /// The most bytes of these files; then the oldest requests go, a file at a time
+    /// The most bytes of a recording; beyond it the oldest file is deleted
     #[arg(long, value_name = "SIZE", requires = "record", default_value = "256MiB", help_heading = "Recording")]
     record_limit: Bytes,
     /// Print the volume at the start and a summary at the end as JSON

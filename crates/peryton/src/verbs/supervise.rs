@@ -50,7 +50,7 @@ pub struct Args {
     /// How long a server may give no sign of life before it is killed, so that another one takes over; 0s: it is never killed.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     hung_after: Nanos,
-    /// How long to wait at the start for devices of the design that are not there yet
+    /// How long to wait at the start for devices that are not there yet
     #[arg(long, value_name = "TIME", default_value = "0s")]
     wait_for_devices: Nanos,
     /// Serve over NBD alone, without a block device

@@ -19,7 +19,7 @@ fast device is replaced."
 pub struct Args {
     #[command(flatten)]
     volume: Served,
-    /// Return when it is done, and show how far it is on a terminal
+    /// Return when it is done, and show progress on a terminal
     #[arg(long)]
     wait: bool,
     /// Print the state of cleaning as JSON
