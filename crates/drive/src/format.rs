@@ -45,7 +45,8 @@ pub enum MakeError {
         what: &'static str,
     },
     /// A block device is too small.
-    #[error("{}: device '{name}' has {size}, the design needs {need} of it: give a larger one, or make the design smaller", path.display())]
+    #[error("{}: device '{name}' has {}, the design needs {} of it: give a larger one, or make the design smaller", path.display(),
+        size.beside(*need), need.beside(*size))]
     TooSmall {
         /// The device.
         name: String,

@@ -111,6 +111,7 @@ mod status;
 mod storage;
 mod ublk;
 mod volume;
+mod written;
 
 pub use adopt::{Adopted, Adopting, AdoptionError, Displacement, adopt, undo_adoption};
 pub use arena::Memory;

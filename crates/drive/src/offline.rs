@@ -37,7 +37,8 @@ pub enum OfflineError {
         what: &'static str,
     },
     /// The new device has no room for what the lost one had.
-    #[error("device '{name}' has {size}, and {need} are needed: name a larger device")]
+    #[error("device '{name}' has {}, and {} are needed: name a larger device",
+        size.beside(*need), need.beside(*size))]
     TooSmall {
         /// The name of the device.
         name: String,

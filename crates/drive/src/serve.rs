@@ -421,6 +421,7 @@ impl Service {
         }
         let mut volume = Volume::new(self.engine, disks, self.settings.move_memory.0)?;
         volume.keep_in(self.memory);
+        volume.know_written(self.opened.written_to);
         if self.read_only.is_some() {
             volume.only_read();
         }
@@ -488,7 +489,7 @@ impl Service {
         let summary = Summary { traffic: server.latencies.traffic(), stats: server.volume.engine().stats().clone() };
         let in_doubt = server.in_doubt();
         server.finish_recording();
-        let now = server.now;
+        let (now, written_to) = (server.now, server.volume.written_to());
         let (mut engine, about, mut memory, block_device) = server.into_parts();
         let failed = block_device.and_then(BlockDevice::end);
         if let Some(error) = in_doubt {
@@ -509,6 +510,7 @@ impl Service {
         notifier.status("closing the volume");
         let mut files = Files::new(&about.devices).map_err(system("memory"))?.notifying(&notifier);
         engine.tell_time(now, unix_s());
+        engine.tell_written_to(written_to);
         let closed = engine.close(&mut files);
         about.events.end();
         if let (Ok(()), Some(held)) = (&closed, &about.held) {
@@ -568,7 +570,10 @@ impl Service {
         let files = Files::new(&self.devices).map(|files| files.notifying(&self.settings.notifier));
         let closed = files.map(|mut files| match self.read_only {
             Some(_) => Ok(()),
-            None => self.engine.close(&mut files),
+            None => {
+                self.opened.written_to.into_iter().for_each(|to| self.engine.tell_written_to(to));
+                self.engine.close(&mut files)
+            }
         });
         if let (Ok(Ok(())), Some(held)) = (&closed, &self.held) {
             held.release();

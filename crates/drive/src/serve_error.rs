@@ -47,7 +47,8 @@ pub enum ServeError {
         size: Bytes,
     },
     /// A device is too small.
-    #[error("{}: device '{name}' has {size}, the design needs {need} of it: change the design back, or give a larger one", path.display())]
+    #[error("{}: device '{name}' has {}, the design needs {} of it: change the design back, or give a larger one", path.display(),
+        size.beside(*need), need.beside(*size))]
     TooSmall {
         /// The device.
         name: String,

@@ -3,8 +3,8 @@
 use std::{fmt, io, mem, ops::Range};
 
 use peryton_engine::{
-    Buffer, Buffers, Command, Commands, DeviceError, DeviceId, Engine, IoId, Power, Request, RequestError, RequestId,
-    ResizeEnd, ResizeError, ResizePlan, SuccessionEnd, SuccessionError, SuccessionPlan, Tuning, TuningError,
+    Buffer, Buffers, Command, Commands, DeviceError, DeviceId, Engine, IoId, Location, Power, Request, RequestError,
+    RequestId, ResizeEnd, ResizeError, ResizePlan, SuccessionEnd, SuccessionError, SuccessionPlan, Tuning, TuningError,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use thiserror::Error;
@@ -15,6 +15,7 @@ use crate::{
     disks::{Disks, Doubt},
     read_only::Reader,
     shared_memory::{NoMemory, SharedMemory},
+    written::Written,
 };
 
 /// The data of a host request.
@@ -83,6 +84,8 @@ pub struct Volume<B> {
     /// Requests that wait until the devices have changed, or one has another size; `None`: none has to. There are no more than the table of
     /// requests has.
     held: Option<Vec<(RequestId, Request)>>,
+    /// Which parts were ever written.
+    written: Written,
     /// Reads, on a volume that is only read.
     reader: Option<Reader>,
 }
@@ -115,6 +118,7 @@ impl<B: Backend> Volume<B> {
         moves.grow(engine.move_buffers())?;
         let metadata = Metadata::new()?;
         let zeros = metadata.zeros.at(0);
+        let written = Written::new(engine.volume_size(), None);
         Ok(Volume {
             engine: Some(engine),
             backend,
@@ -130,6 +134,7 @@ impl<B: Backend> Volume<B> {
             keeps_data: true,
             memory: Err(NoMemory::Off),
             held: None,
+            written,
             reader: None,
         })
     }
@@ -142,6 +147,33 @@ impl<B: Backend> Volume<B> {
     /// From now on the volume is only read: the engine is asked where everything is, and for nothing else.
     pub(crate) fn only_read(&mut self) {
         self.reader = Some(Reader::default());
+    }
+
+    /// What the last close has recorded: nothing was ever written from there on.
+    pub(crate) fn know_written(&mut self, from: Option<Bytes>) {
+        self.written = Written::new(self.engine().volume_size(), from);
+    }
+
+    /// From where on nothing was ever written.
+    pub(crate) fn written_to(&self) -> Bytes {
+        self.written.end()
+    }
+
+    /// The volume has another size.
+    pub(crate) fn size_has_changed(&mut self) {
+        self.written.resize(self.engine().volume_size());
+    }
+
+    /// The place of the volume's byte at `offset`, and for how many bytes it applies; `None` past the end.
+    pub(crate) fn location(&self, offset: Bytes) -> Option<Location> {
+        let at = self.engine().location(offset)?;
+        // What is lost with a device is not told from what it never had.
+        if !at.mapped || at.lost || self.engine().gone() != 0 {
+            return Some(at);
+        }
+        let (is_written, len) = self.written.run(offset, at.len);
+        let device = at.device.filter(|_| is_written);
+        Some(Location { len, device, mapped: is_written, dirty: at.dirty && is_written, ..at })
     }
 
     /// When the engine has to be called next.
@@ -229,6 +261,9 @@ impl<B: Backend> Volume<B> {
         if data == (Data::Zeros { allocate: false }) && self.held.is_none() && self.is_unwritten(&request) {
             return self.replies.push((id, Ok(())));
         }
+        if request.op == Op::Write && data != (Data::Zeros { allocate: false }) {
+            self.written.note(request.offset, request.len);
+        }
         if let Some(held) = &mut self.held {
             return held.push((id, request));
         }
@@ -240,7 +275,7 @@ impl<B: Backend> Volume<B> {
     fn is_unwritten(&self, request: &Request) -> bool {
         let (mut at, end) = (request.offset, request.offset + request.len);
         while at < end {
-            match self.engine().location(at) {
+            match self.location(at) {
                 Some(place) if !place.mapped && !place.lost => at += place.len,
                 _ => return false,
             }

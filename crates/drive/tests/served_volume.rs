@@ -394,6 +394,43 @@ fn allocated(directory: &Path) -> u64 {
         .sum()
 }
 
+/// How many bytes the devices were given to write.
+fn given(served: &Served) -> u64 {
+    let status = served.handle.status().unwrap();
+    let devices = status["ledger"]["devices"].as_array().unwrap();
+    let written = devices.iter().flat_map(|device| device["bytes_written"].as_array().unwrap());
+    written.map(|bytes| bytes.as_u64().unwrap()).sum()
+}
+
+/// The fear: a copy of a sparse image fills the fast device with zeros, and all of the volume is written.
+#[test]
+fn zeros_where_nothing_was_written_reach_no_device() {
+    for placement in PLACEMENTS {
+        let directory = tempfile::tempdir().unwrap();
+        let served = Served::new(directory.path(), config(placement), Settings::default());
+        let fill = |served: &Served, from: u64| {
+            let mut client = served.client();
+            let before = given(served);
+            for at in (from..client.size).step_by(1 << 20) {
+                client.zeroes(at, (client.size - at).min(1 << 20) as u32).unwrap();
+            }
+            given(served) - before
+        };
+        assert_eq!(fill(&served, 0), 0, "{placement}");
+        let mut client = served.client();
+        client.write(4096, &[7; 8192], false).unwrap();
+        assert_eq!(fill(&served, 1 << 20), 0, "{placement}: beyond what was written");
+        client.zeroes(4096, 4096).unwrap();
+        assert_eq!(client.read(4096, 8192).unwrap(), [[0; 4096], [7; 4096]].concat(), "{placement}");
+        drop(client);
+        served.stop();
+        let served = Served::start(directory.path(), config(placement), Settings::default());
+        assert_eq!(fill(&served, 1 << 20), 0, "{placement}: after it was closed and opened");
+        assert_eq!(served.client().read(8192, 4096).unwrap(), [7; 4096], "{placement}");
+        served.stop();
+    }
+}
+
 /// Copying a sparse image writes zeros to nearly all of a volume.
 #[test]
 fn a_sparse_file_does_not_grow_by_zeros() {

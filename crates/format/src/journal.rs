@@ -474,7 +474,7 @@ mod tests {
     }
 
     fn memory() -> Memory {
-        Memory(vec![0; (BLOCK + RING) as usize])
+        Memory(vec![0; layout().journal_at(RING).0 as usize])
     }
 
     #[test]
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!((all.next_commit, all.next, all.broken), (9, 4 * BLOCK, false));
         assert_eq!(all.records, [first.clone(), second].concat());
         // The second of its three blocks is torn.
-        memory.0[(BLOCK + 2 * BLOCK) as usize + 50] ^= 1;
+        memory.0[layout().journal_at(2 * BLOCK).0 as usize + 50] ^= 1;
         let torn = ring(&mut memory);
         assert_eq!(torn.damaged_blocks(), 1);
         let rest = replay(&[Some(torn)], 7, 0);
@@ -535,7 +535,7 @@ mod tests {
     fn a_commit_with_more_names_than_there_is_room_for_is_none() {
         let mut memory = memory();
         put(&mut memory, 0, 1, 0, &records(3));
-        let block = &mut memory.0[BLOCK_LEN..2 * BLOCK_LEN];
+        let block = &mut memory.0[layout().journal_at(0).0 as usize..][..BLOCK_LEN];
         put_u32(block, BLOCK_LEN - NAME, layout().names_behind(3) as u32 + 1);
         seal(block, Kind::Journal, VOLUME);
         assert_eq!(ring(&mut memory).find(1, 0), None);
@@ -578,7 +578,7 @@ mod tests {
         };
         assert_eq!(found(&mut memory, 7), [1, 2, 3], "of two attempts the last counts");
         assert_eq!(found(&mut memory, 8), [2, 3]);
-        memory.0[(BLOCK + 2 * BLOCK) as usize + 50] ^= 1;
+        memory.0[layout().journal_at(2 * BLOCK).0 as usize + 50] ^= 1;
         assert_eq!(found(&mut memory, 8), [2, 600], "it is torn");
     }
 
@@ -598,7 +598,7 @@ mod tests {
         ) {
             let mut memory = memory();
             for (block, field, value) in seed {
-                let bytes = &mut memory.0[(BLOCK + block * BLOCK) as usize..][..BLOCK_LEN];
+                let bytes = &mut memory.0[layout().journal_at(block * BLOCK).0 as usize..][..BLOCK_LEN];
                 put_u64(bytes, 8 + field / 8 * 8, value >> (value % 64));
                 seal(bytes, Kind::Journal, VOLUME);
             }

@@ -117,6 +117,22 @@ impl FromStr for Bytes {
     }
 }
 
+impl Bytes {
+    /// The size in a sentence that says that it differs from another one: as a number of bytes if the two would read the same.
+    ///
+    /// ```
+    /// use peryton_units::Bytes;
+    ///
+    /// let (has, needs) = (Bytes::mib(70), Bytes(Bytes::mib(70).0 + 4096));
+    /// assert_eq!(format!("has {}, needs {}", has.beside(needs), needs.beside(has)), "has 73400320 bytes, needs 73404416 bytes");
+    /// assert_eq!(Bytes::mib(70).beside(Bytes::gib(1)), "70MiB");
+    /// ```
+    pub fn beside(self, other: Bytes) -> String {
+        let text = self.to_string();
+        if self != other && text == other.to_string() { format!("{} bytes", self.0) } else { text }
+    }
+}
+
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&parse::shortest(self.0, UNITS))

@@ -19,7 +19,7 @@ impl Server {
                     self.volume.submit(self.now, id, asked, data);
                 }
                 Ask::Status { request, from, to, one } => {
-                    let runs = host::runs(self.volume.engine(), from, to, one);
+                    let runs = host::runs(&self.volume, from, to, one);
                     self.front.told_status(request, &runs);
                 }
                 Ask::Evict { from, to } => self.volume.evict(self.now, from..to),

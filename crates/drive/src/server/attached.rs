@@ -169,8 +169,8 @@ impl Handle {
             format!(
                 "{}: has {}, and the volume uses {} of '{name}': {}",
                 path.display(),
-                device.size,
-                gone.need,
+                device.size.beside(gone.need),
+                gone.need.beside(device.size),
                 if fresh { "give a larger one" } else { "it is not that device, or only a part of it" }
             )
         };

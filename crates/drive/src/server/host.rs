@@ -1,6 +1,6 @@
 //! Host requests between NBD and the volume: their buffers, their pieces, their answers.
 
-use peryton_engine::{Engine, Location, Request as HostRequest, RequestError};
+use peryton_engine::{Location, Request as HostRequest, RequestError};
 use peryton_recording::Flags;
 use peryton_units::{Bytes, Op};
 
@@ -13,10 +13,11 @@ use super::{
 };
 use crate::{
     arena::{Memory, PAGE},
+    disks::Disks,
     nbd::{Command, Errno, Request, Run},
     pool::Pool,
     status::Asked,
-    volume::Data,
+    volume::{Data, Volume},
 };
 
 /// Long discards go to the engine in pieces of this size. The engine divides a piece into extents, all of which are in
@@ -504,10 +505,10 @@ fn errno(error: RequestError) -> Errno {
 
 /// Where the blocks of a range are, as far as [`share::MOST_LOOKUPS`] lookups lead, or, if only `one` answer is wanted, to where
 /// everything is different.
-pub(super) fn runs(engine: &Engine, from: Bytes, to: Bytes, one: bool) -> Box<[Run]> {
-    let found = std::iter::successors(engine.location(from).map(|at| (from, at)), |(from, at)| {
+pub(super) fn runs(volume: &Volume<Disks>, from: Bytes, to: Bytes, one: bool) -> Box<[Run]> {
+    let found = std::iter::successors(volume.location(from).map(|at| (from, at)), |(from, at)| {
         let next = *from + at.len;
-        engine.location(next).filter(|_| next < to).map(|at| (next, at))
+        volume.location(next).filter(|_| next < to).map(|at| (next, at))
     });
     let mut runs: Vec<Run> = Vec::new();
     let (mut state_ends, mut devices_end) = (false, false);

@@ -47,6 +47,7 @@ impl Server {
 
     /// The volume was opened with another size of the device.
     pub(super) fn size_has_changed(&mut self, index: usize, grows: bool) {
+        self.volume.size_has_changed();
         let engine = self.volume.engine();
         let volume = engine.volume_size();
         if !grows && let Some(device) = &mut self.about.devices[index] {

@@ -50,7 +50,8 @@ pub enum ConfigError {
         extent: Bytes,
     },
     /// A device is too small for one extent.
-    #[error("device {device} has {size} for data, less than the {need} that this design needs: give it more")]
+    #[error("device {device} has {} for data, less than the {} that this design needs: give it more",
+        size.beside(*need), need.beside(*size))]
     TooSmall {
         /// The index of the device.
         device: usize,
@@ -129,7 +130,8 @@ pub enum FormatError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A device is too small.
-    #[error("device {device} has {size}, but the volume needs {need} of it: give it more, or give the volume less")]
+    #[error("device {device} has {}, but the volume needs {} of it: give it more, or give the volume less",
+        size.beside(*need), need.beside(*size))]
     TooSmall {
         /// The index of the device.
         device: usize,
@@ -213,7 +215,8 @@ pub enum ReplaceError {
         device: usize,
     },
     /// A device is too small.
-    #[error("device {device} has {size}, but the volume needs {need} of it: give a larger one")]
+    #[error("device {device} has {}, but the volume needs {} of it: give a larger one",
+        size.beside(*need), need.beside(*size))]
     TooSmall {
         /// The index of the device.
         device: usize,
@@ -526,7 +529,8 @@ pub enum OpenError {
         device: usize,
     },
     /// A device is too small.
-    #[error("device {device} has {size}, but the volume needs {need} of it: it was larger when it was formatted")]
+    #[error("device {device} has {}, but the volume needs {} of it: it was larger when it was formatted",
+        size.beside(*need), need.beside(*size))]
     TooSmall {
         /// The index of the device.
         device: usize,

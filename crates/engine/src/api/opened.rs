@@ -48,6 +48,8 @@ pub struct Opened {
     pub repaired: u64,
     /// Records of a server that was killed, which were in memory and nowhere else; `None` if there were none to take over.
     pub taken_over: Option<u64>,
+    /// From where on nothing was ever written since the volume was formatted, if that is known. With tiering the map says it.
+    pub written_to: Option<Bytes>,
     /// The devices that the volume was opened without, one bit each.
     pub gone: u32,
     /// Those of them that were evacuated: they held nothing that the others lack.
@@ -56,3 +58,4 @@ pub struct Opened {
     pub notes: String,
 }
 use peryton_format::superblock::VolumeId;
+use peryton_units::Bytes;

@@ -127,7 +127,8 @@ pub enum SuccessionError {
     )]
     Adopted,
     /// The new device is too small.
-    #[error("the new device has {size}, and the volume uses {need} of device {device}: give a larger one")]
+    #[error("the new device has {}, and the volume uses {} of device {device}: give a larger one",
+        size.beside(*need), need.beside(*size))]
     TooSmall {
         /// The index of the device.
         device: usize,

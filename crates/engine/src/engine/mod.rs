@@ -264,6 +264,11 @@ impl Engine {
         drive!(self, drive => drive.placed.warmth())
     }
 
+    /// Says from where on the host has never written anything, which closing the volume records ([`Opened::written_to`](crate::Opened)).
+    pub fn tell_written_to(&mut self, to: Bytes) {
+        drive!(mut self, drive => drive.written_to = Some(to));
+    }
+
     /// Says what the time is, in seconds since 1970, for the date of snapshots of what the cache has learnt.
     pub fn tell_time(&mut self, now: Nanos, unix_s: u64) {
         drive!(mut self, drive => {

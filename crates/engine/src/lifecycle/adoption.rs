@@ -54,7 +54,8 @@ pub enum AdoptError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A device is too small.
-    #[error("device {device} has {size}, and taking over the disk needs {need} of it: give a larger one")]
+    #[error("device {device} has {}, and taking over the disk needs {} of it: give a larger one",
+        size.beside(*need), need.beside(*size))]
     TooSmall {
         /// The index of the device.
         device: usize,

@@ -79,6 +79,7 @@ fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<
         ended: None,
         ended_writes: Vec::new(),
         named: [0; MOST_DEVICES],
+        written_to: None,
         displaced: None,
         keeps: None,
     });

@@ -50,6 +50,8 @@ pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) resizing: Option<Box<Resizing>>,
     /// How the last resizing came to its end.
     pub(crate) resize_ended: Option<ResizeEnd>,
+    /// From where on nothing was ever written, if the driver knows it.
+    pub(crate) written_to: Option<Bytes>,
     /// How the slow device is divided, if it had data before it became part of the volume.
     pub(crate) displaced: Option<Displaced>,
     /// Set if records for the next process are handed out: the fenced devices, as they were handed out last.

@@ -31,6 +31,9 @@ use crate::{
     placement::PlacementOps,
 };
 
+/// The unit in which superblocks say from where on nothing was ever written, in bytes.
+const WRITTEN_UNIT: u64 = 1 << 20;
+
 fn devices(count: usize) -> impl Iterator<Item = DeviceId> {
     (0..count as u8).map(DeviceId)
 }
@@ -405,9 +408,12 @@ impl<P: PlacementOps> Drive<P> {
         let generation = newest.generation + u64::from(newest.state != VolumeState::Opening);
         // Another program's data may be anywhere, so every free place counts as possibly written.
         let touched = (clean && trust == Trust::Nobody).then_some(newest.touched);
+        let written_to = touched.filter(|_| resized.is_none() && self.counts_written());
+        let written_to = written_to.filter(|[_, to]| *to < u32::MAX).map(|[_, to]| Bytes(u64::from(to) * WRITTEN_UNIT));
         let (resized, geometry) = resized.map_or((None, newest.geometry.clone()), |(at, new)| (Some(at), new));
         let touched = touched.map(|touched| self.touched_after(touched, resized));
-        let mut opened = Opened { volume, generation, clean, notes: newest.notes.clone(), ..Opened::default() };
+        let mut opened =
+            Opened { volume, generation, clean, notes: newest.notes.clone(), written_to, ..Opened::default() };
         for device in devices(self.device_bytes.len()).filter(|device| without.contains(device)) {
             opened.gone |= 1 << device.index();
             opened.evacuated = (newest.evacuated | leaving) & opened.gone;
@@ -466,6 +472,18 @@ impl<P: PlacementOps> Drive<P> {
         Ok(opened)
     }
 
+    /// Whether superblocks say from where on nothing was ever written, which with tiering is what the map says.
+    fn counts_written(&self) -> bool {
+        !matches!(self.placement, Placement::Tiering(_))
+    }
+
+    /// From where on no place was ever written, or nothing of the volume.
+    fn touched_at_close(&self) -> [u32; 2] {
+        let [fast, slow] = self.placed.used_places();
+        let units = |to: Bytes| u32::try_from(to.0.div_ceil(WRITTEN_UNIT)).unwrap_or(u32::MAX);
+        [fast, if self.counts_written() { self.written_to.map_or(u32::MAX, units) } else { slow }]
+    }
+
     /// The places from which on none was ever written, after one device was resized: what it has more now holds anything.
     fn touched_after(&self, touched: [u32; 2], resized: Option<DeviceId>) -> [u32; 2] {
         let pair = self.placement.hybrid().filter(|_| !mutation::is(Mutation::TrustGrownPart));
@@ -512,7 +530,7 @@ impl<P: PlacementOps> Drive<P> {
             storage.flush(device).inspect_err(|DeviceError| storage.forget_memory(identity.volume))?;
         }
         self.placed.close(&self.io, storage, identity.volume)?;
-        let touched = self.placed.used_places();
+        let touched = self.touched_at_close();
         let close = |device: DeviceId| {
             let mut block = Superblock { touched, ..identity.superblock(device, state) };
             block.fingerprint = self.fingerprint(storage, device, identity.volume);
