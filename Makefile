@@ -18,7 +18,6 @@ demo: setup
 	$(CARGO) build --locked --profile demo --package peryton --no-default-features --features parquet,plan
 	@python3 scripts/demo.py --peryton $(DEMO)
 
-# Leaves out the tests of scripts/known_failing.txt.
 test: setup
 	@scripts/setup.sh test
 	$(CARGO) fmt --all --check -- $(MACRO_MODULES)
@@ -26,7 +25,7 @@ test: setup
 	$(CARGO) test --workspace --locked --no-run
 	@# Tests wait much of their time, in which the documentation is built at the lowest priority, once they have begun.
 	@mkdir -p target; (sleep 20; RUSTDOCFLAGS="-D warnings" nice -n 19 $(CARGO) doc --workspace --no-deps --locked) >target/doc.log 2>&1 & doc=$$!; \
-		eval "$(CARGO) test --workspace --locked --no-fail-fast -- $$(scripts/known_failing.py rust)"; tested=$$?; \
+		$(CARGO) test --workspace --locked --no-fail-fast; tested=$$?; \
 		wait $$doc || { cat target/doc.log; exit 1; }; exit $$tested
 	@python3 scripts/python.py test --built
 

@@ -27,7 +27,6 @@ import venv
 import zipfile
 from pathlib import Path
 
-import known_failing
 
 ROOT = Path(__file__).resolve().parent.parent
 CRATE = ROOT / "crates" / "python"
@@ -182,8 +181,7 @@ def test(arguments, packages="requirements", marked="not cluster"):
     tried(built)
     run(python(tools), *PIP, "install", "--no-index", "--no-deps", "--force-reinstall", built)
     about = {**os.environ, "PERYTON": str(peryton), "PERYTON_REPOSITORY": str(ROOT), "MY_POLICIES": str(policies)}
-    left_out = [word for name in known_failing.names("python") for word in ("--deselect", name)]
-    run(python(tools), "-m", "pytest", "-p", "no:cacheprovider", "-m", marked, *left_out, *arguments.pytest, cwd=CRATE, env=about)
+    run(python(tools), "-m", "pytest", "-p", "no:cacheprovider", "-m", marked, *arguments.pytest, cwd=CRATE, env=about)
 
 
 def main():

@@ -47,8 +47,7 @@ pub(super) const FLASH: &[Knob] = &[
     knob(&["read_interval"], (0.5 * US, 8.0 * US, 50.0 * US), Unit::Time),
     knob(&["write_interval"], (0.5 * US, 5.0 * US, 30.0 * US), Unit::Time),
     knob(&["nap_exit"], (1.0 * US, 100.0 * US, 3.0 * MS), Unit::Time),
-    knob(&["dies_per_channel"], (1.0, 2.0, 32.0), Unit::Count),
-    knob(&["channels"], (1.0, 4.0, 16.0), Unit::Count),
+    knob(&["channels"], (2.0, 16.0, 128.0), Unit::Count),
     knob(&["interface_mb_per_s"], (100.0, 1500.0, 12_000.0), Unit::Number),
     knob(&["write_buffer"], (1024.0 * KIB, 4096.0 * KIB, 65_536.0 * KIB), Unit::Memory),
 ];

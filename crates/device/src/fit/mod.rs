@@ -1,6 +1,6 @@
 //! Fits a profile to requests that were measured on a device.
 //!
-//! The requests are halved by time. The first half is fitted: simulated annealing changes the values of a profile
+//! The requests are halved by time. The first half is fitted: a search from several starts changes the values of a profile
 //! until the model takes as long for the requests as the device did. The second half is only scored: nothing of it is read
 //! before the profile is done. Beside it stands how far the latencies of the first half are from those of the second without any model:
 //! a profile that is no nearer than that is of no use for such requests.
