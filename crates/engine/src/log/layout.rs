@@ -1,19 +1,14 @@
 //! Divides the two devices of a logging drive, or explains why they cannot be divided.
 
-use peryton_format::{
-    layout::MetadataLayout,
-    log::{
-        LONGEST_APPEND,
-        layout::{LARGEST_BLOCK, LogLayout, SMALLEST_BLOCK},
-    },
+use peryton_format::log::{
+    LONGEST_APPEND,
+    layout::{LARGEST_BLOCK, LogLayout, SMALLEST_BLOCK},
 };
 use peryton_units::Bytes;
 
 use crate::{
-    api::command::DeviceId,
     api::error::{ConfigError, TuningError},
     api::logging::Logging,
-    log::drive::LogDrive,
 };
 
 /// The length of a buffer in bytes: the longest append, and the longest read or write of a migration.
@@ -44,16 +39,4 @@ pub(crate) fn lay_out(placement: Logging, devices: &[Bytes]) -> Result<LogLayout
         size: log_size,
         need: LogLayout::least(block),
     })
-}
-
-impl LogDrive {
-    /// Byte 0 of the volume is deliberately not byte 0 of the primary: the primary alone must not look like a file
-    /// system while the log holds newer data.
-    pub(in crate::log) fn primary_place(&self, offset: u64) -> (DeviceId, Bytes) {
-        (self.primary, MetadataLayout::bare().data_at + Bytes(offset))
-    }
-
-    pub(in crate::log) fn log_place(&self, at: u64) -> (DeviceId, Bytes) {
-        (self.log_device, Bytes(self.log_at + at))
-    }
 }
