@@ -166,7 +166,13 @@ impl<B: Backend> Volume<B> {
 
     /// The place of the volume's byte at `offset`, and for how many bytes it applies; `None` past the end.
     pub(crate) fn location(&self, offset: Bytes) -> Option<Location> {
-        let at = self.engine().location(offset)?;
+        self.location_within(offset, Bytes(u64::MAX))
+    }
+
+    /// The same, of no more than `most` bytes: what lies beyond is not looked at.
+    fn location_within(&self, offset: Bytes, most: Bytes) -> Option<Location> {
+        let mut at = self.engine().location(offset)?;
+        at.len = at.len.min(most);
         // What is lost with a device is not told from what it never had.
         if !at.mapped || at.lost || self.engine().gone() != 0 {
             return Some(at);
@@ -275,7 +281,7 @@ impl<B: Backend> Volume<B> {
     fn is_unwritten(&self, request: &Request) -> bool {
         let (mut at, end) = (request.offset, request.offset + request.len);
         while at < end {
-            match self.location(at) {
+            match self.location_within(at, end - at) {
                 Some(place) if !place.mapped && !place.lost => at += place.len,
                 _ => return false,
             }
