@@ -29,6 +29,10 @@ CACHE = {
 }
 
 
+# How many slots the queues of the policies in Rust look at for one that may leave (`peryton_policy::Queues::oldest`).
+EXAMINED = 128
+
+
 @pytest.fixture(scope="session")
 def command() -> Callable[..., Any]:
     """Runs the command and reads what it prints as JSON."""

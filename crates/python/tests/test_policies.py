@@ -2,12 +2,13 @@
 
 import time
 from collections import OrderedDict
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import peryton
 import pytest
-from conftest import CACHE
+from conftest import CACHE, EXAMINED
 
 
 class Lru:
@@ -25,7 +26,7 @@ class Lru:
         del self.order[slot]
 
     def victim(self, candidates: peryton.Candidates) -> int | None:
-        for slot in self.order:
+        for slot in islice(self.order, EXAMINED):
             if candidates.may_leave(slot):
                 return slot
         return None
