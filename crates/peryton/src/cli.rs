@@ -45,6 +45,40 @@ pub struct Cli {
 /// The heading of the options that every verb has.
 const GENERAL: &str = "General options";
 
+/// The heading of the options that say how a trace is read.
+pub const READING: &str = "Reading the trace";
+
+/// Options that most uses of their verbs leave alone.
+const SELDOM: [&str; 27] = [
+    "prices",
+    "own",
+    "electricity",
+    "no-flash-need",
+    "fast-redundancy",
+    "slow-redundancy",
+    "replace-within",
+    "afr",
+    "per-day",
+    "think-time",
+    "load-share",
+    "sample-seed",
+    "shelf-power",
+    "alpha",
+    "emerald",
+    "cache-capacity",
+    "cache-cycles",
+    "cache-read",
+    "cache-write",
+    "cache-amplification",
+    "storage-capacity",
+    "storage-cycles",
+    "storage-read",
+    "storage-write",
+    "storage-amplification",
+    "tls-crl",
+    "no-io-uring",
+];
+
 /// The verbs, in groups: what each group is for, and its verbs in the order of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     (
@@ -137,7 +171,7 @@ pub enum Verb {
     Calibrate(calibrate::Args),
     /// List device profiles, or show one beside its data sheet
     Profiles(profiles::Args),
-    /// Print the help of a verb, or what exit codes say
+    /// Print every option of a verb, or what exit codes say
     Help(help::Args),
     /// List the keys of designs: what each sets, and its default
     Keys(keys::Args),
@@ -152,15 +186,44 @@ pub enum Verb {
 /// The file of `-o`.
 const OUTPUT: &str = "json-output";
 
-/// The whole program: every verb that has `--json` has `-o` as well.
+/// The whole program: every verb that has `--json` has `-o` as well. The help of a verb is one screen.
 pub fn command() -> Command {
+    on_one_screen(in_full(), "")
+}
+
+/// The same program, whose help has every option: `peryton help VERB` and the manual pages.
+pub fn in_full() -> Command {
     let program = with_help(with_output(Cli::command()));
     let help = grouped(&program);
     program.override_help(help)
 }
 
 /// How wide help is.
-const HELP_COLUMNS: usize = 120;
+const HELP_COLUMNS: usize = 100;
+
+/// Leaves out of the help of each verb what every verb has, how a trace is read, and what is seldom needed.
+fn on_one_screen(command: Command, path: &str) -> Command {
+    let leaves_out = |arg: &Arg| match arg.get_help_heading() {
+        Some(GENERAL | READING) => true,
+        _ => SELDOM.contains(&arg.get_long().unwrap_or_default()),
+    };
+    let has_more = command.get_arguments().any(|arg| leaves_out(arg) && arg.get_help_heading() != Some(GENERAL));
+    let command = command.mut_args(|arg| {
+        let hidden = leaves_out(&arg);
+        arg.hide_short_help(hidden)
+    });
+    let command = match has_more {
+        true => {
+            let after = command.get_after_help().map(|text| format!("{text}\n\n")).unwrap_or_default();
+            command.after_help(format!("{after}More options: peryton help {path}"))
+        }
+        false => command,
+    };
+    command.mut_subcommands(|below| {
+        let path = format!("{path} {}", below.get_name());
+        on_one_screen(below, path.trim_start())
+    })
+}
 
 /// `-h` and `--help` are the same: a line for each option. The manual pages have the details.
 fn with_help(command: Command) -> Command {
@@ -172,7 +235,8 @@ fn with_help(command: Command) -> Command {
         true => command.mut_arg("format", |format| format.hide_possible_values(true)),
         false => command,
     };
-    command.mut_subcommands(with_help)
+    // Every verb has the version, for its manual page; the option is the program's.
+    command.mut_subcommands(|below| with_help(below).disable_version_flag(true))
 }
 
 /// The help of the whole program: its verbs in groups, a line each.
@@ -194,7 +258,7 @@ fn grouped(program: &Command) -> String {
         let option = format!("{short}--{}{value}", arg.get_long().unwrap_or_default());
         text += &format!("  {option:<12} {}\n", arg.get_help().map(ToString::to_string).unwrap_or_default());
     }
-    text + "  -h, --help   Print the help of a verb: peryton VERB --help\n  -V, --version Print the version\n"
+    text + "  -h, --help   Print the help of a verb: peryton VERB --help; every option: peryton help VERB\n  -V, --version Print the version\n"
 }
 
 fn with_output(command: Command) -> Command {
@@ -319,10 +383,10 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Health(args) => health::run(&args),
         Verb::Calibrate(args) => calibrate::run(&args),
         Verb::Profiles(args) => profiles::run(args),
-        Verb::Help(args) => help::run(&args, command()),
+        Verb::Help(args) => help::run(&args, in_full()),
         Verb::Keys(args) => keys::run(&args),
         Verb::Schema(args) => schema::run(&args),
-        Verb::Man(args) => man::run(&args, command()),
+        Verb::Man(args) => man::run(&args, in_full()),
         Verb::Completions(args) => completions::run(&args),
     }
 }
@@ -353,12 +417,39 @@ mod tests {
         }
     }
 
-    /// The fear: the list of verbs does not fit on a screen.
+    /// The most lines of the help of a verb, and of the list of verbs.
+    const SCREEN: (usize, usize) = (50, 60);
+
+    /// The fear: help does not fit on a screen; and what it leaves out is nowhere.
     #[test]
     fn the_help_is_one_screen() {
-        let text = command().render_help().to_string();
-        assert!(text.lines().count() <= 60, "{text}");
-        text.lines().for_each(|line| assert!(line.chars().count() <= 100, "{line}"));
+        fn visit(command: &mut Command, full: &mut Command, most: usize) {
+            let text = command.render_help().to_string();
+            assert!(text.lines().count() <= most, "{} lines:\n{text}", text.lines().count());
+            text.lines().for_each(|line| assert!(line.chars().count() <= HELP_COLUMNS, "{line}"));
+            let whole = full.render_help().to_string();
+            for arg in full.get_arguments().filter(|_| most == SCREEN.0) {
+                let long = format!("--{}", arg.get_long().unwrap_or_default());
+                assert!(arg.is_positional() || whole.contains(&long), "{long} is not in\n{whole}");
+            }
+            for (below, full) in command.get_subcommands_mut().zip(full.get_subcommands_mut()) {
+                visit(below, full, SCREEN.0);
+            }
+        }
+        let (mut program, mut full) = (command(), in_full());
+        program.build();
+        full.build();
+        visit(&mut program, &mut full, SCREEN.1);
+    }
+
+    /// The fear: an option that the help leaves out is gone, and the list still has it.
+    #[test]
+    fn options_that_help_leaves_out_exist() {
+        let program = command();
+        for name in SELDOM {
+            let has = |verb: &Command| verb.get_arguments().any(|arg| arg.get_long() == Some(name));
+            assert!(program.get_subcommands().any(has) || !cfg!(feature = "plan"), "{name}");
+        }
     }
 
     /// The fear: a verb has `--json` and no `-o`.

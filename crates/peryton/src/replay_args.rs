@@ -7,7 +7,7 @@ use crate::failure::Failure;
 /// When the requests of a trace arrive.
 #[derive(Clone, Debug, clap::Args)]
 pub struct ArrivalArgs {
-    /// When requests arrive: timed (as recorded), sync, or qd=N in flight
+    /// Timed as recorded, sync, or N in flight
     ///
     /// When requests arrive: as recorded (timed), one after the other without think time (sync), or so that N are in flight at
     /// all times (qd=N).
@@ -22,7 +22,7 @@ pub struct ArrivalArgs {
     /// long as the trace has between the two requests (trace).
     #[arg(long, value_name = "TIME|trace")]
     think_time: Option<Think>,
-    /// Requests that are replayed before those that are measured [default: 0]
+    /// Requests before those that are measured [default: 0]
     ///
     /// Replay this many requests before the measured ones [default: 0; of peryton plan and size, half of the trace].
     #[arg(long, value_name = "N")]
@@ -47,7 +47,9 @@ pub struct ReplayArgs {
     /// Stop after this many requests
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// What to do with requests past the end of the volume
+    /// Requests past the end of the volume
+    ///
+    /// What to do with requests past the end of the volume.
     #[arg(long, value_enum, default_value_t = FitArg::Error)]
     fit: FitArg,
 }

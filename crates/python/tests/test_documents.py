@@ -580,7 +580,7 @@ def test_verbs_and_options_in_sentences_exist() -> None:
 
     def help_of(*verb: str) -> str | None:
         if verb not in helps:
-            ran = subprocess.run([PERYTON, *verb, "--help"], capture_output=True, text=True)
+            ran = subprocess.run([PERYTON, "help", *verb], capture_output=True, text=True)
             helps[verb] = ran.stdout if ran.returncode == 0 else None
         return helps[verb]
 

@@ -27,10 +27,9 @@ const SHORTEST: Nanos = Nanos::from_s(2);
 /// Options of `peryton calibrate`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-DEVICE is a block device or an image, which is only read (unless --destructive), or a folder or a new file: then a scratch file is \
-made there, written, read and removed. What was measured is halved by time: a profile is fitted to one half, and the demerit of the \
-other half says how far the model is from the device on requests that it was not fitted to. Ctrl-C ends the measurement after the \
-requests in flight, and fits what there is.
+A block device or an image is only read (unless --destructive). In a folder, or as a new file, a scratch file is made, written, \
+read and removed. The profile is fitted to one half of the measurement; its demerit on the other half is the error of the model. \
+Ctrl-C ends the measurement, and fits what there is.
 
 Examples:
   peryton calibrate /dev/nvme0n1 --out my-drive.toml --report my-drive.html

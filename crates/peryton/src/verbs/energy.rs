@@ -63,7 +63,7 @@ pub struct Args {
     /// Devices: names of profiles, or paths of your own files [default: every profile of the era with power figures].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Devices and prices")]
     devices: Vec<String>,
-    /// Choose among devices on sale in these years; all adds the older ones
+    /// Devices on sale in these years; all: older ones, too
     ///
     /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the papers
     /// used. Has no effect with --devices.
@@ -80,7 +80,9 @@ pub struct Args {
     /// Power management efficiency: the number of active devices for each that is needed.
     #[arg(long, value_name = "X", default_value_t = 1.0, help_heading = "Devices and prices")]
     alpha: f64,
-    /// State of the devices that the average bandwidth does not need
+    /// State of idle devices
+    ///
+    /// State of the devices that the average bandwidth does not need.
     #[arg(long, value_enum, default_value_t = PolicyArg::Best, help_heading = "Devices and prices")]
     policy: PolicyArg,
     /// Run time, such as 5y [default: by the workload, or 1y]
@@ -121,7 +123,7 @@ pub struct Args {
     /// Print JSON
     #[arg(long, help_heading = output::GROUP)]
     json: bool,
-    #[command(flatten, next_help_heading = "Reading the trace")]
+    #[command(flatten, next_help_heading = crate::cli::READING)]
     trace_args: TraceArgs,
 }
 

@@ -1,4 +1,4 @@
-//! `peryton help`: prints the help of a verb, or what exit codes say.
+//! `peryton help`: prints the help of a verb with every option, or what exit codes say.
 
 use clap::Command;
 

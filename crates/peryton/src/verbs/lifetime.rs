@@ -11,17 +11,12 @@ use crate::{failure::Failure, output, page, table};
 /// Options of `peryton lifetime`. Each option is also a key of the file, and replaces it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The model is that of \"Mixed SSD arrays\", section IV, equations (2)-(6): every miss, a read or a write, is written to the \
-cache; every dirty block that leaves the cache is written to the storage; all cells of a device wear equally; no request waits \
-for another.
+The model is that of \"Mixed SSD arrays\", section IV, equations (2)-(6). Every miss is written to the cache, and every dirty block \
+that leaves it to the storage. The cells of a device wear equally, and no request waits for another.
 
-Case study of the paper:
-  peryton lifetime --read 160MB --write 200MB --read-hit 0.9 --write-hit 0.85 --dirty 0.65 --read-size 16KiB \\
-    --write-size 16KiB --cache mixed-array-high-end-100gb --storage mixed-array-low-end-200gb --storage-count 3
-
-The same as a file:
+The case study of the paper as a file (without it, each key is an option: --read 160MB):
   [workload]
-  read = \"160MB\"                  # per second
+  read = \"160MB\"
   write = \"200MB\"
   read_hit = 0.9
   write_hit = 0.85

@@ -31,14 +31,11 @@ use crate::{
 /// Options of `peryton plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The planner finds the cheapest devices that meet the budgets, by simulating the trace (docs/planning.md).
+The planner simulates the trace, and finds the cheapest devices that meet the budgets (docs/planning.md).
 
-What to buy for this trace, so that requests take 2 ms on average and nothing wears out within five years:
+Examples:
   peryton plan --trace my.parquet --latency 2ms --lifetime 5y
-How much flash before a disk is the cheapest that does, if it could be bought in any capacity:
-  peryton plan --trace my.parquet --latency 2ms --lifetime 5y --flash any
-More budgets, the least cost of ownership, and the design written down, ready for peryton sim and serve:
-  peryton plan --trace my.parquet --subject-to 'p99<=10ms,lifetime>=5y,power<=20W' --objective ownership --out designs")]
+  peryton plan --trace my.parquet --subject-to 'p99<=10ms,power<=20W' --objective ownership")]
 pub struct Args {
     /// The trace, or a specification (.toml) of one; several are merged
     ///
@@ -51,13 +48,13 @@ pub struct Args {
     /// The shortest time until the first device is worn out
     #[arg(long, value_name = "TIME", help_heading = "Budgets")]
     lifetime: Option<Nanos>,
-    /// More budgets, such as write<=1ms,energy<=100kWh
+    /// More budgets, such as p99<=10ms,power<=8W,write<=1ms
     ///
     /// More budgets: latency, read, write, flush, write_then_flush, p50, p99, p999, lifetime, power, energy (a year), dollars,
     /// ownership, iops.
-    #[arg(long, value_name = "p99<=10ms,power<=8W,...", help_heading = "Budgets")]
+    #[arg(long, value_name = "BOUND,...", help_heading = "Budgets")]
     subject_to: Vec<String>,
-    /// The figure to minimise (lifetime, iops: to maximise)
+    /// Minimise this (lifetime, iops: maximise)
     ///
     /// The figure to minimise (lifetime and iops: to maximise), one of those that --subject-to names.
     #[arg(long, value_name = "FIGURE", default_value = "dollars", help_heading = "Budgets")]
@@ -71,7 +68,7 @@ pub struct Args {
     /// addresses that the trace uses].
     #[arg(long, value_name = "SHARE|SIZE", help_heading = "Load")]
     active: Option<Active>,
-    /// The share of the time in which the load goes on, such as 5% [default: 100%]
+    /// The share of the time in which the load goes on [default: 100%]
     ///
     /// Devices live longer by as much.
     #[arg(long, value_name = "SHARE", value_parser = crate::replay_args::share, conflicts_with = "per_day", help_heading = "Load")]
@@ -79,13 +76,13 @@ pub struct Args {
     /// The load goes on each day until it has written this many bytes
     #[arg(long, value_name = "SIZE", help_heading = "Load")]
     per_day: Option<Bytes>,
-    /// Profiles, files or folders to choose from [default: all with a price]
+    /// Profiles to choose from [default: all with a price]
     ///
     /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile of the era with a
     /// price].
     #[arg(long, value_name = "NAME|FILE|FOLDER,...", value_delimiter = ',', help_heading = "Devices and prices")]
     devices: Vec<String>,
-    /// Choose among devices on sale in these years; all adds the older ones
+    /// Devices on sale in these years; all: older ones, too
     ///
     /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the papers
     /// used. Has no effect with --devices.
@@ -104,13 +101,13 @@ pub struct Args {
     /// Devices that you own: that many of a kind cost nothing to buy (their energy and wear still count).
     #[arg(long, value_name = "NAME=N", help_heading = "Devices and prices")]
     own: Vec<String>,
-    /// Buy flash in whole devices, or in any capacity
+    /// Buy flash in whole devices or in any capacity
     ///
     /// Buy flash in whole devices of the catalogue, or in any capacity up to theirs: its price and its endurance are then in
     /// proportion, its speed is that of the whole device. The planner chooses the capacity.
     #[arg(long, value_name = "whole|any", default_value = "whole", help_heading = "Devices and prices")]
     flash: Flash,
-    /// The most devices of a kind to buy, spares not counted
+    /// The most devices of a kind, without spares
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Devices and prices")]
     most: u32,
     /// Price of electricity, USD per kWh
@@ -151,7 +148,7 @@ pub struct Args {
     json: bool,
     #[command(flatten, next_help_heading = "Replaying it")]
     arrival_args: ArrivalArgs,
-    #[command(flatten, next_help_heading = "Reading the trace")]
+    #[command(flatten, next_help_heading = crate::cli::READING)]
     trace_args: TraceArgs,
 }
 

@@ -42,12 +42,12 @@ pub struct Args {
     /// machine's own such as 127.0.0.1:9469 [default: nowhere].
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT", help_heading = "Page and metrics")]
     http: Option<Address>,
-    /// Let the page change settings, with the token in this file
+    /// Let the page change settings, by the token in this file
     ///
     /// Let the page change settings, with the token in this file, which only its owner may read (mode 0600).
     #[arg(long, value_name = "FILE", requires = "http", help_heading = "Page and metrics")]
     http_token: Option<PathBuf>,
-    /// Where metrics are without the page [default: with --http]
+    /// Where metrics are alone [default: with --http]
     ///
     /// Where scrapers get metrics, without the page: unix:PATH, or an address of this machine's own [default: that of --http].
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT", help_heading = "Page and metrics")]
@@ -64,13 +64,13 @@ pub struct Args {
     /// Certificates that the authority has revoked (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Clients over TCP")]
     tls_crl: Option<PathBuf>,
-    /// A client that may connect, by its certificate's name [default: all signed]
+    /// A client that may connect, by its certificate [default: all signed]
     ///
     /// By a name in its certificate's subjectAltName; may be given several times. Without it, every client may connect whose
     /// certificate the authority has signed.
     #[arg(long, value_name = "NAME", requires = "tls_cert", help_heading = "Clients over TCP")]
     tls_client: Vec<String>,
-    /// Memory for requests in flight; when it is used up, clients wait
+    /// Memory for requests in flight; beyond it clients wait
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pool: Bytes,
     /// The most memory for moves between devices
@@ -99,12 +99,14 @@ pub struct Args {
     /// read past the page cache then need memory aligned to its blocks.
     #[arg(long, requires = "ublk", help_heading = "Block device")]
     zero_copy: bool,
-    /// How often the health of drives is read, 10s or more, or off
+    /// How often drives' health is read: 10s or more
     ///
     /// How often the health of the drives beneath is read (SMART, NVMe): a time of 10s or more, or off.
     #[arg(long, value_name = "TIME|off", default_value = "5min")]
     health: HealthEvery,
-    /// Let devices fail on demand (fault and heal of the control socket), for drills
+    /// Let devices fail on demand, for drills
+    ///
+    /// Let devices fail on demand, by fault and heal of the control socket, for drills.
     #[arg(long)]
     drills: bool,
     /// Do not use io_uring
@@ -131,7 +133,9 @@ pub struct Args {
     /// in .recording, and Parquet is made of its requests when the server stops.
     #[arg(long, value_name = "FILE", help_heading = "Recording")]
     record: Option<PathBuf>,
-    /// The most bytes of a recording; beyond it the oldest file is deleted
+    /// Its most bytes, before the oldest file goes
+    ///
+    /// The most bytes of a recording; beyond it the oldest file is deleted.
     #[arg(long, value_name = "SIZE", requires = "record", default_value = "256MiB", help_heading = "Recording")]
     record_limit: Bytes,
     /// Print the volume at the start and a summary at the end as JSON

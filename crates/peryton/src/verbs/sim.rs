@@ -44,7 +44,7 @@ pub struct Args {
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// Set a key of the designs, such as placement.promotion.threshold=1
+    /// Set a key of the designs, such as placement.mode=tiering
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
     /// Simulate with each of these values, a row each
@@ -101,7 +101,7 @@ pub struct Args {
     sensitivity: bool,
     #[command(flatten, next_help_heading = "Replaying it")]
     replay_args: ReplayArgs,
-    #[command(flatten, next_help_heading = "Reading the trace")]
+    #[command(flatten, next_help_heading = crate::cli::READING)]
     trace_args: TraceArgs,
 }
 

@@ -30,15 +30,14 @@ use crate::{
 #[command(after_help = "\
 Examples:
   peryton size --trace my.parquet --design caching.toml
-  peryton size --trace my.parquet --design caching.toml --sizes 64GiB..256GiB --points 8 --report size.html
-  peryton size --trace my.parquet --design caching.toml --objective p99 --within 10% --usd-per-ms 100
+  peryton size --trace my.parquet --design caching.toml --sizes 64GiB..256GiB --points 8
+  peryton size --trace my.parquet --design caching.toml --objective p99 --usd-per-ms 100
 
-Sizes are those of the fast device of a caching, tiering or partitioned design; everything else stays as it is, the volume too. \
-Without --sizes they are chosen by the miss-ratio curve of the trace, from hardly any to the size from which on nothing has to leave. \
-The size that is enough is the smallest one simulated whose --objective is within --within of the best. \
-Price and endurance of the fast device are taken to be in proportion to its size (docs/planning.md).")]
+The fast device of a caching, tiering or partitioned design changes its size; everything else stays as it is. \
+A size is enough if its --objective is within --within of the best. \
+Price and endurance of the fast device are in proportion to its size (docs/planning.md).")]
 pub struct Args {
-    /// The trace, or a specification (.toml) of one; several are merged
+    /// The trace, or a specification (.toml) of one
     ///
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
@@ -54,13 +53,13 @@ pub struct Args {
     /// How many sizes to choose
     #[arg(long, value_name = "N", default_value_t = POINTS, value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_POINTS)))]
     points: u32,
-    /// The figure by which a size is enough
-    #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures())]
+    /// The figure that decides: p99, lifetime, dollars and so on
+    #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures(), hide_possible_values = true)]
     objective: Metric,
-    /// By how much that figure may be worse than the best
+    /// How much worse that may be than the best
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = size::within)]
     within: f64,
-    /// Also say which size is best if a millisecond of mean response time is worth this
+    /// Also say what is best if 1 ms of mean response is worth this
     ///
     /// Also say which size is best if a millisecond of mean response time is worth so much.
     #[arg(long, value_name = "USD")]
@@ -68,10 +67,10 @@ pub struct Args {
     /// Time for which ownership is computed
     #[arg(long = "for", value_name = "TIME", default_value = "5y")]
     run_for: Nanos,
-    /// Set a key of the design, such as placement.promotion.threshold=1
+    /// Set a key of the design, such as placement.mode=tiering
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
-    /// Simulate this share of the trace [default: what takes a minute]
+    /// Simulate this share [default: what takes a minute]
     ///
     /// Simulate this share of the trace, chosen by address, with the error of that; 1 is all of it.
     #[arg(long, value_name = "SHARE")]
@@ -91,7 +90,7 @@ pub struct Args {
     json: bool,
     #[command(flatten, next_help_heading = "Replaying it")]
     replay_args: ReplayArgs,
-    #[command(flatten, next_help_heading = "Reading the trace")]
+    #[command(flatten, next_help_heading = crate::cli::READING)]
     trace_args: TraceArgs,
 }
 

@@ -30,23 +30,22 @@ Examples:
   peryton tune caching.toml --trace my.parquet --objective p99 --search-requests 200000 \\
     --knob placement.extent=16KiB,64KiB,256KiB
 
-The search changes the settings of promotion (PT, TW), demotion (LT, HT) and moves (MCML), the replacement policy,
-the write-back delay, admission, when disks spin down, the triggers of a log, and the work of a partitioned drive
-while it is idle. It does not change the write policy, because that decides which data a failure may cost.")]
+The search changes promotion, demotion, replacement, admission, write-back, spin-down, and the work that is done while idle. \
+It does not change the write policy, because that decides which data a failure may cost.")]
 pub struct Args {
     /// The design: its path, or the name of a volume
     #[arg(value_name = naming::VOLUME, value_parser = naming::design(), add = naming::completer())]
     design: PathBuf,
-    /// The trace, or a specification (.toml) of one; several are merged
+    /// The trace, or a specification (.toml) of one
     ///
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// The figure to minimise, or to maximise if more of it is better
-    #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures())]
+    /// The figure to improve: p99, lifetime, energy and so on
+    #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures(), hide_possible_values = true)]
     objective: Metric,
-    /// Bounds that the design must keep, such as lifetime>=5y,p99<=10ms,power<=8W
-    #[arg(long, value_name = "BOUND,BOUND...", value_parser = bounds, default_value = "")]
+    /// Bounds that the design must keep, such as p99<=10ms,power<=8W
+    #[arg(long, value_name = "BOUND,BOUND...", value_parser = bounds, default_value = "", hide_default_value = true)]
     subject_to: Bounds,
     /// The most simulations
     #[arg(long, value_name = "N", default_value_t = 96)]
@@ -56,7 +55,7 @@ pub struct Args {
     /// Search with this many requests of the trace; the result is measured on the whole trace.
     #[arg(long, value_name = "N")]
     search_requests: Option<u64>,
-    /// Also try these values of a key, in place of its usual ones if it has some
+    /// Also try these values of a key, in place of its usual ones
     #[arg(long, value_name = "KEY=VALUE,VALUE...", add = completing::key_values())]
     knob: Vec<String>,
     /// Change the keys of --knob and no others
@@ -65,7 +64,7 @@ pub struct Args {
     /// Also change what formatting fixes: the size of extents
     #[arg(long)]
     with_format: bool,
-    /// Seed of the search: the same seed finds the same settings
+    /// Seed: the same seed finds the same settings
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Set a key of the design before the search
@@ -84,7 +83,7 @@ pub struct Args {
     json: bool,
     #[command(flatten, next_help_heading = "Replaying it")]
     replay_args: ReplayArgs,
-    #[command(flatten, next_help_heading = "Reading the trace")]
+    #[command(flatten, next_help_heading = crate::cli::READING)]
     trace_args: TraceArgs,
 }
 

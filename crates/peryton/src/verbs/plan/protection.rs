@@ -12,7 +12,7 @@ use crate::{
 /// What every design keeps for the day when devices fail.
 #[derive(Debug, clap::Args)]
 pub(super) struct ProtectionArgs {
-    /// How each tier survives failures: none, mirror, raid5 or raid6
+    /// Of each tier: none, mirror, raid5 or raid6
     ///
     /// How each tier survives failed devices: none, mirror, raid5 or raid6. Caches that write through hold copies and have none.
     #[arg(long, value_name = "SCHEME", default_value = "none")]
@@ -25,7 +25,7 @@ pub(super) struct ProtectionArgs {
     /// Another for slow devices, logs, and designs of disks alone
     #[arg(long, value_name = "SCHEME")]
     slow_redundancy: Option<Redundancy>,
-    /// Spare devices for each tier: a number, or a share such as 5%
+    /// Spare devices of each tier, such as 1 or 5%
     ///
     /// Spare devices for each tier, or a share of its devices such as 5%: bought, kept on the shelf.
     #[arg(long, value_name = "N|SHARE", default_value = "0", allow_negative_numbers = true)]
@@ -35,7 +35,7 @@ pub(super) struct ProtectionArgs {
     /// The share of each device that is filled at most; on flash the rest is over-provisioning.
     #[arg(long, value_name = "SHARE", default_value_t = FillLimit(FILL_LIMIT), allow_negative_numbers = true)]
     fill_limit: FillLimit,
-    /// Time from a failure to the rebuild [default: 1 day, without spares 7]
+    /// Time from failure to rebuild [default: 1 day, without spares 7]
     ///
     /// Time from a failure to the beginning of the rebuild [default: 1 day with spares, 7 days without].
     #[arg(long, value_name = "TIME")]

@@ -62,7 +62,7 @@ pub struct Args {
     /// Print JSON
     #[arg(long, help_heading = output::GROUP)]
     json: bool,
-    #[command(flatten, next_help_heading = "Reading the trace")]
+    #[command(flatten, next_help_heading = crate::cli::READING)]
     trace_args: TraceArgs,
 }
 
