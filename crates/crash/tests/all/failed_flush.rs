@@ -7,8 +7,8 @@ use crate::crashing;
 
 use std::ops::Range;
 
-use crashing::{LOG, Machine, PRIMARY, check_all, formatted, open};
-use peryton_crash::{Failing, Kind, Options, run, torture};
+use crashing::{Interrupted, LOG, Machine, PRIMARY, check_all, formatted, open};
+use peryton_crash::{Driver, Failing, Kind, Options, run, torture};
 use peryton_engine::{
     AdmitBy, Cause, Cleaning, Command, Config, DeviceId, Engine, Hybrid, Journal, Placement, RequestError, RequestId,
     Tuning, Verdict, WritePolicy,
@@ -467,4 +467,42 @@ fn commits_go_on_when_a_copy_that_is_given_up_was_the_last_in_doubt() {
     let _ = flush(&mut machine);
     assert_eq!(flush(&mut machine), Ok(()));
     assert_eq!(machine.request(Op::Read, 0, vec![0; 4096]), [5; 4096]);
+}
+
+/// A log with an append that failed, of which no commit says so yet, and one after it; what the volume holds.
+fn log_with_an_absent_append(config: &Config) -> (Machine, Vec<u8>) {
+    let mut machine = open(config, formatted(config)).unwrap();
+    let mut model = crashing::use_it(&mut machine, 50, 1);
+    machine.settle();
+    machine.ask(Op::Write, 8192, vec![200; 4096]);
+    machine.carry_out_or_fail(true);
+    machine.carry_out_all();
+    model[8192..12_288].fill(200);
+    machine.request(Op::Write, 40_960, vec![201; 4096]);
+    model[40_960..45_056].fill(201);
+    (machine, model)
+}
+
+#[test]
+fn a_log_that_is_cut_while_it_closes_after_an_append_that_failed_opens_again() {
+    let config = crashing::config(1 << 20, 4 << 20, 4096);
+    for left in 0.. {
+        let (machine, mut model) = log_with_an_absent_append(&config);
+        let Driver { mut engine, mut disks, .. } = machine.driver;
+        let closed = engine.close(&mut Interrupted { disks: &mut disks, left }).is_ok();
+        disks.lose_everything();
+        let mut again = open(&config, disks).unwrap_or_else(|error| panic!("cut after {left}: {error}"));
+        if !closed {
+            // No host flush covers these two.
+            for range in [8192..12_288, 40_960..45_056] {
+                let found = again.request(Op::Read, range.start as u64, vec![0; 4096]);
+                model[range].copy_from_slice(&found);
+            }
+        }
+        check_all(&mut again, &model);
+        if closed {
+            assert!(left > 4, "an index, a commit and their flushes");
+            return;
+        }
+    }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use peryton_crash::{Ends, Kind, Options, run, torture};
-use peryton_engine::{Config, Engine, Hybrid, Placement, Tuning};
+use peryton_engine::{Command, Config, Engine, Hybrid, Placement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Op};
 
 use super::{
@@ -85,4 +85,39 @@ fn what_was_clean_is_clean_after_the_process_and_dirty_after_the_power() {
         let (_, opened) = Engine::open(config.clone(), &mut storage).unwrap();
         assert_eq!((opened.mapped, opened.dirty), (20, dirty));
     }
+}
+
+#[test]
+fn a_cache_that_writes_through_is_clean_and_warm_after_the_process() {
+    let pair = Hybrid { fast: FAST, slow: SLOW, extent: Bytes::kib(16) };
+    let tuning = Tuning {
+        promotion_threshold: 0,
+        demotion_low: 1,
+        demotion_high: 2,
+        write: WritePolicy::Through,
+        ..Tuning::default()
+    };
+    let config = Config { devices: vec![Bytes::mib(1), Bytes::mib(4)], placement: Placement::Caching(pair), tuning };
+    let mut disks = formatted(&config);
+    let (engine, _) = Engine::open(config.clone(), &mut disks).unwrap();
+    let mut machine = Machine::with(engine, disks, 1);
+    machine.driver.keep_in_memory();
+    for extent in 0..3 {
+        machine.request(Op::Read, extent * 16_384, vec![0; 16_384]);
+    }
+    machine.settle();
+    // Parts of blocks go to both devices before they are answered; this one reaches the copy alone.
+    machine.ask(Op::Write, 16_384 + 512, vec![78; 512]);
+    let copy = machine
+        .pending
+        .iter()
+        .position(|pending| matches!(pending.command, Command::Write { device, .. } if device == FAST));
+    machine.carry_out_at(copy.expect("the copy is written"));
+    let (mut disks, mut memory) = (machine.driver.disks.clone(), machine.driver.memory.clone());
+    let mut storage = Faulty::new(&mut disks, &mut memory, Fault::FailsOnce, u32::MAX, 1);
+    let (engine, opened) = Engine::open(config.clone(), &mut storage).unwrap();
+    assert_eq!((opened.mapped, opened.dirty), (2, 0), "the home counts, and the copies that equal theirs stay");
+    let mut machine = Machine::with(engine, disks, 1);
+    assert_eq!(machine.request(Op::Read, 16_384, vec![1; 16_384]), vec![0; 16_384]);
+    assert_eq!(machine.engine.losses(1).bytes, Bytes::ZERO);
 }

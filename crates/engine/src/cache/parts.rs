@@ -17,6 +17,7 @@ use crate::{
     cache::blocks::{Blocks, runs},
     cache::drive::CacheDrive,
     cache::map::changed::NoRecord,
+    cache::map::extent::Valid,
     cache::step::{CacheCommand, CacheIo},
     io::RequestIndex,
 };
@@ -57,19 +58,19 @@ impl CacheDrive {
             let lost = if mutation::is(Mutation::ForgetLostBlocks) { masks.valid() } else { all };
             return Masks::new(masks.valid() | all & !lost, lost);
         }
-        if !crashed {
-            return masks;
-        }
-        // Writes that no flush made durable may have reached the copy, the home, or both. From now on one of them has to be the valid one:
-        // with write-back the copy, which takes further writes; otherwise the home. In a partitioned drive it is the copy.
-        if io.tuning.write == WritePolicy::Back || self.controller.is_some() {
-            // What is clean in memory is clean: the memory says that a block is newer before it is written.
-            if known || mutation::is(Mutation::TrustCleanCopies) { masks } else { masks.all_dirty() }
-        } else if mutation::is(Mutation::KeepCleanCopies) {
-            masks
-        } else {
-            Masks::new(masks.dirty(), masks.not_at_home())
-        }
+        let valid = self.valid(io);
+        let trusts = match valid {
+            Valid::Copy => mutation::is(Mutation::TrustCleanCopies),
+            Valid::Home => mutation::is(Mutation::KeepCleanCopies),
+        };
+        // What is clean in memory is clean: the memory says that copy and home may differ before either is written.
+        if !crashed || known || trusts { masks } else { valid.of_two(masks) }
+    }
+
+    /// Which of copy and home is valid where a crash may have cut a write to one of them or to both.
+    pub(in crate::cache) fn valid(&self, io: &CacheIo) -> Valid {
+        let copy = io.tuning.write == WritePolicy::Back || self.controller.is_some();
+        if copy { Valid::Copy } else { Valid::Home }
     }
 
     /// Notes that a write of these blocks is under way, which makes those dirty that the fast device has.

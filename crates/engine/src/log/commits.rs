@@ -58,7 +58,7 @@ impl LogDrive {
     }
 
     /// Records that the appends covered by the last flush of the log are durable.
-    fn log_flushed(&mut self) {
+    pub(in crate::log) fn log_flushed(&mut self) {
         let (sequence, at) = self.commit.covers;
         // Appends from the first absent one on wait until a durable commit says that it is absent.
         let Group { gathering, committing, .. } = &self.commit.group;

@@ -461,7 +461,8 @@ impl LogDrive {
             return Ok(());
         }
         loop {
-            (self.index.flushed, self.index.flushed_at) = self.unretired();
+            self.commit.covers = self.unretired();
+            self.log_flushed();
             let Some((covered, entries)) = self.next_index(self.index_room()) else { break };
             let len = header::index_bytes(entries.len());
             // If there is no room, the next opening reads the headers instead.

@@ -30,6 +30,23 @@ pub(crate) struct Extent {
     pub(super) rewritten: u8,
 }
 
+/// Which of a copy and its home is valid where the two may differ (caching).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cache) enum Valid {
+    Copy,
+    Home,
+}
+
+impl Valid {
+    /// What a slot has whose clean blocks may differ from their home: all of it, newer than the home, or what was dirty already.
+    pub(in crate::cache) fn of_two(self, masks: Masks) -> Masks {
+        match self {
+            Valid::Copy => masks.all_dirty(),
+            Valid::Home => Masks::new(masks.dirty(), masks.not_at_home()),
+        }
+    }
+}
+
 /// Some of the copy is newer than its home on the slow device (caching).
 const DIRTY: u8 = 1;
 /// Its only copy was lost to a device failure.

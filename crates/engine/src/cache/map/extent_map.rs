@@ -10,7 +10,7 @@ use peryton_format::{
 };
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Nanos, prefetch};
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 
 use crate::cache::{
     blocks::{FULL, Units},
@@ -19,7 +19,7 @@ use crate::cache::{
         candidates::MapCandidates,
         changed::{Changed, NoRecord},
         dirty::{AgePosition, DirtyIndex},
-        extent::{Extent, Place},
+        extent::{Extent, Place, Valid},
         index_set::IndexSet,
     },
 };
@@ -66,7 +66,7 @@ pub(in crate::cache) struct ExtentMap {
     answers_rest_on_changed: bool,
     /// Extents whose homes are being written while they have copies, or were when that failed, so that the two may differ: the next
     /// process takes the copies for newer. Only kept where answers rest on what changes.
-    may_differ: FxHashSet<u32>,
+    may_differ: FxHashMap<u32, Valid>,
 }
 
 /// The slots from one on, which are not to be used any more.
@@ -105,7 +105,7 @@ impl ExtentMap {
             full: [0; FULL as usize + 1],
             changed: None,
             answers_rest_on_changed: false,
-            may_differ: FxHashSet::default(),
+            may_differ: FxHashMap::default(),
         }
     }
 
@@ -171,19 +171,23 @@ impl ExtentMap {
                 && let Some(place) = entry.place()
             {
                 let masks = masks[place.0 as usize];
-                let differs = !may_differ.is_empty() && may_differ.contains(&extent);
-                take(Record::Masks { place: place.0, masks: if differs { masks.all_dirty() } else { masks } });
+                let differs = if may_differ.is_empty() { None } else { may_differ.get(&extent) };
+                let masks = differs.map_or(masks, |valid| valid.of_two(masks));
+                take(Record::Masks { place: place.0, masks });
             }
             take(Record::Entry { extent, entry });
         }
     }
 
-    /// Notes whether copy and home of an extent may differ without that the map says so.
+    /// Notes whether copy and home of an extent may differ without that the map says so, and which of them is then the valid one.
     #[inline]
-    pub(in crate::cache) fn set_may_differ(&mut self, extent: u32, may: bool) {
+    pub(in crate::cache) fn set_may_differ(&mut self, extent: u32, valid: Option<Valid>) {
         if self.answers_rest_on_changed && !mutation::is(Mutation::ForgetHomeWrites) {
-            let changes = if may { self.may_differ.insert(extent) } else { self.may_differ.remove(&extent) };
-            if changes {
+            let before = match valid {
+                Some(valid) => self.may_differ.insert(extent, valid),
+                None => self.may_differ.remove(&extent),
+            };
+            if before != valid {
                 self.has_changed(extent);
             }
         }

@@ -129,7 +129,7 @@ impl CacheDrive {
                 self.end(io, now, index, out);
             }
             Drained::Discard => {
-                self.map.set_may_differ(extent, true);
+                self.map.set_may_differ(extent, Some(self.valid(io)));
                 let row = &mut self.moves[index];
                 row.phase = Phase::Writing;
                 row.pending = 1;
@@ -156,7 +156,7 @@ impl CacheDrive {
                 self.ready.commit(true);
             }
             Drained::Supersede => {
-                self.map.set_may_differ(extent, true);
+                self.map.set_may_differ(extent, Some(self.valid(io)));
                 let row = &mut self.moves[index];
                 row.phase = Phase::Writing;
                 row.pending = 1;

@@ -223,7 +223,7 @@ impl CacheDrive {
         match fragment.op {
             Op::Write if way == Way::Slow && covers && entry.moving().is_none() => {
                 io.stats.fast_misses += 1;
-                self.map.set_may_differ(fragment.extent, true);
+                self.map.set_may_differ(fragment.extent, Some(self.valid(io)));
                 match self.direct(now, fragment, home) {
                     Route::Direct(_, at, _) => Route::Past(at),
                     other => other,
