@@ -218,7 +218,7 @@ impl World {
         Ok(())
     }
 
-    /// The new size is in force, and the volume has `volume` bytes. A cache's home holds what the disk holds there; a superblock was there
+    /// The new size is in force, and the volume has `volume` bytes. A cache's origin holds what the disk holds there; a superblock was there
     /// that may be blanked.
     fn takes_size(&mut self, sizes: Vec<Bytes>, (device, volume): (DeviceId, Bytes), disks: &[Disk]) {
         self.config = suiting(Config { devices: sizes, ..self.config.clone() });

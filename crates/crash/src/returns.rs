@@ -224,7 +224,7 @@ impl World {
     /// Notes what may be lost now that a device is part of the volume again.
     pub(crate) fn may_have_lost(&mut self, device: DeviceId, is_empty: bool) {
         self.deaths.replaced |= is_empty || self.faults.flushes_only;
-        // While the slow device was away, the fast one alone took the writes, and it has the only copy until they are written home.
+        // While the slow device was away, the fast one alone took the writes, and it has the only copy until they are written back.
         self.deaths.never_back &= device == FAST;
     }
 
@@ -362,7 +362,7 @@ impl World {
         self.answers()
     }
 
-    /// Requests are held back, what is dirty goes home, and the fast device leaves. Returns whether the run has come to a new generation.
+    /// Requests are held back, what is dirty goes to the origin, and the fast device leaves. Returns whether the run has come to a new generation.
     fn leaves(&mut self) -> Result<bool, String> {
         self.drive.retune(self.drive.engine.leaving_tuning(false));
         self.settle()?;

@@ -350,7 +350,7 @@ impl<B: Backend> Volume<B> {
         next
     }
 
-    /// Writes everything home that is dirty now: see [`Engine::write_all_back`].
+    /// Writes back everything that is dirty now: see [`Engine::write_all_back`].
     pub fn write_all_back(&mut self, now: Nanos) {
         self.engine.as_mut().expect(HERE).write_all_back(now, &mut self.commands);
         self.carry_out(now);
@@ -624,7 +624,7 @@ impl<B> Buffers for Volume<B> {
 struct Moves {
     arenas: Vec<Arena>,
     buffers: Vec<Memory>,
-    /// The buffers for neighbours that are written home together, and the bytes of all of them.
+    /// The buffers for neighbours that are written back together, and the bytes of all of them.
     runs: Vec<Memory>,
     run_bytes: u64,
     bytes: u64,

@@ -171,7 +171,7 @@
 //! assert_eq!(engine.location(offset).and_then(|at| at.device), Some(DeviceId(0)), "it is in the cache");
 //! // The engine is dropped without being closed, as in a crash: the flush has made the write durable.
 //! let (engine, opened) = Engine::open(config, &mut arrays)?;
-//! assert!(!opened.clean && engine.location(offset).is_some_and(|at| at.dirty), "still in the cache, and newer than its home");
+//! assert!(!opened.clean && engine.location(offset).is_some_and(|at| at.dirty), "still in the cache, and newer than its origin");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 

@@ -238,7 +238,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         0
     }
 
-    /// Number of extents in the cache that are newer than their homes.
+    /// Number of extents in the cache that are newer than their origins.
     fn dirty_extents(&self) -> u32 {
         0
     }

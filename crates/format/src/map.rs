@@ -175,7 +175,7 @@ pub fn read(
         let notice = notice.unwrap_or(header.notice);
         let found = journal::replay(&rings, header.first_commit, header.journal_at);
         // While nothing is newer on the fast device, commits may not have been flushed on the slow one, which may lack one and have the next.
-        // Nor is any of them needed then: of an extent that is not in doubt the home has all, and no copy counts after a crash.
+        // Nor is any of them needed then: of an extent that is not in doubt the origin has all, and no copy counts after a crash.
         let has_gaps = found.broken && notice.home;
         if has_gaps || without_fast && notice.named {
             // The commits that are there do not make up the map, as if some of them were on the fast device alone.

@@ -78,7 +78,7 @@ mutations! {
     TrustCleanCopies,
     /// After a crash with write-through, clean copies are kept.
     KeepCleanCopies,
-    /// Memory that outlives the process does not say that a copy's home is being written.
+    /// Memory that outlives the process does not say that a copy's origin is being written.
     ForgetHomeWrites,
     /// Write-through writes the copy only, and answers.
     ThroughWithoutHome,
@@ -88,7 +88,7 @@ mutations! {
     ForgetStale,
     /// A write that bypasses the copy is answered before the copy is given up.
     AnswerPastEarly,
-    /// A failed read of a dirty copy is served from its older home.
+    /// A failed read of a dirty copy is served from its older origin.
     ReadOldHome,
     /// Only one of the two copies of the superblock is written.
     OneSuperblock,
@@ -106,7 +106,7 @@ mutations! {
     SkipClosing,
     /// The survivors do not record that a device is gone.
     ForgetGone,
-    /// Data that only a dead cache had counts as what the home has.
+    /// Data that only a dead cache had counts as what the origin has.
     ForgetLost,
     /// Nothing is kept in memory for the process after this one.
     KeepNothing,
@@ -136,21 +136,21 @@ mutations! {
     LogGoesOn,
     /// An extent that the host has written while it was read for a write-back with its neighbours counts as clean after it.
     SweepRewritten,
-    /// Neighbours are written home from the start of their buffer, whatever was left out before them.
+    /// Neighbours are written back from the start of their buffer, whatever was left out before them.
     SweepFromStart,
-    /// After a crash the copies of a cache without write-back count, though only their homes were flushed.
+    /// After a crash the copies of a cache without write-back count, though only their origins were flushed.
     TrustUnflushedCopies,
-    /// A write that is sent to copy and home because too much is dirty reaches the copy only, which stays clean.
+    /// A write that is sent to copy and origin because too much is dirty reaches the copy only, which stays clean.
     ThrottleWithoutHome,
     /// A block counts as being on the fast device before it is written there.
     ValidBeforeData,
     /// A read of a block that the fast device does not have is served from there.
     ReadInvalid,
-    /// An eviction writes only the first of the dirty blocks home, and drops the others.
+    /// An eviction writes only the first of the dirty blocks back, and drops the others.
     EvictFirstRun,
-    /// A block that the host has written while it was written home counts as clean after it.
+    /// A block that the host has written while it was written back counts as clean after it.
     CleanRewrittenBlock,
-    /// An update of a part of an extent says that another part is at home whose write there was not flushed.
+    /// An update of a part of an extent says that another part is at the origin whose write there was not flushed.
     CleanWithoutSlowFlush,
     /// What is brought in replaces blocks that are dirty.
     FillOverDirty,
@@ -162,7 +162,7 @@ mutations! {
     BringNothing,
     /// A read brings in what a write changes that was under way before the move that it joins.
     JoinBesideWrites,
-    /// A write that goes home first leaves what it replaces valid in the copy.
+    /// A write that goes to the origin first leaves what it replaces valid in the copy.
     TrustOverwritten,
     /// Recovery takes every extent on the fast device for whole.
     ForgetMasks,
@@ -172,11 +172,11 @@ mutations! {
     ForgetLostBlocks,
     /// What is clean beside a dirty block stays after a write past both has failed.
     KeepCleanPastFailure,
-    /// Blocks that were written home and given up since the last commit may be lost at home without a flush that fails.
+    /// Blocks that were written back and given up since the last commit may be lost at the origin without a flush that fails.
     ForgetBlocksGivenUp,
-    /// Blocks that a copy gave up after it was written home do not come back from it when the flush of the home fails.
+    /// Blocks that a copy gave up after it was written back do not come back from it when the flush of the origin fails.
     LoseBlocksGivenUp,
-    /// A cache whose writes go to both devices by now drops copies that were written home when the flush of the home fails.
+    /// A cache whose writes go to both devices by now drops copies that were written back when the flush of the origin fails.
     DropCopiesOfThrough,
     /// Snapshots of what the cache has learnt are written over the end of the data.
     SnapshotOverData,

@@ -77,7 +77,7 @@ fn drives() -> Vec<Drive> {
             admission,
             bypass: Bypass { sequential: None, congested: false },
             snapshot_interval: None,
-            // What is dirty stays so until the case asks for it to be written home.
+            // What is dirty stays so until the case asks for it to be written back.
             cleaning: Cleaning::UNBOUNDED,
             writeback_delay: Nanos(u64::MAX >> 1),
             max_moves: 2,

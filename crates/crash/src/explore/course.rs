@@ -30,7 +30,7 @@ const MOST_TURNS: usize = 1_000;
 pub enum Happening {
     /// A request of the host: sectors from this one on, and how many.
     Asks(Op, u32, u32),
-    /// Everything dirty is to be written home.
+    /// Everything dirty is to be written back.
     Cleans,
     /// The host says that it does not need these sectors soon: from this one on, and how many.
     Evicts(u32, u32),

@@ -82,7 +82,7 @@ pub enum Ask {
     Remove {
         /// The name of the device.
         device: String,
-        /// The most bytes that are written home in a second; no bound if absent.
+        /// The most bytes that are written back in a second; no bound if absent.
         #[serde(default)]
         bytes_per_s: Option<u64>,
     },

@@ -168,7 +168,7 @@ pub struct LiveCleaning {
     /// How long data may be dirty.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_age_ms: Option<u64>,
-    /// The rate at which dirty data goes home, as last measured.
+    /// The rate at which dirty data goes to the origin, as last measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes_per_s: Option<u64>,
     /// The time until nothing is dirty, if nothing else is written; absent if it cannot be estimated.
@@ -261,7 +261,7 @@ pub struct LiveCacheRow {
     pub promotions: u64,
     /// Extents removed from it.
     pub demotions: u64,
-    /// Dirty extents copied home.
+    /// Dirty extents written back.
     pub writebacks: u64,
     /// Bytes that moves wrote to either device.
     pub moved_bytes: u64,

@@ -258,7 +258,7 @@ impl Figures {
         ];
         let reasons = match about.placement {
             PlacementKind::Caching => &reasons[..],
-            // It admits everything, and has nothing that is newer than a home.
+            // It admits everything, and has nothing that is newer than an origin.
             PlacementKind::Tiering => &reasons[..2],
             _ => &[],
         };

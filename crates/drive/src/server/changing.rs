@@ -188,7 +188,7 @@ impl Server {
             Aim::Leave(leaving) => {
                 let dirty = self.volume.engine().dirty_bytes();
                 let took = self.now.saturating_sub(change.began);
-                // What has gone home so far, with what has become dirty meanwhile left out.
+                // What has gone to the origin so far, with what has become dirty meanwhile left out.
                 let home = leaving.first.0.saturating_sub(dirty.0);
                 let allowed = |rate: u64| u128::from(rate) * u128::from(took.0) / 1_000_000_000;
                 let is_ahead = leaving.bytes_per_s.is_some_and(|rate| u128::from(home) > allowed(rate));

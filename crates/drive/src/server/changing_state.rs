@@ -41,7 +41,7 @@ const LONGEST_PAUSE: Nanos = Nanos::from_s(60);
 pub struct NewSize {
     /// How many bytes of data it is to have; `None`: as many as it has room for.
     pub size: Option<u64>,
-    /// The most bytes that are written home in a second; `None`: no bound.
+    /// The most bytes that are written back in a second; `None`: no bound.
     pub bytes_per_s: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl Aim {
 /// A device that is being emptied to leave.
 #[derive(Debug)]
 pub(super) struct Leaving {
-    /// The most bytes that are written home in a second; `None`: no bound.
+    /// The most bytes that are written back in a second; `None`: no bound.
     pub(super) bytes_per_s: Option<u64>,
     /// The tuning from before.
     pub(super) before: Tuning,

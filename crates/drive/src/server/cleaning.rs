@@ -1,4 +1,4 @@
-//! What is dirty in a cache: its state for the owner, and writing it home on demand.
+//! What is dirty in a cache: its state for the owner, and writing it back on demand.
 
 use peryton_engine::CleaningReport;
 use peryton_units::Nanos;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Handle, Server};
 
-/// The state of cleaning for the status; `null` if the placement has no homes for data.
+/// The state of cleaning for the status; `null` if the placement has no origins for data.
 pub(super) fn status(report: Option<CleaningReport>) -> Value {
     let Some(report) = report else { return Value::Null };
     let seconds = |time: Nanos| time.as_s_f64();
@@ -41,11 +41,11 @@ impl Server {
 }
 
 impl Handle {
-    /// Writes everything home that is dirty now, without delay, and returns the state as in the status. It goes on after
+    /// Writes back everything that is dirty now, without delay, and returns the state as in the status. It goes on after
     /// this returns, until the state is not `asked` any more.
     ///
     /// # Errors
-    /// One line: the volume has no homes for data, a device is gone, or the volume is closed.
+    /// One line: the volume has no origins for data, a device is gone, or the volume is closed.
     pub fn clean(&self) -> Result<Value, String> {
         self.may_change()?;
         self.ask(Server::clean).unwrap_or_else(|| Err("the volume is closed".to_owned()))

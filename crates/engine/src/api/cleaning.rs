@@ -1,4 +1,4 @@
-//! How dirty extents of a cache are written home: the settings, and the state that a driver reports.
+//! How dirty extents of a cache are written back: the settings, and the state that a driver reports.
 
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
@@ -47,7 +47,7 @@ impl Default for Cleaning {
 }
 
 impl Cleaning {
-    /// No bounds but [`Tuning::writeback_delay`](crate::Tuning::writeback_delay): dirty extents are written home when the slow
+    /// No bounds but [`Tuning::writeback_delay`](crate::Tuning::writeback_delay): dirty extents are written back when the slow
     /// device is idle, or when they are evicted.
     pub const UNBOUNDED: Cleaning =
         Cleaning { dirty_target_ppm: WHOLE_PPM, max_age: Nanos(u64::MAX), max_foreground_p99: None, idle_after: None };
@@ -78,7 +78,7 @@ impl Cleaning {
     }
 }
 
-/// Why dirty extents are, or are not, written home now; the later ones take precedence.
+/// Why dirty extents are, or are not, written back now; the later ones take precedence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CleaningState {
@@ -102,7 +102,7 @@ pub enum CleaningState {
 /// The dirty extents of a cache and what becomes of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CleaningReport {
-    /// Why dirty extents are, or are not, written home now.
+    /// Why dirty extents are, or are not, written back now.
     pub state: CleaningState,
     /// Number of dirty extents.
     pub dirty_extents: u32,
@@ -114,7 +114,7 @@ pub struct CleaningReport {
     pub oldest: Option<Nanos>,
     /// How much longer than the highest age that is.
     pub overdue: Option<Nanos>,
-    /// Bytes that are written home in a second; while nothing is, as last measured. `None` before the first measurement.
+    /// Bytes that are written back in a second; while nothing is, as last measured. `None` before the first measurement.
     pub bytes_per_s: Option<u64>,
     /// The time until nothing is dirty, if nothing else is written; `None` if it cannot be estimated.
     pub clean_in: Option<Nanos>,

@@ -94,7 +94,7 @@ pub enum Buffer {
         /// Bytes from the start of the buffer.
         offset: Bytes,
     },
-    /// A buffer for neighbours that are written home together. Each is as long as
+    /// A buffer for neighbours that are written back together. Each is as long as
     /// [`Engine::run_buffers`](crate::Engine::run_buffers) says, and `index` is below their number.
     Run {
         /// The index of the buffer.
@@ -141,7 +141,7 @@ pub enum Cause {
     Promotion = 1,
     /// A demotion (tiering) or dirty eviction (caching).
     Demotion = 2,
-    /// A dirty extent of the cache copied to its home while it stays cached.
+    /// A dirty extent of the cache copied to its origin while it stays cached.
     WriteBack = 3,
     /// Journal and checkpoints; headers, indexes and commits of a log.
     Metadata = 4,

@@ -266,7 +266,7 @@ pub struct Tuning {
     pub writeback_delay: Nanos,
     /// What bounds the dirty extents (caching, write-back).
     pub cleaning: Cleaning,
-    /// The unit in which the slow device (caching), or the primary (logging), maps its data, if it is large: what is written home
+    /// The unit in which the slow device (caching), or the primary (logging), maps its data, if it is large: what is written back
     /// is whole units then. A power of two from 8 KiB to 1 MiB; `None`: a block is written as well as a unit. Extents must be whole
     /// numbers of units.
     pub write_unit: Option<Bytes>,

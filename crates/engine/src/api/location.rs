@@ -20,7 +20,7 @@ pub struct Location {
     pub device: Option<DeviceId>,
     /// Whether something was, or may have been, written here.
     pub mapped: bool,
-    /// Whether the copy is newer than its home on the slow device.
+    /// Whether the copy is newer than its origin on the slow device.
     pub dirty: bool,
     /// Whether the only copy was lost.
     pub lost: bool,
@@ -64,7 +64,7 @@ pub struct MapRow {
     /// Offset on that device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<u64>,
-    /// Whether the copy, or a part of it, is newer than its home on the slow device.
+    /// Whether the copy, or a part of it, is newer than its origin on the slow device.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dirty: bool,
     /// Which blocks of the extent the device has, if it may have a part of them.

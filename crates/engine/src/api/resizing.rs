@@ -15,7 +15,7 @@ pub struct ResizePlan {
     pub size: Bytes,
     /// The size of the device itself.
     pub room: Bytes,
-    /// The most bytes that are written home in a second from a device that shrinks; zero: no bound.
+    /// The most bytes that are written back in a second from a device that shrinks; zero: no bound.
     pub rate: Bytes,
 }
 

@@ -22,7 +22,7 @@ pub struct Stats {
     pub bypassed: u64,
     /// Accesses that went past the fast device for other reasons.
     pub bypasses: Bypasses,
-    /// Writes that waited until their extent was home, because it had been dirty for too long, or was to be clean.
+    /// Writes that waited until their extent was written back, because it had been dirty for too long, or was to be clean.
     pub held_writes: u64,
     /// Accesses that waited for a promotion and were served from its buffer, saving a fast-device access each
     /// (GreenDM, section 2.3).

@@ -65,7 +65,7 @@ impl Fragment {
 pub(in crate::cache) enum Route {
     /// A plain command to this place on this device, and what follows its end.
     Direct(DeviceId, Bytes, Follow),
-    /// A plain command to the extent's home, which bypasses the copy on the fast device.
+    /// A plain command to the extent's origin, which bypasses the copy on the fast device.
     Past(Bytes),
     /// The fragment waits, is being handled by a move, or has been answered.
     Taken,

@@ -13,11 +13,11 @@
 //! In caching that is so for each block:
 //!
 //! ```text
-//! the slow device failed:    what the fast device has of an extent is as new as its home, so all of it is dirty from now on;
+//! the slow device failed:    what the fast device has of an extent is as new as its origin, so all of it is dirty from now on;
 //!                            where no copy was ever dirty all of it is dropped; blocks that were given up in the same place
 //!                            and that the durable map calls dirty come back
 //! the fast device failed:    blocks stay that the durable map calls dirty, and that it has in the same place; what is given
-//!                            up is lost if the durable map calls it lost and it was not written home since
+//!                            up is lost if the durable map calls it lost and it was not written back since
 //! both devices failed:       blocks stay that the durable map calls dirty
 //! ```
 //!
@@ -96,7 +96,7 @@ impl Doubts {
 }
 
 impl CacheDrive {
-    /// A write has reached the copy and the home of an extent.
+    /// A write has reached the copy and the origin of an extent.
     pub(in crate::cache) fn wrote_through(&mut self, io: &CacheIo, extent: u32) {
         let devices = [self.layout.fast, self.layout.slow];
         let stamps = devices.map(|device| io.stamp(device));
@@ -150,7 +150,7 @@ impl CacheDrive {
         self.ready.move_ended();
     }
 
-    /// Adds the extents whose copy and home were written together, if one of the two writes may be lost.
+    /// Adds the extents whose copy and origin were written together, if one of the two writes may be lost.
     fn copies_in_doubt(&self, io: &CacheIo, device: DeviceId, extents: &mut Vec<u32>) {
         let which = usize::from(device == self.layout.slow);
         let Doubts { written, more, .. } = &self.doubts;
@@ -190,7 +190,7 @@ impl CacheDrive {
                 self.notify_of_copy_given_up(extent, doubt);
                 self.end_doubt(extent);
             } else if entry.in_flight > 0 {
-                // Also where the entry stays as it is: a read of a home that has lost what was written there, because the copy could not be
+                // Also where the entry stays as it is: a read of an origin that has lost what was written there, because the copy could not be
                 // read, is repeated.
                 self.start(Kind::Drain(Drained::Revert), Phase::Draining, extent, None, None);
             } else {
@@ -202,7 +202,7 @@ impl CacheDrive {
         match row.kind {
             // The move waits for a commit, and the commit waits for this extent. No access is in flight.
             _ if row.phase == Phase::Committing => return self.settle_doubt(io, now, extent),
-            // The move may have read data from before the loss; these must not be written to the home.
+            // The move may have read data from before the loss; these must not be written to the origin.
             Kind::Eviction | Kind::WriteBack => row.is_void = true,
             // The data that the move reads are discarded, and no request is served from its buffer.
             Kind::Promotion | Kind::PartFill if matches!(row.phase, Phase::Reading | Phase::Draining) => {
@@ -236,9 +236,9 @@ impl CacheDrive {
         }
     }
 
-    /// Whether the cache writes home, or has done so since it was opened: the home may have lost what has been flushed on the fast device, so
+    /// Whether the cache writes back, or has done so since it was opened: the origin may have lost what has been flushed on the fast device, so
     /// copies stay, also where the host's writes go to both devices by now. Where no copy was ever dirty, the host's own writes are all that
-    /// the home can lose, of which the host learns.
+    /// the origin can lose, of which the host learns.
     fn writes_home(&self, io: &CacheIo) -> bool {
         let through = mutation::is(Mutation::DropCopiesOfThrough) || self.journal.only_copies;
         io.tuning.write == WritePolicy::Back || self.controller.is_some() || !through
@@ -258,7 +258,7 @@ impl CacheDrive {
             (MapEntry::new(None, false, lost), Masks::default())
         };
         let same_place = written.place().is_some() && written.place() == now.place();
-        // What only the place records as lost is not at home.
+        // What only the place records as lost is not at the origin.
         let lost = if same_place { masks.lost() } else { durable.lost() };
         let back = Masks::new(durable.dirty() & !lost, durable.dirty() | lost);
         match (doubt.fast, doubt.slow) {
@@ -268,7 +268,7 @@ impl CacheDrive {
             (false, true) if written.is_lost() => entry(written.place(), back, true),
             (false, true) if now.place().is_some() && (same_place || !written.is_dirty()) => {
                 let stay = if self.writes_home(io) { masks.valid() } else { 0 };
-                // Blocks that the copy has given up since then are at home alone, where what they were written home with may be
+                // Blocks that the copy has given up since then are at the origin alone, where what they were written back with may be
                 // lost; nothing has been written to their place in the slot.
                 let given_up = if same_place { durable.dirty() & !masks.valid() & !masks.lost() } else { 0 };
                 let given_up = if mutation::is(Mutation::LoseBlocksGivenUp) { 0 } else { given_up };
@@ -280,11 +280,11 @@ impl CacheDrive {
             (true, false) if now.place().is_none() => (now, masks),
             (true, false) => {
                 // Only what the durable map calls dirty was flushed here: a write to both devices may have overwritten what it calls
-                // clean, and its home has the flushed data. What was written home since the last commit may be lost there next.
+                // clean, and its origin has the flushed data. What was written back since the last commit may be lost there next.
                 let stay = if same_place { masks.valid() & durable.dirty() } else { 0 };
                 let stay = if mutation::is(Mutation::RevertNewCopies) { masks.dirty() } else { stay };
-                // Blocks that were lost until this device had them have no home that could count instead. (What replaces a lost extent is
-                // written home as well before it is answered, so that this matters only where that failed.)
+                // Blocks that were lost until this device had them have no origin that could count instead. (What replaces a lost extent is
+                // written back as well before it is answered, so that this matters only where that failed.)
                 let were_lost = if written.is_lost() { u16::MAX } else { durable.lost() };
                 let lost_again = masks.dirty() & !stay & were_lost;
                 entry(now.place(), Masks::new(stay, stay | masks.lost() | lost_again), now.is_lost())
@@ -292,14 +292,14 @@ impl CacheDrive {
         }
     }
 
-    /// A copy that no commit called dirty was written home and given up: the write may be lost, and nothing leads back to the copy.
+    /// A copy that no commit called dirty was written back and given up: the write may be lost, and nothing leads back to the copy.
     fn notify_of_copy_given_up(&mut self, extent: u32, doubt: Doubt) {
         let gave_up = self.map.entry(extent).place().is_none() || self.gave_up_part(extent);
         self.doubts.notify_host |= self.mode == Mode::Caching && doubt.slow && gave_up;
     }
 
     /// Whether an extent may have had blocks on the fast device since the last commit that are now at
-    /// home alone: it was in another place, or blocks were given up in the same place.
+    /// the origin alone: it was in another place, or blocks were given up in the same place.
     fn gave_up_part(&self, extent: u32) -> bool {
         let Some(blocks) = self.layout.blocks else { return false };
         let now = self.map.entry(extent).place();

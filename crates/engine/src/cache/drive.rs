@@ -76,7 +76,7 @@ pub(crate) struct CacheDrive {
     /// Sequential streams among the misses (caching), and misses while the fast device was congested.
     pub(in crate::cache) streams: Streams,
     pub(in crate::cache) congested_misses: u64,
-    /// When dirty extents are written home, and how many of them are being written.
+    /// When dirty extents are written back, and how many of them are being written.
     pub(in crate::cache) cleaner: Cleaner,
     pub(in crate::cache) writing_back: u32,
     /// The most extents that may be dirty, and from how many on the drive hurries to clean.

@@ -1,4 +1,4 @@
-//! The slots beyond the end of a fast device that becomes smaller are emptied, while the drive goes on: what is dirty is written home
+//! The slots beyond the end of a fast device that becomes smaller are emptied, while the drive goes on: what is dirty is written back
 //! and given up, what is clean is given up, and nothing comes there any more.
 
 use peryton_format::mutation::{self, Mutation};
@@ -17,7 +17,7 @@ use crate::{
 /// The most slots that are looked at with one call, and the most clean extents that are given up.
 const MOST_LOOKED_AT: u32 = 2_048;
 const MOST_DROPPED: u32 = 64;
-/// The most extents that are being written home for this.
+/// The most extents that are being written back for this.
 const MOST_LEAVING: u32 = 8;
 /// How long after a call the next one goes on, and after a round over all slots the next round.
 const PAUSE: Nanos = Nanos::from_ms(1);
@@ -32,7 +32,7 @@ pub(in crate::cache) struct Emptying {
     next: u32,
     /// Whether every slot was looked at once: what is still there is written again and again.
     is_again: bool,
-    /// The most bytes that are written home in a second; zero: no bound.
+    /// The most bytes that are written back in a second; zero: no bound.
     rate: Bytes,
     goes_on_at: Nanos,
 }
@@ -84,7 +84,7 @@ impl CacheDrive {
             slot += 1;
             let Some(extent) = self.map.tenant(here) else { continue };
             let entry = self.map.entry(extent);
-            // A write to the home that passes a copy of a partitioned drive takes a move of that for the end of the copy.
+            // A write to the origin that passes a copy of a partitioned drive takes a move of that for the end of the copy.
             let can_be_held = is_again && entry.is_dirty() && self.controller.is_none();
             let is_busy = entry.moving().is_some() || entry.in_flight > 0 && !can_be_held;
             if is_busy || entry.place() != Some(Place(here.0)) || self.map.masks(here).lost() != 0 {

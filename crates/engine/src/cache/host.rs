@@ -315,7 +315,7 @@ impl CacheDrive {
         io.part_done(request, Ok(()), out);
     }
 
-    /// Handles a read that the cache failed: clean extents are read from their homes; for a dirty one the request
+    /// Handles a read that the cache failed: clean extents are read from their origins; for a dirty one the request
     /// fails.
     fn read_home_instead(
         &mut self,

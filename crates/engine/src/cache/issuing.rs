@@ -108,7 +108,7 @@ impl CacheDrive {
         }
     }
 
-    /// The place of an extent's home on the slow device.
+    /// The place of an extent's origin on the slow device.
     #[inline]
     pub(in crate::cache) fn home(&self, extent: u32) -> Place {
         self.layout.slow_place(extent)
@@ -155,7 +155,7 @@ impl CacheDrive {
         }
     }
 
-    /// The place of an extent's data: its place in the map, or its home if it is not cached.
+    /// The place of an extent's data: its place in the map, or its origin if it is not cached.
     #[inline(always)]
     pub(in crate::cache) fn current_place(&self, extent: u32) -> Place {
         match self.map.entry(extent).place() {

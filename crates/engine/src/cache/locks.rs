@@ -22,7 +22,7 @@ struct Held {
     blocks: u16,
     /// Those of them that its buffer has, or will have, newer than any other place does (part fills).
     to_bring: u16,
-    /// Those of them that a write-back takes from their home, and writes there again.
+    /// Those of them that a write-back takes from their origin, and writes there again.
     missing: u16,
     /// Writes of the host wait until it has ended.
     holds_writes: bool,
@@ -33,9 +33,9 @@ struct Held {
 enum Goes {
     /// To the slot alone.
     Slot,
-    /// Home alone: the slot has nothing of what it touches.
+    /// To the origin alone: the slot has nothing of what it touches.
     Home,
-    /// Home, and the slot gets it from memory once it is there.
+    /// To the origin, and the slot gets it from memory once it is there.
     HomeFirst,
     /// To either, or both.
     Anywhere,
@@ -101,7 +101,7 @@ fn verdict(held: Held, asked: Asked, beside: Beside) -> Verdict {
         (Kind::WriteBack, Phase::Draining) => Verdict::Waits,
         (Kind::Eviction | Kind::WriteBack, phase) => waits_if(match op {
             Op::Write if held.holds_writes => true,
-            // Two writes to the home must not race: what is clean of an extent of which a part is dirty may go home too.
+            // Two writes to the origin must not race: what is clean of an extent of which a part is dirty may go to the origin too.
             Op::Write if phase == Phase::Writing => {
                 let completes = held.missing & touched != 0 && !mutation::is(Mutation::PassCompletion);
                 beside.writes_go_home || completes && asked.goes != Goes::Slot
@@ -180,7 +180,7 @@ impl CacheDrive {
         if self.stays_in_slot(io, fragment) { Goes::Slot } else { Goes::Anywhere }
     }
 
-    /// Whether a write to an extent that has a slot goes home alone, because the slot has nothing of what it touches.
+    /// Whether a write to an extent that has a slot goes to the origin alone, because the slot has nothing of what it touches.
     fn stays_at_home(&self, io: &CacheIo, fragment: Fragment) -> bool {
         let masks = self.map.masks_of(fragment.extent);
         let goes_home = match io.tuning.write {
@@ -250,7 +250,7 @@ mod tests {
         }
     }
 
-    /// The blocks that a move is writing to the slot, and home.
+    /// The blocks that a move is writing to the slot, and to the origin.
     fn writes(held: Held) -> (u16, u16) {
         match (held.kind, held.phase) {
             (Kind::PartFill, Phase::Writing) => (held.blocks, 0),
@@ -271,7 +271,7 @@ mod tests {
             let (slot, home) = writes(held);
             let to_slot = asked.goes != Goes::Home && asked.goes != Goes::HomeFirst;
             assert!(!to_slot || slot & asked.touched == 0, "{held:?} {asked:?} {beside:?}");
-            // Where writes do not go home by themselves, one that does is of what the slot lacks: of blocks that complete a unit.
+            // Where writes do not go to the origin by themselves, one that does is of what the slot lacks: of blocks that complete a unit.
             let to_home = asked.goes != Goes::Slot;
             assert!(!to_home || home & held.missing & asked.touched == 0, "{held:?} {asked:?} {beside:?}");
             assert!(!beside.writes_go_home || home == 0, "{held:?} {asked:?} {beside:?}");

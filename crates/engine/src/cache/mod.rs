@@ -2,7 +2,7 @@
 //!
 //! `map/` holds the place of each extent. `routes/` decide where an access goes, and `host.rs` cuts requests into
 //! accesses and answers them. `movers/` move extents from one device to the other; `reclaim.rs` chooses which extents
-//! leave the fast device, and `cleaning/` which are written home. `through.rs` writes to both devices,
+//! leave the fast device, and `cleaning/` which are written back. `through.rs` writes to both devices,
 //! and `bypass.rs` keeps streams out. `commits.rs`
 //! and `journal/` make the map durable; `recovery.rs` and `restore.rs` make a running drive from the durable map.
 //! `blocks.rs` and `parts.rs` are for extents of which the fast device has a part.
@@ -18,7 +18,7 @@
 //! - The map is committed in order with the data; the paper flushes it periodically.
 //! - A promotion is given up while its extent is in use, eight times in a row at most. Then new accesses wait for it.
 //! - Write-backs wait to gather overwrites (`cleaning/`); in the paper they begin at once.
-//! - A write that misses a write-through cache goes home alone; in the paper it may be promoted.
+//! - A write that misses a write-through cache goes to the origin alone; in the paper it may be promoted.
 //!
 //! "Mixed SSD arrays" judges misses in section IV-B and all requests in section VI-A: `admission.write_hits` offers both. Its sampled
 //! caches hold data; these hold none, and count their wear by access.

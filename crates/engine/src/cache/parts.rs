@@ -1,5 +1,5 @@
 //! Extents of which the fast device has a part. Each slot has masks: the blocks that it has, and those of them that are newer
-//! than their home. A block is in the mask once its data is on the fast device; until then its home is read.
+//! than their origin. A block is in the mask once its data is on the fast device; until then its origin is read.
 
 use peryton_format::{
     blocks::Masks,
@@ -54,7 +54,7 @@ impl CacheDrive {
             masks = Masks::new(all, masks.not_at_home());
         }
         if self.gone.slow {
-            // There is no home: what the fast device has counts, and the rest is lost.
+            // There is no origin: what the fast device has counts, and the rest is lost.
             let lost = if mutation::is(Mutation::ForgetLostBlocks) { masks.valid() } else { all };
             return Masks::new(masks.valid() | all & !lost, lost);
         }
@@ -63,11 +63,11 @@ impl CacheDrive {
             Valid::Copy => mutation::is(Mutation::TrustCleanCopies),
             Valid::Home => mutation::is(Mutation::KeepCleanCopies),
         };
-        // What is clean in memory is clean: the memory says that copy and home may differ before either is written.
+        // What is clean in memory is clean: the memory says that copy and origin may differ before either is written.
         if !crashed || known || trusts { masks } else { valid.of_two(masks) }
     }
 
-    /// Which of copy and home is valid where a crash may have cut a write to one of them or to both.
+    /// Which of copy and origin is valid where a crash may have cut a write to one of them or to both.
     pub(in crate::cache) fn valid(&self, io: &CacheIo) -> Valid {
         let copy = io.tuning.write == WritePolicy::Back || self.controller.is_some();
         if copy { Valid::Copy } else { Valid::Home }
@@ -97,7 +97,7 @@ impl CacheDrive {
         self.dirt_was_added(io, now);
     }
 
-    /// The fast device has these blocks from now on. `dirty`: which of those that it has are newer than their homes.
+    /// The fast device has these blocks from now on. `dirty`: which of those that it has are newer than their origins.
     pub(in crate::cache) fn is_there(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, blocks: u16, dirty: u16) {
         let before = self.map.masks_of(extent);
         let valid = before.valid() | blocks;

@@ -88,10 +88,10 @@ impl CacheDrive {
             let theirs = map::masks_of(*theirs, &found.masks);
             let ours = &mut masks[place.0 as usize];
             *ours = match back == self.layout.slow {
-                // The home has what was lost with it, except what it says was newer on the fast device.
+                // The origin has what was lost with it, except what it says was newer on the fast device.
                 true => Masks::new(ours.valid(), ours.dirty() | ours.lost() & theirs.dirty()),
-                // The home has all that was not newer on the device when it was given up. Where that is not known, what the device has
-                // is at least as new as the home, and of the rest the home may be older than what was answered.
+                // The origin has all that was not newer on the device when it was given up. Where that is not known, what the device has
+                // is at least as new as the origin, and of the rest the origin may be older than what was answered.
                 false => match self.map.left_behind(extent, place) {
                     Some(left) => Masks::new(theirs.valid() & left.not_at_home(), left.not_at_home()),
                     None => Masks::new(theirs.valid(), all),
@@ -116,11 +116,11 @@ impl CacheDrive {
         match (self.mode, theirs.place()) {
             (Mode::Tiering, Some(place)) if on_back(place) => MapEntry::new(Some(place), false, false),
             (Mode::Tiering, _) => ours,
-            // The copy is at least as new as its home.
+            // The copy is at least as new as its origin.
             (Mode::Caching, Some(place)) if on_back(place) => MapEntry::new(Some(place), true, false),
-            // The copy was on the device that stayed; the home is as new if the copy was clean.
+            // The copy was on the device that stayed; the origin is as new if the copy was clean.
             (Mode::Caching, Some(_)) if theirs.is_dirty() => ours,
-            // The map of a fast device may be older than the memory that knew of a copy on it, so that the home may be older than
+            // The map of a fast device may be older than the memory that knew of a copy on it, so that the origin may be older than
             // what was answered.
             (Mode::Caching, None) if back == self.layout.fast => ours,
             (Mode::Caching, _) => MapEntry::new(None, false, false),

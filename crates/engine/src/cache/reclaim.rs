@@ -66,7 +66,7 @@ impl CacheDrive {
     }
 
     /// Prefetches what will be read of the victims after this one: of the farthest that is foreseen the slot, which leads to the map entry;
-    /// of the one before it the entry; and of the next one the entries of its neighbours, if it is dirty, because they may go home with it.
+    /// of the one before it the entry; and of the next one the entries of its neighbours, if it is dirty, because they may go to the origin with it.
     #[inline]
     pub(in crate::cache) fn prefetch_victims(&mut self, last: SlotIndex) {
         let Some(next) = self.policy.likely_next(last) else { return };

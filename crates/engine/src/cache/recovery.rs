@@ -70,8 +70,8 @@ impl CacheDrive {
             }
         }
         if touched.is_none() && left.is_none() && found.notice.home && self.mode == Mode::Caching {
-            // No copy was newer than its home when the map was last recorded. The server may have made host data durable at
-            // their homes alone, and not the copies, nor which copies count.
+            // No copy was newer than its origin when the map was last recorded. The server may have made host data durable at
+            // their origins alone, and not the copies, nor which copies count.
             let drops = !mutation::is(Mutation::TrustUnflushedCopies);
             let masks = &found.masks;
             // Where blocks are lost, the place records which.

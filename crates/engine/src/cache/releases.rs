@@ -64,7 +64,7 @@ impl CacheDrive {
             Release::NeverUsed => self.map.free(place),
             _ if mutation::is(Mutation::ReuseBeforeCommit) => self.map.free(place),
             why => {
-                // A copy in a cache may be given up only when its home is durable, and a demoted extent's old place
+                // A copy in a cache may be given up only when its origin is durable, and a demoted extent's old place
                 // only when its new place is durable. A place on the slow device that is given up for one on the fast
                 // device needs no flush of the slow device.
                 let awaiting_slow_flush = self.mode == Mode::Caching || why == Release::Evicted;
@@ -123,7 +123,7 @@ impl CacheDrive {
         self.record(io, now, changed, awaiting_slow_flush);
     }
 
-    /// After a failure, copy and home of these blocks differ: the home counts for those that are not dirty.
+    /// After a failure, copy and origin of these blocks differ: the origin counts for those that are not dirty.
     pub(in crate::cache) fn drop_blocks(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
         let masks = self.map.masks_of(extent);
         let left = Masks::new(masks.valid() & !(touched & !masks.not_at_home()), masks.not_at_home());
@@ -134,7 +134,7 @@ impl CacheDrive {
         self.record(io, now, changed, false);
     }
 
-    /// Drops a copy that is older than the home.
+    /// Drops a copy that is older than the origin.
     pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
         self.drop_copy(io, now, extent, Release::Detached, false);
@@ -206,8 +206,8 @@ impl CacheDrive {
 
     /// Queues the changed masks, and the map entry, of an extent for commit.
     ///
-    /// An update is the state of all blocks. If one waits for the slow device's flush because it says that blocks are at home, a
-    /// later one must not say so without that flush: it says that all blocks are newer than their homes, which is safe. If the
+    /// An update is the state of all blocks. If one waits for the slow device's flush because it says that blocks are at the origin, a
+    /// later one must not say so without that flush: it says that all blocks are newer than their origins, which is safe. If the
     /// extent is in another place by now, the blocks that are not there are nowhere else, so the next commit flushes the slow
     /// device.
     fn record_part(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
@@ -250,7 +250,7 @@ impl CacheDrive {
                 false,
                 entry.is_lost() || mode == Mode::Tiering || entry.is_dirty() || self.gone.slow,
             ),
-            // There is no home that the copy could agree with, so it counts as dirty.
+            // There is no origin that the copy could agree with, so it counts as dirty.
             (Some(place), Mode::Caching) if self.gone.slow => MapEntry::new(Some(place), true, entry.is_lost()),
             (None, Mode::Caching) if self.gone.slow => MapEntry::new(None, false, true),
             _ => entry,

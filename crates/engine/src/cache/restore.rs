@@ -62,7 +62,7 @@ impl CacheDrive {
             let mut parts = Masks::default();
             if self.mode == Mode::Caching {
                 let durable = map::masks_of(*at_rest, masks);
-                // The home had what the slot records as lost, and that is not there.
+                // The origin had what the slot records as lost, and that is not there.
                 lost |= place.is_none() && durable.lost() != 0 && trust != Trust::Slow;
                 parts = place.map_or(Masks::default(), |_| self.restored_part(io, durable, touched.is_none(), known));
                 place = place.filter(|_| !parts.is_empty());

@@ -1,5 +1,5 @@
 //! Write-through (caching) where it has to go to both devices before it is answered: writes that begin or end within a block,
-//! and copies that count after a crash. (Elsewhere the copy takes it later: `movers/part_fill.rs`.) Overlapping writes go one after the other; otherwise copy and home could end with
+//! and copies that count after a crash. (Elsewhere the copy takes it later: `movers/part_fill.rs`.) Overlapping writes go one after the other; otherwise copy and origin could end with
 //! different data.
 
 use peryton_format::mutation::{self, Mutation};
@@ -59,7 +59,7 @@ impl CacheDrive {
         }
     }
 
-    /// Whether a write to both copy and home of the extent is in flight.
+    /// Whether a write to both copy and origin of the extent is in flight.
     pub(in crate::cache) fn is_written_through(&self, extent: u32) -> bool {
         self.through_in_flight.iter().any(|write| self.through[*write].fragment.extent == extent)
     }
@@ -110,7 +110,7 @@ impl CacheDrive {
         let touched = self.touched(fragment);
         if self.map.entry(fragment.extent).place().is_some() && !fast_failed {
             // Only the copy is left, and has all that the write covers. (With both devices, blocks that it did not have stay so:
-            // a write that went home alone may have come after this one.)
+            // a write that went to the origin alone may have come after this one.)
             if self.gone.slow {
                 self.is_there(io, now, fragment.extent, self.covered(fragment), touched);
             }
@@ -119,10 +119,10 @@ impl CacheDrive {
         let masks = self.map.masks_of(fragment.extent);
         let all_newer = touched & masks.valid() & !masks.not_at_home() == 0;
         if !fast_failed && !slow_failed || entry.place().is_none() {
-            // The copy was lost with its device, and the home is valid.
+            // The copy was lost with its device, and the origin is valid.
             io.part_done(fragment.request, result, out);
         } else if self.gone.slow {
-            // The device of the home is gone, so the copy is the valid one.
+            // The device of the origin is gone, so the copy is the valid one.
             let result = if fast_failed { Err(RequestError::Device) } else { Ok(()) };
             io.part_done(fragment.request, result, out);
         } else if entry.is_dirty() && all_newer {
@@ -133,7 +133,7 @@ impl CacheDrive {
             debug_assert!(entry.place().is_some());
             self.wait_behind(index, fragment);
         } else {
-            // Copy and home differ, so the copy is dropped before the write is answered.
+            // Copy and origin differ, so the copy is dropped before the write is answered.
             self.start_drain(fragment, Drained::Drop(result));
         }
         self.access_ended(fragment.extent);

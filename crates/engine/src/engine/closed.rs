@@ -85,10 +85,10 @@ impl Engine {
     }
 
     /// Writes all data to one device, which can then be used without Peryton: data that only the cache or the log has
-    /// is written home. The volume cannot be opened after that.
+    /// is written back. The volume cannot be opened after that.
     ///
     /// # Errors
-    /// No device of this placement can have all data, data is lost or cannot be written home, or a device has failed.
+    /// No device of this placement can have all data, data is lost or cannot be written back, or a device has failed.
     pub fn detach(config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
         lifecycle::detach(config, storage, &mut |_| ())
     }

@@ -72,8 +72,8 @@ impl Engine {
         drive!(self, drive => lifecycle::can_evacuate(drive, device))
     }
 
-    /// The tuning with which a cache is emptied: nothing comes in, and no write makes a copy newer than its home. `slowly`: nothing is
-    /// written home but for [`Engine::write_all_back`].
+    /// The tuning with which a cache is emptied: nothing comes in, and no write makes a copy newer than its origin. `slowly`: nothing is
+    /// written back but for [`Engine::write_all_back`].
     pub fn leaving_tuning(&self, slowly: bool) -> Tuning {
         lifecycle::leaving_tuning(self.tuning(), slowly)
     }

@@ -311,18 +311,18 @@ impl Engine {
         drive!(mut self, drive => drive.placed.fill(&drive.io.tuning));
     }
 
-    /// Number of extents in the cache that are newer than their homes (caching, write-back).
+    /// Number of extents in the cache that are newer than their origins (caching, write-back).
     pub fn dirty_extents(&self) -> u32 {
         drive!(self, drive => drive.placed.dirty_extents())
     }
 
-    /// The buffers for neighbours that are written home together ([`Buffer::Run`](crate::Buffer::Run)) that a driver must
+    /// The buffers for neighbours that are written back together ([`Buffer::Run`](crate::Buffer::Run)) that a driver must
     /// have: their number and the length of each. Neither changes.
     pub fn run_buffers(&self) -> (u32, Bytes) {
         drive!(self, drive => drive.placed.run_buffers())
     }
 
-    /// What is dirty in a cache, for how long, and until when; `None` if the placement has no homes for data.
+    /// What is dirty in a cache, for how long, and until when; `None` if the placement has no origins for data.
     pub fn cleaning(&self, now: Nanos) -> Option<CleaningReport> {
         drive!(self, drive => drive.placed.cleaning(&drive.io, drive.io.at(now)))
     }
@@ -333,7 +333,7 @@ impl Engine {
         drive!(self, drive => drive.placed.dirty_bytes())
     }
 
-    /// Writes all data home that only the fast device has, without delay; a log migrates to the primary. Call it again
+    /// Writes back all data that only the fast device has, without delay; a log migrates to the primary. Call it again
     /// as completions come, until [`Engine::dirty_extents`] is zero. What the host writes meanwhile counts as well.
     pub fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
         heeded!(self, drive, out => drive.write_all_back(now, out));
@@ -410,7 +410,7 @@ impl Engine {
     }
 
     /// Hands out each extent whose entry in the map has changed since the last time: its number, whether it has a place that the map
-    /// names (a cache: a copy on the fast device), and whether that is newer than its home.
+    /// names (a cache: a copy on the fast device), and whether that is newer than its origin.
     pub fn take_changed_extents(&mut self, take: impl FnMut(u32, bool, bool)) {
         drive!(mut self, drive => drive.take_changed_extents(take));
     }

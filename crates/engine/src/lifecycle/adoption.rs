@@ -478,7 +478,7 @@ pub struct GivenBack {
     pub device: DeviceId,
     /// How much of it is the volume.
     pub len: Bytes,
-    /// Number of extents that were written home for it.
+    /// Number of extents that were written back for it.
     pub written_back: u64,
     /// Whether an earlier call had begun it.
     pub resumed: bool,
@@ -511,7 +511,7 @@ pub fn is_returning(config: &Config, storage: &mut dyn Storage) -> Result<bool, 
 }
 
 /// Gives back a disk that was taken over, as the volume is now. `displaced`: how it is divided, if its superblocks say so. If the
-/// call ends early, the next one goes on. `left` is called with the number of extents that are still to be written home.
+/// call ends early, the next one goes on. `left` is called with the number of extents that are still to be written back.
 ///
 /// # Errors
 /// The volume cannot be detached, or a device failed.

@@ -300,7 +300,7 @@ impl<P: PlacementOps> Drive<P> {
         if self.io.fencing {
             self.go_on_fencing(now, out);
         }
-        // What is overdue goes home first: a device that rests would have to wake up for it.
+        // What is overdue goes to the origin first: a device that rests would have to wake up for it.
         let is_overdue = self.io.tuning.spin_down_after.iter().any(Option::is_some)
             && self.placed.cleaning(&self.io, now).is_some_and(|cleaning| cleaning.overdue.is_some());
         self.io.tick_power(now, is_overdue, out);
@@ -342,7 +342,7 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
-    /// Writes all data home that only the fast device has, without delay.
+    /// Writes back all data that only the fast device has, without delay.
     pub(crate) fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
         let now = self.io.advance(now);
         self.placed.write_all_back(&mut self.io, now, out);

@@ -165,8 +165,8 @@ impl<P: PlacementOps> Drive<P> {
     }
 }
 
-/// The tuning while a cache is emptied: nothing comes in, and no write makes anything newer than its home. `slowly`: nothing is written
-/// home but what the driver asks for.
+/// The tuning while a cache is emptied: nothing comes in, and no write makes anything newer than its origin. `slowly`: nothing is written
+/// back but what the driver asks for.
 pub(crate) fn leaving_tuning(tuning: &Tuning, slowly: bool) -> Tuning {
     let mut leaving = Tuning {
         promotion_threshold: NEVER,

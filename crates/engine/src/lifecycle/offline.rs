@@ -24,7 +24,7 @@ use crate::{
 
 /// The most bytes of zeros in one write.
 const ZEROS: u64 = 1 << 20;
-/// The most rounds in a row that write nothing home: devices fail, or a long log is examined that has no live data.
+/// The most rounds in a row that write nothing back: devices fail, or a long log is examined that has no live data.
 const MOST_IN_VAIN: u32 = 1000;
 /// The same, where it is known that something will be left.
 const MOST_IN_VAIN_OF_DAMAGED: u32 = 8;
@@ -49,7 +49,7 @@ pub struct Detached {
     pub at: Bytes,
     /// Length of the volume.
     pub len: Bytes,
-    /// Number of extents (of a log: blocks) that were written home for it.
+    /// Number of extents (of a log: blocks) that were written back for it.
     pub written_back: u64,
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn detach(
 }
 
 impl<P: PlacementOps> Drive<P> {
-    /// Writes home what is not there, until nothing is left or so many rounds in a row write nothing.
+    /// Writes back what the origin lacks, until nothing is left or so many rounds in a row write nothing.
     fn write_back_what_can_be(&mut self, hand: &mut Hand<'_>, storage: &mut dyn Storage, most_in_vain: u32) {
         let (mut least, mut in_vain) = (self.placed.away(), 0);
         while self.placed.away() > 0 && in_vain < most_in_vain {
@@ -193,7 +193,7 @@ impl Storage for Noting<'_> {
 struct Hand<'a> {
     now: Nanos,
     moves: Moves,
-    /// Is called with what is still to be written home.
+    /// Is called with what is still to be written back.
     left: Option<&'a mut dyn FnMut(u64)>,
 }
 

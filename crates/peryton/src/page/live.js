@@ -62,7 +62,7 @@
         title: "Moves",
         note: "in a second",
         y: y(""),
-        views: [["extents", [["to the fast device", cachePer((one) => one.promotions)], ["off it", cachePer((one) => one.demotions)], ["written home", cachePer((one) => one.writebacks)]]], ["past the cache", [["accesses past the cache", cachePer((one) => one.bypassed)]]]],
+        views: [["extents", [["to the fast device", cachePer((one) => one.promotions)], ["off it", cachePer((one) => one.demotions)], ["written back", cachePer((one) => one.writebacks)]]], ["past the cache", [["accesses past the cache", cachePer((one) => one.bypassed)]]]],
       });
       all.push({ title: "Moved", note: "bytes that moves wrote in a second", y: y("bytes"), views: [["moved", [["moved", cachePer((one) => one.moved_bytes)]]]] });
     }

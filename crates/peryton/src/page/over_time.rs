@@ -205,7 +205,7 @@ fn map_of(report: &Report, map: &UseMap, moves: bool) -> Option<Value> {
         vec![
             layer("to the fast device", "moved in", &moves.moved_in),
             layer("off it", "moved out", &moves.moved_out),
-            layer("written home", "written home", &moves.written_home),
+            layer("written back", "written back", &moves.written_home),
             json!({ "name": "share on it", "verb": "on the fast device", "unit": "%", "linear": true, "cells": on_fast }),
         ]
     } else {

@@ -194,7 +194,7 @@ fn moving(tuning: &Tuning, fast_extents: u64) -> Vec<Knob> {
 fn caching(tuning: &Tuning) -> Vec<Knob> {
     let mut knobs = Vec::new();
     if tuning.write == WritePolicy::Back {
-        // A delay is not longer than the age at which everything goes home.
+        // A delay is not longer than the age at which everything goes to the origin.
         let mut delays = seconds(&[0, 1, 5, 30, 120]);
         delays.retain(|delay| *delay <= tuning.cleaning.max_age);
         knobs.push(Knob::of_key("placement.writeback.delay", tuning.writeback_delay, &delays, time, TIME));

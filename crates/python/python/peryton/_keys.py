@@ -128,7 +128,7 @@ class PlacementWritebackKeys(TypedDict, total=False):
     """``[placement.writeback]`` of a design."""
 
     delay: str
-    """How long an extent is dirty before it may be written home because the slow device is idle. Default: "30s".
+    """How long an extent is dirty before it may be written back because the slow device is idle. Default: "30s".
     Placements: caching."""
     dirty_target: float
     """The share of the cache that may be dirty. A write beyond it goes to the slow device as well, or there
@@ -190,14 +190,14 @@ class PlacementKeys(TypedDict, total=False):
     becomes newer on the fast one (`named`; tiering: as `mirrored`). Default: "mirrored". Placements: tiering,
     caching, partitioned."""
     write: Literal["back", "through", "around"]
-    """Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache
-    (`around`). Default: "back". Placements: caching."""
+    """Where writes go: to the cache and later to the slow device (`back`), to both (`through`), or past the
+    cache (`around`). Default: "back". Placements: caching."""
     bypass: PlacementBypassKeys
     warm: PlacementWarmKeys
     writeback: PlacementWritebackKeys
     write_unit: int | str
     """The unit in which the slow device, or the primary, maps its data, if it is large (QLC flash): what is
-    written home is whole units, of which what is missing is read once. A power of two from 8KiB to 1MiB, of
+    written back is whole units, of which what is missing is read once. A power of two from 8KiB to 1MiB, of
     which an extent is a whole number; `never` for none. `auto`: the profile's `mapping_unit`; of a drive in
     service, what the kernel says of flash. Default: "auto". Placements: caching, logging."""
     primary: str

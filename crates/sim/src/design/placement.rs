@@ -26,12 +26,12 @@ const SINGLE: &[PlacementKind] = &[PlacementKind::Single];
 const LINEAR: &[PlacementKind] = &[PlacementKind::Linear];
 const HYBRID: &[PlacementKind] = &[PlacementKind::Tiering, PlacementKind::Caching, PlacementKind::Partitioned];
 pub(super) const PROMOTING: &[PlacementKind] = &[PlacementKind::Tiering, PlacementKind::Caching];
-/// Those where every extent has a home on the slow device.
+/// Those where every extent has an origin on the slow device.
 const HOMES: &[PlacementKind] = &[PlacementKind::Caching, PlacementKind::Partitioned];
 pub(super) const CACHING: &[PlacementKind] = &[PlacementKind::Caching];
 pub(super) const PARTITIONED: &[PlacementKind] = &[PlacementKind::Partitioned];
 pub(super) const LOGGING: &[PlacementKind] = &[PlacementKind::Logging];
-/// Those that gather what is written home.
+/// Those that gather what is written back.
 const GATHERING: &[PlacementKind] = &[PlacementKind::Caching, PlacementKind::Logging];
 
 keys! {
@@ -94,7 +94,7 @@ keys! {
     JOURNAL: String = "placement.journal" {
         default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'named'",
     }
-    /// Where writes go: to the cache and later home (`back`), to both (`through`), or home past the cache (`around`).
+    /// Where writes go: to the cache and later to the slow device (`back`), to both (`through`), or past the cache (`around`).
     WRITE: String = "placement.write" {
         default: Value("'back'"), words: || names(WRITES), placements: CACHING, live: true, example: "'through'",
     }
@@ -110,7 +110,7 @@ keys! {
     WARM_INTERVAL: OrNever = "placement.warm.interval" {
         default: Value("'300s'"), placements: HYBRID, live: true, example: "'60s'",
     }
-    /// How long an extent is dirty before it may be written home because the slow device is idle.
+    /// How long an extent is dirty before it may be written back because the slow device is idle.
     WRITEBACK_DELAY: Nanos = "placement.writeback.delay" {
         chosen_by: "eight traces (docs/findings/against-kernel-caches.md): write-back 1.06 (pgbench) to 1.31 (devbox) times faster than with 5 s", default: Value("'30s'"), placements: CACHING, live: true, example: "'5s'" }
     /// The share of the cache that may be dirty. A write beyond it goes to the slow device as well, or there alone.
@@ -123,7 +123,7 @@ keys! {
     WRITEBACK_IDLE_AFTER: Nanos = "placement.writeback.idle_after" {
         default: Else("a second, or `delay` if that is shorter"), placements: CACHING, live: true, example: "'200ms'",
     }
-    /// The unit in which the slow device, or the primary, maps its data, if it is large (QLC flash): what is written home is whole units,
+    /// The unit in which the slow device, or the primary, maps its data, if it is large (QLC flash): what is written back is whole units,
     /// of which what is missing is read once. A power of two from 8KiB to 1MiB, of which an extent is a whole number; `never` for none.
     /// `auto`: the profile's `mapping_unit`; of a drive in service, what the kernel says of flash.
     WRITE_UNIT: UnitOrAuto = "placement.write_unit" {
@@ -270,7 +270,7 @@ impl Unsaid {
             _ => size(slow),
         };
         let volume = self.volume.unwrap_or(of_devices);
-        // Of a cache an extent is at least what the slow device maps its data in, so that whole units go home.
+        // Of a cache an extent is at least what the slow device maps its data in, so that whole units go to the origin.
         let unit = slow.write_unit.filter(|_| mode == PlacementKind::Caching).unwrap_or(Bytes::ZERO);
         let chosen = || chosen_extent(mode, volume, size(fast).min(volume), MAP_MEMORY);
         self.formatted.unwrap_or_else(|| chosen().max(unit.min(*chosen_extents(mode).end())))
@@ -403,7 +403,7 @@ impl FromToml for UnitOrAuto {
     }
 }
 
-/// The unit in which what is written home is gathered.
+/// The unit in which what is written back is gathered.
 fn write_unit(keys: &mut Keys<'_>, devices: &[Spec<'_>], placement: &Placement) -> Result<Option<Bytes>, DesignError> {
     // What a unit must be a part of, and what must be a part of it.
     let (home, extent, block, largest) = match placement {

@@ -2,7 +2,7 @@
 //!
 //! What is stored shrinks with the sample: caches, tiers, volumes on flash, and times that are compared with how long data
 //! stays there. What is done for a request does not: devices are as fast as before and get requests as often. A volume whose
-//! home is a disk keeps its size, so that seeks stay as long.
+//! origin is a disk keeps its size, so that seeks stay as long.
 
 use peryton_device::Model;
 use peryton_engine::{Placement, Threshold};

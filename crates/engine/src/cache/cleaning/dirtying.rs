@@ -1,5 +1,5 @@
 //! Which writes make an extent dirty. While as many extents are dirty as may be, no other one becomes so: a write to a clean
-//! copy goes to copy and home, and a write to an extent that is not cached goes home. So the host writes at the speed of the
+//! copy goes to copy and origin, and a write to an extent that is not cached goes to the origin. So the host writes at the speed of the
 //! slow device, and nothing has to wait in a queue.
 
 use peryton_units::Nanos;
@@ -10,12 +10,12 @@ use crate::{api::config::WritePolicy, cache::access::Fragment, cache::drive::Cac
 pub(super) const THROTTLED_FOR: Nanos = Nanos::from_s(1);
 
 impl CacheDrive {
-    /// Notes that the cached copy is, or is about to be, newer than its home.
+    /// Notes that the cached copy is, or is about to be, newer than its origin.
     pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         self.became_dirty_in(io, now, extent, u16::MAX);
     }
 
-    /// Looks for what can go home when it is time.
+    /// Looks for what can go to the origin when it is time.
     pub(in crate::cache) fn dirt_was_added(&self, io: &mut CacheIo, now: Nanos) {
         // A partitioned drive keeps dirty extents on the fast device until they are cold.
         if self.controller.is_none() && !self.gone.any() {
@@ -42,7 +42,7 @@ impl CacheDrive {
         self.dirty_share().saturating_add(self.first_writes) >= self.most_dirty && !self.gone.any()
     }
 
-    /// How many extents count as dirty against the bound: what is dirty, in whole extents. But a dirty extent, however little of it is dirty, cannot give up its slot before it was written home: so a
+    /// How many extents count as dirty against the bound: what is dirty, in whole extents. But a dirty extent, however little of it is dirty, cannot give up its slot before it was written back: so a
     /// quarter of those that the bound leaves clean have nothing dirty.
     #[inline]
     pub(in crate::cache) fn dirty_share(&self) -> u32 {
@@ -63,7 +63,7 @@ impl CacheDrive {
         self.clean_soon(io, now);
     }
 
-    /// Looks at once for what can go home, unless the end of a command of cleaning does that soon.
+    /// Looks at once for what can go to the origin, unless the end of a command of cleaning does that soon.
     fn clean_soon(&self, io: &mut CacheIo, now: Nanos) {
         if self.cleaner.commands == 0 {
             io.due(now);

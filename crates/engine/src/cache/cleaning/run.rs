@@ -1,4 +1,4 @@
-//! Runs: dirty extents whose homes are neighbours are read from the fast device one by one, into one buffer, and written home
+//! Runs: dirty extents whose origins are neighbours are read from the fast device one by one, into one buffer, and written back
 //! by one command. Each has a move of its own, so that accesses to it meanwhile are handled like those of any write-back: an
 //! extent that is rewritten or cannot be read is left out, and the others are written.
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 impl CacheDrive {
-    /// The most extents in a run. Extents that are longer than that are written home one by one, without a buffer for runs.
+    /// The most extents in a run. Extents that are longer than that are written back one by one, without a buffer for runs.
     fn longest_run(&self) -> u32 {
         (LONGEST_RUN.0 / self.layout.extent_bytes) as u32
     }
@@ -28,7 +28,7 @@ impl CacheDrive {
         }
     }
 
-    /// Whether what is to be written home of an extent and of the one behind it has no gap between them.
+    /// Whether what is to be written back of an extent and of the one behind it has no gap between them.
     fn adjoins(&self, extent: u32) -> bool {
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         let last = all & !(all >> 1);
@@ -36,7 +36,7 @@ impl CacheDrive {
             && self.blocks_to_write_home(Kind::WriteBack, extent + 1) & 1 != 0
     }
 
-    /// Starts to write a dirty extent home, with those behind it that are dirty, `room` of them at most. Returns false if all
+    /// Starts to write a dirty extent back, with those behind it that are dirty, `room` of them at most. Returns false if all
     /// buffers for runs are in use.
     pub(super) fn start_run(
         &mut self,
@@ -64,7 +64,7 @@ impl CacheDrive {
         true
     }
 
-    /// Starts to evict a dirty extent. Its neighbours that are dirty as well are written home with it, and stay.
+    /// Starts to evict a dirty extent. Its neighbours that are dirty as well are written back with it, and stay.
     pub(in crate::cache) fn start_dirty_eviction(
         &mut self,
         io: &mut CacheIo,
@@ -154,7 +154,7 @@ impl CacheDrive {
         }
     }
 
-    /// Writes the blocks of some of a run home, whose extents are neighbours: one command for blocks without a gap, also from one
+    /// Writes the blocks of some of a run back, whose extents are neighbours: one command for blocks without a gap, also from one
     /// extent to the next.
     fn write_blocks(&mut self, io: &mut CacheIo, (run, first): (u32, u32), moves: &[u32], out: &mut Commands) {
         let blocks = self.layout.blocks.expect("only extents in part have blocks");
@@ -184,7 +184,7 @@ impl CacheDrive {
         }
     }
 
-    /// Writes a range of neighbours home: it begins `within` the first of them.
+    /// Writes a range of neighbours back: it begins `within` the first of them.
     fn write_span(
         &mut self,
         io: &mut CacheIo,
@@ -208,7 +208,7 @@ impl CacheDrive {
         io.write((device, at + within), len, buffer, step, Kind::WriteBack.cause(), out);
     }
 
-    /// Some of a run were written home, or could not be: then each is tried alone, because one of them may be unwritable.
+    /// Some of a run were written back, or could not be: then each is tried alone, because one of them may be unwritable.
     pub(in crate::cache) fn run_was_written(
         &mut self,
         io: &mut CacheIo,

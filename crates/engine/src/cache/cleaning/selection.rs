@@ -1,4 +1,4 @@
-//! Passes over the dirty extents in the order of their homes, from where the last pass ended.
+//! Passes over the dirty extents in the order of their origins, from where the last pass ended.
 
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos, prefetch};
@@ -25,7 +25,7 @@ const PASSES_PER_AGE: u64 = 64;
 /// full.
 const FULLNESS_STEP: u32 = 4;
 
-/// How a chosen extent is written home.
+/// How a chosen extent is written back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Choice {
     /// With its neighbours, if they are dirty as well.
@@ -46,7 +46,7 @@ fn is_about_age(state: CleaningState) -> bool {
 }
 
 impl CacheDrive {
-    /// Writes everything home that is dirty now, without delay. Can be called again as completions come; what the host has
+    /// Writes back everything that is dirty now, without delay. Can be called again as completions come; what the host has
     /// written since the last call then counts as well.
     pub(in crate::cache) fn write_back_all(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         if self.map.dirty().count() > 0 {
@@ -62,7 +62,7 @@ impl CacheDrive {
         if dirty == 0 {
             return self.cleaner.all_is_clean();
         }
-        // Without the slow device there is no home to write to. A partitioned drive cleans only on demand.
+        // Without the slow device there is no origin to write to. A partitioned drive cleans only on demand.
         if self.gone.any() || self.rests || self.controller.is_some() && self.cleaner.asked.is_none() {
             return;
         }
@@ -128,7 +128,7 @@ impl CacheDrive {
         }
     }
 
-    /// The next extent to write home; `None` if there is none for now, which is looked at again later.
+    /// The next extent to write back; `None` if there is none for now, which is looked at again later.
     fn choose(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) -> Option<(u32, Choice)> {
         if is_about_age(state) {
             return self.choose_old(io, now, state);
@@ -192,7 +192,7 @@ impl CacheDrive {
         None
     }
 
-    /// Lists those that are older than half of max_age, in the order of their homes from where the last pass ended.
+    /// Lists those that are older than half of max_age, in the order of their origins from where the last pass ended.
     fn list_old(&mut self, io: &CacheIo, now: Nanos) {
         let before = now.saturating_sub(Nanos(max_age(&io.tuning).0 / 2));
         let Old { list, after, .. } = &mut self.cleaner.old;
@@ -228,7 +228,7 @@ impl CacheDrive {
         io.due(until);
     }
 
-    /// Whether to write this dirty extent home now, and how.
+    /// Whether to write this dirty extent back now, and how.
     fn chooses(&self, io: &CacheIo, now: Nanos, state: CleaningState, extent: u32) -> Option<Choice> {
         let entry = self.map.entry(extent);
         let slot = entry.slot()?;
@@ -263,7 +263,7 @@ impl CacheDrive {
         (chosen && !in_use).then_some(Choice::Sweep)
     }
 
-    /// Whether the extent may be written home with its neighbour: it is dirty, nothing is under way for it, and it was not
+    /// Whether the extent may be written back with its neighbour: it is dirty, nothing is under way for it, and it was not
     /// written again lately, so that it is not likely to be dirty again soon.
     pub(super) fn joins(&self, extent: u32) -> bool {
         if extent >= self.layout.extents {
@@ -277,7 +277,7 @@ impl CacheDrive {
         is_free && (asked || !self.map.is_rewritten(entry) && (!self.units.any() || entry.slot().is_some_and(is_full)))
     }
 
-    /// How full the units of an extent must be for a pass to choose it: while dirty extents are too many, the fullest ones go home
+    /// How full the units of an extent must be for a pass to choose it: while dirty extents are too many, the fullest ones go to the origin
     /// that are enough; what can wait only if nothing of a unit is clean.
     fn least_full(&self, state: CleaningState) -> u32 {
         match state {

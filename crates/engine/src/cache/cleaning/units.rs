@@ -1,11 +1,11 @@
 //! Whole units (caching): where the slow device maps its data in units of several blocks, as flash of four bits a cell does, a
 //! write of fewer blocks makes the device write the whole unit. So a write-back completes the units that it writes to: what the
-//! fast device has of them is read there, and the rest, which is *missing*, from its home, once.
+//! fast device has of them is read there, and the rest, which is *missing*, from its origin, once.
 //!
-//! What is missing is the home's own content, which must not replace what the host writes there meanwhile. No access to the extent
+//! What is missing is the origin's own content, which must not replace what the host writes there meanwhile. No access to the extent
 //! is in flight when a write-back begins. A write of the host that comes while the blocks are being read leaves them out of what
 //! is written ([`Move::rewritten_blocks`](crate::cache::movers::table::Move)); one that comes while they are being written, and
-//! would go home, waits for the end of the move ([`CacheDrive::races_with_missing`]).
+//! would go to the origin, waits for the end of the move ([`CacheDrive::races_with_missing`]).
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Op};
@@ -39,7 +39,7 @@ impl CacheDrive {
             && self.units.are_partial(self.touched(fragment), self.covered(fragment))
     }
 
-    /// Reads the missing blocks of a write-back from their home.
+    /// Reads the missing blocks of a write-back from their origin.
     pub(in crate::cache) fn read_missing(
         &mut self,
         io: &mut CacheIo,
@@ -58,14 +58,14 @@ impl CacheDrive {
         }
     }
 
-    /// Notes which blocks a write of the host makes unfit to be written home by the move under way for their extent.
+    /// Notes which blocks a write of the host makes unfit to be written back by the move under way for their extent.
     pub(in crate::cache) fn note_rewritten(&mut self, index: u32, touched: u16) {
         let row = &mut self.moves[index];
         let is_read = row.phase == Phase::Reading && mutation::is(Mutation::CompleteFromOldRead);
         row.rewritten_blocks |= if is_read { touched & !row.missing } else { touched };
     }
 
-    /// Missing blocks were read. If they cannot be, the dirty ones are written home without them.
+    /// Missing blocks were read. If they cannot be, the dirty ones are written back without them.
     pub(in crate::cache) fn missing_was_read(&mut self, index: u32, failed: bool) {
         if failed {
             let row = &mut self.moves[index];

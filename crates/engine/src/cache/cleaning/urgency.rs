@@ -1,4 +1,4 @@
-//! When dirty extents are written home, and how many at a time. No I/O and no map: figures in, decisions out.
+//! When dirty extents are written back, and how many at a time. No I/O and no map: figures in, decisions out.
 //!
 //! ```text
 //! urgency   because                                         chooses                            at a time
@@ -33,7 +33,7 @@ const FEWEST_RESPONSES: u64 = 20;
 /// How often it is looked whether a slow device in use has become idle.
 const LOOKS_EVERY: Nanos = Nanos::from_ms(100);
 /// The most dirty extents that a pass examines at once and in a millisecond, besides some with each call: otherwise passes over
-/// many extents of which none is to be written home now would take all of the processor.
+/// many extents of which none is to be written back now would take all of the processor.
 const MOST_EXAMINED: u32 = 1024;
 const EXAMINED_PER_CALL: u32 = 2;
 /// The rate of cleaning is measured over this much time at the least.
@@ -93,11 +93,11 @@ pub(in crate::cache) struct Old {
 /// The most extents in a pass over those that have been dirty longest.
 pub(in crate::cache) const MOST_OLD: usize = 2_048;
 
-/// Neighbours that are written home together.
+/// Neighbours that are written back together.
 #[derive(Debug)]
 pub(in crate::cache) struct Run {
     pub(in crate::cache) buffer: u32,
-    /// Their moves, in the order of their homes.
+    /// Their moves, in the order of their origins.
     pub(in crate::cache) moves: Vec<u32>,
     /// How many of them are still being read, and how many have not ended.
     pub(in crate::cache) reading: u32,
@@ -220,7 +220,7 @@ impl Cleaner {
             CleaningState::Resting => 0,
             CleaningState::Filling | CleaningState::Aging if slows => 1,
             CleaningState::Idle if figures.slow_is_busy => 1,
-            // Several at a time, sorted by address, are nearer to the arm of a disk than what the host waits for, until all have gone home.
+            // Several at a time, sorted by address, are nearer to the arm of a disk than what the host waits for, until all have gone to the origin.
             CleaningState::Aging if figures.slow_is_busy && tuning.cleaning.max_foreground_p99.is_none() => 1,
             CleaningState::Idle | CleaningState::Aging => FEW_COMMANDS,
             CleaningState::Filling => {
@@ -291,7 +291,7 @@ impl Cleaner {
         true
     }
 
-    /// How long it takes to write so many bytes home, at the rate that was last measured.
+    /// How long it takes to write so many bytes back, at the rate that was last measured.
     pub(in crate::cache) fn takes(&self, bytes: Bytes) -> Option<Nanos> {
         let per_s = self.rate.per_s?.max(1);
         // Whole seconds and the rest apart, because a division of 128 bits takes long.
@@ -344,7 +344,7 @@ impl Cleaner {
         self.is_over(now);
     }
 
-    /// So many bytes are home.
+    /// So many bytes are written back.
     pub(in crate::cache) fn wrote_home(&mut self, now: Nanos, bytes: Bytes) {
         self.rate.bytes += bytes.0;
         if now.saturating_sub(self.rate.since) >= RATE_SPAN {

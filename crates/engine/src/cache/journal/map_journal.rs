@@ -94,7 +94,7 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) after: FxHashMap<u32, Option<Place>>,
     /// Extents whose update in `awaiting_slow_flush` was replaced by one that does not say that the slow device has their data,
     /// while the flush of the slow device is under way that this update needed. Places have masks, so the map may still say
-    /// that some blocks are at home.
+    /// that some blocks are at the origin.
     pub(in crate::cache) overtaken: Vec<u32>,
     /// Whether the commit under way goes to the fast and to the slow device, whether it is flushed on the slow one, and what it records there.
     pub(in crate::cache) to: [bool; 2],
@@ -113,7 +113,7 @@ pub(crate) struct MapJournal {
     /// because what they give up is needed.
     pub(in crate::cache) wanted_all: bool,
     asked_for_all: bool,
-    /// Caching without write-back: no copy was newer than its home since the volume was opened, and none will be by a write.
+    /// Caching without write-back: no copy was newer than its origin since the volume was opened, and none will be by a write.
     /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
     pub(in crate::cache) only_copies: bool,
     /// Number of updates so far.
@@ -122,7 +122,7 @@ pub(crate) struct MapJournal {
     /// have succeeded.
     pub(in crate::cache) flushed: [u64; 2],
     pub(in crate::cache) flushing: [u64; 2],
-    /// A commit has called copies clean since the slow device was flushed last, so their homes may not be durable; and whether the flushes
+    /// A commit has called copies clean since the slow device was flushed last, so their origins may not be durable; and whether the flushes
     /// under way are of the slow device too.
     pub(in crate::cache) went_before_homes: bool,
     flushes_homes: bool,
@@ -140,7 +140,7 @@ pub(crate) struct MapJournal {
 }
 
 impl MapJournal {
-    /// `homes`: whether extents have a home on the slow device.
+    /// `homes`: whether extents have an origin on the slow device.
     pub(crate) fn new(
         layout: MetadataLayout,
         [fast, slow]: [DeviceId; 2],
@@ -206,7 +206,7 @@ impl MapJournal {
         self.notified = notified;
     }
 
-    /// Whether commits go to the slow device only where they name an extent that becomes newer. Where extents have no home, the slow device has
+    /// Whether commits go to the slow device only where they name an extent that becomes newer. Where extents have no origin, the slow device has
     /// to know where they are; and if there is one device, it has everything.
     pub(in crate::cache) fn names_newer(&self, tuning: &Tuning) -> bool {
         tuning.journal == Journal::Named && self.homes && self.group.alive == [true; 2]
@@ -354,7 +354,7 @@ impl MapJournal {
     }
 
     /// Decides which devices the commit under way goes to. The slow device must record it before commits start to go to
-    /// the fast device alone, and before such a commit says that data on the fast device is newer than its home.
+    /// the fast device alone, and before such a commit says that data on the fast device is newer than its origin.
     pub(in crate::cache) fn address(&mut self, tuning: &Tuning) {
         self.notifying = self.notified;
         self.to = self.group.alive;
@@ -499,7 +499,7 @@ impl Commits for MapJournal {
             let flushes = !mutation::is(Mutation::SkipSlowDataFlush);
             return u32::from(flushes && io.flush_if_needed(self.slow, CacheStep::Commit, out));
         }
-        // No copy was ever newer than its home: what a copy had that is given up was flushed there with the host's data, or was never
+        // No copy was ever newer than its origin: what a copy had that is given up was flushed there with the host's data, or was never
         // durable.
         let needs_no_home = self.only_copies && !self.wanted_all && !host_waits && alive == [true; 2];
         let flushes_slow = !needs_no_home

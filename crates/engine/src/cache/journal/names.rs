@@ -20,7 +20,7 @@ pub(in crate::cache) struct Names {
     /// The extents that are known to be named: at most those that were dirty at the last checkpoint, and one for each update in the
     /// ring since then.
     named: FxHashSet<u32>,
-    /// Those of them that are at home by now, of which the next checkpoint says so.
+    /// Those of them that are at the origin by now, of which the next checkpoint says so.
     settled: FxHashSet<u32>,
     /// Those of these that were named ahead and have not become newer since.
     ahead: FxHashSet<u32>,
@@ -29,7 +29,7 @@ pub(in crate::cache) struct Names {
     /// Whether a checkpoint is under way, or has failed and is to be tried again. The slow device may have it or the one before, and an
     /// extent has to be named with either.
     checkpointing: bool,
-    /// Extents that were at home at some time since such a checkpoint was begun, so that it may not name them.
+    /// Extents that were at the origin at some time since such a checkpoint was begun, so that it may not name them.
     wavering: FxHashSet<u32>,
     /// Those that a commit on the slow device has named since it was begun, or tried again.
     since: FxHashSet<u32>,
@@ -149,7 +149,7 @@ impl Names {
         }
     }
 
-    /// These are at home, and a commit on the slow device says that they may be newer.
+    /// These are at the origin, and a commit on the slow device says that they may be newer.
     fn are_named_ahead(&mut self, ahead: &[u32]) {
         for &extent in ahead {
             if self.named.insert(extent) {
@@ -203,7 +203,7 @@ mod tests {
         assert!(names.cover([(1, false)].into_iter()) && !names.cover([(1, false), (2, true)].into_iter()));
         names.are_durable([(2, true)].into_iter(), &[], true, true);
         assert!(names.cover([(2, true), (3, false)].into_iter()) && !names.cover([(3, true)].into_iter()));
-        // It stays named while it is at home, until a checkpoint says so.
+        // It stays named while it is at the origin, until a checkpoint says so.
         names.are_durable([(2, false)].into_iter(), &[], false, true);
         assert!(names.cover([(2, true)].into_iter()));
         names.checkpoint_begins();
@@ -218,7 +218,7 @@ mod tests {
         names.are_durable([(1, true), (2, true), (3, true)].into_iter(), &[], true, true);
         names.checkpoint_begins();
         assert!(names.cover([(1, true), (2, true)].into_iter()), "they are dirty, and the checkpoint says so");
-        // At home for a while, in which the checkpoint may have been written.
+        // Clean for a while, in which the checkpoint may have been written.
         names.are_durable([(1, false)].into_iter(), &[], false, true);
         assert!(!names.cover([(1, true)].into_iter()));
         names.are_durable([(1, true)].into_iter(), &[], true, true);
@@ -278,7 +278,7 @@ mod tests {
         found.sort_unstable();
         assert_eq!(found, [5, 51], "but not 52, which never was newer");
         assert!(names.cover([(5, true), (51, true)].into_iter()));
-        // One of them becomes newer, and goes home again; the other does not.
+        // One of them becomes newer, and goes to the origin again; the other does not.
         names.are_durable([(51, true)].into_iter(), &[], false, true);
         names.are_durable([(51, false)].into_iter(), &[], false, true);
         checkpoint(&mut names);

@@ -1,8 +1,8 @@
-//! The dirty extents of a cache: in the order of their homes, which is the order in which a sweep writes them home, and in
+//! The dirty extents of a cache: in the order of their origins, which is the order in which a sweep writes them back, and in
 //! the order in which they became dirty. Both have room for every slot of the fast device, so no dirty extent is forgotten.
 //!
 //! A write to a clean copy must not wait for memory: each of the two orders is far larger than the processor's caches. So a
-//! change of the order of homes is noted, and carried out together with others, whose memory is fetched at the same time;
+//! change of the order of origins is noted, and carried out together with others, whose memory is fetched at the same time;
 //! and in the order of age what is clean again stays until those before it are, or until half of it is clean.
 
 use std::collections::VecDeque;

@@ -30,7 +30,7 @@ pub(crate) struct Extent {
     pub(super) rewritten: u8,
 }
 
-/// Which of a copy and its home is valid where the two may differ (caching).
+/// Which of a copy and its origin is valid where the two may differ (caching).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Valid {
     Copy,
@@ -38,7 +38,7 @@ pub(in crate::cache) enum Valid {
 }
 
 impl Valid {
-    /// What a slot has whose clean blocks may differ from their home: all of it, newer than the home, or what was dirty already.
+    /// What a slot has whose clean blocks may differ from their origin: all of it, newer than the origin, or what was dirty already.
     pub(in crate::cache) fn of_two(self, masks: Masks) -> Masks {
         match self {
             Valid::Copy => masks.all_dirty(),
@@ -47,7 +47,7 @@ impl Valid {
     }
 }
 
-/// Some of the copy is newer than its home on the slow device (caching).
+/// Some of the copy is newer than its origin on the slow device (caching).
 const DIRTY: u8 = 1;
 /// Its only copy was lost to a device failure.
 const LOST: u8 = 2;
@@ -87,7 +87,7 @@ impl Extent {
         MapEntry::new(self.place(), self.is_dirty(), self.is_lost())
     }
 
-    /// Whether the copy is newer than its home on the slow device (caching).
+    /// Whether the copy is newer than its origin on the slow device (caching).
     #[inline]
     pub(crate) fn is_dirty(&self) -> bool {
         self.has(DIRTY)

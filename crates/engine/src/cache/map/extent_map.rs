@@ -36,15 +36,15 @@ pub(in crate::cache) struct ExtentMap {
     usable: u32,
     /// Slots that are not to be used any more.
     withheld: Option<Withheld>,
-    /// The free places of the slow device (tiering only; caching has a home for each extent).
+    /// The free places of the slow device (tiering only; caching has an origin for each extent).
     slow_free: IndexSet,
     /// A bit for each place that may hold an earlier tenant's data; a place never written reads as zeros.
     stale: Vec<u64>,
     /// Number of fast slots that the map uses or a move has reserved.
     resident: u32,
-    /// The extents that are newer than their homes (caching); tiering has none.
+    /// The extents that are newer than their origins (caching); tiering has none.
     dirty: DirtyIndex,
-    /// What has been dirty since then is so because of a crash, and may be as new at home: it leaves in its turn, like what is clean.
+    /// What has been dirty since then is so because of a crash, and may be as new at the origin: it leaves in its turn, like what is clean.
     taken_for_dirty: Option<Nanos>,
     /// The number of the present sweep of the cleaning, from 1 to 255.
     sweep: u8,
@@ -54,7 +54,7 @@ pub(in crate::cache) struct ExtentMap {
     left_behind: BTreeMap<u32, (Place, Masks)>,
     /// For each slot, which blocks of its extent it has; empty if it has whole extents.
     masks: Vec<Masks>,
-    /// Bytes that are newer than their homes, if slots have masks.
+    /// Bytes that are newer than their origins, if slots have masks.
     dirty_bytes: u64,
     /// The units of the slow device, and how many dirty extents have units that are so full of dirty blocks
     /// ([`Units::fullness`]), if there are units.
@@ -64,7 +64,7 @@ pub(in crate::cache) struct ExtentMap {
     changed: Option<Vec<u32>>,
     /// Whether answers rest on that, because the next process has to know it.
     answers_rest_on_changed: bool,
-    /// Extents whose homes are being written while they have copies, or were when that failed, so that the two may differ: the next
+    /// Extents whose origins are being written while they have copies, or were when that failed, so that the two may differ: the next
     /// process takes the copies for newer. Only kept where answers rest on what changes.
     may_differ: FxHashMap<u32, Valid>,
 }
@@ -80,7 +80,7 @@ struct Withheld {
 }
 
 impl ExtentMap {
-    /// Makes an empty map. `caches`: extents have homes on the slow device, of which the map allocates nothing.
+    /// Makes an empty map. `caches`: extents have origins on the slow device, of which the map allocates nothing.
     pub(in crate::cache) fn new(layout: CacheLayout, caches: bool) -> ExtentMap {
         let slow_slots = if caches { 1 } else { layout.slow_slots };
         let places = layout.fast_slots as usize + layout.slow_slots as usize;
@@ -179,7 +179,7 @@ impl ExtentMap {
         }
     }
 
-    /// Notes whether copy and home of an extent may differ without that the map says so, and which of them is then the valid one.
+    /// Notes whether copy and origin of an extent may differ without that the map says so, and which of them is then the valid one.
     #[inline]
     pub(in crate::cache) fn set_may_differ(&mut self, extent: u32, valid: Option<Valid>) {
         if self.answers_rest_on_changed && !mutation::is(Mutation::ForgetHomeWrites) {
@@ -285,12 +285,12 @@ impl ExtentMap {
         &self.masks
     }
 
-    /// Bytes that are newer than their homes.
+    /// Bytes that are newer than their origins.
     pub(in crate::cache) fn dirty_bytes(&self) -> u64 {
         self.dirty_bytes
     }
 
-    /// Notes that the home is as new as the copy, or that the copy does not count any more.
+    /// Notes that the origin is as new as the copy, or that the copy does not count any more.
     pub(in crate::cache) fn set_clean(&mut self, extent: u32) -> Changed {
         match self.extents[extent as usize].is_dirty() {
             true => self.set_masks(extent, self.masks_of(extent).clean(), Nanos::ZERO),
@@ -340,13 +340,13 @@ impl ExtentMap {
 
     /// Counts all dirty extents as not written again.
     pub(in crate::cache) fn forget_rewritten(&mut self) {
-        // An extent that was last written again 255 sweeps ago is taken for one that was in this sweep: it does not go
-        // home together with its neighbours, but alone.
+        // An extent that was last written again 255 sweeps ago is taken for one that was in this sweep: it is
+        // written back alone, without its neighbours.
         self.sweep = self.sweep.checked_add(1).unwrap_or(1);
         self.dirty.cool();
     }
 
-    /// The extents of the cache that are newer than their homes.
+    /// The extents of the cache that are newer than their origins.
     #[inline]
     pub(in crate::cache) fn dirty(&self) -> &DirtyIndex {
         &self.dirty

@@ -41,7 +41,7 @@ impl CacheDrive {
             self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
             self.drop_copy(io, now, extent, Release::Detached, false);
         } else if !mutation::is(Mutation::KeepCleanPastFailure) {
-            // Blocks that are not dirty may differ from their home now, and go.
+            // Blocks that are not dirty may differ from their origin now, and go.
             self.drop_blocks(io, now, extent, u16::MAX);
             self.journal.takes_all_next();
         }
@@ -50,7 +50,7 @@ impl CacheDrive {
         self.end(io, now, index, out);
     }
 
-    /// Handles the completed discard or zeroing of a discarded extent's home.
+    /// Handles the completed discard or zeroing of a discarded extent's origin.
     pub(in crate::cache) fn discarded(
         &mut self,
         io: &mut CacheIo,
@@ -63,13 +63,13 @@ impl CacheDrive {
         let extent = row.extent;
         let fragment = row.trigger.take().expect("a discard is answered when it is done");
         let keeps = self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0;
-        // After a failure, part of the home may be discarded. A dirty copy stays valid; a clean one may differ from its
-        // home and is dropped anyway.
+        // After a failure, part of the origin may be discarded. A dirty copy stays valid; a clean one may differ from its
+        // origin and is dropped anyway.
         if !failed || !keeps {
             self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
             self.drop_clean(io, now, extent, Release::Discarded);
         } else {
-            // Blocks that are not dirty may differ from their home now, and go.
+            // Blocks that are not dirty may differ from their origin now, and go.
             self.drop_blocks(io, now, extent, u16::MAX);
             self.journal.takes_all_next();
         }
@@ -106,8 +106,8 @@ impl CacheDrive {
                 io.part_done(fragment.request, result, out);
                 self.end(io, now, index, out);
             }
-            // The copy was to be dropped because its home is valid, but the device of the home is gone now. So the copy stays, and a write
-            // that only the home has is lost.
+            // The copy was to be dropped because its origin is valid, but the device of the origin is gone now. So the copy stays, and a write
+            // that only the origin has is lost.
             Drained::Invalidate | Drained::Drop(_) if self.gone.slow => {
                 let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
                 match then {
@@ -134,7 +134,7 @@ impl CacheDrive {
                 row.phase = Phase::Writing;
                 row.pending = 1;
                 let (at, len) = (self.layout.at(self.home(extent)), Bytes(self.layout.extent_bytes));
-                // A dirty copy is newer than its home: after the copy is dropped, the old data of the home must not
+                // A dirty copy is newer than its origin: after the copy is dropped, the old data of the origin must not
                 // reappear.
                 if self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0 {
                     io.zero(at, len, CacheStep::Move { index }, out);

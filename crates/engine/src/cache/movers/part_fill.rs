@@ -65,7 +65,7 @@ impl CacheDrive {
         self.follows.add(fragment.extent, Then::Feed(index), Follow::NOTHING)
     }
 
-    /// A write goes home alone, and replaces these blocks of the copy when it is there: its request need not wait for the fast device. Until
+    /// A write goes to the origin alone, and replaces these blocks of the copy when it is there: its request need not wait for the fast device. Until
     /// then the copy does not have them, so nothing rests on it, and writes that overlap go on as they do on the slow device alone. Does
     /// nothing, and returns `None`, where more than that has to be seen to: then the write goes to both devices.
     pub(in crate::cache) fn bring_from_write(
@@ -92,7 +92,7 @@ impl CacheDrive {
             None => self.start(Kind::PartFill, Phase::Reading, extent, place, None),
         };
         let row = &mut self.moves[index];
-        // Writes to other blocks may be on their way home, so that a read which would join might be older than they are. None is to these
+        // Writes to other blocks may be on their way back, so that a read which would join might be older than they are. None is to these
         // blocks, which the copy had.
         if joins.is_none() && in_use && !mutation::is(Mutation::JoinBesideWrites) {
             row.rewritten_blocks = u16::MAX;
@@ -102,7 +102,7 @@ impl CacheDrive {
         Some(self.is_fed_by(fragment, index, blocks))
     }
 
-    /// Whether the copy may take what a write covers when the home has it: after a crash no copy counts, and nothing else has to be seen to.
+    /// Whether the copy may take what a write covers when the origin has it: after a crash no copy counts, and nothing else has to be seen to.
     pub(in crate::cache) fn may_follow_its_home(&self, fragment: Fragment) -> bool {
         self.journal.only_copies
             && self.doubts.is_empty()

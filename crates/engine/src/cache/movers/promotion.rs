@@ -40,7 +40,7 @@ impl CacheDrive {
         let entry = self.map.entry(extent);
         let in_use = entry.in_flight > 0;
         let fills = !in_use && fragment.op == Op::Write && self.covers_extent(fragment);
-        // A lost extent may have older data at its home, so only a write that replaces all of it may be promoted.
+        // A lost extent may have older data at its origin, so only a write that replaces all of it may be promoted.
         if entry.is_lost() && !fills || self.gone.any() {
             cancelled.device_error += 1;
             return false;

@@ -57,7 +57,7 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) failed: bool,
     /// Whether the host accessed the extent during the move.
     pub(in crate::cache) accessed: bool,
-    /// What was read may be older than what a failed flush has left, and must not be written home.
+    /// What was read may be older than what a failed flush has left, and must not be written back.
     pub(in crate::cache) is_void: bool,
     /// Whether the buffer holds writes that were acknowledged to the host.
     pub(in crate::cache) ram_dirty: bool,
@@ -90,7 +90,7 @@ pub(in crate::cache) const NO_BUFFER: u32 = u32::MAX;
 pub(in crate::cache) enum Drained {
     /// Tiering: the host discarded it. The mapping is removed.
     Unmap,
-    /// Caching: the host discarded it. Home and copy are discarded.
+    /// Caching: the host discarded it. Origin and copy are discarded.
     Discard,
     /// Caching: a write is about to bypass the copy. The copy's removal must be durable first.
     Invalidate,
@@ -101,7 +101,7 @@ pub(in crate::cache) enum Drained {
     Stale,
     /// The map goes back to what is durable: a flush that failed may have lost the extent's data.
     Revert,
-    /// Caching: copy and home may differ after a failure; the copy goes, and the write is answered with this.
+    /// Caching: copy and origin may differ after a failure; the copy goes, and the write is answered with this.
     Drop(Result<(), RequestError>),
 }
 

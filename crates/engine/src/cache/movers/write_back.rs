@@ -1,4 +1,4 @@
-//! Write-backs and evictions of dirty extents (caching): the copy is written home; an eviction then drops it.
+//! Write-backs and evictions of dirty extents (caching): the copy is written back; an eviction then drops it.
 
 use peryton_format::{
     blocks::Masks,
@@ -19,7 +19,7 @@ use crate::{
 const LONGEST_HOLD: Nanos = Nanos::from_s(1);
 
 impl CacheDrive {
-    /// Starts to copy a dirty extent home; with `evict`, the copy is dropped after that.
+    /// Starts to copy a dirty extent back; with `evict`, the copy is dropped after that.
     pub(in crate::cache) fn start_writeback(&mut self, io: &mut CacheIo, extent: u32, evict: bool, out: &mut Commands) {
         let from = self.current_place(extent);
         let kind = if evict { Kind::Eviction } else { Kind::WriteBack };
@@ -28,8 +28,8 @@ impl CacheDrive {
         self.move_read(io, index, from, kind.cause(), out);
     }
 
-    /// Starts to copy a dirty extent home that has been dirty for too long. Accesses that arrive wait until those in flight
-    /// have ended, and writes until the copy is home: no load can keep the extent dirty. If the slow device does not answer,
+    /// Starts to copy a dirty extent back that has been dirty for too long. Accesses that arrive wait until those in flight
+    /// have ended, and writes until the copy is at the origin: no load can keep the extent dirty. If the slow device does not answer,
     /// they wait for [`LONGEST_HOLD`], and the extent stays dirty.
     pub(in crate::cache) fn start_held_writeback(
         &mut self,
@@ -73,7 +73,7 @@ impl CacheDrive {
         self.units.completed(between, masks.lost())
     }
 
-    /// Blocks were written home. Returns whether nothing of the extent is dirty any more.
+    /// Blocks were written back. Returns whether nothing of the extent is dirty any more.
     fn blocks_are_home(&mut self, io: &mut CacheIo, now: Nanos, index: u32, failed: bool) -> bool {
         let row = &self.moves[index];
         let extent = row.extent;

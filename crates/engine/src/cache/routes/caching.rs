@@ -1,4 +1,4 @@
-//! Caching (GreenDM, section 2.3): every extent has its home on the slow device; the fast device holds copies.
+//! Caching (GreenDM, section 2.3): every extent has its origin on the slow device; the fast device holds copies.
 
 use peryton_policy::admission::Access;
 use peryton_units::{Bytes, Nanos, Op};
@@ -6,7 +6,7 @@ use peryton_units::{Bytes, Nanos, Op};
 use crate::{api::config::WritePolicy, cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo};
 
 impl CacheDrive {
-    /// Whether an extent that is not cached may come in for this access. If not, the access goes to the home, and is counted.
+    /// Whether an extent that is not cached may come in for this access. If not, the access goes to the origin, and is counted.
     #[inline(always)]
     pub(in crate::cache) fn may_come_in(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) -> bool {
         if fragment.op == Op::Discard {
@@ -16,7 +16,7 @@ impl CacheDrive {
             io.stats.fast_misses += 1;
             return false;
         }
-        // Without write-back a write that misses goes home alone: bringing its extent in first would make it wait for a
+        // Without write-back a write that misses goes to the origin alone: bringing its extent in first would make it wait for a
         // read. With write-through it counts as a miss, so that a later read brings the extent in. Nor does a write
         // promote its extent that must not make it dirty.
         let around = fragment.op == Op::Write && io.tuning.write != WritePolicy::Back;
@@ -36,7 +36,7 @@ impl CacheDrive {
 
     /// Whether a write to a cached extent may bypass the cache: the admission rule judges such writes, and dropping the
     /// copy loses no data. A dirty copy that the write does not cover stays, and so does a copy that is being written
-    /// home.
+    /// back.
     #[inline]
     pub(in crate::cache) fn may_bypass(&self, fragment: Fragment) -> bool {
         let entry = self.map.entry(fragment.extent);

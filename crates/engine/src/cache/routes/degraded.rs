@@ -1,6 +1,6 @@
 //! Drives with one device gone: which data is lost, and where accesses go.
 //!
-//! * Caching without the fast device: everything is at home except dirty data, which is lost.
+//! * Caching without the fast device: everything is at the origin except dirty data, which is lost.
 //! * Caching without the slow device: cached extents stay readable and writable; the rest is lost.
 //! * Tiering: the extents on the lost device are lost, the rest is served, and new extents go to the other device.
 //!
@@ -150,7 +150,7 @@ impl CacheDrive {
                 io.part_done(fragment.request, Ok(()), out);
                 Some(Route::Taken)
             }
-            // The home has older data that a discard might expose.
+            // The origin has older data that a discard might expose.
             (Op::Discard, Mode::Caching) if nowhere && !self.gone.slow => {
                 let entry = self.map.entry_mut(fragment.extent);
                 entry.access(now);

@@ -1,10 +1,10 @@
-//! Partitioned (MixedStore, section 5). Every extent has its home on the slow device, and each write goes to the device
-//! that is predicted to answer sooner. Data on the fast device is either newer than its home or a copy made for reads.
+//! Partitioned (MixedStore, section 5). Every extent has its origin on the slow device, and each write goes to the device
+//! that is predicted to answer sooner. Data on the fast device is either newer than its origin or a copy made for reads.
 //! Reads go to where the data is.
 //!
 //! A write for which the fast device has no room goes to the slow one. Room is made while the host is idle.
 //!
-//! A write that covers an extent may bypass the copy on the fast device: it goes home, and the copy is given up when
+//! A write that covers an extent may bypass the copy on the fast device: it goes to the origin, and the copy is given up when
 //! the write has completed. A write that covers an extent in part goes to the device that has the rest.
 
 use peryton_policy::partition::{Controller, Way};
@@ -72,7 +72,7 @@ impl CacheDrive {
         self.access_ended(extent);
         let entry = self.map.entry(extent);
         if entry.place().is_none() {
-            // The copy was lost meanwhile; the home has all of the data now.
+            // The copy was lost meanwhile; the origin has all of the data now.
             if entry.is_lost() && !failed {
                 let changed = self.map.set_lost(extent, false);
                 self.record(io, now, changed, false);
@@ -80,7 +80,7 @@ impl CacheDrive {
             return;
         }
         let detaching = if failed {
-            // The home may have part of the data. The copy is complete and will be written home again.
+            // The origin may have part of the data. The copy is complete and will be written back again.
             return self.became_dirty(io, now, extent);
         } else if let Some(index) = entry.moving() {
             // The copy is being detached; it must not count as the valid one after that.
@@ -96,7 +96,7 @@ impl CacheDrive {
         self.answer_at_end(io, detaching, request, out);
     }
 
-    /// Does background work while the host is idle: cold extents are written home, frequently read ones are copied in.
+    /// Does background work while the host is idle: cold extents are written back, frequently read ones are copied in.
     pub(in crate::cache) fn tick_partition(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let Some(controller) = self.controller.as_ref().filter(|_| !self.gone.any()) else { return };
         if let Err(due) = controller.idle(now, &io.tuning.partition) {
