@@ -10,15 +10,15 @@
 //! tiering, the extent is on that device: its durable place (none, if it has none yet)
 //! ```
 //!
-//! In caching that is so for each block:
+//! In caching this is decided for each block:
 //!
 //! ```text
-//! the slow device failed:    what the fast device has of an extent is as new as its origin, so all of it is dirty from now on;
-//!                            where no copy was ever dirty all of it is dropped; blocks that were given up in the same place
-//!                            and that the durable map calls dirty come back
-//! the fast device failed:    blocks stay that the durable map calls dirty, and that it has in the same place; what is given
-//!                            up is lost if the durable map calls it lost and it was not written back since
-//! both devices failed:       blocks stay that the durable map calls dirty
+//! the slow device failed:    the copy is at least as new as the origin, so each of its blocks becomes dirty (if no copy was ever
+//!                            dirty, the copy is dropped); blocks that the slot has given up, and that the durable map calls
+//!                            dirty there, come back
+//! the fast device failed:    only blocks that the durable map calls dirty in the same slot stay; of the others, those are lost
+//!                            that the durable map calls lost and that were not written back since
+//! both devices failed:       only blocks that the durable map calls dirty stay
 //! ```
 //!
 //! Data that the host wrote in place since its own last flush may have no other copy. The host learns of that loss because
@@ -236,9 +236,9 @@ impl CacheDrive {
         }
     }
 
-    /// Whether the cache writes back, or has done so since it was opened: the origin may have lost what has been flushed on the fast device, so
-    /// copies stay, also where the host's writes go to both devices by now. Where no copy was ever dirty, the host's own writes are all that
-    /// the origin can lose, of which the host learns.
+    /// Whether the cache writes back, or has done so since it was opened. Then the origin may have lost data that a flush had made durable on
+    /// the fast device, so copies stay, even if the host's writes go to both devices now. Where no copy was ever dirty, the origin can lose
+    /// only the host's own writes since its last flush, and the host is told.
     fn writes_home(&self, io: &CacheIo) -> bool {
         let through = mutation::is(Mutation::DropCopiesOfThrough) || self.journal.only_copies;
         io.tuning.write == WritePolicy::Back || self.controller.is_some() || !through

@@ -95,7 +95,7 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) journal: MapJournal,
     /// The rule that decides where writes go (partitioned).
     pub(in crate::cache) controller: Option<Controller>,
-    /// Whether reads that miss read on.
+    /// Whether reads that miss bring in the rest of their extents.
     pub(in crate::cache) read_on: ReadOn,
     /// Whether the host flushes after every few writes.
     pub(in crate::cache) waited_for: WaitedFor,

@@ -69,7 +69,7 @@ enum Verdict {
     Waits,
     /// The move's buffer has all that is read.
     FromBuffer,
-    /// It is routed as if there were no move, which leaves out what it writes, or is given up.
+    /// It is routed as if there were no move. The move leaves out the blocks that it writes, or is given up.
     Passes,
 }
 
@@ -88,7 +88,7 @@ fn verdict(held: Held, asked: Asked, beside: Beside) -> Verdict {
         (Kind::PartFill, Phase::Draining) => Verdict::Waits,
         (Kind::PartFill, phase) => match op {
             Op::Read => waits_if(touched & held.to_bring != 0),
-            // What is written while it is read is not brought in.
+            // A fill leaves out blocks that are written while it reads them.
             Op::Write => waits_if(match asked.goes {
                 Goes::Home => false,
                 Goes::HomeFirst => phase != Phase::Reading,
@@ -145,7 +145,7 @@ impl CacheDrive {
         match verdict {
             Verdict::FromBuffer => {
                 Self::copy_from_move(io, row.buffer, fragment, out);
-                // What is in memory alone does not survive the process: who has read it waits for the device.
+                // Data that are in memory alone do not survive the process, so a read of them is answered when the device has them.
                 match row.ram_dirty && self.map.keeps_changed() {
                     true => row.answers.push(fragment.request),
                     false => io.part_done(fragment.request, Ok(()), out),

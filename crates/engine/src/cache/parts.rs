@@ -23,8 +23,8 @@ use crate::{
 };
 
 impl CacheDrive {
-    /// Whether a request to an extent that the fast device has in part is served by it like any other: it has all that is read,
-    /// and all that is written is dirty.
+    /// Whether the fast device alone can serve a request to an extent that it has in part: it has all blocks of a read, and all blocks
+    /// of a write are dirty.
     #[inline]
     pub(in crate::cache) fn hits_in_part(
         &self,
@@ -45,8 +45,8 @@ impl CacheDrive {
         if places > 0 { Contents::Parts { extents, places } } else { Contents::Map { extents } }
     }
 
-    /// The masks of a place of the fast device after recovery. `crashed`: the volume was not closed; `known`: what the process had
-    /// that did not close it was in memory that outlived it.
+    /// The masks of a place of the fast device after recovery. `crashed`: the volume was not closed; `known`: shared memory has
+    /// the last state of the process that did not close it.
     pub(in crate::cache) fn restored_part(&self, io: &CacheIo, durable: Masks, crashed: bool, known: bool) -> Masks {
         let all = self.layout.blocks.expect("a volume with masks has blocks").all;
         let mut masks = Masks::new(durable.valid() & all, durable.not_at_home() & all);

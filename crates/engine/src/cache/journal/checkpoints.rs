@@ -44,8 +44,9 @@ impl MapJournal {
         self.checkpoint = Some(Checkpoint::begin(header, place, covers, io, to, CacheStep::Checkpoint, out));
     }
 
-    /// How much of the ring may be used before a checkpoint. With a checkpoint the slow device ceases to name what is at the origin, so where names are kept and the
-    /// ring is shorter than a checkpoint, because the fast device is small for the volume or the volume very large, there are fewer of them.
+    /// How much of the ring may be used before a checkpoint. A checkpoint removes clean extents from what the slow
+    /// device names. Where it names extents, and the ring is shorter than a checkpoint (a small fast device, or a very large volume), checkpoints
+    /// are fewer.
     fn most_used(&self, tuning: &Tuning) -> u64 {
         let (ring, is_short) = (self.ring.bytes(), self.layout.checkpoint_bytes > self.ring.bytes());
         if is_short && self.names_newer(tuning) { ring / 4 * 3 } else { ring / 2 }

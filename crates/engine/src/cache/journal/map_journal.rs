@@ -103,14 +103,14 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) notified: Notice,
     /// Which extents the slow device says may be newer on the fast one.
     pub(in crate::cache) names: Names,
-    /// What the commit under way names besides.
+    /// The further extents that the commit under way names in advance.
     ahead: Vec<u32>,
     pub(in crate::cache) bar: Bar,
     /// Whether a flush of a journal block made host data on the slow device durable. The updates in
     /// `awaiting_slow_flush` that point to this data must then be in the next commit.
     pub(in crate::cache) slow_was_flushed: bool,
-    /// Whether the next commit must include the updates in `awaiting_slow_flush`, because data would be at risk else; and whether it is to,
-    /// because what they give up is needed.
+    /// Whether the next commit must include the updates in `awaiting_slow_flush`, because data would be at risk otherwise; and whether it
+    /// shall, because the places that they give up are needed.
     pub(in crate::cache) wanted_all: bool,
     asked_for_all: bool,
     /// Caching without write-back: no copy was newer than its origin since the volume was opened, and none will be by a write.
@@ -384,8 +384,8 @@ impl MapJournal {
         }
     }
 
-    /// Whether the commit under way has to be durable on the slow device too. As long as that has all data, nothing rests on what it says of
-    /// copies, so its own flush, for which writes of the host would wait, is left to the next flush of the host.
+    /// Whether the commit under way has to be durable on the slow device too. While that has all data, recovery does not need
+    /// what it says of copies. Its flush, for which writes of the host would wait, is then left to the next flush of the host.
     fn slow_has_to_record(&self) -> bool {
         !self.only_copies || self.wanted_all || self.notifying != self.notified || self.group.alive != [true; 2]
     }

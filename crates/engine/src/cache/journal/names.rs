@@ -20,7 +20,7 @@ pub(in crate::cache) struct Names {
     /// The extents that are known to be named: at most those that were dirty at the last checkpoint, and one for each update in the
     /// ring since then.
     named: FxHashSet<u32>,
-    /// Those of them that are at the origin by now, of which the next checkpoint says so.
+    /// Those of them that are clean by now. The next checkpoint no longer names them.
     settled: FxHashSet<u32>,
     /// Those of these that were named ahead and have not become newer since.
     ahead: FxHashSet<u32>,
@@ -109,7 +109,7 @@ impl Names {
         keeps: bool,
     ) {
         if on_slow && !keeps {
-            // All of it is on the slow device. To know of nothing that it is named is safe.
+            // The slow device has the whole commit. To forget which extents it names is safe: they are then named again.
             self.forget();
             return;
         }
@@ -203,7 +203,7 @@ mod tests {
         assert!(names.cover([(1, false)].into_iter()) && !names.cover([(1, false), (2, true)].into_iter()));
         names.are_durable([(2, true)].into_iter(), &[], true, true);
         assert!(names.cover([(2, true), (3, false)].into_iter()) && !names.cover([(3, true)].into_iter()));
-        // It stays named while it is at the origin, until a checkpoint says so.
+        // It stays named although it is clean, until a checkpoint leaves it out.
         names.are_durable([(2, false)].into_iter(), &[], false, true);
         assert!(names.cover([(2, true)].into_iter()));
         names.checkpoint_begins();

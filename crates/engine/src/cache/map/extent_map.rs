@@ -44,7 +44,7 @@ pub(in crate::cache) struct ExtentMap {
     resident: u32,
     /// The extents that are newer than their origins (caching); tiering has none.
     dirty: DirtyIndex,
-    /// What has been dirty since then is so because of a crash, and may be as new at the origin: it leaves in its turn, like what is clean.
+    /// Extents that have been dirty since then count as dirty because of a crash, and may be clean: they leave in their turn, as clean ones do.
     taken_for_dirty: Option<Nanos>,
     /// The number of the present sweep of the cleaning, from 1 to 255.
     sweep: u8,

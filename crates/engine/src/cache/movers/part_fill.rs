@@ -92,7 +92,7 @@ impl CacheDrive {
             None => self.start(Kind::PartFill, Phase::Reading, extent, place, None),
         };
         let row = &mut self.moves[index];
-        // Writes to other blocks may be on their way back, so that a read which would join might be older than they are. None is to these
+        // Writes to other blocks may be on their way to the origin, so a read that joined them might be older than they are. None is to these
         // blocks, which the copy had.
         if joins.is_none() && in_use && !mutation::is(Mutation::JoinBesideWrites) {
             row.rewritten_blocks = u16::MAX;

@@ -1,19 +1,18 @@
-//! Whether a read that misses reads on to what surrounds it in its extent (`fill = "auto"`): it does where that has lately saved
+//! Read-ahead within an extent: whether a read that misses also brings in the rest of its extent. It does while that has lately saved
 //! other reads of the slow device.
 //!
-//! What reading on would have saved is seen in extents in which it is not done: each read of the slow device there either
-//! *opens* an extent, of which the fast device has no clean block, or is one that would have been *saved* if the read that opened
-//! the extent had read on. While reading on does not pay, that counts in all extents; while it pays, in one of
-//! [`CONTROL_ONE_IN`], where it is not done (as a few sets of a processor's cache decide for the others: Qureshi et al., ISCA
+//! The saving is measured in extents without read-ahead. A read of the slow device there either *opens* an extent, of which the fast
+//! device has no clean block, or would have been *saved* by read-ahead of the read that opened the extent. While read-ahead does not
+//! pay, all extents are measured; while it pays, one of [`CONTROL_ONE_IN`], which stays without (set dueling: Qureshi et al., ISCA
 //! 2007).
 
-/// One extent of so many never reads on.
+/// One extent of this many is always without read-ahead.
 const CONTROL_ONE_IN: u32 = 64;
-/// Nothing is read on before so many reads were counted.
+/// There is no read-ahead before this many reads were counted.
 const ENOUGH: u32 = 32;
 /// The counts are halved when they have so many reads.
 const MOST: u32 = 1_024;
-/// Reading on pays while one of so many reads that open an extent would save another one. Reading the rest of an extent of
+/// Read-ahead pays while one of this many reads that open an extent would save another one. Reading the rest of an extent of
 /// 64 KiB takes a disk a twentieth of the time of another access, so this holds as well while other requests wait for the disk.
 const PAYS_ONE_IN: u32 = 6;
 
@@ -37,7 +36,7 @@ impl ReadOn {
         }
     }
 
-    /// Whether a read in this extent reads on.
+    /// Whether a read in this extent brings in the rest of it.
     pub(in crate::cache) fn reads_on(&self, extent: u32) -> bool {
         !is_control(extent) && self.pays()
     }
@@ -57,7 +56,7 @@ impl ReadOn {
     }
 }
 
-/// Whether the extent is one of those in which nothing is read on. They are spread over the volume.
+/// Whether the extent is one of those without read-ahead. They are spread over the volume.
 fn is_control(extent: u32) -> bool {
     extent.wrapping_mul(0x9E37_79B1) < u32::MAX / CONTROL_ONE_IN
 }
