@@ -91,7 +91,6 @@ INSTEAD = [
     (r"^peryton import data ", "peryton import data.toml "),
     (r"warm_up_requests=150_000", f"warm_up_requests={OF_A_TRACE // 2}"),
     (r"--replacement lru,fifo", "--replacement lru,clock_pro"),
-    (r"admission\.by=reads", "admission.by=all"),
     (r"profiles my-device\b", "profiles ./my-device.toml"),
     (r'ftl="yours"', 'ftl="page"'),
     (r"--objective yours", "--objective p99"),
@@ -537,6 +536,13 @@ def test_what_is_not_run_names_targets_that_exist() -> None:
                     names = [path.stem for path in files.glob("*.rs")]
                     texts = [path.read_text() for path in files.glob("*.rs")]
                     assert more[0] in names or any(f"fn {more[0]}" in text for text in texts), command
+
+
+def test_lines_of_code_that_a_page_cites_are_in_the_source() -> None:
+    sources = [" ".join(path.read_text().split()) for path in (REPOSITORY / "crates").glob("*/src/**/*.rs")]
+    cited = [line for block in blocks("docs/extending.md") if block.language == "rust" for line in block.text.splitlines() if line.strip()]
+    wrong = [line for line in cited if not any(" ".join(line.split()) in source for source in sources)]
+    assert len(cited) > 4 and not wrong, "\n".join(wrong)
 
 
 def leaves(table: dict[str, Any], above: str = "") -> Iterator[str]:
