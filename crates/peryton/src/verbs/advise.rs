@@ -31,7 +31,7 @@ Examples:
   peryton advise my.toml
   peryton advise my.toml --objective p99 --apply
   peryton advise my.recording --empty --try devices.ssd.size=16GiB,32GiB
-  peryton advise my.recording --try devices.ssd.profile=intel-320-300gb,samsung-870-evo-1tb --profile hdd=my-disk.toml
+  peryton advise my.recording --try devices.ssd.profile=intel-320-300gb --profile hdd=my-disk.toml
 
 Each setting is simulated alone, from the state in which the drive was opened, on the requests that it recorded. How
 far the twin of the drive as it is was from what the drive measured is how far every prediction may be wrong: a

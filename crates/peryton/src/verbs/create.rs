@@ -37,7 +37,7 @@ is one that holds anything, unless --force is given.
 
 Examples:
   peryton create data --fast /dev/nvme0n1 --slow /dev/sdb
-  peryton create my.toml --mode tiering --fast-profile wd-black-sn850x-2tb --fast-size 256GiB --size 4TiB")]
+  peryton create my.toml --mode tiering --fast-profile wd-black-sn850x-2tb --size 4TiB")]
 pub struct Args {
     /// The volume: its name, or the path of its design
     #[arg(value_name = naming::VOLUME, value_parser = naming::new_volume(), add = naming::completer())]

@@ -63,7 +63,7 @@ pub struct Args {
     /// Devices: names of profiles, or paths of your own files [default: every profile of the era with power figures].
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', help_heading = "Devices and prices")]
     devices: Vec<String>,
-    /// Devices on sale in these years; all: older ones, too
+    /// Devices on sale in these years, or all
     ///
     /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the papers
     /// used. Has no effect with --devices.

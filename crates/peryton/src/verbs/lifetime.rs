@@ -25,7 +25,7 @@ The case study of the paper as a file (without it, each key is an option: --read
   write_size = \"16KiB\"
   [cache]
   profile = \"mixed-array-high-end-100gb\"
-  [storage]                       # or, for either: capacity, cycles, read, write, write_amplification
+  [storage]     # either also has capacity, cycles, read, write, write_amplification
   profile = \"mixed-array-low-end-200gb\"
   count = 3")]
 pub struct Args {

@@ -31,9 +31,7 @@ use crate::{
 /// Options of `peryton plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The planner simulates the trace, and finds the cheapest devices that meet the budgets (docs/planning.md).
-
-Examples:
+The planner simulates the trace, and finds the cheapest devices that do (docs/planning.md):
   peryton plan --trace my.parquet --latency 2ms --lifetime 5y
   peryton plan --trace my.parquet --subject-to 'p99<=10ms,power<=20W' --objective ownership")]
 pub struct Args {
@@ -80,9 +78,9 @@ pub struct Args {
     ///
     /// Devices to choose from: profiles' names, files of your own, folders of them [default: every profile of the era with a
     /// price].
-    #[arg(long, value_name = "NAME|FILE|FOLDER,...", value_delimiter = ',', help_heading = "Devices and prices")]
+    #[arg(long, value_name = "NAME|FILE,...", value_delimiter = ',', help_heading = "Devices and prices")]
     devices: Vec<String>,
-    /// Devices on sale in these years; all: older ones, too
+    /// Devices on sale in these years, or all
     ///
     /// Choose among the devices that were on sale in these years, such as 2015-2020; all adds the older ones, which the papers
     /// used. Has no effect with --devices.

@@ -26,7 +26,7 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  peryton tune tiering.toml --trace my.parquet --subject-to 'lifetime>=5y,power<=8W' --out tuned.toml
+  peryton tune tiering.toml --trace my.parquet --subject-to 'lifetime>=5y' --out tuned.toml
   peryton tune caching.toml --trace my.parquet --objective p99 --search-requests 200000 \\
     --knob placement.extent=16KiB,64KiB,256KiB
 
