@@ -307,7 +307,7 @@ pub fn parse() -> Result<Cli, Failure> {
         }
         _ => Err(Failure::bad_input(match below_zero(&error) {
             Some((option, value)) => format!("{option} {value}: takes no value below 0"),
-            None => one_line(&error.render().to_string()),
+            None => one_line(&error.render().to_string(), error.kind()),
         })),
     })
 }
@@ -323,12 +323,19 @@ fn below_zero(error: &clap::Error) -> Option<(String, String)> {
     option.starts_with("--").then(|| (option.clone(), words[place].clone()))
 }
 
-/// Shortens an error of clap, which is a paragraph, to one line.
-fn one_line(message: &str) -> String {
+/// Shortens an error of clap, which is a paragraph, to one line. If arguments are missing, it names the help that lists them.
+fn one_line(message: &str, kind: ErrorKind) -> String {
+    let is_name = |word: &&str| word.starts_with(|c: char| c.is_ascii_lowercase());
+    let usage = message.lines().find_map(|line| line.trim().strip_prefix("Usage: ")).unwrap_or_default();
+    let verb = usage.split_whitespace().take_while(is_name).collect::<Vec<_>>().join(" ");
     let lines = message.lines().map(str::trim).take_while(|line| !line.starts_with("Usage:"));
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("For more information"));
     let text = lines.collect::<Vec<_>>().join(" ");
-    text.strip_prefix("error: ").unwrap_or(&text).to_owned()
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    match kind {
+        ErrorKind::MissingRequiredArgument => format!("{text}: see {verb} --help"),
+        _ => text.to_owned(),
+    }
 }
 
 /// Runs the verb.
