@@ -253,7 +253,7 @@ fn read(storage: &mut dyn Storage, device: DeviceId, at: Bytes, len: u64) -> Res
     Ok(bytes)
 }
 
-/// Whose the disk is. What is torn in block 0 only is the volume's only if the rest is as it was.
+/// Whose the disk is. A torn block 0 counts as the volume's only if the rest of the first part is as it was.
 fn whose(storage: &mut dyn Storage, record: &Record) -> Result<Whose, AdoptError> {
     let Displaced { device, home, at, bytes, .. } = record.displaced;
     let (block, copy) = (read(storage, device, Bytes::ZERO, BLOCK)?, read(storage, home, at, BLOCK)?);
@@ -533,7 +533,7 @@ pub fn give_back(
         (None, None) => return Err(OpenError::NotFormatted { device: fast.index() }.into()),
     };
     if record.phase == Phase::Returning {
-        // Once block 0 is as it was, all else was before, and other programs may have used the disk since.
+        // Block 0 comes last: once it is as it was, so is all else, and other programs may have used the disk since.
         if matches!(whose(storage, &record)?, Whose::Ours | Whose::Torn) {
             restore(storage, &record)?;
         }

@@ -56,8 +56,7 @@ pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) displaced: Option<Displaced>,
     /// Set if records for the next process are handed out: the fenced devices, as they were handed out last.
     pub(crate) keeps: Option<u32>,
-    /// Whether the path of a hit need not ask for each of the things that most volumes never see: see [`Drive::is_usual`]. If in
-    /// doubt it is false, and is found out with the next request.
+    /// What [`Drive::is_usual`] said last, so that the path of a hit makes one test. False if in doubt: the next request asks again.
     pub(crate) usual: bool,
 }
 
@@ -78,12 +77,12 @@ impl<P: PlacementOps> Drive<P> {
         losses
     }
 
-    /// Whether no device is being replaced, none is gone, and nothing else is the case for which the path of a hit would have to ask.
+    /// Whether no device is being replaced, none is gone, and the path of a hit has nothing else to test.
     pub(crate) fn is_usual(&self) -> bool {
         self.placed.is_usual() && self.io.is_usual() && self.successor.is_none()
     }
 
-    /// Takes a request of the host. Appends commands to `out`. One test decides about everything that is rarely the case.
+    /// Takes a request of the host. Appends commands to `out`. One test covers every unusual state.
     #[inline(always)]
     pub(crate) fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
         if !self.usual {
@@ -92,7 +91,7 @@ impl<P: PlacementOps> Drive<P> {
         self.submit_here::<true>(now, id, request, out);
     }
 
-    /// Does the same on a drive of which something is the case that is so of few.
+    /// Does the same on a drive that is not usual.
     #[inline(never)]
     fn submit_unusual(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
         let from = out.len();
@@ -156,7 +155,7 @@ impl<P: PlacementOps> Drive<P> {
         self.complete_now::<true>(now, id, result, out)
     }
 
-    /// Does the same on a drive of which something is the case that is so of few.
+    /// Does the same on a drive that is not usual.
     #[inline(never)]
     fn complete_unusual(
         &mut self,
