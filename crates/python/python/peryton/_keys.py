@@ -85,9 +85,8 @@ class PlacementPromotionKeys(TypedDict, total=False):
 
     threshold: int
     """PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
-    Unit: misses. Default: 4; caching where it is not named: 0 while there is room (more than demotion.high
-    extents are free), or the host flushes after no more than 8 writes and this is one of whole blocks.
-    Placements: tiering, caching."""
+    Unit: misses. Default: 4; caching without this key: 0 while more than demotion.high slots are free, and
+    for writes of whole blocks by a host that flushes after at most 8 writes. Placements: tiering, caching."""
     window: str
     """TW: the misses of an extent are counted from the beginning after a gap longer than this. Default: "60s".
     Placements: tiering, caching."""
@@ -97,19 +96,19 @@ class PlacementDemotionKeys(TypedDict, total=False):
     """``[placement.demotion]`` of a design."""
 
     low: int
-    """LT: extents begin to leave the fast device when so few are free on it. Unit: extents. Default: 64, or as
-    many as have 4MiB; on a small device half of high. Placements: tiering, caching, partitioned."""
+    """LT: extents begin to leave the fast device when fewer slots than this are free. Unit: extents. Default:
+    64, or as many as have 4MiB; on a small device half of high. Placements: tiering, caching, partitioned."""
     high: int
-    """HT: they leave until so many are free. Unit: extents. Default: 128, or as many as have 8MiB; on a small
-    device at most an eighth. Placements: tiering, caching, partitioned."""
+    """HT: they leave until this many slots are free. Unit: extents. Default: 128, or as many as have 8MiB; on a
+    small device at most an eighth. Placements: tiering, caching, partitioned."""
 
 
 class PlacementBypassKeys(TypedDict, total=False):
     """``[placement.bypass]`` of a design."""
 
     sequential: int | str
-    """A sequential stream brings nothing to the fast device once it has had so many bytes. Default: "4MiB".
-    Placements: tiering, caching."""
+    """A sequential stream stops bringing data to the fast device after this many bytes. Default:
+    "4MiB". Placements: tiering, caching."""
     congested: bool
     """Whether misses bring nothing to the fast device while it is slower than the slow one. Default: true.
     Placements: tiering, caching."""
@@ -136,7 +135,7 @@ class PlacementWritebackKeys(TypedDict, total=False):
     max_age: str
     """The longest time for which an extent stays dirty; not below `delay`. Default: "600s". Placements: caching."""
     idle_after: str
-    """The slow device is idle when the host has not used it for so long. Default: a second, or `delay` if that
+    """The slow device is idle when the host has not used it for this long. Default: a second, or `delay` if that
     is shorter. Placements: caching."""
     max_foreground_p99: str
     """While the 99th percentile of the host's response times is above this, cleaning that can wait slows down;
@@ -196,9 +195,9 @@ class PlacementKeys(TypedDict, total=False):
     warm: PlacementWarmKeys
     writeback: PlacementWritebackKeys
     write_unit: int | str
-    """The unit in which the slow device, or the primary, maps its data, if it is large (QLC flash): what is
-    written back is whole units, of which what is missing is read once. A power of two from 8KiB to 1MiB, of
-    which an extent is a whole number; `never` for none. `auto`: the profile's `mapping_unit`; of a drive in
+    """The unit in which the slow device, or the primary, maps its data, if that is large (QLC flash). Write-back
+    then writes whole units, and reads what the fast device lacks of them once. A power of two from 8KiB to
+    1MiB that divides the extent; `never` for none. `auto`: the profile's `mapping_unit`; of a drive in
     service, what the kernel says of flash. Default: "auto". Placements: caching, logging."""
     primary: str
     """The device that holds the data. Required. Placements: logging."""
@@ -215,7 +214,8 @@ class PlacementKeys(TypedDict, total=False):
     gather: PlacementGatherKeys
     bypass_behind: str
     """Writes go to the primary, past the log, while the log is behind by more than this and the primary answers
-    sooner. Its oldest append under way is so old (Griffin, section 7). Default: "100ms". Placements: logging."""
+    sooner. It is behind by the age of its oldest append under way (Griffin, section 7). Default: "100ms".
+    Placements: logging."""
     checkpoint_interval: str
     """The interval at which an index of new appends is written to the log, which shortens its opening after a
     crash. Default: "30s". Placements: logging."""
@@ -228,18 +228,16 @@ class TriggersKeys(TypedDict, total=False):
     """``[triggers]`` of a design."""
 
     timeout: str
-    """The log is migrated to the primary when so much time has passed. A table `[triggers]` has exactly the
-    triggers that hold, and `log_used` (Griffin, section 5.2). Default: never; without the table: 900s.
-    Placements: logging."""
+    """The log is migrated to the primary after this time. In a table `[triggers]` only its own triggers hold,
+    and `log_used` (Griffin, section 5.2). Default: never; without the table: 900s. Placements: logging."""
     read_share: float
-    """The log is migrated when a larger share of the reads since the last migration needed it; two reads of few
-    decide as soon as they exceed that share of `1 / read_share` reads. Unit: share. Default: never; without
-    the table: 0.05. Placements: logging."""
+    """The log is migrated when a larger share of the reads since the last migration needed it; of fewer than `1
+    / read_share` reads, it is a share of that number. Unit: share. Default: never; without the table: 0.05.
+    Placements: logging."""
     size: int | str
-    """The log is migrated when so many bytes in it are the newest copy. Default: never. Placements: logging."""
+    """The log is migrated when this many bytes in it are the newest copy. Default: never. Placements: logging."""
     log_used: float
-    """The log is migrated when so large a share of it is written. Unit: share. Default: 0.9. Placements:
-    logging."""
+    """The log is migrated when this share of it is written. Unit: share. Default: 0.9. Placements: logging."""
 
 
 class AdmissionAdaptiveObjectiveKeys(TypedDict, total=False):
@@ -310,8 +308,8 @@ class PartitionKeys(TypedDict, total=False):
     """The share of the writes for the fast device that are sent to the slow one instead, so that it wears less
     (section 5.4). Unit: share. Default: 0. Placements: partitioned."""
     lifetime_years: float
-    """How long the fast device has to last. As many writes go to the slow device as that takes; with `regulate`
-    that share of them, while the host writes more than the budget allows. Unit: years. Default: no bound.
+    """How long the fast device has to last. As many writes go to the slow device as that needs; with `regulate`
+    this share of them, while the host writes more than the budget allows. Unit: years. Default: no bound.
     Placements: partitioned."""
     write_amplification: float
     """The write amplification of the fast device while nothing reports what it programs. Unit: factor. Default:
@@ -384,9 +382,9 @@ class DurabilityKeys(TypedDict, total=False):
     """Where a drive in service keeps what must survive its process: in memory that outlives it, or nowhere.
     Default: "shared-memory"."""
     directory: str
-    """The directory for that, which is the drive's user's alone (mode 0700), on a file system in memory. It is
-    used if no program keeps the memory that watches the drive (systemd, or the supervisor). Default: of the
-    user's own, such as /run/peryton/handoff."""
+    """The directory for that, on a file system in memory, of mode 0700 and owned by the user who serves. It is
+    used if neither systemd nor the supervisor keeps the memory. Default: one of the user's own, such as
+    /run/peryton/handoff."""
 
 
 class PageCacheKeys(TypedDict, total=False):

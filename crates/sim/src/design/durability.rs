@@ -26,9 +26,9 @@ keys! {
     PROCESS_DEATH: String = "durability.process_death" {
         default: Value("'shared-memory'"), words: || names(KEPT), example: "'off'",
     }
-    /// The directory for that, which is the drive's user's alone (mode 0700), on a file system in memory. It is used if no program keeps
-    /// the memory that watches the drive (systemd, or the supervisor).
-    DIRECTORY: String = "durability.directory" { default: Else("of the user's own, such as /run/peryton/handoff"), example: "'/run/drive'" }
+    /// The directory for that, on a file system in memory, of mode 0700 and owned by the user who serves. It is used if neither systemd nor
+    /// the supervisor keeps the memory.
+    DIRECTORY: String = "durability.directory" { default: Else("one of the user's own, such as /run/peryton/handoff"), example: "'/run/drive'" }
 }
 
 const KEPT: &[(&str, bool)] = &[("shared-memory", true), ("off", false)];

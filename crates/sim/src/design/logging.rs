@@ -34,8 +34,8 @@ keys! {
     GATHER_BYTES: Bytes = "placement.gather.bytes" { default: Value("'128KiB'"), placements: LOGGING, live: true, example: "'64KiB'" }
     /// How long the first write of an append waits for others; with 0 it waits only while other appends are in flight.
     GATHER_DELAY: Nanos = "placement.gather.delay" { default: Value("'0s'"), placements: LOGGING, live: true, example: "'1ms'" }
-    /// Writes go to the primary, past the log, while the log is behind by more than this and the primary answers sooner. Its oldest append
-    /// under way is so old (Griffin, section 7).
+    /// Writes go to the primary, past the log, while the log is behind by more than this and the primary answers sooner. It is behind by
+    /// the age of its oldest append under way (Griffin, section 7).
     BYPASS_BEHIND: OrNever = "placement.bypass_behind" { default: Value("'100ms'"), placements: LOGGING, live: true, example: "'never'" }
     /// The interval at which an index of new appends is written to the log, which shortens its opening after a crash.
     CHECKPOINT_INTERVAL: Nanos = "placement.checkpoint_interval" {
@@ -45,17 +45,17 @@ keys! {
     MIGRATION_MEMORY: Bytes = "placement.migration_memory" {
         default: Value("'64MiB'"), placements: LOGGING, live: true, example: "'32MiB'",
     }
-    /// The log is migrated to the primary when so much time has passed. A table `[triggers]` has exactly the triggers that hold, and
-    /// `log_used` (Griffin, section 5.2).
+    /// The log is migrated to the primary after this time. In a table `[triggers]` only its own triggers hold, and `log_used` (Griffin,
+    /// section 5.2).
     TIMEOUT: Nanos = "triggers.timeout" { default: Else("never; without the table: 900s"), placements: LOGGING, live: true, example: "'60s'" }
-    /// The log is migrated when a larger share of the reads since the last migration needed it; two reads of few decide
-    /// as soon as they exceed that share of `1 / read_share` reads.
+    /// The log is migrated when a larger share of the reads since the last migration needed it; of fewer than `1 / read_share` reads, it is
+    /// a share of that number.
     READ_SHARE: f64 = "triggers.read_share" {
         default: Else("never; without the table: 0.05"), unit: "share", placements: LOGGING, live: true, example: "0.01",
     }
-    /// The log is migrated when so many bytes in it are the newest copy.
+    /// The log is migrated when this many bytes in it are the newest copy.
     TRIGGER_SIZE: Bytes = "triggers.size" { default: Else("never"), placements: LOGGING, live: true, example: "'32MiB'" }
-    /// The log is migrated when so large a share of it is written.
+    /// The log is migrated when this share of it is written.
     LOG_USED: f64 = "triggers.log_used" {
         default: Value("0.9"), unit: "share", placements: LOGGING, live: true, example: "0.5", needs: &["triggers.timeout='60s'"],
     }

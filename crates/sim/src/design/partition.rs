@@ -27,8 +27,8 @@ keys! {
     }
     /// The share of the writes for the fast device that are sent to the slow one instead, so that it wears less (section 5.4).
     REGULATE: f64 = "partition.regulate" { default: Else("0"), unit: "share", placements: PARTITIONED, live: true, example: "0.3" }
-    /// How long the fast device has to last. As many writes go to the slow device as that takes; with `regulate` that share of them,
-    /// while the host writes more than the budget allows.
+    /// How long the fast device has to last. As many writes go to the slow device as that needs; with `regulate` this share of them, while
+    /// the host writes more than the budget allows.
     LIFETIME_YEARS: f64 = "partition.lifetime_years" {
         default: Else("no bound"), unit: "years", placements: PARTITIONED, live: true, example: "5",
     }

@@ -58,20 +58,20 @@ keys! {
     /// PT: an extent is promoted when its misses within the window exceed this. 0 promotes it at the first miss.
     PROMOTION_THRESHOLD: u32 = "placement.promotion.threshold" {
         chosen_by: "GreenDM, section 3.2: the best of 0 to 64 for web search",
-        default: Else("4; caching where it is not named: 0 while there is room (more than demotion.high extents are free), or the host flushes after no more than 8 writes and this is one of whole blocks"), unit: "misses", placements: PROMOTING, live: true, example: "1",
+        default: Else("4; caching without this key: 0 while more than demotion.high slots are free, and for writes of whole blocks by a host that flushes after at most 8 writes"), unit: "misses", placements: PROMOTING, live: true, example: "1",
     }
     /// TW: the misses of an extent are counted from the beginning after a gap longer than this.
     PROMOTION_WINDOW: Nanos = "placement.promotion.window" {
         chosen_by: "GreenDM, section 3.2",
         default: Value("'60s'"), placements: PROMOTING, live: true, example: "'10s'",
     }
-    /// LT: extents begin to leave the fast device when so few are free on it.
+    /// LT: extents begin to leave the fast device when fewer slots than this are free.
     DEMOTION_LOW: u32 = "placement.demotion.low" {
         chosen_by: "GreenDM, section 3.2, in bytes for small extents",
         default: Else("64, or as many as have 4MiB; on a small device half of high"), unit: "extents", placements: HYBRID, live: true,
         example: "8",
     }
-    /// HT: they leave until so many are free.
+    /// HT: they leave until this many slots are free.
     DEMOTION_HIGH: u32 = "placement.demotion.high" {
         chosen_by: "GreenDM, section 3.2, in bytes for small extents",
         default: Else("128, or as many as have 8MiB; on a small device at most an eighth"), unit: "extents", placements: HYBRID, live: true,
@@ -98,7 +98,7 @@ keys! {
     WRITE: String = "placement.write" {
         default: Value("'back'"), words: || names(WRITES), placements: CACHING, live: true, example: "'through'",
     }
-    /// A sequential stream brings nothing to the fast device once it has had so many bytes.
+    /// A sequential stream stops bringing data to the fast device after this many bytes.
     BYPASS_SEQUENTIAL: SizeOrNever = "placement.bypass.sequential" {
         chosen_by: "eight traces after a warm-up, one at a time (docs/findings/against-kernel-caches.md): devbox 1.35 and mailstore 1.28 times faster, cloudphysics as fast",
         default: Value("'4MiB'"), placements: PROMOTING, live: true, example: "'never'",
@@ -119,12 +119,12 @@ keys! {
     }
     /// The longest time for which an extent stays dirty; not below `delay`.
     MAX_AGE: Nanos = "placement.writeback.max_age" { default: Value("'600s'"), placements: CACHING, live: true, example: "'1200s'" }
-    /// The slow device is idle when the host has not used it for so long.
+    /// The slow device is idle when the host has not used it for this long.
     WRITEBACK_IDLE_AFTER: Nanos = "placement.writeback.idle_after" {
         default: Else("a second, or `delay` if that is shorter"), placements: CACHING, live: true, example: "'200ms'",
     }
-    /// The unit in which the slow device, or the primary, maps its data, if it is large (QLC flash): what is written back is whole units,
-    /// of which what is missing is read once. A power of two from 8KiB to 1MiB, of which an extent is a whole number; `never` for none.
+    /// The unit in which the slow device, or the primary, maps its data, if that is large (QLC flash). Write-back then writes whole units,
+    /// and reads what the fast device lacks of them once. A power of two from 8KiB to 1MiB that divides the extent; `never` for none.
     /// `auto`: the profile's `mapping_unit`; of a drive in service, what the kernel says of flash.
     WRITE_UNIT: UnitOrAuto = "placement.write_unit" {
         default: Value("'auto'"), placements: GATHERING, live: true, example: "'64KiB'",
