@@ -107,8 +107,8 @@ class PlacementBypassKeys(TypedDict, total=False):
     """``[placement.bypass]`` of a design."""
 
     sequential: int | str
-    """A sequential stream stops bringing data to the fast device after this many bytes. Default:
-    "4MiB". Placements: tiering, caching."""
+    """A sequential stream stops bringing data to the fast device after this many bytes. Default: "4MiB".
+    Placements: tiering, caching."""
     congested: bool
     """Whether misses bring nothing to the fast device while it is slower than the slow one. Default: true.
     Placements: tiering, caching."""
