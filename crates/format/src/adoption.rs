@@ -112,11 +112,12 @@ pub fn records_at(size: Bytes) -> Bytes {
     Bytes((size.0 / BLOCK * BLOCK).saturating_sub(RECORDS.0))
 }
 
-/// The newest record on the fast device, and in which of the two blocks it is.
+/// The newest record on the fast device, and in which of the two blocks it is. It is durable: a write that failed may have left it
+/// in the device's cache alone, so that the device is flushed.
 ///
 /// # Errors
 ///
-/// The device is not there, or could not be read.
+/// The device is not there, could not be read, or could not be flushed.
 pub fn newest(storage: &mut dyn Storage, fast: DeviceId) -> Result<Option<(usize, Record)>, DeviceError> {
     let size = storage.size(fast).ok_or(DeviceError)?;
     if size < RECORDS {
@@ -126,7 +127,11 @@ pub fn newest(storage: &mut dyn Storage, fast: DeviceId) -> Result<Option<(usize
     storage.read(fast, records_at(size), &mut blocks)?;
     let found = blocks.chunks_exact(BLOCK_LEN).enumerate();
     let records = found.filter_map(|(slot, block)| Some((slot, Record::decode(block)?)));
-    Ok(records.max_by_key(|(_, record)| record.sequence))
+    let newest = records.max_by_key(|(_, record)| record.sequence);
+    if newest.is_some() {
+        storage.flush(fast)?;
+    }
+    Ok(newest)
 }
 
 /// Writes a record in place of the older one, with the next number, and makes it durable.
