@@ -181,7 +181,10 @@ def test(arguments, packages="requirements", marked="not cluster"):
     tried(built)
     run(python(tools), *PIP, "install", "--no-index", "--no-deps", "--force-reinstall", built)
     about = {**os.environ, "PERYTON": str(peryton), "PERYTON_REPOSITORY": str(ROOT), "MY_POLICIES": str(policies)}
-    run(python(tools), "-m", "pytest", "-p", "no:cacheprovider", "-m", marked, *arguments.pytest, cwd=CRATE, env=about)
+    # The cluster's tests measure one another; all others share the processors.
+    side_by_side = ["-n", "auto", "--dist", "worksteal"] if marked == "not cluster" else []
+    words = ["-p", "no:cacheprovider", *side_by_side, "-m", marked, *arguments.pytest]
+    run(python(tools), "-m", "pytest", *words, cwd=CRATE, env=about)
 
 
 def main():
