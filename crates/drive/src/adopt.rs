@@ -21,6 +21,7 @@ use crate::{
     notify::Notifier,
     open::{Device, DeviceOpenError, Opening, Rights, refuse_used},
     probe,
+    random::random,
     spec::VolumeSpec,
     storage::Files,
 };
@@ -250,10 +251,9 @@ pub fn adopt(spec: &VolumeSpec, asked: Adopting) -> Result<Adopted, AdoptionErro
     if standing == Standing::New {
         prepare(&opened, &plan)?;
     }
-    let mut random = [0; 16];
-    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut random)?;
     let unix_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let new = Formatting { volume: VolumeId(u128::from_le_bytes(random)), unix_s, zeroed: false, notes: String::new() };
+    let new =
+        Formatting { volume: VolumeId(u128::from_le_bytes(random()?)), unix_s, zeroed: false, notes: String::new() };
     let (volume, taken) = adoption::adopt(&plan, new, &mut Files::new(&opened.devices)?).map_err(said(spec))?;
     let done = match taken {
         Taken::New => "new",

@@ -18,6 +18,7 @@ use crate::{
     notify::Notifier,
     open::{Device, DeviceOpenError, Opening, Rights, refuse_used},
     probe,
+    random::random,
     spec::VolumeSpec,
     storage::Files,
 };
@@ -130,9 +131,7 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
         let what = "allocating space for metadata";
         allocate(device, *need, *data_at, *behind).map_err(|source| MakeError::System { name, path, what, source })?;
     }
-    let mut volume = [0; 16];
-    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut volume)?;
-    let volume = VolumeId(u128::from_le_bytes(volume));
+    let volume = VolumeId(u128::from_le_bytes(random()?));
     let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let new = Formatting { volume, unix_s, zeroed, notes: String::new() };
     Engine::format(&spec.config, new, &mut Files::new(&devices)?)

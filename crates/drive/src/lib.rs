@@ -98,6 +98,7 @@ mod own_directory;
 mod own_sizes;
 mod pool;
 mod probe;
+mod random;
 mod read_only;
 mod recorder;
 mod request_pages;

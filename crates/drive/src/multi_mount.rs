@@ -21,7 +21,7 @@ use thiserror::Error;
 
 use crate::{
     arena::Arena, clock::unix_s, division::Division, health::Table, notify::Notifier, open::Device,
-    own_sizes::any_superblock, shared_memory::boot_id,
+    own_sizes::any_superblock, random::random, shared_memory::boot_id,
 };
 
 /// How often the block is renewed.
@@ -210,9 +210,7 @@ impl Held {
     /// # Errors
     /// One refuses it.
     pub(crate) fn take(devices: &[Option<Device>]) -> Result<Held, (usize, io::Error)> {
-        let mut nonce = [0; 8];
-        let random = fs::File::open("/dev/urandom").and_then(|mut file| io::Read::read_exact(&mut file, &mut nonce));
-        random.map_err(|error| (0, error))?;
+        let nonce = random().map_err(|error| (0, error))?;
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let holder = Holder {
             nonce: u64::from_le_bytes(nonce),

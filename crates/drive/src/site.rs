@@ -86,8 +86,8 @@ impl PageSite {
             ("/", false) => Ok(Answer::page(Arc::clone(&self.page.html), Arc::clone(&self.page.policy))),
             ("/live.json", false) => {
                 check_origin(request)?;
-                let can_change = self.page.token.is_some();
-                let report = self.live.report(request.number("since"), request.number("events"), can_change);
+                let challenge = self.page.token.as_ref().map(|token| token.challenge());
+                let report = self.live.report(request.number("since"), request.number("events"), challenge);
                 let report =
                     report.ok_or_else(|| Answer::refused(Status::Unavailable, "the volume is being opened"))?;
                 let text = serde_json::to_string(&report);

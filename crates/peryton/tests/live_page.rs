@@ -24,8 +24,10 @@ use std::{
 };
 
 use common::{peryton, repository};
+use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use served::Client;
+use sha2::Sha256;
 use web::{Web, answer};
 
 const CACHING: &str = "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '64KiB'\npromotion = { threshold = 0 }\n\
@@ -86,6 +88,20 @@ fn post(web: &Web, headers: &str, body: &str) -> (String, Value) {
     ));
     let status = head.split(' ').nth(1).unwrap_or_default().to_owned();
     (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
+}
+
+/// The header by which whoever has this token changes something.
+fn proof(web: &Web, token: &str, body: &str) -> String {
+    let challenge = live(web, "/live.json")["settings"]["challenge"].as_str().unwrap_or_default().to_owned();
+    let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).unwrap();
+    mac.update(format!("{challenge}\n{body}").as_bytes());
+    let code: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("Authorization: HMAC-SHA256 {code}\r\n")
+}
+
+/// Sends a change as the page does.
+fn change(web: &Web, body: &str) -> (String, Value) {
+    post(web, &format!("Content-Type: application/json\r\n{}", proof(web, TOKEN, body)), body)
 }
 
 fn sum(report: &Value, of: &str) -> u64 {
@@ -241,8 +257,7 @@ fn settings_through_the_page_change_the_running_drive() {
         client.write(0, &[1; 65536], false).unwrap();
         thread::sleep(Duration::from_millis(20));
     }
-    let right = format!("Content-Type: application/json\r\nAuthorization: Bearer {TOKEN}\r\n");
-    let (said, answer) = post(&web, &right, r#"{"settings":["placement.writeback.delay=1ms"]}"#);
+    let (said, answer) = change(&web, r#"{"settings":["placement.writeback.delay=1ms"]}"#);
     assert_eq!(
         (said.as_str(), &answer),
         ("200", &json!({ "ok": true, "settings": ["placement.writeback.delay=1ms"] }))
@@ -255,16 +270,16 @@ fn settings_through_the_page_change_the_running_drive() {
         thread::sleep(Duration::from_millis(50));
     }
     let report = after(&web, live(&web, "/live.json")["last_row"].as_u64().unwrap() + 2);
-    assert_eq!(report["settings"], json!({ "can_change": true, "in_force": ["placement.writeback.delay=1ms"] }));
+    assert_eq!(report["settings"]["in_force"], json!(["placement.writeback.delay=1ms"]));
     assert!(report["events"].as_array().unwrap().iter().any(|event| event["event"] == "set"), "{}", report["events"]);
     // The same words as those of `peryton set`.
     for setting in ["placement.extent=32KiB", "placement.max_moves=many", "seed.value=7", "x"] {
-        let (said, answer) = post(&web, &right, &json!({ "settings": [setting] }).to_string());
+        let (said, answer) = change(&web, &json!({ "settings": [setting] }).to_string());
         let error = answer["error"].as_str().unwrap();
         assert_eq!((said.as_str(), &answer["ok"]), ("400", &json!(false)), "{answer}");
         peryton(folder.path(), &["set", "v.toml", setting]).fails(2, &[error]);
     }
-    let (said, answer) = post(&web, &right, r#"{"unset":["placement.writeback.delay"]}"#);
+    let (said, answer) = change(&web, r#"{"unset":["placement.writeback.delay"]}"#);
     assert_eq!((said.as_str(), &answer["settings"]), ("200", &json!([])));
     assert_eq!(status()["settings"], json!([]));
 }
@@ -273,46 +288,52 @@ fn settings_through_the_page_change_the_running_drive() {
 fn without_the_token_or_from_another_origin_nothing_changes() {
     let folder = volume(CACHING);
     let body = r#"{"settings":["placement.max_moves=7"]}"#;
-    let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
     let json = "Content-Type: application/json\r\n";
     {
         let web = Web::start(folder.path(), &WITH_TOKEN);
         let own = format!("Origin: http://localhost:{}\r\nSec-Fetch-Site: same-origin\r\n", web.port);
-        let right = bearer(TOKEN);
+        let right = || proof(&web, TOKEN, body);
+        let spent = right();
+        assert_eq!(post(&web, &format!("{json}{spent}"), body).0, "200");
         for (headers, status) in [
             (json.to_owned(), "401"),
-            (format!("{json}{}", bearer("")), "401"),
-            (format!("{json}{}", bearer(&TOKEN.to_uppercase())), "401"),
-            (format!("{json}{}", bearer(&TOKEN[1..])), "401"),
-            (format!("{json}{right}{right}"), "400"),
+            (format!("{json}{}", proof(&web, "", body)), "401"),
+            (format!("{json}{}", proof(&web, &TOKEN.to_uppercase(), body)), "401"),
+            (format!("{json}{}", proof(&web, &TOKEN[1..], body)), "401"),
+            (format!("{json}{}", proof(&web, TOKEN, "{}")), "401"),
+            (format!("{json}{spent}"), "401"),
+            (format!("{json}Authorization: Bearer {TOKEN}\r\n"), "401"),
+            (format!("{json}{}{}", right(), right()), "400"),
             (format!("{json}Cookie: token={TOKEN}\r\n"), "401"),
-            // What a form of another page can send, and what a script of one would.
-            (format!("{right}Content-Type: text/plain\r\n"), "415"),
-            (format!("{right}Content-Type: application/x-www-form-urlencoded\r\n"), "415"),
-            (format!("{json}{right}Origin: http://evil.example\r\n"), "403"),
-            (format!("{json}{right}Origin: null\r\n"), "403"),
-            (format!("{json}{right}Origin: http://localhost:1\r\n"), "403"),
-            (format!("{json}{right}Sec-Fetch-Site: cross-site\r\n"), "403"),
-            (format!("{json}{right}Sec-Fetch-Site: same-site\r\n"), "403"),
+            (format!("{json}{}Origin: http://evil.example\r\n", right()), "403"),
+            (format!("{json}{}Origin: null\r\n", right()), "403"),
+            (format!("{json}{}Origin: http://localhost:1\r\n", right()), "403"),
+            (format!("{json}{}Sec-Fetch-Site: cross-site\r\n", right()), "403"),
+            (format!("{json}{}Sec-Fetch-Site: same-site\r\n", right()), "403"),
         ] {
             let (said, answer) = post(&web, &headers, body);
             assert_eq!(said, status, "{headers}: {answer}");
             assert!(!answer.to_string().contains(TOKEN), "{answer}");
         }
+        // What a form of another page can send, and what a script of one would.
+        for kind in ["text/plain", "application/x-www-form-urlencoded"] {
+            assert_eq!(post(&web, &format!("{}Content-Type: {kind}\r\n", right()), body).0, "415", "{kind}");
+        }
         for wrong in ["", "{", "{\"settings\":1}", "{\"set\":[]}", "{\"settings\":[\"a=b\"],\"verb\":\"stop\"}"] {
-            assert_eq!(post(&web, &format!("{json}{right}{own}"), wrong).0, "400", "{wrong}");
+            let headers = format!("{json}{}{own}", proof(&web, TOKEN, wrong));
+            assert_eq!(post(&web, &headers, wrong).0, "400", "{wrong}");
         }
         // Preflights are refused, and no answer allows another origin.
         let (head, _) = web.ask("OPTIONS /settings HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n");
         assert!(head.starts_with("HTTP/1.1 405") && !head.contains("Access-Control"), "{head}");
         assert_eq!(get(&web, "/settings").0.split(' ').nth(1), Some("405"));
         let report = live(&web, "/live.json");
-        assert_eq!(report["settings"]["in_force"], json!([]));
-        let (said, _) = post(&web, &format!("{json}{right}{own}"), body);
+        assert_eq!(report["settings"]["in_force"], json!(["placement.max_moves=7"]));
+        let (said, _) = post(&web, &format!("{json}{}{own}", right()), body);
         assert_eq!(said, "200", "with everything that a browser sends for the page itself");
     }
     let web = Web::start(folder.path(), &HTTP);
-    let (said, answer) = post(&web, &format!("{json}{}", bearer(TOKEN)), body);
+    let (said, answer) = change(&web, body);
     assert!(said == "403" && answer["error"].as_str().unwrap().contains("--http-token"), "{said}: {answer}");
 }
 

@@ -105,7 +105,7 @@ impl Answer {
         }
         let more = match self.status {
             Status::NotAllowed => "Allow: GET, HEAD\r\n",
-            Status::Unauthorized => "WWW-Authenticate: Bearer\r\n",
+            Status::Unauthorized => "WWW-Authenticate: HMAC-SHA256\r\n",
             _ => "",
         };
         write!(head, "{more}Content-Length: {length}\r\n\r\n").expect("a text in memory can be written");

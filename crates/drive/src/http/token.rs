@@ -1,25 +1,32 @@
-//! The token that lets a page change settings: a file that only its owner can read.
+//! The token that lets a page change settings: a file that only its owner can read. It never leaves its owner: who changes something
+//! proves that he has it, by a code of the token, of a challenge of this server and of the change (HMAC, RFC 2104). So a program that
+//! listens at the address of a server that is down learns nothing that a server accepts.
 
 use std::{
     fs::File,
     io::{self, Read},
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
+use hmac::{Hmac, KeyInit, Mac};
 use rustix::fs::{Mode, OFlags};
-use subtle::ConstantTimeEq;
+use sha2::Sha256;
 use thiserror::Error;
 
 use super::{
     answer::{Answer, Status},
     request::Request,
 };
+use crate::random::random;
 
 /// A shorter token could be guessed.
 const SHORTEST: usize = 16;
-/// A longer one does not fit into the head of a request.
+/// The longest that a form takes.
 const LONGEST: usize = 512;
+/// How a change says that its sender has the token.
+pub(super) const SCHEME: &str = "HMAC-SHA256";
 
 /// Why a file is no token. One line each.
 #[derive(Debug, Error)]
@@ -58,8 +65,25 @@ pub enum TokenError {
     },
 }
 
-/// The token. Its text is in no message.
-pub struct Token(Box<[u8]>);
+/// Bytes of a challenge.
+const CHALLENGE: usize = 16;
+
+/// The token, and what a change has to answer next. Its text is in no message.
+pub struct Token {
+    secret: Box<[u8]>,
+    challenge: Mutex<String>,
+}
+
+/// A number that nobody has seen, in hexadecimal digits.
+fn new_challenge() -> io::Result<String> {
+    random::<CHALLENGE>().map(|bytes| bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The bytes of hexadecimal digits.
+fn from_hex(digits: &str) -> Option<Vec<u8>> {
+    let pairs = digits.as_bytes().chunks(2).map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+    pairs.collect()
+}
 
 impl std::fmt::Debug for Token {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -97,30 +121,40 @@ impl Token {
         match token.len() {
             0..SHORTEST => Err(wrong("is too short")),
             SHORTEST..=LONGEST if token.bytes().all(|letter| letter.is_ascii_graphic()) => {
-                Ok(Token(token.as_bytes().into()))
+                Ok(Token { secret: token.as_bytes().into(), challenge: Mutex::new(new_challenge().map_err(failed)?) })
             }
             SHORTEST..=LONGEST => Err(wrong("has more than one line, or other signs")),
             _ => Err(wrong("is too long")),
         }
     }
 
-    /// Whether this is the token. The time that the comparison takes depends on the length only.
-    fn is(&self, given: &[u8]) -> bool {
-        self.0.ct_eq(given).into()
+    /// What the next change has to answer. Another server, and this one after a change, has another.
+    pub(crate) fn challenge(&self) -> String {
+        self.challenge.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Refuses requests that do not have the token (`Authorization: Bearer TOKEN`).
+    /// Refuses requests that do not prove that their sender has the token: `Authorization: HMAC-SHA256 CODE`, with the code, in hexadecimal
+    /// digits, of the challenge, a line break and the body. A challenge serves once.
     ///
     /// # Errors
     /// The answer to the request.
     pub(crate) fn check(&self, request: &Request) -> Result<(), Answer> {
         let given = request.header("authorization")?.and_then(|value| value.split_once(' '));
-        let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
-        match given {
-            Some(token) if self.is(token.as_bytes()) => Ok(()),
-            Some(_) => Err(Answer::refused(Status::Unauthorized, "this is not the token")),
-            None => Err(Answer::refused(Status::Unauthorized, "settings need the token")),
+        let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(SCHEME)).map(|(_, code)| code.trim());
+        let Some(code) = given else {
+            return Err(Answer::refused(Status::Unauthorized, "settings need the token"));
+        };
+        let mut challenge = self.challenge.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.secret).expect("a key may have any length");
+        mac.update(challenge.as_bytes());
+        mac.update(b"\n");
+        mac.update(&request.body);
+        let fits = from_hex(code).is_some_and(|code| mac.verify_slice(&code).is_ok());
+        if !fits {
+            return Err(Answer::refused(Status::Unauthorized, "this is not the token, or not the newest challenge"));
         }
+        *challenge = new_challenge().map_err(|error| Answer::refused(Status::Unavailable, &error.to_string()))?;
+        Ok(())
     }
 }
 
@@ -141,23 +175,43 @@ mod tests {
         };
         let token = written("0123456789abcdef\n", 0o600).unwrap();
         assert_eq!(format!("{token:?}"), "Token");
-        let check = |header: &str| {
-            let request = Request::parsed(&format!("POST /settings HTTP/1.1\r\nContent-Length: 0\r\n{header}\r\n"));
-            token.check(&request).map_err(|answer| answer.status)
+        let request = |code: &str, body: &str| {
+            Request::parsed(&format!(
+                "POST /settings HTTP/1.1\r\nContent-Length: {}\r\nAuthorization: {code}\r\n\r\n{body}",
+                body.len()
+            ))
         };
-        assert_eq!(check("Authorization: Bearer 0123456789abcdef\r\n"), Ok(()));
-        assert_eq!(check("authorization: bearer 0123456789abcdef\r\n"), Ok(()));
+        let code = |secret: &str, challenge: &str, body: &str| {
+            let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+            mac.update(format!("{challenge}\n{body}").as_bytes());
+            let code: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("HMAC-SHA256 {code}")
+        };
+        let secret = "0123456789abcdef";
+        let check = |request: &Request| token.check(request).map_err(|answer| answer.status);
+        let first = token.challenge();
+        let right = request(&code(secret, &first, "{}"), "{}");
+        assert_eq!(check(&right), Ok(()));
+        assert_eq!(check(&right), Err(Status::Unauthorized), "a challenge serves once");
+        let challenge = token.challenge();
+        assert_ne!(challenge, first);
         for wrong in [
-            "",
-            "Authorization: Bearer\r\n",
-            "Authorization: Bearer \r\n",
-            "Authorization: Bearer 0123456789abcdeF\r\n",
-            "Authorization: Bearer 0123456789abcde\r\n",
-            "Authorization: Bearer 0123456789abcdef0\r\n",
-            "Authorization: Basic 0123456789abcdef\r\n",
+            request("HMAC-SHA256", "{}"),
+            request("HMAC-SHA256 ", "{}"),
+            request("HMAC-SHA256 xyz", "{}"),
+            request(&code("0123456789abcdeF", &challenge, "{}"), "{}"),
+            request(&code(secret, &first, "{}"), "{}"),
+            request(&code(secret, &challenge, "{}"), "{ }"),
+            request(&code(secret, &challenge, "{}")[..40], "{}"),
+            request(&format!("Bearer {secret}"), "{}"),
         ] {
-            assert_eq!(check(wrong), Err(Status::Unauthorized), "{wrong}");
+            assert_eq!(check(&wrong), Err(Status::Unauthorized), "{wrong:?}");
         }
+        assert_eq!(check(&request(&code(secret, &challenge, "{}").to_lowercase(), "{}")), Ok(()));
+        // A server that is started again knows nothing of the challenges of the one before.
+        let again = Token::from_file(&path).unwrap();
+        let stale = request(&code(secret, &token.challenge(), "{}"), "{}");
+        assert_eq!(again.check(&stale).map_err(|answer| answer.status), Err(Status::Unauthorized));
         for (text, mode, why) in [
             ("0123456789abcdef", 0o640, "has the mode 0640, so others can read the token: chmod 600"),
             ("0123456789abcdef", 0o604, "0604"),

@@ -123,9 +123,9 @@ impl Live {
         Ok(Live { shared, described, events })
     }
 
-    /// What has happened since a row and an event; `None` before the first sample. `can_change`: whether the page may change
-    /// settings.
-    pub(crate) fn report(&self, row: u64, event: u64, can_change: bool) -> Option<LiveReport> {
+    /// What has happened since a row and an event; `None` before the first sample. `challenge`: what a change of
+    /// settings has to answer, if the page may change any.
+    pub(crate) fn report(&self, row: u64, event: u64, challenge: Option<String>) -> Option<LiveReport> {
         let power =
             Machine::look((0..self.described.devices.len()).map(|device| self.described.drives.number(device))).power;
         let all = self.events.since(event, Duration::ZERO).unwrap_or_default();
@@ -141,7 +141,7 @@ impl Live {
             volume: self.volume(taken),
             devices: self.devices(sample, &power),
             cleaning: cleaning(sample),
-            settings: LiveSettings { can_change, in_force: sample.settings.clone() },
+            settings: LiveSettings { challenge, in_force: sample.settings.clone() },
             rows: ring.since(row),
             last_row: ring.last_row(),
             maps: ring.maps_since(row),

@@ -182,8 +182,9 @@ pub struct LiveCleaning {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LiveSettings {
-    /// Whether the page may change them, with the token.
-    pub can_change: bool,
+    /// What a change has to answer with the token; absent where the page shows only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub challenge: Option<String>,
     /// Those that override the design, as `key=value`.
     pub in_force: Vec<String>,
 }

@@ -290,9 +290,16 @@
     list.replaceChildren(...[...events].reverse().map(line));
   };
 
-  /* Settings: what is in force, and a form if the server has a token. The token is kept in this page only. */
+  /* Settings: what is in force, and a form if the server has a token. The token stays in this page: a change proves that it is known. */
+  const code = async (token, text) => {
+    const bytes = (of) => new TextEncoder().encode(of);
+    const key = await crypto.subtle.importKey("raw", bytes(token), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
+    const signed = new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes(text)));
+    return [...signed].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  };
   const settings = () => {
-    const { can_change, in_force } = now.settings;
+    const { challenge, in_force } = now.settings;
+    const can_change = challenge !== undefined;
     at("change").hidden = !can_change;
     at("shows-only").hidden = can_change;
     const list = at("in-force");
@@ -314,12 +321,19 @@
       at("token").focus();
       return;
     }
+    if (!window.isSecureContext) {
+      say(said, "The browser takes part only at 127.0.0.1, at localhost, or by HTTPS: open the page there, or use peryton set.");
+      return;
+    }
     say(said, "…");
     try {
+      const body = JSON.stringify({ settings: set, unset });
+      const asked = await fetch(`live.json?since=${now.last_row}&events=${lastEvent}`, { credentials: "omit", cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
+      const { challenge } = (await asked.json()).settings;
       const answer = await fetch("settings", {
         method: "POST",
-        headers: { "Content-Type": "application/json", Authorization: `Bearer ${token}` },
-        body: JSON.stringify({ settings: set, unset }),
+        headers: { "Content-Type": "application/json", Authorization: `HMAC-SHA256 ${await code(token, `${challenge}\n${body}`)}` },
+        body,
         credentials: "omit",
         cache: "no-store",
         signal: AbortSignal.timeout(TIMEOUT_MS),
