@@ -46,6 +46,7 @@ pub(super) const FLASH: &[Knob] = &[
     knob(&["write_overhead"], (2.0 * US, 10.0 * US, 100.0 * US), Unit::Time),
     knob(&["read_interval"], (0.5 * US, 8.0 * US, 50.0 * US), Unit::Time),
     knob(&["write_interval"], (0.5 * US, 5.0 * US, 30.0 * US), Unit::Time),
+    knob(&["out_of_order"], (0.1, 0.5, 1.0), Unit::Number),
     knob(&["nap_exit"], (1.0 * US, 100.0 * US, 3.0 * MS), Unit::Time),
     knob(&["channels"], (2.0, 16.0, 128.0), Unit::Count),
     knob(&["interface_mb_per_s"], (100.0, 1500.0, 12_000.0), Unit::Number),
@@ -87,11 +88,12 @@ impl Knob {
     /// The same value, known within about this factor.
     pub fn near(self, value: f64, factor: f64) -> Knob {
         let factor = factor.max(1.01);
-        if value.is_finite() && value > 0.0 {
-            Knob { low: value / factor, usual: value, high: value * factor, ..self }
-        } else {
-            self
-        }
+        self.between(value / factor, value, value * factor)
+    }
+
+    /// The same value, known to lie between two others.
+    pub fn between(self, low: f64, usual: f64, high: f64) -> Knob {
+        if usual.is_finite() && low > 0.0 { Knob { low, usual, high, ..self } } else { self }
     }
 
     /// The value at a place of its range, 0 to 1, with three digits.

@@ -5,6 +5,7 @@
 //! before the profile is done. Beside it stands how far the latencies of the first half are from those of the second without any model:
 //! a profile that is no nearer than that is of no use for such requests.
 
+mod direct;
 mod estimate;
 mod knobs;
 mod null;
@@ -16,13 +17,14 @@ pub use crate::kind::Kind;
 use knobs::Knob;
 use peryton_units::{Bytes, Nanos, Op};
 pub use program::{Knee, MeasuredFit, fit_measurement, knee};
-use search::{Search, UNUSUAL};
+use search::Search;
 use serde::Serialize;
 use written::Written;
 
 use crate::{
     Profile, ProfileError,
-    validate::{Measured, Validation, footprint, model, most_in_flight, replay_on, replay_timed, score},
+    measure::SLOWEST,
+    validate::{Measured, Validation, footprint, model, most_in_flight, replay_timed, score},
 };
 
 /// Requests of the fitted half that are replayed for each try at most: it bounds the time of a fit, whatever the trace.
@@ -30,13 +32,8 @@ pub const MOST_FITTED: usize = 50_000;
 /// Fewer requests than this in a half say nothing about a distribution.
 pub const LEAST_HALF: usize = 200;
 /// Parts of the fitted half whose distributions count by themselves: a model that is right on the whole because two errors
-/// cancel is wrong on them.
+/// cancel is wrong on them. The search fits to the even ones, and chooses by the odd ones.
 const PARTS: usize = 8;
-/// Costs of a value that is not the usual one. Cross-validation chooses among them: it fits one window of the fitted half, and scores
-/// the other.
-const PENALTIES: [f64; 3] = [0.2 * UNUSUAL, UNUSUAL, 5.0 * UNUSUAL];
-/// The share of the tries that goes to one fit of cross-validation, which has half of the requests.
-const CROSS: u32 = 12;
 /// What an error of the reads alone, and of the writes alone, costs in addition to that of all.
 const CLASSES: [(Op, f64); 2] = [(Op::Read, 0.3), (Op::Write, 0.2)];
 
@@ -54,6 +51,14 @@ impl Kind {
             Kind::Disk => knobs::DISK,
             Kind::Flash => knobs::FLASH,
             Kind::Fixed => knobs::FIXED,
+        }
+    }
+
+    /// The values to search for, near what these requests say directly.
+    fn near(self, requests: &[Measured]) -> Vec<Knob> {
+        match self {
+            Kind::Flash => direct::flash(self.knobs(), requests),
+            Kind::Disk | Kind::Fixed => self.knobs().to_vec(),
         }
     }
 
@@ -98,8 +103,9 @@ pub struct Fit {
     pub other: Validation,
     /// The half that was not, beside the latencies of the one that was: what is known without a model.
     pub null: Validation,
-    /// Of a measurement: the demerits of both halves as shares of their means, without the slowest of every 200 requests.
-    pub without_slowest: Option<[f64; 2]>,
+    /// The same demerits as shares of the means, without the slowest of every 200 requests: those of the fitted half, of the other, and of
+    /// that without a model.
+    pub without_slowest: [f64; 3],
     /// The steps of the measurement, where it has any.
     pub steps: Vec<StepFit>,
     /// Models that were tried.
@@ -144,57 +150,31 @@ pub fn fit(requests: &[Measured], options: &FitOptions, progress: &dyn Fn(u32, f
     let learnt = &first[..first.len().min(MOST_FITTED)];
     let capacity = options.capacity.unwrap_or_else(|| room(options.kind, learnt));
     let start = Profile::parse(&written::blank(options.kind, capacity), "the profile to fit")?;
-    let knobs = options.kind.knobs();
+    let knobs = &options.kind.near(learnt)[..];
     // A capacity that is too small is reported before the work.
     model(&start, learnt)?;
     let tries = options.tries.max(1);
-    let (unusual, crossed) = penalty(&start, learnt, options);
-    let cost = |places: &[f64]| distance_on(&start, knobs, places, learnt);
-    let told = |tried: u32, cost: f64| progress(crossed + tried, cost);
-    let search = Search::new(knobs, &cost, (options.seed, unusual), &told);
-    let places = search.search((tries - crossed.min(tries)).max(1));
-    let tries = crossed + search.found().0;
+    let cost = |places: &[f64]| distances_on(&start, knobs, places, learnt);
+    let search = Search::new(knobs, &cost, options.seed, progress);
+    let places = search.search(tries);
+    let tries = search.found().0;
     let values = knobs::overrides(knobs, &places);
     let text = finished(options, capacity, learnt, &values)?;
     let profile = Profile::parse(&text, &options.name)?;
-    let fitted = replay_on(&format!("{}, the half that was fitted", options.name), &profile, first)?;
-    let other = other_half(options, &profile, requests, half, &values)?;
-    let null = null::score(&options.name, first, &requests[half..]);
-    Ok(Fit { text, profile, kind: options.kind, fitted, other, null, without_slowest: None, steps: Vec::new(), tries })
+    let took = replay_timed(&mut model(&profile, first)?, first, most_in_flight(first));
+    let (fitted, fitted_body) = scored(&format!("{}, the half that was fitted", options.name), first, &took);
+    let (other, other_body) = other_half(options, &profile, requests, half, &values)?;
+    let (null, null_body) = null::score(&options.name, first, &requests[half..]);
+    let without_slowest = [fitted_body, other_body, null_body];
+    Ok(Fit { text, profile, kind: options.kind, fitted, other, null, without_slowest, steps: Vec::new(), tries })
 }
 
-/// How far the model with values at these places is from the device on these requests; none: the model refuses them.
-fn distance_on(start: &Profile, knobs: &[Knob], places: &[f64], requests: &[Measured]) -> Option<f64> {
+/// How far the model with values at these places is from the device on the even and on the odd parts of these requests; none: the model
+/// refuses them.
+fn distances_on(start: &Profile, knobs: &[Knob], places: &[f64], requests: &[Measured]) -> Option<[f64; 2]> {
     let profile = start.clone().with_model(&knobs::overrides(knobs, places)).ok()?;
     let mut device = model(&profile, requests).ok()?;
-    Some(cost(requests, &replay_timed(&mut device, requests, most_in_flight(requests))))
-}
-
-/// The penalty on unusual values with which a fit to one window of the fitted half does best on the other, both ways, and the tries that
-/// took: a fit that follows its window too closely does worse there.
-fn penalty(start: &Profile, learnt: &[Measured], options: &FitOptions) -> (f64, u32) {
-    let windows = learnt.split_at(learnt.len() / 2);
-    let tries = options.tries / CROSS;
-    let knobs = options.kind.knobs();
-    if windows.0.len() < LEAST_HALF || (tries as usize) < knobs.len() {
-        return (UNUSUAL, 0);
-    }
-    let mut best = (f64::INFINITY, UNUSUAL);
-    let mut taken = 0;
-    for unusual in PENALTIES {
-        let mut apart = 0.0;
-        for (fitted, kept) in [(windows.0, windows.1), (windows.1, windows.0)] {
-            let cost = |places: &[f64]| distance_on(start, knobs, places, fitted);
-            let search = Search::new(knobs, &cost, (options.seed, unusual), &|_, _| ());
-            let places = search.search(tries);
-            taken += search.found().0;
-            apart += distance_on(start, knobs, &places, kept).unwrap_or(f64::INFINITY);
-        }
-        if apart < best.0 {
-            best = (apart, unusual);
-        }
-    }
-    (best.1, taken)
+    Some(costs(requests, &replay_timed(&mut device, requests, most_in_flight(requests))))
 }
 
 /// The second half, replayed after the first as it was on the device.
@@ -204,7 +184,7 @@ fn other_half(
     requests: &[Measured],
     half: usize,
     values: &toml::Table,
-) -> Result<Validation, ProfileError> {
+) -> Result<(Validation, f64), ProfileError> {
     // What the second half touches may lie past what the first did; the drive is the same.
     let larger;
     let mut profile = profile;
@@ -215,7 +195,12 @@ fn other_half(
     }
     let mut device = model(profile, requests)?;
     let took = replay_timed(&mut device, requests, most_in_flight(requests));
-    Ok(score(&format!("{}, the half that was not fitted", options.name), &requests[half..], &took[half..]))
+    Ok(scored(&format!("{}, the half that was not fitted", options.name), &requests[half..], &took[half..]))
+}
+
+/// The distances of all requests, and that without the slowest.
+fn scored(name: &str, requests: &[Measured], took: &[Nanos]) -> (Validation, f64) {
+    (score(name, requests, took), without_slowest(&sorted(requests, took, None)).unwrap_or(0.0))
 }
 
 /// The profile with the fitted values, and where each value comes from.
@@ -257,26 +242,49 @@ fn room(kind: Kind, requests: &[Measured]) -> Bytes {
     Bytes(footprint(requests).0.next_power_of_two()).max(least)
 }
 
-/// How far the model is from the device, on the whole and in each part, as a share of the mean.
-fn cost(requests: &[Measured], took: &[Nanos]) -> f64 {
+/// How far the model is from the device on the even and on the odd parts, as shares of the means: half of it on all of them together, and
+/// half of it on each.
+fn costs(requests: &[Measured], took: &[Nanos]) -> [f64; 2] {
     let part = (requests.len() / PARTS).max(1);
-    let parts: f64 =
-        requests.chunks(part).zip(took.chunks(part)).take(PARTS).map(|(asked, took)| distance(asked, took)).sum();
-    0.5 * distance(requests, took) + 0.5 * parts / PARTS as f64
+    [0, 1].map(|set| {
+        let (mut all, mut all_took, mut each) = (Vec::new(), Vec::new(), 0.0);
+        for (asked, took) in requests.chunks(part).zip(took.chunks(part)).take(PARTS).skip(set).step_by(2) {
+            each += distance(asked, took);
+            all.extend_from_slice(asked);
+            all_took.extend_from_slice(took);
+        }
+        0.5 * distance(&all, &all_took) + 0.5 * each / (PARTS / 2) as f64
+    })
 }
 
 /// The demerit as a share of the mean, and in addition those of the reads and of the writes.
 fn distance(requests: &[Measured], took: &[Nanos]) -> f64 {
-    let whole = score("", requests, took);
-    let share = |demerit: f64, mean: f64| if mean > 0.0 { demerit / mean } else { 0.0 };
-    let mut distance = share(whole.demerit_ms, whole.mean_ms);
+    let mut distance = without_slowest(&sorted(requests, took, None)).unwrap_or(0.0);
     for (op, weight) in CLASSES {
-        let class = if op == Op::Read { "read" } else { "write" };
-        if let Some(found) = whole.classes.iter().find(|found| found.class == class) {
-            // A kind with few requests counts little.
-            let much = (found.requests as f64 / requests.len() as f64 * 4.0).min(1.0);
-            distance += weight * much * share(found.demerit_ms, found.mean_ms);
-        }
+        let class = sorted(requests, took, Some(op));
+        // A kind with few requests counts little.
+        let much = (class.0.len() as f64 / requests.len() as f64 * 4.0).min(1.0);
+        distance += weight * much * without_slowest(&class).unwrap_or(0.0);
     }
     distance
+}
+
+/// The latencies of one kind of request, or of all, rising: those of the device, and those of the model.
+fn sorted(requests: &[Measured], took: &[Nanos], op: Option<Op>) -> (Vec<u64>, Vec<u64>) {
+    let of = requests.iter().zip(took).filter(|(request, _)| op.is_none_or(|op| request.io.op == op));
+    let (mut measured, mut modelled): (Vec<u64>, Vec<u64>) =
+        of.map(|(request, took)| (request.latency.0, took.0)).unzip();
+    measured.sort_unstable();
+    modelled.sort_unstable();
+    (measured, modelled)
+}
+
+/// The demerit as a share of the mean, without the slowest requests of both: single events of a thousand times the usual latency weigh more
+/// in a root mean square than everything else, and say nothing about values.
+fn without_slowest((measured, modelled): &(Vec<u64>, Vec<u64>)) -> Option<f64> {
+    let kept = measured.len() - measured.len().div_ceil(SLOWEST);
+    let pairs = measured[..kept].iter().zip(&modelled[..kept]);
+    let squares: f64 = pairs.map(|(&a, &b)| (a as f64 - b as f64).powi(2)).sum();
+    let mean = measured[..kept].iter().sum::<u64>() as f64 / kept as f64;
+    (kept > 0 && mean > 0.0).then(|| (squares / kept as f64).sqrt() / mean)
 }

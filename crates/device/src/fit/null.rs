@@ -2,11 +2,16 @@
 
 use peryton_units::{Nanos, Op};
 
-use super::Fit;
-use crate::validate::{self, Measured, Validation};
+use super::{Fit, scored};
+use crate::validate::{Measured, Validation};
 
-/// How far the latencies of the one half are from those of the other, reads and writes apart.
-pub(super) fn score(name: &str, fitted: &[Measured], other: &[Measured]) -> Validation {
+/// How far the latencies of the one half are from those of the other, reads and writes apart; and without the slowest.
+pub(super) fn score(name: &str, fitted: &[Measured], other: &[Measured]) -> (Validation, f64) {
+    scored(&format!("{name}, without a model"), other, &latencies(fitted, other))
+}
+
+/// The latencies of the one half in the order of those of the other, reads and writes apart.
+fn latencies(fitted: &[Measured], other: &[Measured]) -> Vec<Nanos> {
     let mut took = vec![Nanos::ZERO; other.len()];
     for op in [Op::Read, Op::Write] {
         let mut known: Vec<Nanos> = fitted.iter().filter(|r| r.io.op == op).map(|r| r.latency).collect();
@@ -21,7 +26,7 @@ pub(super) fn score(name: &str, fitted: &[Measured], other: &[Measured]) -> Vali
             took[index] = known.get(at).copied().unwrap_or_default();
         }
     }
-    validate::score(&format!("{name}, without a model"), other, &took)
+    took
 }
 
 impl Fit {
@@ -57,18 +62,18 @@ mod tests {
     fn halves_with_the_same_latencies_are_no_way_apart() {
         let rising = [requests(Op::Read, 100..300), requests(Op::Write, 10..50)].concat();
         let falling = [requests(Op::Write, (10..50).rev()), requests(Op::Read, (100..300).rev())].concat();
-        assert_eq!(score("a", &rising, &falling).demerit_ms, 0.0);
+        assert_eq!(score("a", &rising, &falling).0.demerit_ms, 0.0);
     }
 
     #[test]
     fn the_distance_is_that_of_each_kind() {
         let first = [requests(Op::Read, 100..300), requests(Op::Write, 10..50)].concat();
         let then = [requests(Op::Read, 150..350), requests(Op::Write, 10..50)].concat();
-        let found = score("a", &first, &then);
+        let found = score("a", &first, &then).0;
         let of = |class: usize| (found.classes[class].demerit_ms * 1e3).round();
         assert_eq!((of(0), of(1)), (50.0, 0.0));
         // Without a write to learn from, writes take as long as reads.
-        let alone = score("a", &requests(Op::Read, 100..101), &requests(Op::Write, 140..141));
+        let alone = score("a", &requests(Op::Read, 100..101), &requests(Op::Write, 140..141)).0;
         assert_eq!((alone.classes[0].demerit_ms * 1e3).round(), 40.0);
     }
 }

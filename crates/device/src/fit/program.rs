@@ -7,12 +7,13 @@ use super::{
     Fit, Kind, LEAST_HALF, StepFit,
     estimate::{self, OfStep, Start},
     knobs, null,
-    search::{Search, UNUSUAL},
+    search::Search,
+    sorted, without_slowest,
     written::{self, Written},
 };
 use crate::{
     DataSheet, Device, Profile, ProfileError,
-    measure::{Measurement, Order, SLOWEST, Step},
+    measure::{Measurement, Order, Step},
     validate::{Measured, Validation, replay_closed, score},
 };
 
@@ -86,9 +87,9 @@ pub fn fit_measurement(
     for (kind, start) in starts {
         let bench = Bench::new(kind, start, measurement, options, &halves)?;
         let Start { knobs, values } = &bench.start;
-        let cost = |places: &[f64]| bench.cost(&bench.values(places));
+        let cost = |places: &[f64]| bench.cost(&bench.values(places)).map(|cost| [cost; 2]);
         let told = |tries: u32, cost: f64| progress(before + tries, cost);
-        let search = Search::new(knobs, &cost, (options.seed, UNUSUAL), &told);
+        let search = Search::new(knobs, &cost, options.seed, &told);
         let tries = if kind == Kind::Fixed { options.tries / FEW } else { options.tries };
         let places = search.refine(tries.max(1));
         let (tries, _) = search.found();
@@ -142,7 +143,7 @@ pub fn fit_measurement(
         let played = halves.replay(&mut device, kind, !fitted);
         let name = if fitted { "the half that was fitted" } else { "the half that was not fitted" };
         let (whole, steps) = halves.score(&format!("{}, {name}", options.name), &played, fitted);
-        Ok((whole, steps, without_slowest(&gather(&played, fitted, None)).unwrap_or(0.0)))
+        Ok((whole, steps, without_slowest(&rising(&gather(&played, fitted, None))).unwrap_or(0.0)))
     };
     let ((fitted, of_fitted, fitted_body), (other, of_other, other_body)) = (score_of(true)?, score_of(false)?);
     let steps = of_fitted.into_iter().zip(of_other).zip(&measurement.steps);
@@ -150,8 +151,9 @@ pub fn fit_measurement(
         .filter(|((fitted, other), _)| fitted.requests + other.requests > 0)
         .map(|((fitted, other), step)| StepFit { step: step.name(), fitted, other })
         .collect();
-    let without_slowest = Some([fitted_body, other_body]);
-    let null = null::score(&options.name, &halves.requests(true), &halves.requests(false));
+
+    let (null, null_body) = null::score(&options.name, &halves.requests(true), &halves.requests(false));
+    let without_slowest = [fitted_body, other_body, null_body];
     Ok(Fit { text, profile, kind, fitted, other, null, without_slowest, steps, tries: before })
 }
 
@@ -251,20 +253,8 @@ fn gather(played: &Played<'_>, fitted: bool, number: Option<u32>) -> (Vec<Measur
     (asked, took)
 }
 
-/// The demerit as a share of the mean, without the slowest requests of both: single events of a thousand times the usual latency weigh more
-/// in a root mean square than everything else, and say nothing about values.
-fn without_slowest((asked, took): &(Vec<Measured>, Vec<Nanos>)) -> Option<f64> {
-    let kept = asked.len() - asked.len().div_ceil(SLOWEST);
-    let rising = |mut all: Vec<u64>| {
-        all.sort_unstable();
-        all.truncate(kept);
-        all
-    };
-    let measured = rising(asked.iter().map(|request| request.latency.0).collect());
-    let modelled = rising(took.iter().map(|took| took.0).collect());
-    let squares: f64 = measured.iter().zip(&modelled).map(|(&a, &b)| (a as f64 - b as f64).powi(2)).sum();
-    let mean = measured.iter().sum::<u64>() as f64 / kept as f64;
-    (kept > 0 && mean > 0.0).then(|| (squares / kept as f64).sqrt() / mean)
+fn rising((asked, took): &(Vec<Measured>, Vec<Nanos>)) -> (Vec<u64>, Vec<u64>) {
+    sorted(asked, took, None)
 }
 
 /// A request in the part of the flash that is modelled.
@@ -316,11 +306,12 @@ impl<'a> Bench<'a> {
         let profile = self.blank.clone().with_model(values).ok()?;
         let mut device = profile.build(self.used, SEED).ok()?;
         let played = self.halves.replay(&mut device, self.kind, false);
-        let whole = without_slowest(&gather(&played, true, None))?;
+        let whole = without_slowest(&rising(&gather(&played, true, None)))?;
         // Steps with a rest have few requests, so that one slow one decides how far they are away, and what a rest adds is not searched for.
         let steps = self.halves.measurement.steps.iter().enumerate().filter(|(_, step)| step.rest == 0);
         let steps = steps.map(|(number, _)| gather(&played, true, Some(number as u32)));
-        let shares: Vec<f64> = steps.filter_map(|step| without_slowest(&step)).map(|share| share.min(WORST)).collect();
+        let shares: Vec<f64> =
+            steps.filter_map(|step| without_slowest(&rising(&step))).map(|share| share.min(WORST)).collect();
         Some(0.5 * whole + 0.5 * shares.iter().sum::<f64>() / shares.len().max(1) as f64)
     }
 }

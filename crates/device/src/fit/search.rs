@@ -8,13 +8,37 @@ use rand_pcg::Pcg64Mcg;
 use super::knobs::Knob;
 
 /// The cost of a value that is e times the usual one, or an e-th of it. It decides where the requests do not.
-pub(super) const UNUSUAL: f64 = 0.006;
+const UNUSUAL: f64 = 0.006;
 /// The share of the tries that are drawn from the whole range.
 const DRAWN: u32 = 6;
 /// So many of these are improved.
 const STARTS: usize = 6;
 /// The cost of values that the model refuses.
 const REFUSED: f64 = 1e6;
+
+/// Values that were tried, with their costs on both sets of parts.
+struct Tried {
+    costs: [f64; 2],
+    places: Vec<f64>,
+}
+
+/// The parts that decide.
+#[derive(Clone, Copy)]
+enum Set {
+    First,
+    Second,
+    Both,
+}
+
+impl Set {
+    fn of(self, tried: &Tried) -> f64 {
+        match self {
+            Set::First => tried.costs[0],
+            Set::Second => tried.costs[1],
+            Set::Both => (tried.costs[0] + tried.costs[1]) / 2.0,
+        }
+    }
+}
 
 struct Progress {
     tries: u32,
@@ -24,25 +48,23 @@ struct Progress {
 /// Tries values on the fitted half.
 pub(super) struct Search<'a> {
     knobs: &'a [Knob],
-    /// The distance of the model with these values from the device. None: the model refuses them.
-    cost: &'a dyn Fn(&[f64]) -> Option<f64>,
+    /// The distances of the model with these values from the device, on each of two sets of parts. None: the model refuses them.
+    cost: &'a dyn Fn(&[f64]) -> Option<[f64; 2]>,
     state: RefCell<Progress>,
     random: RefCell<Pcg64Mcg>,
-    /// The cost of a value that is e times the usual one.
-    unusual: f64,
     progress: &'a dyn Fn(u32, f64),
 }
 
 impl<'a> Search<'a> {
     pub fn new(
         knobs: &'a [Knob],
-        cost: &'a dyn Fn(&[f64]) -> Option<f64>,
-        (seed, unusual): (u64, f64),
+        cost: &'a dyn Fn(&[f64]) -> Option<[f64; 2]>,
+        seed: u64,
         progress: &'a dyn Fn(u32, f64),
     ) -> Search<'a> {
         let state = RefCell::new(Progress { tries: 0, best: f64::INFINITY });
         let random = RefCell::new(Pcg64Mcg::seed_from_u64(seed));
-        Search { knobs, cost, state, random, unusual, progress }
+        Search { knobs, cost, state, random, progress }
     }
 
     /// Models that were tried, and the cost of the best.
@@ -56,53 +78,52 @@ impl<'a> Search<'a> {
         self.random.borrow_mut().random()
     }
 
-    /// The places of the values of the best model: of many that are drawn the best few are improved, and then the best of these.
+    /// The places of the values of the best model: of many that are drawn the best few are improved on the first set of parts. That which is
+    /// nearest on the second set, which decided nothing before, is improved on both: the others followed their parts too closely.
     pub fn search(&self, tries: u32) -> Vec<f64> {
         let usual: Vec<f64> = self.knobs.iter().map(Knob::usual_place).collect();
         let drawn = tries / DRAWN;
-        let mut found = vec![(self.try_places(&usual), usual)];
+        let mut found = vec![self.tried(usual)];
         for _ in 0..drawn {
-            let places: Vec<f64> = self.knobs.iter().map(|_| self.draw()).collect();
-            found.push((self.try_places(&places), places));
+            found.push(self.tried(self.knobs.iter().map(|_| self.draw()).collect()));
         }
-        found.sort_by(|a, b| a.0.total_cmp(&b.0));
+        found.sort_by(|a, b| Set::First.of(a).total_cmp(&Set::First.of(b)));
         found.truncate(STARTS);
         let each = (tries - drawn) / 2 / STARTS as u32;
-        let improved = found.into_iter().map(|start| self.refine_from(start, each));
-        let best = improved.min_by(|a, b| a.0.total_cmp(&b.0)).expect("the usual one is there");
+        let improved = found.into_iter().map(|start| self.refine_from(start, each, Set::First));
+        let nearest = improved.min_by(|a, b| Set::Second.of(a).total_cmp(&Set::Second.of(b)));
         let left = tries.saturating_sub(self.found().0);
-        self.refine_from(best, left).1
+        self.refine_from(nearest.expect("the usual one is there"), left, Set::Both).places
     }
 
     /// The places of the values of the best model, where what is usual is near already: each value has a step of its own, which grows
     /// when it helps and shrinks when it does not.
     pub fn refine(&self, tries: u32) -> Vec<f64> {
-        let usual: Vec<f64> = self.knobs.iter().map(Knob::usual_place).collect();
-        let start = (self.try_places(&usual), usual);
-        self.refine_from(start, tries.saturating_sub(1)).1
+        let start = self.tried(self.knobs.iter().map(Knob::usual_place).collect());
+        self.refine_from(start, tries.saturating_sub(1), Set::Both).places
     }
 
-    fn refine_from(&self, mut best: (f64, Vec<f64>), mut left: u32) -> (f64, Vec<f64>) {
+    fn refine_from(&self, mut best: Tried, mut left: u32, on: Set) -> Tried {
         /// The first step, as a logarithm, and the smallest one.
         const STEPS: (f64, f64) = (0.4, 0.004);
         let mut steps = vec![STEPS.0; self.knobs.len()];
         while left > 0 {
             for (index, knob) in self.knobs.iter().enumerate() {
-                let before = best.0;
+                let before = on.of(&best);
                 for way in [1.0, -1.0] {
-                    if left == 0 || best.0 < before {
+                    if left == 0 || on.of(&best) < before {
                         break;
                     }
                     left -= 1;
-                    let mut places = best.1.clone();
+                    let mut places = best.places.clone();
                     places[index] = (places[index] + way * steps[index] / knob.width().max(0.02)).clamp(0.0, 1.0);
-                    let cost = self.try_places(&places);
-                    if cost < best.0 {
-                        best = (cost, places);
+                    let tried = self.tried(places);
+                    if on.of(&tried) < before {
+                        best = tried;
                         steps[index] *= way;
                     }
                 }
-                steps[index] *= if best.0 < before { 1.6 } else { 0.5 };
+                steps[index] *= if on.of(&best) < before { 1.6 } else { 0.5 };
             }
             // When no step is left, some of all sizes are tried once more from here.
             if steps.iter().all(|step| step.abs() < STEPS.1) {
@@ -112,18 +133,19 @@ impl<'a> Search<'a> {
         best
     }
 
-    fn try_places(&self, places: &[f64]) -> f64 {
+    fn tried(&self, places: Vec<f64>) -> Tried {
         let unusual: f64 = self
             .knobs
             .iter()
-            .zip(places)
+            .zip(&places)
             .map(|(knob, place)| ((place - knob.usual_place()) * knob.width()).powi(2))
             .sum();
-        let cost = (self.cost)(places).map_or(REFUSED, |cost| cost + self.unusual * unusual);
+        let costs = (self.cost)(&places).map_or([REFUSED; 2], |costs| costs.map(|cost| cost + UNUSUAL * unusual));
+        let tried = Tried { costs, places };
         let mut state = self.state.borrow_mut();
         state.tries += 1;
-        state.best = state.best.min(cost);
+        state.best = state.best.min(Set::Both.of(&tried));
         (self.progress)(state.tries, state.best);
-        cost
+        tried
     }
 }

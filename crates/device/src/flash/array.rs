@@ -91,6 +91,8 @@ struct Die {
     erase: (u64, u64),
     /// The end of the moves and erases that are booked, where reads do not go before these.
     cleaned: u64,
+    /// The stripe that the page register has, and since when.
+    kept: Option<(u32, u64)>,
 }
 
 /// The cost of moving a number of units of a stripe.
@@ -123,6 +125,7 @@ pub(super) struct Array {
     command: u64,
     at_once: bool,
     reads_first: bool,
+    keeps_page: bool,
     /// The share of a whole block's erase that an erased block stands for, if erases are put together; and what has come together.
     whole_erases: Option<f64>,
     owed: f64,
@@ -182,6 +185,7 @@ impl Array {
             command: p.channel_command.0,
             at_once: p.collect_at_once,
             reads_first: p.reads_first,
+            keeps_page: p.keeps_page,
             whole_erases: p.whole_erases.then_some(geometry.block_scale),
             owed: 0.0,
             page: p.page.0,
@@ -206,7 +210,32 @@ impl Array {
 
     /// Reads `bytes` of one stripe for the host from `at` on; returns when they are in the controller.
     #[inline]
-    pub fn read(&mut self, die: u32, bytes: u64, at: u64) -> u64 {
+    pub fn read(&mut self, die: u32, stripe: u32, bytes: u64, at: u64) -> u64 {
+        let kept = self.dies[die as usize].kept.filter(|(kept, _)| self.keeps_page && *kept == stripe);
+        if let Some((_, since)) = kept {
+            let end = self.transfer(die, bytes, at.max(since));
+            let die = &mut self.dies[die as usize];
+            die.read_free = die.read_free.max(end);
+            return end;
+        }
+        let (sensed, end) = self.sense(die, bytes, at);
+        self.dies[die as usize].kept = Some((stripe, sensed));
+        end
+    }
+
+    /// Moves what is in the page register of a die to the controller, no earlier than `ready`; returns when it is there.
+    #[inline]
+    fn transfer(&mut self, die: u32, bytes: u64, ready: u64) -> u64 {
+        // Pages are checked in codewords, of which parts are not transferred.
+        let bytes = (bytes + self.codeword - 1) & !(self.codeword - 1);
+        let transfer = (self.ns_per_byte * bytes as f64) as u64;
+        self.spent_j += self.byte_transfer_j * bytes as f64;
+        self.channels[self.dies[die as usize].channel as usize].reserve(self.now, ready, transfer)
+    }
+
+    /// Reads `bytes` of one stripe into the page register and from there; returns when they are in either.
+    #[inline]
+    fn sense(&mut self, die: u32, bytes: u64, at: u64) -> (u64, u64) {
         let state = self.dies[die as usize];
         let mut start = at.max(state.read_free).max(state.cleaned);
         if state.free > start {
@@ -215,18 +244,15 @@ impl Array {
             start = if self.reads_first { start + self.residual(&state, start, waited) } else { state.free };
         }
         let sensed = self.commanded(state.channel, start) + self.read;
-        // Pages are checked in codewords, of which parts are not transferred.
-        let bytes = (bytes + self.codeword - 1) & !(self.codeword - 1);
-        let transfer = (self.ns_per_byte * bytes as f64) as u64;
-        let end = self.channels[state.channel as usize].reserve(self.now, sensed, transfer);
+        let end = self.transfer(die, bytes, sensed);
         let pages = (bytes + self.page - 1) >> self.page.trailing_zeros();
-        self.spent_j += self.read_j * pages as f64 + self.byte_transfer_j * bytes as f64;
+        self.spent_j += self.read_j * pages as f64;
         let die = &mut self.dies[die as usize];
         die.read_free = end;
         if die.free > start {
             die.free += end - start;
         }
-        end
+        (sensed, end)
     }
 
     /// When a die has the command that is given to it at `at` or as soon after that as its channel is free.
@@ -273,6 +299,7 @@ impl Array {
         let loaded = channel.reserve(self.now, ready.max(register).max(self.now), self.command + cost.transfer);
         let end = loaded.max(free) + program;
         die.free = end;
+        die.kept = None;
         self.programmed_units += u64::from(units);
         self.spent_j += cost.program_j;
         end
@@ -346,7 +373,9 @@ impl Operations for Array {
         let sensed = self.commanded(state.channel, state.free.max(state.read_free).max(self.now)) + self.read;
         // The controller checks and corrects every page, so moved data cross the channel twice.
         let end = self.channels[state.channel as usize].reserve(self.now, sensed, cost.transfer);
-        self.dies[die as usize].free = end;
+        let die = &mut self.dies[die as usize];
+        die.free = end;
+        die.kept = None;
         self.spent_j += cost.read_j;
     }
 
@@ -373,6 +402,7 @@ impl Operations for Array {
         self.cleaning_until(die, end);
         let die = &mut self.dies[die as usize];
         die.free = end;
+        die.kept = None;
         die.erase = (start, end);
     }
 
@@ -383,7 +413,9 @@ impl Operations for Array {
     }
 
     fn look_up(&mut self, die: u32, units: u32, at: u64) -> u64 {
-        self.read(die, u64::from(units) * self.unit, at)
+        let end = self.sense(die, u64::from(units) * self.unit, at).1;
+        self.dies[die as usize].kept = None;
+        end
     }
 
     fn now(&self) -> u64 {

@@ -7,6 +7,7 @@ mod blocks;
 mod buffer;
 mod cached_map;
 mod counts;
+mod disorder;
 mod divisor;
 mod fast_map;
 mod ideal;
@@ -29,6 +30,7 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 use array::{Array, Operations, Tried};
 use buffer::{Buffer, Held};
 pub use counts::{Fragmentation, FtlStats, Levelling, MappingStats, Merges};
+use disorder::Disorder;
 pub use images::Images;
 use layer::Layer;
 use open_stripe::Programmed;
@@ -92,8 +94,8 @@ pub struct Flash {
     write_interval: u64,
     /// The time when the controller can begin another command.
     controller_free: u64,
-    /// The same for reads, if they begin apart from other commands.
-    reads_free: Option<u64>,
+    /// The same for writes, if they go before reads.
+    writes_free: Option<u64>,
     /// The ends of the commands that the drive has taken, where it takes a bounded number.
     queue: Option<Queue>,
     background_after: u64,
@@ -104,6 +106,10 @@ pub struct Flash {
     /// The dies that work in the present idle time, with the start times of their next steps; kept to reuse its memory.
     turns: BinaryHeap<Reverse<(u64, u32)>>,
     wake: u64,
+    /// When the drive is or was awake again; before that, commands wait for it and not for each other.
+    awake_at: u64,
+    /// How waits differ, if commands overtake each other.
+    disorder: Option<Box<Disorder>>,
     nap_after: u64,
     nap_exit: u64,
     /// What the buffer holds, if it serves reads.
@@ -202,13 +208,15 @@ impl Flash {
             read_interval: p.read_interval.0,
             write_interval: p.write_interval.0,
             controller_free: 0,
-            reads_free: p.reads_apart.then_some(0),
+            writes_free: p.writes_first.then_some(0),
             queue: p.queue_depth.map(Queue::new),
             background_after: p.background_after.map_or(u64::MAX, |after| after.0),
             free_before: layer.cleaning().free,
             owed: (0, 0),
             turns: BinaryHeap::new(),
             wake: p.wake.0,
+            awake_at: 0,
+            disorder: Disorder::new(p.out_of_order, seed).map(Box::new),
             nap_after: p.nap_after.map_or(u64::MAX, |after| after.0),
             nap_exit: p.nap_exit.0,
             held: (p.buffer_serves_reads && buffer_units > 0).then(Box::default),
@@ -237,23 +245,26 @@ impl Flash {
         assert!(io.op == Op::Flush || fits, "{io:?} reaches past the end of the device at {}", self.used);
         self.background(now);
         let is_read = io.op == Op::Read;
-        let free = match self.reads_free {
-            Some(free) if is_read => free,
-            _ => self.controller_free,
-        };
-        let mut begin = now.max(free);
+        let free = self.writes_free.filter(|_| !is_read).unwrap_or(self.controller_free);
+        let mut begin = now.max(free).max(self.awake_at);
         if let Some(queue) = &mut self.queue {
             begin = queue.taken(begin);
         }
         if self.meter.wake(now) {
             begin += self.wake;
+            self.awake_at = begin;
         } else if now >= self.meter.busy_until().saturating_add(self.nap_after) {
             begin += self.nap_exit;
+            self.awake_at = begin;
         }
-        let free = begin + if is_read { self.read_interval } else { self.write_interval };
-        match &mut self.reads_free {
-            Some(reads_free) if is_read => *reads_free = free,
-            _ => self.controller_free = free,
+        let interval = if is_read { self.read_interval } else { self.write_interval };
+        match &mut self.writes_free {
+            // It takes its time from the reads that wait.
+            Some(writes_free) if !is_read => {
+                *writes_free = begin + interval;
+                self.controller_free = self.controller_free.max(begin) + interval;
+            }
+            _ => self.controller_free = begin + interval,
         }
         self.array.now = now;
         self.meter.command(io);
@@ -262,6 +273,13 @@ impl Flash {
             Op::Write => self.write(begin, io),
             Op::Discard => self.discard(begin, io),
             Op::Flush => self.flush(begin),
+        };
+        let end = match &mut self.disorder {
+            Some(disorder) if io.op != Op::Flush => {
+                let waited = begin - now.max(self.awake_at);
+                end - waited + disorder.wait(waited)
+            }
+            _ => end,
         };
         if let Some(queue) = &mut self.queue {
             queue.ends_at(end);
@@ -281,7 +299,7 @@ impl Flash {
             let (source, units) = self.run_of(first, self.geometry.unit_of(to - 1) as u32 + 1 - first);
             let until = ((u64::from(first) + u64::from(units)) * unit).min(to);
             let ready = match source {
-                Some(die) => self.array.read(die, until - at, begin),
+                Some((die, stripe)) => self.array.read(die, stripe, until - at, begin),
                 None => begin,
             };
             let transfer = ((until - at) as f64 * self.read_ns_per_byte) as u64;
@@ -301,9 +319,9 @@ impl Flash {
         self.layer.translate(first, units, continues, begin, &mut self.array)
     }
 
-    /// Number of units from `first` on that one access reads (with its die), or that need no access.
+    /// Number of units from `first` on that one access reads (with its die and stripe), or that need no access.
     #[inline]
-    fn run_of(&self, first: u32, most: u32) -> (Option<u32>, u32) {
+    fn run_of(&self, first: u32, most: u32) -> (Option<(u32, u32)>, u32) {
         let stripe_of = |unit| {
             let held = self.held.as_ref().is_some_and(|held| held.has(unit, self.array.now));
             self.layer.locate(unit).filter(|_| !held).map(|slot| self.geometry.stripe_of(slot))
@@ -316,7 +334,7 @@ impl Flash {
         {
             units += 1;
         }
-        (stripe.map(|stripe| self.layer.die_of(stripe * self.geometry.stripe_units)), units)
+        (stripe.map(|stripe| (self.layer.die_of(stripe * self.geometry.stripe_units), stripe)), units)
     }
 
     fn write(&mut self, begin: u64, io: Io) -> u64 {
@@ -362,7 +380,7 @@ impl Flash {
         for partial in [head, tail.filter(|_| tail != head)].into_iter().flatten() {
             if let Some(slot) = self.layer.locate(partial as u32) {
                 let die = self.layer.die_of(slot);
-                ready = ready.max(self.array.read(die, unit, begin));
+                ready = ready.max(self.array.read(die, self.geometry.stripe_of(slot), unit, begin));
             }
         }
         ready
@@ -468,7 +486,7 @@ impl Flash {
             PowerState::Active => {
                 if self.meter.wake(now.0) {
                     self.controller_free = now.0 + self.wake;
-                    self.reads_free = self.reads_free.map(|_| now.0 + self.wake);
+                    self.writes_free = self.writes_free.map(|_| now.0 + self.wake);
                 }
             }
             PowerState::Standby => self.meter.sleep(now.0),

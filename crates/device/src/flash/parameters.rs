@@ -114,6 +114,10 @@ pub struct FlashParameters {
     /// Reads of the host go before programs, erases and moves that have not begun; if false, a die works in the order of arrival.
     #[serde(default = "yes")]
     pub reads_first: bool,
+    /// A die keeps the page that it read last in its register, until it programs or erases: reads of that page take a transfer alone.
+    /// If false, it reads the page again for each command.
+    #[serde(default)]
+    pub keeps_page: bool,
     /// Transfer rate of one channel.
     pub channel_mb_per_s: f64,
     /// Time of a command's and an address's cycles on the channel, before the die begins: a command waits for transfers of other dies
@@ -141,10 +145,13 @@ pub struct FlashParameters {
     pub write_interval: Nanos,
     /// Commands that the drive takes at a time (32 for NCQ); further ones wait outside for the end of one of them. Absent: any number.
     pub queue_depth: Option<u32>,
-    /// The controller begins reads and other commands independently of each other: a write does not wait for the reads that came before
-    /// it. If false, it begins one command after the other.
+    /// The controller begins writes before reads that wait for it. If false, it begins commands in the order of their arrival.
     #[serde(default)]
-    pub reads_apart: bool,
+    pub writes_first: bool,
+    /// How far the order of service is from that of arrival: 0, first come, first served; 1, any command that waits for the controller
+    /// is as likely as any other to be next. Waits keep their mean, and follow a Weibull distribution of shape 1 / `out_of_order`.
+    #[serde(default)]
+    pub out_of_order: f64,
     /// Idle time after which the drive takes a nap: a power state that it enters and leaves by itself; absent: never.
     pub nap_after: Option<Nanos>,
     /// For how long the drive goes on drawing `busy_w` after its last command: its controller and link do not rest at once.
@@ -428,6 +435,13 @@ impl FlashParameters {
         }
         if !(self.burst > 1.0 && self.burst <= 1e6) {
             return range("burst", self.burst.to_string(), "above 1 (2 is twice the mean rate), at most 1000000");
+        }
+        if !(0.0..=1.0).contains(&self.out_of_order) {
+            return range(
+                "out_of_order",
+                self.out_of_order.to_string(),
+                "0 (first come, first served) to 1 (any order)",
+            );
         }
         if self.gc_high < self.gc_low {
             return range("gc_high", self.gc_high.to_string(), "gc_low or more");

@@ -6,6 +6,7 @@
 
 mod closed;
 mod drive;
+mod paced;
 mod parameter_file;
 mod plot;
 mod timed;
@@ -21,8 +22,8 @@ use serde::Serialize;
 use thiserror::Error;
 
 pub use closed::replay_closed;
-pub(crate) use timed::model;
 pub use timed::{Measured, footprint, most_in_flight, replay_on, replay_timed, score};
+pub(crate) use timed::{model, waited_for};
 
 use crate::{Accepted, Disk, DiskParameters, Io, Tag};
 

@@ -4,8 +4,11 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use peryton_units::{Bytes, Nanos};
 
-use super::{Sample, Validation, compare};
-use crate::{Accepted, Device, Io, Profile, ProfileError, Tag};
+use super::{
+    Sample, Validation, compare,
+    paced::{Start, paced, starts},
+};
+use crate::{Device, Io, Profile, ProfileError};
 
 /// Models of flash take a part of a device in steps of this.
 const PART: u64 = 1 << 20;
@@ -57,80 +60,22 @@ pub(crate) fn model(profile: &Profile, requests: &[Measured]) -> Result<Device, 
     profile.build(Some(used.max(Bytes(1))), SEED)
 }
 
-/// Replays requests on a model and returns how long each takes. A request is given to the model when the real device got it,
-/// or as soon after that as fewer than `in_flight` are under way: the recorder had no more either, so that a model slower
-/// than the device does not collect a queue that the device could not have had. Requests are in the order of their times.
+/// Replays requests on a model as they were recorded, and returns how long each takes. At most `in_flight` are under way. A request that
+/// came at a time of its own comes at that time; one that came because another had ended ([`Start`]) comes when one has ended on the
+/// model. A model that is a little slower than the device so takes a little longer for each request, and collects no queue that the device
+/// could not have had. Requests are in the order of their times.
 pub fn replay_timed(device: &mut Device, requests: &[Measured], in_flight: usize) -> Vec<Nanos> {
-    let mut replay = Replay {
-        device,
-        ends: BinaryHeap::new(),
-        queued: 0,
-        took: vec![Nanos::ZERO; requests.len()],
-        began: vec![Nanos::ZERO; requests.len()],
-        done: Vec::new(),
-    };
-    let mut clock = Nanos::ZERO;
-    for (index, request) in requests.iter().enumerate() {
-        clock = clock.max(request.at);
-        replay.settle(clock);
-        while replay.ends.len() + replay.queued >= in_flight.max(1) {
-            let Some(next) = replay.next_end() else { break };
-            clock = clock.max(next);
-            replay.settle(clock);
-        }
-        replay.submit(index, clock, request.io);
-    }
-    while replay.queued > 0 {
-        let Some(next) = replay.device.next_event() else { break };
-        clock = clock.max(next);
-        replay.settle(clock);
-    }
-    replay.took
+    paced(device, requests, &starts(requests, mean(requests)), in_flight, Nanos::ZERO).0
 }
 
-struct Replay<'a> {
-    device: &'a mut Device,
-    /// Of requests whose end is known.
-    ends: BinaryHeap<Reverse<Nanos>>,
-    /// Requests whose end the device decides later.
-    queued: usize,
-    began: Vec<Nanos>,
-    took: Vec<Nanos>,
-    done: Vec<(Tag, Nanos)>,
+fn mean(requests: &[Measured]) -> Nanos {
+    let total: u64 = requests.iter().map(|request| request.latency.0).sum();
+    Nanos(total / (requests.len() as u64).max(1))
 }
 
-impl Replay<'_> {
-    fn submit(&mut self, index: usize, now: Nanos, io: Io) {
-        self.began[index] = now;
-        match self.device.submit(now, Tag(index as u32), io) {
-            Accepted::At(end) => {
-                self.took[index] = end - now;
-                self.ends.push(Reverse(end));
-            }
-            Accepted::Queued => self.queued += 1,
-        }
-    }
-
-    /// Lets the device do what is due until `now`.
-    fn settle(&mut self, now: Nanos) {
-        while let Some(next) = self.device.next_event().filter(|&next| next <= now) {
-            self.device.advance(next, &mut self.done);
-            for (tag, end) in self.done.drain(..) {
-                let index = tag.0 as usize;
-                self.took[index] = end - self.began[index];
-                self.queued -= 1;
-                self.ends.push(Reverse(end));
-            }
-        }
-        while self.ends.peek().is_some_and(|&Reverse(end)| end <= now) {
-            self.ends.pop();
-        }
-    }
-
-    fn next_end(&self) -> Option<Nanos> {
-        let known = self.ends.peek().map(|&Reverse(end)| end);
-        [known, self.device.next_event()].into_iter().flatten().min()
-    }
+/// Which requests came because another had ended.
+pub(crate) fn waited_for(requests: &[Measured]) -> Vec<bool> {
+    starts(requests, mean(requests)).iter().map(|start| matches!(start, Start::After(_))).collect()
 }
 
 /// Compares how long requests took on the device with how long they took on the model.

@@ -143,9 +143,9 @@ struct Calibration<'a> {
     null: &'a Validation,
     /// Kinds of requests for which the model is no nearer than that: `all`, `read`, `write`.
     no_better: Vec<&'static str>,
-    /// Of a measurement: both demerits as shares of the means, without the slowest of every 200 requests.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    without_slowest: Option<[f64; 2]>,
+    /// The demerits as shares of the means without the slowest of every 200 requests: where it was fitted, where not, and there without a
+    /// model.
+    without_slowest: [f64; 3],
     /// The steps of a measurement.
     #[serde(skip_serializing_if = "<[StepFit]>::is_empty")]
     steps: &'a [StepFit],
@@ -356,10 +356,10 @@ fn report(args: &Args, source: &str, fit: &Fit, sustained: Vec<String>) -> Resul
         fit.other.requests,
     );
     text += &beside_null(fit);
-    if let Some(shares) = fit.without_slowest {
-        let [fitted, other] = shares.map(|share| table::number(share * 100.0));
-        text += &format!("Without the slowest of every 200 requests: {fitted} % and {other} %\n");
-    }
+    let [fitted, other, null] = fit.without_slowest.map(|share| table::number(share * 100.0));
+    text += &format!(
+        "Without the slowest of every 200 requests: {fitted} % where it was fitted, {other} % where not, and there {null} % without a model\n"
+    );
     if fit.other.demerit_share > page::TRUSTED_DEMERIT {
         text +=
             "! The model is more than 15 % of the mean away from the device: docs/twin.md says what may be missing.\n";
