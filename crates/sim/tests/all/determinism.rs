@@ -39,3 +39,17 @@ fn another_seed_is_another_run() {
     assert_eq!(with(1), with(1));
     assert_ne!(with(1), with(2));
 }
+
+/// Rows of a sweep come from other machines as JSON, and are rows of this one.
+#[test]
+fn numbers_come_back_from_json_to_the_bit() {
+    let mut bits = 1u64;
+    for _ in 0..100_000 {
+        bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let number = f64::from_bits(bits);
+        if number.is_finite() {
+            let back: f64 = serde_json::from_str(&serde_json::to_string(&number).unwrap()).unwrap();
+            assert_eq!(back.to_bits(), bits, "{number:e}");
+        }
+    }
+}
