@@ -347,3 +347,43 @@ fn the_shipped_designs_run_on_the_shipped_trace() {
     let slowest = mean.iter().copied().fold(0.0, f64::max);
     assert_eq!((fastest, slowest), (mean[0], mean[1]), "SSD only is fastest and HDD only slowest: {mean:?}");
 }
+
+/// The fears: a volume gets another one's requests or times, rows come in the order in which threads end, and a bad volume is not named.
+#[test]
+fn each_volume_alone_is_a_row_as_if_it_had_been_chosen() {
+    let folder = folder();
+    let lines: String = (0..300)
+        .map(|n| {
+            format!("{},{},{},{},4096\n", n * 100, [9, 10, 2][n % 3], if n % 2 == 0 { "R" } else { "W" }, n % 7 * 4096)
+        })
+        .collect();
+    std::fs::write(folder.path().join("v.csv"), format!("time_us,volume,op,offset,length\n{lines}")).unwrap();
+    let json = |more: &[&str]| -> Vec<Value> {
+        let args = [&["sim", "single.toml", "caching.toml", "--trace", "v.csv", "--json", "-"], more].concat();
+        serde_json::from_str(&peryton(folder.path(), &args).ok().out).unwrap()
+    };
+    let each = json(&["--each-volume"]);
+    let names: Vec<&str> = each.iter().map(|report| report["design"].as_str().unwrap()).collect();
+    let of = |volume| ["single", "caching"].map(|design| format!("{design} volume={volume}"));
+    assert_eq!(names, [of("2"), of("9"), of("10")].concat());
+    for (rows, volume) in each.chunks(2).zip(["2", "9", "10"]) {
+        for (row, mut chosen) in rows.iter().zip(json(&["--volumes", volume])) {
+            assert_eq!(row["sweep"]["volume"], volume);
+            for key in ["design", "command", "sweep", "trace_account", "account"] {
+                chosen[key] = row[key].clone();
+            }
+            let differs = |(key, value): &(&String, &Value)| chosen[key.as_str()] != **value;
+            let other: Vec<_> = row.as_object().unwrap().iter().filter(differs).map(|(key, _)| key).collect();
+            assert!(other.is_empty(), "{volume}: {other:?} differ");
+        }
+    }
+    let table = peryton(folder.path(), &["trace", "mrc", "v.csv", "--each-volume", "--sizes", "16KiB"]).ok().out;
+    assert_eq!(table.lines().filter(|line| line.contains("lru") && line.contains("16KiB")).count(), 3, "{table}");
+    std::fs::write(
+        folder.path().join("far.csv"),
+        "time_us,volume,op,offset,length\n0,1,R,0,512\n1,5,R,4503599627370496,512\n",
+    )
+    .unwrap();
+    let far = peryton(folder.path(), &["sim", "single.toml", "--trace", "far.csv", "--each-volume"]);
+    far.fails(2, &["volume 5: request 1 of the trace"]);
+}

@@ -61,6 +61,9 @@ pub enum CurveSizes {
 /// The miss ratio of one policy at one size.
 #[derive(Clone, Debug, Serialize)]
 pub struct CurveRow {
+    /// The volume of the trace, if each was taken alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume: Option<String>,
     /// The policy.
     pub replacement: CurvePolicy,
     /// The miss ratios, and the size. In a sample they are corrected by LRU's error.
@@ -217,6 +220,7 @@ impl Curves {
             match (others.iter().position(|other| *other == policy), &exact, &curve) {
                 (Some(index), ..) => rows.extend(simulated[index * sizes.len()..][..sizes.len()].iter().cloned()),
                 (None, Some(exact), Some((curve, hash))) => rows.extend(exact.iter().map(|ratios| CurveRow {
+                    volume: None,
                     replacement: policy,
                     ratios: *ratios,
                     interval: None,
@@ -300,6 +304,7 @@ impl Curves {
                 let ratios =
                     MissRatios::new(size, misses(|tally| tally.blocks), misses(|tally| tally.bytes), &found.all);
                 return CurveRow {
+                    volume: None,
                     replacement,
                     ratios,
                     interval: None,
@@ -315,6 +320,7 @@ impl Curves {
             let miss_ratio = ratios.blocks.all;
             let interval = CurveInterval { low: (miss_ratio - half).max(0.0), high: (miss_ratio + half).min(1.0) };
             CurveRow {
+                volume: None,
                 replacement,
                 ratios,
                 interval: Some(interval),

@@ -78,6 +78,14 @@ pub enum SimError {
     /// The trace cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// An error in one volume of a trace.
+    #[error("volume {volume}: {source}")]
+    OfVolume {
+        /// Its name.
+        volume: String,
+        /// The error.
+        source: Box<SimError>,
+    },
     /// A request is past the end of the volume.
     #[error(
         "request {request} of the trace ({op} of {len} at {offset}) lies past the end of the volume of {volume}: use a \
@@ -105,8 +113,8 @@ pub enum SimError {
     },
     /// The trace has several volumes.
     #[error(
-        "request {request} of the trace is of volume {}, those before of volume {}: {}choose one with --volumes, or lay them \
-         out one after the other with --concatenate",
+        "request {request} of the trace is of volume {}, those before of volume {}: {}choose one with --volumes, take each alone \
+         with --each-volume, or lay them out one after the other with --concatenate",
         names.name(*volume),
         names.name(*before),
         names.advice(&[*before, *volume]).map_or_else(String::new, |advice| format!("{advice}; or "))

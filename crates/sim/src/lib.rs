@@ -34,7 +34,7 @@
 //! `design/` reads and writes design files. `simulator` is the event loop, and `request_source`, `outcome` and `observe` what goes in and
 //! comes out. `page_cache/` and `host_cache` lie above the drive, `array`, `parity` and `redundancy` between it and the models. `report` and its
 //! kin make reports of the outcome, `warnings` says why they mislead, and `lifetime` computes lifetimes with their intervals. `curves`,
-//! `miniature` and `future` make miss-ratio curves, `sampling/` simulates samples, and `sweep` and `space/` many points. `as_recorded`
+//! `miniature` and `future` make miss-ratio curves, `each_volume` takes the volumes of a trace alone, `sampling/` simulates samples, and `sweep` and `space/` many points. `as_recorded`
 //! begins a run in the state of a drive in service.
 
 mod array;
@@ -49,6 +49,7 @@ mod curve_policy;
 mod curves;
 mod design;
 mod document;
+mod each_volume;
 mod error;
 mod extent_curve;
 mod ftl_bounds;
@@ -107,6 +108,7 @@ pub use design::{
     MAP_MEMORY, MAP_SHARE, ModelKey, NewDesign, NewDevice, PageCacheDesign, Stream, chosen_extent, chosen_extents,
     design_keys, is_design_key, kept_free, map_budget, map_memory, model_keys, nearest_design_key,
 };
+pub use each_volume::run_each_volume;
 pub use error::{DesignError, SimError};
 pub use extent_curve::extent_curve;
 pub use ftl_bounds::{EraseSavings, FtlReport, WriteStream};

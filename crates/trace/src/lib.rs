@@ -34,6 +34,7 @@
 extern crate self as peryton_trace;
 
 mod account;
+mod by_volume;
 mod columns;
 mod compression;
 mod decode;
@@ -65,6 +66,7 @@ mod volume_names;
 mod volumes;
 
 pub use account::{Account, Remark, Skipped};
+pub use by_volume::{ByVolume, OneVolume};
 pub use columns::{Columns, Units};
 pub use decode::MAX_TRANSFER;
 pub use error::TraceError;

@@ -249,12 +249,38 @@ impl Order {
 }
 
 /// The bytes of a request in a temporary file.
-const ROW: usize = 32;
+pub(crate) const ROW: usize = 32;
+
+pub(crate) fn row(request: &Request) -> [u8; ROW] {
+    let Request { at, offset, len, volume, op } = request;
+    let mut row = [0; ROW];
+    row[..8].copy_from_slice(&at.0.to_le_bytes());
+    row[8..16].copy_from_slice(&offset.0.to_le_bytes());
+    row[16..24].copy_from_slice(&len.0.to_le_bytes());
+    row[24..28].copy_from_slice(&volume.to_le_bytes());
+    row[28] = *op as u8;
+    row
+}
+
+fn from_row(row: &[u8]) -> Request {
+    let word = |at: usize| u64::from_le_bytes(row[at..at + 8].try_into().expect("8 bytes"));
+    let volume = u32::from_le_bytes(row[24..28].try_into().expect("4 bytes"));
+    let op = Op::from_code(row[28]).expect("it was written as the code of an operation");
+    Request { at: Nanos(word(0)), offset: Bytes(word(8)), len: Bytes(word(16)), volume, op }
+}
+
+/// Reads so many requests from a temporary file.
+pub(crate) fn from_rows(file: &mut impl Read, count: usize, each: &mut impl FnMut(Request)) -> Result<(), TraceError> {
+    let mut rows = vec![0; ROW * count];
+    file.read_exact(&mut rows).map_err(on_file)?;
+    rows.chunks_exact(ROW).map(from_row).for_each(each);
+    Ok(())
+}
 
 /// Sorted requests in a temporary file.
 struct Run(BufReader<File>);
 
-fn on_file(source: io::Error) -> TraceError {
+pub(crate) fn on_file(source: io::Error) -> TraceError {
     TraceError::Io { path: format!("a temporary file in {} for sorting", std::env::temp_dir().display()), source }
 }
 
@@ -262,14 +288,8 @@ impl Run {
     fn write(requests: &[Request]) -> Result<Run, TraceError> {
         let write = || {
             let mut out = BufWriter::new(tempfile::tempfile()?);
-            for Request { at, offset, len, volume, op } in requests {
-                let mut row = [0; ROW];
-                row[..8].copy_from_slice(&at.0.to_le_bytes());
-                row[8..16].copy_from_slice(&offset.0.to_le_bytes());
-                row[16..24].copy_from_slice(&len.0.to_le_bytes());
-                row[24..28].copy_from_slice(&volume.to_le_bytes());
-                row[28] = *op as u8;
-                out.write_all(&row)?;
+            for request in requests {
+                out.write_all(&row(request))?;
             }
             let mut file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
             file.seek(SeekFrom::Start(0))?;
@@ -289,12 +309,7 @@ impl Decode for Run {
                 count => filled += count,
             }
         }
-        out.extend(rows[..filled].chunks_exact(ROW).map(|row| {
-            let word = |at: usize| u64::from_le_bytes(row[at..at + 8].try_into().expect("8 bytes"));
-            let volume = u32::from_le_bytes(row[24..28].try_into().expect("4 bytes"));
-            let op = Op::from_code(row[28]).expect("it was written as the code of an operation");
-            Request { at: Nanos(word(0)), offset: Bytes(word(8)), len: Bytes(word(16)), volume, op }
-        }));
+        out.extend(rows[..filled].chunks_exact(ROW).map(from_row));
         Ok(())
     }
 

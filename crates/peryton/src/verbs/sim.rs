@@ -19,6 +19,7 @@ use peryton_sim::{
     MainFigures, Options, Report, SampleReport, Sampling, Sensitivity, SimError, Subject, Swing, TableFolder,
     extent_curve, sweep,
 };
+use peryton_trace::ByVolume;
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -44,6 +45,11 @@ pub struct Args {
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
+    /// Simulate each volume of the trace alone, a row each
+    ///
+    /// Simulate each volume of the trace alone, on a drive of its own, as rows of their own, on all cores. The trace is read once.
+    #[arg(long, conflicts_with_all = ["concatenate", "sensitivity", "load_share"])]
+    each_volume: bool,
     /// Set a key of the designs, such as placement.mode=tiering
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
     set: Vec<String>,
@@ -151,7 +157,7 @@ fn check_output(args: &Args) -> Result<(), Failure> {
 pub fn run(args: Args) -> Result<(), Failure> {
     check_output(&args)?;
     let (designs, swept) = designs(&args)?;
-    let picture = args.report.is_some() && page::is_pictured(designs.len());
+    let picture = args.report.is_some() && page::is_pictured(designs.len()) && !args.each_volume;
     let sample = args.sample.map(|sample| sample.with_seed(args.sample_seed));
     let mut options = Options {
         interval: args.interval,
@@ -162,7 +168,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     };
     let runs = args.replicate.map_or(1, |runs| runs.get() as usize);
     let from_stdin = args.trace.iter().any(|path| path.as_os_str() == "-");
-    if from_stdin && designs.len() * runs > 1 {
+    if from_stdin && designs.len() * runs > 1 && !args.each_volume {
         return Err(Failure::bad_input(
             "--trace -: standard input can be read only once: save the trace in a file, or give one design and no --replicate above 1",
         ));
@@ -182,14 +188,15 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let folder = args.out.as_ref().map(TableFolder::create).transpose()?;
     let mut reports = simulate(&designs, &args, &options, &skipped)?;
     // Reports of a whole trace say themselves what became of it.
-    if options.sample.is_some() {
+    if options.sample.is_some() || args.each_volume {
         skipped.report();
     }
     for report in &mut reports {
         report.command = Some(page::command_line());
     }
-    for (report, values) in reports.iter_mut().zip(swept) {
-        report.sweep = values;
+    // With each volume alone, the designs come again for each.
+    for (report, values) in reports.iter_mut().zip(swept.iter().cycle()) {
+        report.sweep.extend(values.clone());
     }
     let rests = match args.sensitivity {
         true => Some(Rests::of(&reports, &args, &options, &skipped)?),
@@ -202,7 +209,8 @@ pub fn run(args: Args) -> Result<(), Failure> {
         folder.write(&mut reports)?;
     }
     if let Some(path) = &args.report {
-        let curve = if from_stdin { None } else { trace_curve(&designs, &args, &options, &skipped)? };
+        let curve =
+            if from_stdin || args.each_volume { None } else { trace_curve(&designs, &args, &options, &skipped)? };
         output::write(path, page::simulation(&reports, curve.as_ref(), &page::command_line()))?;
         if output::is_stdout(path) {
             return Ok(());
@@ -331,8 +339,8 @@ fn designs(args: &Args) -> Result<(Vec<Design>, Vec<SweptValues>), Failure> {
             swept.into_iter().map(|one| (one.design, one.values)).unzip()
         }
     };
-    if designs.len() > 1 {
-        // Designs that are compared often have the same flash, so they share its images.
+    if designs.len() > 1 || args.each_volume {
+        // Designs that are compared often have the same flash, so they share its images; and so do the drives of many volumes.
         let images = Arc::new(Images::new(IMAGES));
         designs.iter_mut().for_each(|design| design.images = Some(Arc::clone(&images)));
     }
@@ -368,6 +376,12 @@ fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counte
     };
     let trace = || args.trace_args.again(&args.trace, skipped);
     let name = trace_args::name(&args.trace);
+    if args.each_volume {
+        let volumes = ByVolume::of(&mut *trace().map_err(SimError::from)?).map_err(SimError::from)?;
+        let reports = peryton_sim::run_each_volume(designs, &name, volumes, options, &|requests| bar.inc(requests));
+        bar.finish_and_clear();
+        return Ok(reports?);
+    }
     let result = match args.sweep.is_empty() {
         true => peryton_sim::run(designs, &name, &trace, options, &progress),
         // Many designs: the trace is read once for all.

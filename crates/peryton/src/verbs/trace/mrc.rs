@@ -4,11 +4,13 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, TypedValueParser};
 use peryton_sim::{CurvePolicy, CurveRow, CurveSizes, Curves};
+use peryton_trace::ByVolume;
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
     failure::Failure,
-    output, page, table,
+    output, page,
+    table::{self, Column, Table},
     trace_args::{self, Counted, TraceArgs},
 };
 
@@ -43,6 +45,9 @@ pub struct Args {
     /// Replacement policies, and "opt", the bound of all of them
     #[arg(long, value_parser = policy(), value_delimiter = ',', value_name = "POLICY,POLICY...", default_value = "lru")]
     replacement: Vec<CurvePolicy>,
+    /// Take each volume of the trace alone, a curve each
+    #[arg(long, conflicts_with_all = ["concatenate", "report"])]
+    each_volume: bool,
     /// The share of blocks that is simulated [default: 131,072 blocks]
     ///
     /// The share of blocks that is simulated, for policies other than LRU [default: the share that leaves 131,072 blocks].
@@ -110,7 +115,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let curves = Curves { block, sizes, policies, rate, seed, window: args.window };
     curves.check()?;
     let from_stdin = args.files.iter().any(|path| path.as_os_str() == "-");
-    if curves.reads_twice() && from_stdin {
+    if curves.reads_twice() && from_stdin && !args.each_volume {
         return Err(Failure::bad_input(
             "-: policies other than lru read the trace more than once, but standard input can be read only once: save it in a file",
         ));
@@ -120,7 +125,11 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if !from_stdin {
         args.trace_args.source(&args.files, &skipped)?;
     }
-    let rows = curves.of(&|| args.trace_args.again(&args.files, &skipped), &|_| {})?;
+    let again = || args.trace_args.again(&args.files, &skipped);
+    let rows = match args.each_volume {
+        true => curves.of_each_volume(ByVolume::of(&mut *again()?)?)?,
+        false => curves.of(&again, &|_| {})?,
+    };
     skipped.report();
     if let Some(path) = &args.report {
         let name = trace_args::name(&args.files);
@@ -130,13 +139,12 @@ pub fn run(args: Args) -> Result<(), Failure> {
 }
 
 fn shown(rows: &[CurveRow]) -> String {
+    if rows.first().is_some_and(|row| row.volume.is_some()) {
+        return shown_each(rows);
+    }
     let sizes = rows.iter().take_while(|row| row.replacement == rows[0].replacement).map(|row| row.ratios.cache_bytes);
     let sizes: Vec<Bytes> = sizes.map(Bytes).collect();
     let four = |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| format!("{value:.4}"));
-    let marked = |row: &CurveRow| match row.few_blocks {
-        true => format!("~{:.4}", row.ratios.blocks.all),
-        false => format!("{:.4}", row.ratios.blocks.all),
-    };
     let half = |row: &CurveRow| row.interval.map(|interval| (interval.high - interval.low) / 2.0);
     let curves: Vec<&[CurveRow]> = rows.chunks(sizes.len()).collect();
     if let [only] = &curves[..] {
@@ -165,4 +173,35 @@ fn shown(rows: &[CurveRow]) -> String {
         shown.add_row([size.to_string()].into_iter().chain(cells).chain(widest));
     }
     shown.shown()
+}
+
+/// The curves of each volume alone, a row for each size.
+fn shown_each(rows: &[CurveRow]) -> String {
+    let columns = vec![
+        Column::text("volume", 2),
+        Column::text("policy", 2),
+        Column::figures("cache", 2),
+        Column::figures("miss ratio", 2),
+        Column::figures("±", 1),
+        Column::figures("accesses", 1),
+    ];
+    let mut shown = Table::of(columns);
+    for row in rows {
+        let half = row.interval.map(|interval| format!("{:.4}", (interval.high - interval.low) / 2.0));
+        shown.add_row([
+            row.volume.clone().unwrap_or_default(),
+            row.replacement.to_string(),
+            Bytes(row.ratios.cache_bytes).to_string(),
+            marked(row),
+            half.unwrap_or_else(|| table::NONE.to_owned()),
+            row.of.accesses.to_string(),
+        ]);
+    }
+    shown.shown()
+}
+
+/// The miss ratio, marked if few blocks were simulated.
+fn marked(row: &CurveRow) -> String {
+    let mark = if row.few_blocks { "~" } else { "" };
+    format!("{mark}{:.4}", row.ratios.blocks.all)
 }
