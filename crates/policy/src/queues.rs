@@ -6,8 +6,9 @@ use crate::replacement::SlotIndex;
 
 const NONE: u32 = u32::MAX;
 
-/// The most slots that are examined from the end of a queue for one that may leave. Those passed over have an access or
-/// a move in flight, and there are never many of these.
+/// The most slots that are examined from the end of a queue for one that may leave: it bounds the time that a request waits for a victim.
+/// Those passed over have an access or a move in flight, or are dirty where only what is clean may leave. If all of these are such, none is
+/// found: the caller cleans some first, or passes the cache by.
 const MOST_EXAMINED: usize = 128;
 
 /// Sixteen bytes, so that a slot is in one cache line.

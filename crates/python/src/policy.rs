@@ -298,6 +298,12 @@ impl PyCandidates {
         self.of(slot, |candidate| *candidate.referenced = false).map(drop)
     }
 
+    /// Whether a request waits for the choice, so that the search must be bounded.
+    #[getter]
+    fn is_awaited(&self) -> PyResult<bool> {
+        self.with(|candidates| candidates.is_awaited())
+    }
+
     /// The time of the choice, in nanoseconds.
     #[getter]
     fn now_ns(&self) -> PyResult<u64> {

@@ -28,31 +28,33 @@ class SecondChance:
     """The policy of the template, in Python."""
 
     def __init__(self, capacity: peryton.Capacity) -> None:
-        self.queue: dict[int, None] = {}
+        self.queue: dict[int, bool] = {}
 
     def inserted(self, slot: int, extent: int) -> None:
-        self.queue[slot] = None
+        self.queue[slot] = False
+
+    def accessed(self, slot: int) -> None:
+        self.queue[slot] = True
 
     def removed(self, slot: int, extent: int, evicted: bool) -> None:
         del self.queue[slot]
 
     def victim(self, candidates: peryton.Candidates) -> int | None:
-        for _ in range(64):
+        for _ in range(64 if candidates.is_awaited else len(self.queue)):
             slot = next((slot for slot in islice(self.queue, EXAMINED) if candidates.may_leave(slot)), None)
-            if slot is None or not candidates.referenced(slot):
+            if slot is None or not self.queue[slot]:
                 return slot
-            candidates.clear_referenced(slot)
             del self.queue[slot]
-            self.queue[slot] = None
+            self.queue[slot] = False
         return next((slot for slot in islice(self.queue, EXAMINED) if candidates.may_leave(slot)), None)
 
 
 def test_it_decides_like_the_same_policy_in_python(my_policies: Any, sqlite: Path) -> None:
-    policies = [my_policies.SECOND_CHANCE, SecondChance, "lru"]
+    policies = [my_policies.SECOND_CHANCE, SecondChance, "lru", "clock"]
     curves = peryton.mrc(sqlite, policies=policies, rate=1, sizes=["256KiB", "1MiB"])
-    assert curves.policies == ["second_chance", "SecondChance", "lru"]
-    theirs, ours, lru = ([row["all"] for row in curves.of(policy)] for policy in curves.policies)
-    assert theirs == ours != lru
+    assert curves.policies == ["second_chance", "SecondChance", "lru", "clock"]
+    theirs, ours, lru, clock = ([row["all"] for row in curves.of(policy)] for policy in curves.policies)
+    assert theirs == ours == clock != lru
     assert [row["all"] for row in peryton.mrc(sqlite, policies=my_policies.SECOND_CHANCE, rate=1, sizes=["256KiB", "1MiB"])] == theirs
     reports = [peryton.simulate(CACHE, sqlite, fit="wrap", replacement=policy) for policy in policies[:2]]
     assert reports[0]["fast_hit_ratio"] == reports[1]["fast_hit_ratio"] > 0.1

@@ -9,42 +9,51 @@
 //! A policy is called through a table of functions, so this wheel and that of `peryton` may be built by different compilers.
 
 use peryton_policy::{
-    Queues,
+    PerSlot, Queues,
     replacement::{Candidates, Capacity, PolicyTable, ReplacementPolicy, SlotIndex},
 };
 use pyo3::{prelude::*, types::PyCapsule};
 
-/// The most extents that one search moves to the back: a request waits for the answer.
+/// The most extents that one search moves to the back, where a request waits for the answer.
 const MOST_CHANCES: u32 = 64;
 
-/// First in, first out; an extent that was accessed meanwhile gets a second chance.
-struct SecondChance(Queues<1>);
+/// First in, first out; an extent that was accessed meanwhile gets a second chance: CLOCK.
+struct SecondChance {
+    queue: Queues<1>,
+    was_accessed: PerSlot<bool>,
+}
 
 impl From<Capacity> for SecondChance {
     fn from(capacity: Capacity) -> SecondChance {
-        SecondChance(Queues::new(capacity.slots))
+        SecondChance { queue: Queues::new(capacity.slots), was_accessed: PerSlot::new(capacity.slots) }
     }
 }
 
 impl ReplacementPolicy for SecondChance {
     fn inserted(&mut self, slot: SlotIndex, _extent: u32, size: u32) {
-        self.0.push_sized(0, slot, size);
+        self.was_accessed.set(slot, false);
+        self.queue.push_sized(0, slot, size);
+    }
+
+    fn accessed(&mut self, slot: SlotIndex) {
+        self.was_accessed.set(slot, true);
     }
 
     fn removed(&mut self, slot: SlotIndex, _extent: u32, _evicted: bool) {
-        self.0.unlink(slot);
+        self.queue.unlink(slot);
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {
-        for _ in 0..MOST_CHANCES {
-            let slot = self.0.oldest(0, |slot| candidates.may_leave(slot))?;
-            match candidates.candidate(slot) {
-                Some(candidate) if *candidate.referenced => *candidate.referenced = false,
-                _ => return Some(slot),
+        let most = if candidates.is_awaited() { MOST_CHANCES } else { self.queue.len(0) };
+        for _ in 0..most {
+            let slot = self.queue.oldest(0, |slot| candidates.may_leave(slot))?;
+            if !self.was_accessed[slot] {
+                return Some(slot);
             }
-            self.0.renew(0, slot);
+            self.was_accessed.set(slot, false);
+            self.queue.renew(0, slot);
         }
-        self.0.oldest(0, |slot| candidates.may_leave(slot))
+        self.queue.oldest(0, |slot| candidates.may_leave(slot))
     }
 }
 

@@ -140,6 +140,9 @@ class Candidates:
     def clear_referenced(self, slot: int) -> None:
         """Clears the use bit of the extent in the slot."""
     @property
+    def is_awaited(self) -> bool:
+        """Whether a request waits for the choice, so that the search must be bounded."""
+    @property
     def now_ns(self) -> int:
         """The time of the choice, in nanoseconds."""
     @property
