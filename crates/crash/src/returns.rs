@@ -2,7 +2,7 @@
 //! device of a cache is evacuated and pulled. The power goes and the process dies at any step of it. A device that was evacuated is not
 //! needed and not believed afterwards, and one that was used without the others is refused.
 
-use peryton_engine::{DeviceId, Engine, OpenError, ReadmitError, Tuning};
+use peryton_engine::{DeviceId, Engine, OpenError, ReadmitError, Tuning, Without};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -131,7 +131,8 @@ impl World {
         if storage.interrupted {
             return Ok(Changed::Interrupted { in_flight: storage.in_flight.take(), closed: true });
         }
-        let opened = engine.open_again(&mut storage, leaving.filter(|_| refused.is_none()));
+        let without = leaving.filter(|_| refused.is_none()).map_or(Without::Nobody, Without::Leaving);
+        let opened = engine.open_again(&mut storage, without);
         if storage.interrupted {
             return Ok(Changed::Interrupted { in_flight: storage.in_flight.take(), closed: true });
         }

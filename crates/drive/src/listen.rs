@@ -246,13 +246,13 @@ pub(crate) fn bind_unix(path: &Path) -> Result<(UnixListener, OwnPath), ListenEr
     let socket = bind_private(path, SocketType::STREAM).map_err(|error| {
         let remedy = match error.raw_os_error() {
             // The kernel says that the address is in use.
-            Some(libc::EADDRINUSE) => ": is there already and no socket: remove it, or give another path",
+            Some(libc::EADDRINUSE) => ", and is no socket: remove it, or give another path",
             Some(libc::ENAMETOOLONG | libc::EINVAL) => ": give a path of at most 107 bytes",
             Some(libc::ENOENT | libc::ENOTDIR) => ": give a path in a directory that is there",
             _ => ": give a path in a directory that you may write",
         };
         match error.kind() {
-            ErrorKind::AddrInUse => failed(ErrorKind::AlreadyExists.into(), remedy),
+            ErrorKind::AddrInUse => failed(io::Error::other("is there already"), remedy),
             _ => failed(error, remedy),
         }
     })?;

@@ -1,9 +1,11 @@
 //! Operations on a volume that is not being served: inspect, repair, replace a lost device, detach.
 
-use std::io;
+use std::{io, path::PathBuf};
 
 use peryton_engine::{
-    DetachError, Detached, DeviceId, Engine, Inspection, OpenError, Opened, Readmitted, Trust, adoption,
+    DetachError, Detached, DeviceId, Engine, Forgone, Inspection, OpenError, Opened, Overlay, Placement, Readmitted,
+    Trust,
+    adoption::{self, AdoptError},
 };
 use peryton_units::Bytes;
 use thiserror::Error;
@@ -14,7 +16,7 @@ use crate::{
     multi_mount::{self, HeldElsewhere},
     notify::Notifier,
     open::{Device, DeviceOpenError, DevicePath, Opening, Rights, named, refuse_used, without_writes},
-    probe,
+    own_sizes, probe,
     spec::VolumeSpec,
     storage::{Failed, Files},
 };
@@ -64,6 +66,17 @@ pub enum OfflineError {
         /// The device.
         name: String,
     },
+    /// A device is not there.
+    #[error(
+        "{}: device '{name}' is not there: attach it, or name it or a copy of it in the design; --without {name} exports what the others \
+         have, if nothing is lost with it", path.display()
+    )]
+    Missing {
+        /// The device.
+        name: String,
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// A server has the volume.
     #[error(transparent)]
     HeldElsewhere(#[from] HeldElsewhere),
@@ -89,6 +102,16 @@ impl OfDevices for OpenError {
     }
 }
 
+impl OfDevices for AdoptError {
+    fn is_of_a_device(&self) -> bool {
+        match self {
+            AdoptError::Device { .. } => true,
+            AdoptError::Detach(error) => error.is_of_a_device(),
+            _ => false,
+        }
+    }
+}
+
 impl OfDevices for DetachError {
     fn is_of_a_device(&self) -> bool {
         match self {
@@ -101,30 +124,49 @@ impl OfDevices for DetachError {
 
 /// An error in words. A device that cannot be read is another case than one that takes reads and refuses writes, and has another way out.
 pub(crate) fn in_words(spec: &VolumeSpec, failed: Option<Failed>, error: &impl OfDevices) -> String {
-    let Some(Failed { device, is_read }) = failed.filter(|_| error.is_of_a_device()) else {
+    let Some(Failed { device, is_read, .. }) = failed.filter(|_| error.is_of_a_device()) else {
         return spec.with_names(error);
     };
     let DevicePath { name, path } = &spec.devices[device.index()];
     match is_read {
         true => format!(
             "{}: device '{name}' cannot be read: copy what can be read of it to another device (ddrescue) and name that in the design, \
-             or do without what only it has (--without {name})",
+             or do without what only it has (--without {name}), and put an empty one in its place (peryton replace)",
             path.display()
         ),
-        false => refuses_writes(spec, device),
+        false => refuses_writes(&spec.devices[device.index()], device, &spec.config.placement),
     }
 }
 
+/// What is said where the devices fit together, and what a server that was killed has left in memory does not fit them.
+pub(crate) fn rolled_back(
+    spec: &VolumeSpec,
+    devices: &[Option<Device>],
+    without: &[DeviceId],
+    (files, error): (&Files<'_>, &OpenError),
+) -> Option<String> {
+    if !files.was_left() || !matches!(error, OpenError::Damaged { .. }) {
+        return None;
+    }
+    let mut files = Files::new(devices).ok()?;
+    Engine::open_without(spec.config.clone(), &mut Overlay::new(&mut files), without).ok()?;
+    Some(
+        "the devices are older than what the server that was killed has left in memory: they were rolled back to a snapshot, or are older \
+         copies; attach the current ones, or take these as they are, as after a loss of power then (peryton repair --trust as-it-is)"
+            .to_owned(),
+    )
+}
+
 /// What is said of a device that takes reads and refuses writes.
-pub(crate) fn refuses_writes(spec: &VolumeSpec, device: DeviceId) -> String {
-    let DevicePath { name, path } = &spec.devices[device.index()];
-    format!("{}: device '{name}' can be read, and refuses writes: {}", path.display(), way_out(spec, device))
+pub(crate) fn refuses_writes(at: &DevicePath, device: DeviceId, placement: &Placement) -> String {
+    let (name, path) = (&at.name, at.path.display());
+    format!("{path}: device '{name}' can be read, and refuses writes: {}", way_out(at, device, placement))
 }
 
 /// What to do about a device that takes reads and refuses writes.
-pub(crate) fn way_out(spec: &VolumeSpec, device: DeviceId) -> String {
-    match spec.config.placement.stands_alone() {
-        Some(home) if home != device => without_writes(&spec.devices[device.index()].name),
+pub(crate) fn way_out(at: &DevicePath, device: DeviceId, placement: &Placement) -> String {
+    match placement.stands_alone() {
+        Some(home) if home != device => without_writes(&at.name),
         _ => "copy it to a device that can be written, and name that in the design".to_owned(),
     }
 }
@@ -158,8 +200,14 @@ pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Ins
     let without = named(&spec.devices, without)?;
     let devices = Device::open_volume(&spec.devices, TO_BE_READ, &without)?;
     look(&devices)?;
-    Engine::inspect(spec.config.clone(), &mut Files::with_memory(&devices, &spec.process_death)?, whole, &without)
-        .map_err(refused(spec))
+    let mut files = Files::with_memory(&devices, &spec.process_death)?;
+    let mut found = Engine::inspect(spec.config.clone(), &mut files, whole, &without).map_err(refused(spec))?;
+    if let Err(error) = &found.opened {
+        let unreadable = files.failed().filter(|failed| failed.is_read && error.is_of_a_device());
+        let unreadable = unreadable.map(|failed| in_words(spec, Some(failed), error));
+        found.findings.extend(unreadable.or_else(|| rolled_back(spec, &devices, &without, (&files, error))));
+    }
+    Ok(found)
 }
 
 /// Repairs what a crash or a damaged copy left behind, without the devices of these names.
@@ -171,7 +219,16 @@ pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Ope
     let devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &without)?;
     look(&devices)?;
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    let opened = Engine::repair(spec.config.clone(), &mut files, trust, &without)
+    let (config, mut trust) = (&spec.config, trust);
+    let opens = Engine::open_without(config.clone(), &mut Overlay::new(&mut files), &without);
+    let rolled_back = opens.err().and_then(|error| rolled_back(spec, &devices, &without, (&files, &error)));
+    match rolled_back {
+        // The devices as they are need no trust once nothing contradicts them.
+        Some(_) if trust == Trust::AsItIs => (files, trust) = (files.ignoring_memory(), Trust::Nobody),
+        Some(why) => return Err(OfflineError::Refused(why)),
+        None => {}
+    }
+    let opened = Engine::repair(config.clone(), &mut files, trust, &without)
         .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
     files.forget_memory();
     Ok(opened)
@@ -260,30 +317,51 @@ pub struct Alone {
     pub resumed: bool,
 }
 
-/// Writes everything to one device, which can then be used without the others. `left` is called with the number of extents
-/// (of a log: blocks) that are still to be written, again and again.
+/// Writes everything to one device, which can then be used without the others. The devices of the names `without` are not there;
+/// `accept_loss`: what is lost with them may be. `left` is called with the number of extents (of a log: blocks) that are still to be
+/// written, again and again.
 ///
 /// # Errors
 /// Those of [`inspect`], or no device can have everything.
-pub fn detach(spec: &VolumeSpec, left: &mut dyn FnMut(u64)) -> Result<Alone, OfflineError> {
-    let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &[])?;
+pub fn detach(
+    spec: &VolumeSpec,
+    without: &[String],
+    accept_loss: bool,
+    left: &mut dyn FnMut(u64),
+) -> Result<Alone, OfflineError> {
+    let mut without = named(&spec.devices, without)?;
+    let evacuated = named(&spec.devices, &own_sizes::evacuated(&spec.devices))?;
+    without.extend(evacuated.into_iter().filter(|device| !without.contains(device)).collect::<Vec<_>>());
+    let devices = Device::open_all(&spec.devices, AS_THEY_ARE, &without)?;
     look(&devices)?;
-    // A device is missing: the engine says which.
-    let is_whole = devices.iter().all(Option::is_some);
+    let is_missing =
+        |(index, device): &(usize, &Option<Device>)| device.is_none() && !without.contains(&DeviceId(*index as u8));
+    if let Some((index, _)) = devices.iter().enumerate().find(is_missing) {
+        let DevicePath { name, path } = spec.devices[index].clone();
+        return Err(OfflineError::Missing { name, path });
+    }
+    let forgone = Forgone { devices: &without, accept_loss };
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    let returning = is_whole && adoption::is_returning(&spec.config, &mut files).map_err(refused(spec))?;
+    let returning = adoption::is_returning(&spec.config, &mut files, &without)
+        .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
     let map = if returning { None } else { division::find(&devices)? };
     let alone = if returning || map.is_some() {
-        let back = adoption::give_back(&spec.config, map, &mut files, left).map_err(refused(spec))?;
+        let back = adoption::give_back(&spec.config, map, &mut files, forgone, left)
+            .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
         if let Some(device) = &devices[back.device.index()] {
             // Those in use are as they were.
             let _ = device.read_partitions_again();
         }
-        let detached =
-            Detached { device: back.device, at: Bytes::ZERO, len: back.len, written_back: back.written_back };
+        let detached = Detached {
+            device: back.device,
+            at: Bytes::ZERO,
+            len: back.len,
+            written_back: back.written_back,
+            lost: back.lost,
+        };
         Alone { detached, given_back: true, resumed: back.resumed }
     } else {
-        let detached = Engine::detach_watched(spec.config.clone(), &mut files, left)
+        let detached = Engine::detach_watched(spec.config.clone(), &mut files, forgone, left)
             .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
         Alone { detached, given_back: false, resumed: false }
     };

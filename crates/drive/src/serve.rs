@@ -189,6 +189,10 @@ impl Service {
             (_, Some(records)) => {
                 tracing::info!(records, "the server before was killed; what it answered is taken over")
             }
+            _ if !opened.clean && devices.iter().flatten().count() > 1 => tracing::warn!(
+                "the volume was not closed in good order: that a device is a copy from earlier can be excluded only as far as its \
+                 journal shows"
+            ),
             _ => {}
         }
         let served = handoff.directory().and_then(|directory| copies::say(directory, opened.volume, &devices));
@@ -215,7 +219,6 @@ impl Service {
         let most = (settings.pool.0 / 2).min(32 << 20);
         export.block.maximum = Bytes(1 << most.ilog2());
         export.check()?;
-        let listener = Listener::bind(endpoint)?;
         let (sender, calls) = mpsc::channel();
         let waker = Waker::new().map_err(|source| ServeError::System { what: "an eventfd", source })?;
         let handle = Handle::new(sender, waker);
@@ -240,7 +243,7 @@ impl Service {
             )
         });
         let recorder = recorder.transpose()?;
-        Ok(Service {
+        let mut service = Service {
             engine,
             read_only,
             held,
@@ -251,7 +254,7 @@ impl Service {
             names: spec.devices.iter().map(|device| device.name.clone()).collect(),
             devices,
             export,
-            listeners: vec![listener],
+            listeners: Vec::new(),
             tls,
             settings,
             handle,
@@ -268,7 +271,15 @@ impl Service {
             ublk,
             announce: None,
             drives,
-        })
+        };
+        match Listener::bind(endpoint) {
+            Ok(listener) => service.listeners.push(listener),
+            Err(error) => {
+                service.close_unserved();
+                return Err(error.into());
+            }
+        }
+        Ok(service)
     }
 
     /// Sets the log that the program writes, so that the status can report lines that were dropped.
@@ -443,7 +454,6 @@ impl Service {
         let (name, tuner, opened) = (self.export.name.clone(), self.tuner, self.opened);
         let names = self.names;
         let read_only = self.read_only;
-        let is_read_only = read_only.is_some();
         let held = self.held;
         if let Some(held) = &held {
             let handle = self.handle.clone();
@@ -500,7 +510,7 @@ impl Service {
             return Err(error);
         }
         let notifier = self.settings.notifier;
-        if is_read_only {
+        if about.read_only.is_some() {
             // It is as it was found.
             about.events.end();
             sockets.end();
@@ -648,7 +658,7 @@ fn open_in_place(spec: &VolumeSpec, settings: &Settings, handoff: &Handoff) -> R
             let why = format!(
                 "{}: device '{name}' can be read, and not written ({source}): give permission to write it; if it takes no writes any more, {}",
                 path.display(),
-                offline::way_out(spec, DeviceId(index as u8))
+                offline::way_out(&spec.devices[index], DeviceId(index as u8), &spec.config.placement)
             );
             ReadOnly { device: Some((name, path)), why }
         }
@@ -675,8 +685,9 @@ fn open_with(
         Rights::Read => None,
         Rights::Write | Rights::Create => Some(Held::take(&devices).map_err(|(index, error)| {
             tracing::warn!(device = spec.devices[index].name, %error, "a write failed");
-            let DevicePath { name, path } = spec.devices[index].clone();
-            let why = offline::refuses_writes(spec, DeviceId(index as u8));
+            let at = &spec.devices[index];
+            let why = offline::refuses_writes(at, DeviceId(index as u8), &spec.config.placement);
+            let DevicePath { name, path } = at.clone();
             ServeError::Unwritable(ReadOnly { device: Some((name, path)), why })
         })?),
     };
@@ -735,7 +746,8 @@ fn open_engine(
     };
     let state = noting.into_state();
     let (engine, opened) = opened.map_err(|error| {
-        let why = offline::in_words(spec, files.failed(), &error);
+        let rolled_back = offline::rolled_back(spec, devices, without, (&files, &error));
+        let why = rolled_back.unwrap_or_else(|| offline::in_words(spec, files.failed(), &error));
         match files.failed().filter(|failed| !failed.is_read && error.is_of_a_device()) {
             Some(failed) => {
                 let DevicePath { name, path } = spec.devices[failed.device.index()].clone();

@@ -27,8 +27,8 @@ pub enum ServeError {
     #[error(transparent)]
     Open(#[from] DeviceOpenError),
     /// A device does not exist.
-    #[error("{}: device '{name}' is not there: attach it, or name it or a copy of it in the design; peryton create makes a new \
-        volume, and --without {name} does without what it has", path.display())]
+    #[error("{}: device '{name}' is not there: attach it, or name it or a copy of it in the design, or do without what only it \
+        has (--without {name}), and put an empty one in its place (peryton replace); peryton create makes a new volume", path.display())]
     Missing {
         /// The device.
         name: String,

@@ -9,10 +9,11 @@ use std::{
 
 use peryton_engine::{DeviceError, DeviceId, Displaced, Storage, VolumeId, takeover::Found};
 use peryton_units::Bytes;
+use rustix::io::Errno;
 
 use crate::{
     arena::Arena,
-    disks::may_pass,
+    disks::{is_full, may_pass},
     division::Division,
     notify::Notifier,
     open::Device,
@@ -26,12 +27,17 @@ const AT_ONCE: usize = 1 << 20;
 /// fails over must not make a volume be refused, or left open. Flushes are not: a flush that failed is an answer.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(4);
 const PAUSE: Duration = Duration::from_millis(50);
+const READ: &str = "a read";
 
 /// What failed, of which device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
     pub(crate) device: DeviceId,
     pub(crate) is_read: bool,
+    /// Whether the same may succeed later.
+    pub(crate) may_pass: bool,
+    /// Whether there was no space.
+    pub(crate) is_full: bool,
 }
 
 /// Open devices in the order of the design; absent ones are `None`.
@@ -43,6 +49,10 @@ pub(crate) struct Files<'a> {
     /// Where a server that was killed may have left something, and of which volume that was asked.
     handoff: Handoff,
     asked: Option<VolumeId>,
+    /// Whether there was something.
+    was_left: bool,
+    /// Whether it is not to be taken over.
+    ignores_memory: bool,
     /// What is left of the patience.
     patience: Duration,
     /// What failed last.
@@ -60,6 +70,8 @@ impl<'a> Files<'a> {
             failed: None,
             handoff: Handoff::none(),
             asked: None,
+            was_left: false,
+            ignores_memory: false,
             notifier: Notifier::default(),
         })
     }
@@ -79,42 +91,57 @@ impl<'a> Files<'a> {
         Ok(Files { handoff: handoff.clone(), ..Files::new(devices)? })
     }
 
+    /// The same, and what a server that was killed has left in memory is not taken over.
+    pub(crate) fn ignoring_memory(self) -> Files<'a> {
+        Files { ignores_memory: true, ..self }
+    }
+
+    /// Whether a server that was killed has left something that was taken over.
+    pub(crate) fn was_left(&self) -> bool {
+        self.was_left
+    }
+
     /// What failed last.
     pub(crate) fn failed(&self) -> Option<Failed> {
         self.failed
     }
 
     /// Notes a failure.
-    fn noting(&mut self, device: DeviceId, is_read: bool, done: Result<(), DeviceError>) -> Result<(), DeviceError> {
-        if done.is_err() {
-            self.failed = Some(Failed { device, is_read });
-        }
-        done
+    fn noting(&mut self, device: DeviceId, what: &str, done: io::Result<()>) -> Result<(), DeviceError> {
+        done.map_err(|error| {
+            if let Ok(Device { name, .. }) = at_index(self.devices, device) {
+                tracing::warn!(device = name, %error, "{what} failed");
+            }
+            let errno = error.raw_os_error();
+            let (may_pass, is_full) = (errno.is_some_and(may_pass), errno.is_some_and(is_full));
+            self.failed = Some(Failed { device, is_read: what == READ, may_pass, is_full });
+            DeviceError
+        })
     }
 
-    fn read_parts(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+    fn read_parts(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> io::Result<()> {
         let device = at_index(self.devices, device)?;
-        let Some(division) = &device.division else { return self.read_at(device, &device.file, at, into) };
+        let Some(division) = &device.division else { return self.read_at(&device.file, at, into) };
         division.map.parts(at, into.len()).try_for_each(|(place, part)| {
-            let file = division.file(&place, &device.file).ok_or(DeviceError)?;
-            self.read_at(device, file, place.at, &mut into[part])
+            let file = division.file(&place, &device.file).ok_or(Errno::NODEV)?;
+            self.read_at(file, place.at, &mut into[part])
         })
     }
 
-    fn write_parts(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+    fn write_parts(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> io::Result<()> {
         let device = at_index(self.devices, device)?;
-        let Some(division) = &device.division else { return self.write_at(device, &device.file, at, from) };
+        let Some(division) = &device.division else { return self.write_at(&device.file, at, from) };
         division.map.parts(at, from.len()).try_for_each(|(place, part)| {
-            let file = division.file(&place, &device.file).ok_or(DeviceError)?;
-            self.write_at(device, file, place.at, &from[part])
+            let file = division.file(&place, &device.file).ok_or(Errno::NODEV)?;
+            self.write_at(file, place.at, &from[part])
         })
     }
 
-    fn flush_files(&mut self, device: DeviceId) -> Result<(), DeviceError> {
+    fn flush_files(&mut self, device: DeviceId) -> io::Result<()> {
         let device = at_index(self.devices, device)?;
         let home = device.division.as_ref().and_then(Division::elsewhere);
         for file in [Some(&device.file), home].into_iter().flatten() {
-            rustix::fs::fdatasync(file).map_err(|error| failed(device, "a flush", error.into()))?;
+            rustix::fs::fdatasync(file)?;
         }
         self.notifier.progress();
         Ok(())
@@ -127,35 +154,35 @@ impl<'a> Files<'a> {
         }
     }
 
-    fn read_at(&mut self, device: &Device, file: &OwnedFd, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
+    fn read_at(&mut self, file: &OwnedFd, at: Bytes, into: &mut [u8]) -> io::Result<()> {
         for (index, part) in into.chunks_mut(AT_ONCE).enumerate() {
             let at = at.0 + (index * AT_ONCE) as u64;
             // SAFETY: no other reference to the buffer exists.
             let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
             let mut call = || whole(part.len(), |done| rustix::io::pread(file, &mut buffer[done..], at + done as u64));
-            patiently(&mut self.patience, &mut call).map_err(|error| failed(device, "a read", error))?;
+            patiently(&mut self.patience, &mut call)?;
             self.notifier.progress();
             part.copy_from_slice(buffer);
         }
         Ok(())
     }
 
-    fn write_at(&mut self, device: &Device, file: &OwnedFd, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
+    fn write_at(&mut self, file: &OwnedFd, at: Bytes, from: &[u8]) -> io::Result<()> {
         for (index, part) in from.chunks(AT_ONCE).enumerate() {
             let at = at.0 + (index * AT_ONCE) as u64;
             // SAFETY: no other reference to the buffer exists.
             let buffer = unsafe { self.buffer.at(0).slice_mut(part.len()) };
             buffer.copy_from_slice(part);
             let mut call = || whole(part.len(), |done| rustix::io::pwrite(file, &buffer[done..], at + done as u64));
-            patiently(&mut self.patience, &mut call).map_err(|error| failed(device, "a write", error))?;
+            patiently(&mut self.patience, &mut call)?;
             self.notifier.progress();
         }
         Ok(())
     }
 }
 
-fn at_index(devices: &[Option<Device>], device: DeviceId) -> Result<&Device, DeviceError> {
-    devices.get(device.index()).and_then(Option::as_ref).ok_or(DeviceError)
+fn at_index(devices: &[Option<Device>], device: DeviceId) -> Result<&Device, Errno> {
+    devices.get(device.index()).and_then(Option::as_ref).ok_or(Errno::NODEV)
 }
 
 /// Repeats what fails but may succeed later.
@@ -172,19 +199,14 @@ fn patiently(left: &mut Duration, mut call: impl FnMut() -> io::Result<()>) -> i
     }
 }
 
-fn failed(device: &Device, what: &str, error: io::Error) -> DeviceError {
-    tracing::warn!(device = device.name, %error, "{what} failed");
-    DeviceError
-}
-
 /// Repeats a call that transfers bytes until all are transferred.
-fn whole(len: usize, mut call: impl FnMut(usize) -> rustix::io::Result<usize>) -> io::Result<()> {
+fn whole(len: usize, mut call: impl FnMut(usize) -> Result<usize, Errno>) -> io::Result<()> {
     let mut done = 0;
     while done < len {
         match call(done) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
             Ok(moved) => done += moved,
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(Errno::INTR | Errno::AGAIN) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -198,17 +220,17 @@ impl Storage for Files<'_> {
 
     fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
         let done = self.read_parts(device, at, into);
-        self.noting(device, true, done)
+        self.noting(device, READ, done)
     }
 
     fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
         let done = self.write_parts(device, at, from);
-        self.noting(device, false, done)
+        self.noting(device, "a write", done)
     }
 
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
         let done = self.flush_files(device);
-        self.noting(device, false, done)
+        self.noting(device, "a flush", done)
     }
 
     fn displaced(&self) -> Option<Displaced> {
@@ -220,7 +242,9 @@ impl Storage for Files<'_> {
         // The engine asks for it where the volume was not closed in good order.
         self.notifier.status("recovering the volume");
         self.asked = Some(volume);
-        self.handoff.left(volume, self.devices)
+        let left = if self.ignores_memory { None } else { self.handoff.left(volume, self.devices) };
+        self.was_left |= left.is_some();
+        left
     }
 
     fn has_closed(&mut self, volume: VolumeId) {

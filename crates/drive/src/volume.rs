@@ -258,11 +258,8 @@ impl<B: Backend> Volume<B> {
         };
         assert!(request.len.0 <= room, "a request of {} with {room} bytes of data", request.len);
         self.requests[index] = data;
-        if let Some(reader) = &mut self.reader {
-            let memory = if let Data::At(memory) = data { memory } else { Memory::NONE };
-            let engine = self.engine.as_ref().expect(HERE);
-            let result = reader.submit((engine, &mut self.backend), id, request, memory);
-            return self.replies.extend(result.map(|result| (id, result)));
+        if self.reader.is_some() {
+            return self.begin(now, id, request);
         }
         if data == (Data::Zeros { allocate: false }) && self.held.is_none() && self.is_unwritten(&request) {
             return self.replies.push((id, Ok(())));
@@ -272,6 +269,17 @@ impl<B: Backend> Volume<B> {
         }
         if let Some(held) = &mut self.held {
             return held.push((id, request));
+        }
+        self.begin(now, id, request);
+    }
+
+    #[inline]
+    fn begin(&mut self, now: Nanos, id: RequestId, request: Request) {
+        if let Some(reader) = &mut self.reader {
+            let memory = if let Data::At(memory) = self.requests[id.0 as usize] { memory } else { Memory::NONE };
+            let engine = self.engine.as_ref().expect(HERE);
+            let result = reader.submit((engine, &mut self.backend), id, request, memory);
+            return self.replies.extend(result.map(|result| (id, result)));
         }
         self.engine.as_mut().expect(HERE).submit(now, id, request, &mut self.commands);
         self.carry_out(now);
@@ -306,8 +314,7 @@ impl<B: Backend> Volume<B> {
         let Some(held) = self.held.take() else { return };
         self.engine.as_mut().expect(HERE).rest(now, false, &mut self.commands);
         for (id, request) in held {
-            self.engine.as_mut().expect(HERE).submit(now, id, request, &mut self.commands);
-            self.carry_out(now);
+            self.begin(now, id, request);
         }
         self.carry_out(now);
     }
@@ -573,6 +580,11 @@ impl<B: Backend> Volume<B> {
 }
 
 impl Volume<Disks> {
+    /// Whether nothing is under way.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.backend.in_flight() == 0 && (self.reader.is_some() || self.engine().is_idle())
+    }
+
     /// While a device may have lost data that were written to it, the next process cannot use the records that lead to them.
     #[inline]
     pub(crate) fn heed_doubt(&mut self) {

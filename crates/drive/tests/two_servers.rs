@@ -81,7 +81,7 @@ fn a_volume_that_another_machine_serves_is_refused_also_to_those_that_only_look(
         [
             refusal(directory.path(), config("back")),
             peryton_drive::inspect(&spec, false, &[]).unwrap_err().to_string(),
-            peryton_drive::detach(&spec, &mut |_| ()).unwrap_err().to_string(),
+            peryton_drive::detach(&spec, &[], false, &mut |_| ()).unwrap_err().to_string(),
             format(&spec, true).unwrap_err().to_string(),
         ]
     });

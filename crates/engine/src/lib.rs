@@ -210,8 +210,8 @@ pub use api::{
 pub use engine::Engine;
 pub use lifecycle::adoption;
 pub use lifecycle::{
-    CheckpointReport, CommitReport, Detached, DeviceReport, DisplacedReport, Inspection, Lost, Overlay, Readmitted,
-    Sizes, SnapshotReport, SuperblockReport, Verdict,
+    CheckpointReport, CommitReport, Detached, DeviceReport, DisplacedReport, Forgone, Inspection, Lost, Overlay,
+    Readmitted, Sizes, SnapshotReport, SuperblockReport, Verdict, Without,
 };
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 #[cfg(feature = "mutants")]

@@ -304,6 +304,49 @@ fn the_loss_of_the_fast_device_is_that_of_the_first_part_and_says_so() {
     assert!(after[..4096] == [5; 4096] && after[moved as usize..][..4096] == before[moved as usize..][..4096]);
 }
 
+/// The cache is gone for good: with one that was written through nothing is lost; otherwise it is said what, before anything changes.
+#[test]
+fn a_disk_whose_cache_has_gone_is_given_back() {
+    for write in ["through", "back"] {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        if file_system(at, "ext4").is_none() {
+            return eprintln!("not tried, for lack of its tools");
+        }
+        File::options().write(true).open(at.join("slow.img")).unwrap().set_len(80 * MIB).unwrap();
+        let mut model = fs::read(at.join("slow.img")).unwrap();
+        empty(at, "fast.img", 32 * MIB);
+        adopt(at, &["--home", "disk", "--write", write]).ok();
+        let (serving, mut client) = Serving::start(at, &["--set", "placement.writeback.delay=10min"]);
+        for block in 0..64_u64 {
+            let (offset, data) = (block * 200 * 1024, [block as u8; 4096]);
+            client.write(offset, &data, false).unwrap();
+            model[offset as usize..][..4096].copy_from_slice(&data);
+        }
+        client.flush().unwrap();
+        drop((client, serving));
+        fs::remove_file(at.join("fast.img")).unwrap();
+        let before = fs::read(at.join("slow.img")).unwrap();
+        peryton(at, &["export", "v.toml"]).fails(1, &["'fast' is not there", "--without fast"]);
+        let without = ["export", "v.toml", "--without", "fast"];
+        if write == "back" {
+            let refused = peryton(at, &without);
+            assert!(refused.code != 0 && refused.err.contains("only device 'fast'"), "{}", refused.err);
+            assert!(refused.err.contains("--accept-loss"), "{}", refused.err);
+            assert!(fs::read(at.join("slow.img")).unwrap() == before, "a refusal changes nothing");
+            let said = peryton(at, &[&without[..], &["--accept-loss"]].concat()).ok().out;
+            assert!(said.contains("are lost"), "{said}");
+        } else {
+            peryton(at, &without).ok();
+            // Behind the file system is what was displaced.
+            let (after, all) = (fs::read(at.join("slow.img")).unwrap(), 64 << 20);
+            assert!(after[..all] == model[..all], "the disk differs from the volume");
+        }
+        // The disk is no part of a volume any more.
+        assert_ne!(peryton(at, &["serve", "v.toml", "--without", "fast"]).code, 0);
+    }
+}
+
 /// The fast device dies while the volume is served: the disk must not be given up with it.
 #[test]
 fn the_disk_goes_on_when_the_fast_device_dies() {

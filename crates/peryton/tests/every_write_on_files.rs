@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod common;
+#[allow(dead_code)]
 mod interposed;
 #[path = "../../drive/tests/served/mod.rs"]
 mod served;

@@ -258,6 +258,26 @@ fn a_server_that_is_killed_is_started_again_and_the_supervisor_says_so() {
     assert_eq!(left.filter(|name| name.ends_with("notify")).count(), 0);
 }
 
+/// The fear: the new supervisor waits for devices that the server has which the old one has left.
+#[test]
+fn a_server_that_has_lost_its_supervisor_is_taken_over() {
+    let folder = volume();
+    let mut watched = supervise(folder.path(), &[], &[]);
+    let orphan = watched.ready();
+    let (code, _) = supervise(folder.path(), &[], &[]).end();
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(code == Some(2) && log.contains("supervises it already"), "{code:?} {log}");
+    watched.process.kill().unwrap();
+    watched.process.wait().unwrap();
+    let mut next = supervise(folder.path(), &[], &[]);
+    assert_ne!(next.ready(), orphan);
+    let log = fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(log.contains(&format!("process {orphan} serves it without a supervisor")), "{log}");
+    assert!(!next.heard.iter().any(|line| line.contains("recovering")), "{:?}", next.heard);
+    next.signal(libc::SIGTERM);
+    assert_eq!(next.end().0, Some(0));
+}
+
 #[test]
 fn a_server_that_is_stopped_is_killed_and_replaced() {
     let folder = volume();

@@ -168,3 +168,66 @@ fn what_came_while_the_server_stood_still_counts() {
     let (status, took) = serving.end();
     assert!(status.success() && took < Duration::from_secs(10), "{status:?} {took:?}");
 }
+
+/// The fear: a volume that could not be served has to be recovered.
+#[test]
+fn a_socket_path_that_is_taken_leaves_the_volume_closed() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    volume(folder);
+    fs::write(folder.join("v.nbd"), "mine").unwrap();
+    let peryton =
+        |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_peryton")).args(args).current_dir(folder).output().unwrap();
+    let refused = peryton(&["serve", "v.toml"]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(2) && said.contains("v.nbd: is there already, and is no socket"), "{said}");
+    assert_eq!(fs::read(folder.join("v.nbd")).unwrap(), b"mine");
+    let checked = peryton(&["check", "v.toml"]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+/// The fear: a snapshot of both devices, put back in place after a kill, counts as damage for ever.
+#[test]
+fn a_log_that_was_rolled_back_after_a_kill_is_called_that_and_opened_on_demand() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let design = "[devices.small]\nprofile = 'fixed'\nsize = '8MiB'\npath = 'small.img'\n[devices.large]\nprofile = 'fixed'\n\
+                  size = '32MiB'\npath = 'large.img'\n[durability]\nprocess_death = 'shared-memory'\ndirectory = '.'\n\
+                  [placement]\nmode = 'logging'\nlog = 'small'\nprimary = 'large'\n";
+    fs::write(folder.join("v.toml"), design).unwrap();
+    let peryton = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_peryton")).args(args).current_dir(folder).output().unwrap();
+        let said = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(said).unwrap())
+    };
+    assert_eq!(peryton(&["create", "v.toml"]).0, Some(0));
+    let mut serving = Serving::start(folder, "", "info", Stdio::null());
+    let write = |value: u8| {
+        let mut client = Client::connect(&folder.join("v.nbd"));
+        (0..100).for_each(|block| client.write(block << 16, &[value; 4096], false).unwrap());
+        client.flush().unwrap();
+    };
+    write(1);
+    let images = ["small.img", "large.img"].map(|name| (folder.join(name), fs::read(folder.join(name)).unwrap()));
+    write(2);
+    serving.0.kill().unwrap();
+    serving.0.wait().unwrap();
+    for (path, image) in images {
+        // In place: it is the same file.
+        std::os::unix::fs::FileExt::write_all_at(&File::options().write(true).open(path).unwrap(), &image, 0).unwrap();
+    }
+    for verb in ["check", "serve", "repair"] {
+        let (code, said) = peryton(&[verb, "v.toml"]);
+        let is_named = said.contains("rolled back to a snapshot") && said.contains("peryton repair --trust as-it-is");
+        assert!(code != Some(0) && is_named, "{verb}: {code:?} {said}");
+    }
+    let (code, said) = peryton(&["repair", "v.toml", "--trust", "as-it-is"]);
+    assert!(said.contains("0 blocks lost"), "{code:?} {said}");
+    let serving = Serving::start(folder, "", "info", Stdio::null());
+    let mut client = Client::connect(&folder.join("v.nbd"));
+    for block in 0..100 {
+        assert!(client.read(block << 16, 4096).unwrap() == [1; 4096], "block {block}");
+    }
+    drop(client);
+    assert!(serving.end().0.success());
+}

@@ -38,7 +38,7 @@ use self::{
 };
 pub(crate) use self::{
     health::{Doubt, Failure, Health},
-    outage::may_pass,
+    outage::{is_full, may_pass},
     rest::Rests,
 };
 use crate::{

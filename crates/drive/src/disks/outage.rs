@@ -81,6 +81,11 @@ pub(crate) fn may_pass(errno: i32) -> bool {
     matches!(Class::of(errno), Class::MayPass | Class::Full)
 }
 
+/// Whether it failed for lack of space.
+pub(crate) fn is_full(errno: i32) -> bool {
+    Class::of(errno) == Class::Full
+}
+
 /// The outage of one kind of commands of a device.
 #[derive(Debug, Default)]
 struct Row {

@@ -21,7 +21,7 @@ use super::{
     },
     closed::{self, Back, Job, Work},
 };
-use crate::{design_file::DesignFile, events, figures::Snapshot, open::Device, storage::Files};
+use crate::{design_file::DesignFile, events, figures::Snapshot, nbd::Export, open::Device, storage::Files};
 
 impl Server {
     /// Notes where the devices are according to the design.
@@ -143,12 +143,11 @@ impl Server {
                 Ok(Ok(_)) => self.hold(),
                 Ok(Err(_)) | Err(mpsc::TryRecvError::Disconnected) => self.end_change(Err(REFUSES_WRITES.to_owned())),
                 // The write waits for a device that may come back; the change does not.
-                Err(mpsc::TryRecvError::Empty) if self.waits_for() != 0 => {
-                    self.end_change(Err(
-                        "a device does not answer: try again when peryton status shows no outage".to_owned()
-                    ));
+                Err(mpsc::TryRecvError::Empty) => {
+                    if let Err(why) = self.may_rest() {
+                        self.end_change(Err(why));
+                    }
                 }
-                Err(mpsc::TryRecvError::Empty) => {}
             },
             Stage::Holding { since } => {
                 let is_late = self.now >= since.saturating_add(HOLD_AT_MOST);
@@ -214,6 +213,9 @@ impl Server {
 
     /// Requests wait from now on: perhaps nothing is under way.
     fn hold(&mut self) {
+        if let Err(why) = self.may_rest() {
+            return self.end_change(Err(why));
+        }
         let Some(change) = &mut self.changing.now else { return };
         change.stage = Stage::Holding { since: self.now };
         match change.aim {
@@ -226,11 +228,7 @@ impl Server {
     /// Whether nothing is under way, and nothing is wrong that closing the volume would make worse.
     fn rests(&self) -> bool {
         let engine = self.volume.engine();
-        engine.is_idle()
-            && !engine.is_in_doubt()
-            && self.volume.backend.in_flight() == 0
-            && self.waits_for() == 0
-            && self.notes.is_idle()
+        self.volume.is_idle() && !engine.is_in_doubt() && self.waits_for() == 0 && self.notes.is_idle()
     }
 
     /// The devices of the volume that fail and may come back, one bit each.
@@ -238,22 +236,35 @@ impl Server {
         self.volume.backend.in_outage() & !self.volume.engine().gone()
     }
 
+    /// Refuses what would wait for a device, or for a client.
+    fn may_rest(&self) -> Result<(), String> {
+        if self.volume.engine().is_in_doubt() {
+            return Err(
+                "a flush has failed, and clients have not heard of it yet: try again after their next flush".to_owned()
+            );
+        }
+        if self.waits_for() != 0 {
+            return Err("a device does not answer: try again when peryton status shows no outage".to_owned());
+        }
+        Ok(())
+    }
+
     fn did_not_rest(&mut self) {
         self.volume.release(self.now);
+        if let Err(why) = self.may_rest() {
+            return self.end_change(Err(why));
+        }
         let Some(change) = &mut self.changing.now else { return };
         change.stage = Stage::Emptying { due: self.now.saturating_add(PAUSE) };
         change.tries += 1;
         if change.tries < MOST_TRIES {
             return;
         }
-        let engine = self.volume.engine();
-        let why = match () {
-            () if engine.is_in_doubt() => "a flush has failed, and clients have not heard of it yet",
-            () if self.waits_for() != 0 => "a device does not answer",
-            () if self.volume.backend.in_flight() > 0 => "commands to a device do not come to their end",
-            () => "the volume does not come to rest",
+        let why = match self.volume.backend.in_flight() {
+            0 => "the volume does not come to rest: try again when less is going on",
+            _ => "commands to a device do not come to their end: try again when peryton status shows no outage",
         };
-        self.end_change(Err(format!("{why}: try again when peryton status shows no outage")));
+        self.end_change(Err(why.to_owned()));
     }
 
     /// Hands the engine to another thread, which closes the volume, changes its devices, and opens it again.
@@ -284,12 +295,14 @@ impl Server {
             design = change.update_design.then(|| (file(), name.clone(), comes.path.clone()));
         }
         let shared = Arc::new(Shared::default());
+        let placement = self.volume.engine().placement();
         let (engine, memory) = self.volume.lend();
         let job = Job {
             engine,
             memory,
             work,
             device,
+            placement,
             devices,
             design,
             handoff: self.changing.handoff.clone(),
@@ -313,7 +326,7 @@ impl Server {
 
     /// The engine is back.
     pub(super) fn came_back(&mut self, back: Back) {
-        let Back { engine, memory, devices, opened, refused, restored, design } = back;
+        let Back { engine, memory, devices, opened, refused, read_only, restored, design } = back;
         self.volume.take_back(engine, memory);
         let Some(mut change) = self.changing.now.take() else { return };
         let pause_s = match std::mem::replace(&mut change.stage, Stage::Holding { since: self.now }) {
@@ -326,17 +339,24 @@ impl Server {
             Err(error) => return self.is_not_open(change, &error),
         };
         self.volume.backend.trust();
+        if let Some(read_only) = read_only {
+            tracing::error!("the volume is only read from now on: {}", read_only.why);
+            self.volume.only_read();
+            let export = Export { read_only: true, ..(*self.front.export).clone() };
+            self.front.export = Arc::new(export);
+            self.about.read_only = Some(read_only);
+        }
+        let refused = refused.map(|why| self.about.named(&why));
         let outcome = match change.aim {
             Aim::Return(_) | Aim::Fill(_) | Aim::Leave(_) => {
                 self.devices_changed(&change, devices, &opened);
                 self.has_opened(opened);
-                let refused = refused.map(|why| self.about.named(&why));
                 refused.map_or_else(|| Ok(self.taken_in(&change, restored, pause_s, design)), Err)
             }
             Aim::Resize { grows } => {
                 self.has_opened(opened);
                 self.size_has_changed(change.device, grows);
-                Ok(Value::Null)
+                refused.map_or(Ok(Value::Null), Err)
             }
             Aim::Reopen => {
                 tracing::warn!(
@@ -463,7 +483,7 @@ impl Server {
         }
         let name = self.about.names[change.device].clone();
         if let Err(why) = &outcome {
-            tracing::warn!(device = name, why, "the volume stays as it was");
+            tracing::warn!(device = name, why, "the change is not made");
         }
         let why = outcome.as_ref().err().cloned();
         match change.aim {

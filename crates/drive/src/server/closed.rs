@@ -1,9 +1,14 @@
 //! What is done with a volume that is closed for a moment, on a thread of its own: it is closed in good order, its devices change as they
 //! would while it is not served, and it is opened again. It may take as long as starting a server, and wait for devices.
 
-use std::{path::PathBuf, sync::Arc, thread, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant},
+};
 
-use peryton_engine::{DeviceId, Engine, OpenError, Opened};
+use peryton_engine::{DeviceId, Engine, Opened, Overlay, Placement, Without};
 use peryton_units::Nanos;
 
 use super::{Handle, changing_state::Shared};
@@ -11,13 +16,16 @@ use crate::{
     clock::unix_s,
     design_file::DesignFile,
     notify::Notifier,
-    open::Device,
+    offline::{self, OfDevices},
+    open::{Device, DevicePath},
+    read_only::ReadOnly,
     shared_memory::{Handoff, NoMemory, SharedMemory},
-    storage::Files,
+    storage::{Failed, Files},
 };
 
-/// The pause between two attempts to open the volume again.
-const OPEN_AGAIN: Duration = Duration::from_secs(1);
+/// The pause after the first attempt to open the volume again; it doubles up to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +48,7 @@ pub(super) struct Job {
     pub(super) memory: Result<SharedMemory, NoMemory>,
     pub(super) work: Work,
     pub(super) device: DeviceId,
+    pub(super) placement: Placement,
     /// The devices as they are to be.
     pub(super) devices: Vec<Option<Device>>,
     /// The path to set in the design if all goes well, and for which device.
@@ -59,6 +68,8 @@ pub(super) struct Back {
     pub(super) opened: Result<Opened, String>,
     /// Why the change was not made although the volume is open.
     pub(super) refused: Option<String>,
+    /// Why the volume is only read from now on, if it is.
+    pub(super) read_only: Option<ReadOnly>,
     /// Extents that are part of the volume again.
     pub(super) restored: u64,
     /// What came of setting the path in the design.
@@ -82,73 +93,140 @@ pub(super) fn begin(job: Job, handle: Handle) -> Result<(), (std::io::Error, Box
     }
 }
 
+/// How the volume goes on.
+struct GoesOn {
+    opened: Opened,
+    /// Why without the change, if it does.
+    refused: Option<String>,
+    read_only: Option<ReadOnly>,
+}
+
+impl From<Opened> for GoesOn {
+    fn from(opened: Opened) -> GoesOn {
+        GoesOn { opened, refused: None, read_only: None }
+    }
+}
+
+/// Why the volume could not be opened, and what failed if that was the reason.
+struct NotOpen {
+    why: String,
+    failed: Option<Failed>,
+}
+
+impl NotOpen {
+    fn of(error: &impl OfDevices, files: &Files<'_>) -> NotOpen {
+        NotOpen { why: error.to_string(), failed: files.failed().filter(|_| error.is_of_a_device()) }
+    }
+}
+
+impl From<std::io::Error> for NotOpen {
+    fn from(error: std::io::Error) -> NotOpen {
+        NotOpen { why: error.to_string(), failed: None }
+    }
+}
+
 impl Job {
     fn carry_out(mut self) -> Back {
         self.engine.tell_time(self.now, unix_s());
-        let (mut refused, mut restored) = (None, 0);
-        let opened = match self.work {
-            Work::Reopen => self.reopen(),
-            Work::Resize => self.again(|job| job.resize()),
+        let mut restored = 0;
+        let goes_on = match self.work {
+            Work::Reopen => self.reopen().map(GoesOn::from).map_err(|error| error.why),
+            Work::Resize => self.again(|job| job.resize().map(GoesOn::from)),
             Work::Return | Work::Fill | Work::Leave => {
-                refused = self.close_and_change(&mut restored).err();
-                let opened = self.again(|job| job.open(job.work == Work::Leave && refused.is_none()));
-                match opened {
-                    Ok((opened, why)) => {
-                        refused = refused.or(why);
-                        Ok(opened)
-                    }
-                    Err(error) => Err(error),
-                }
+                let refused = self.close_and_change(&mut restored).err();
+                let leaves = self.work == Work::Leave && refused.is_none();
+                let goes_on = self.again(|job| job.open(leaves));
+                goes_on.map(|goes_on| GoesOn { refused: refused.or(goes_on.refused), ..goes_on })
             }
         };
-        // The memory from before is let go before its place is used again.
+        // The memory from before is let go before its place is used again. What is only read needs it when it is opened to be written.
         let Job { mut engine, memory, devices, handoff, .. } = self;
-        let memory = match &opened {
-            Ok(_) => {
+        let memory = match &goes_on {
+            Ok(GoesOn { read_only: None, .. }) => {
                 drop(memory);
                 handoff.begin(&mut engine, &devices)
             }
-            Err(_) => memory,
+            Ok(_) | Err(_) => memory,
+        };
+        let (opened, refused, read_only) = match goes_on {
+            Ok(GoesOn { opened, refused, read_only }) => (Ok(opened), refused, read_only),
+            Err(why) => (Err(why), None, None),
         };
         let succeeded = opened.is_ok() && refused.is_none();
         let design = self.design.filter(|_| succeeded);
         let design = design.map(|(design, name, path)| design.and_then(|design| design.set(&name, &path)));
         self.notifier.goes_on();
-        Back { engine, memory, devices, opened, refused, restored, design }
+        Back { engine, memory, devices, opened, refused, read_only, restored, design }
     }
 
-    fn files<'a>(devices: &'a [Option<Device>], notifier: &Notifier, handoff: &Handoff) -> Result<Files<'a>, String> {
-        let files = Files::handed_over(devices, handoff).map_err(|error| error.to_string())?;
-        Ok(files.notifying(notifier))
-    }
-
-    /// Repeats an attempt to open the volume until it succeeds, or the server is to end.
-    fn again<T>(&mut self, mut attempt: impl FnMut(&mut Job) -> Result<T, String>) -> Result<T, String> {
+    /// Repeats an attempt to open the volume until it succeeds, or the server is to end. Where there is no space, requests wait for some. A
+    /// device that fails otherwise is waited for as it would be while the volume is served.
+    fn again(&mut self, mut attempt: impl FnMut(&mut Job) -> Result<GoesOn, NotOpen>) -> Result<GoesOn, String> {
+        let (began, patience) = (Instant::now(), Duration::from_nanos(self.engine.tuning().patience.0));
+        let mut pause = FIRST_PAUSE;
         loop {
-            let error = match attempt(self) {
+            let NotOpen { why, failed } = match attempt(self) {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
+            // What fails once may not fail again.
+            let is_last = pause > FIRST_PAUSE;
+            let is_over =
+                |failed: &Failed| is_last && !failed.is_full && (!failed.may_pass || began.elapsed() >= patience);
+            if let Some(failed) = failed.filter(is_over)
+                && let Ok(goes_on) = self.without_change(failed)
+            {
+                return Ok(goes_on);
+            }
             if self.shared.error().is_none() {
                 tracing::error!(
-                    error,
+                    error = why,
                     "the volume was closed for a change and cannot be opened again yet: requests wait"
                 );
             }
-            self.shared.failed(&error);
-            self.notifier.status(&format!("the volume cannot be opened again yet: {error}"));
+            self.shared.failed(&why);
+            self.notifier.status(&format!("the volume cannot be opened again yet: {why}"));
             if self.shared.is_given_up() {
-                return Err(error);
+                return Err(why);
             }
-            thread::sleep(OPEN_AGAIN);
+            thread::sleep(pause);
+            pause = (2 * pause).min(LONGEST_PAUSE);
         }
+    }
+
+    /// A device fails for good: the volume goes on without it if that loses nothing, or if it cannot even be read. Otherwise it is only read.
+    fn without_change(&mut self, failed: Failed) -> Result<GoesOn, NotOpen> {
+        let Some(Device { name, path, .. }) = &self.devices[failed.device.index()] else {
+            return Err(std::io::Error::from(std::io::ErrorKind::NotFound).into());
+        };
+        let at = DevicePath { name: name.clone(), path: path.clone() };
+        let before = self.engine.losses(0).bytes;
+        let mut files = Files::handed_over(&self.devices, &self.handoff)?.notifying(&self.notifier);
+        // In memory it is seen what that would lose.
+        let without = Without::Failed(failed.device);
+        let tried = self.engine.open_again(&mut Overlay::new(&mut files), without);
+        let lost = self.engine.losses(0);
+        let loses = tried.is_err() || lost.bytes > before || lost.unknown;
+        if (!loses || failed.is_read)
+            && let Ok(opened) = self.engine.open_again(&mut files, without)
+        {
+            let why = format!("device '{}' has failed meanwhile, and the volume goes on without it", at.name);
+            return Ok(GoesOn { opened, refused: Some(why), read_only: None });
+        }
+        let opened = self.engine.open_again(&mut Overlay::new(&mut files), Without::Nobody);
+        let opened = opened.map_err(|error| NotOpen::of(&error, &files))?;
+        let refused =
+            Some(format!("device '{}' has failed meanwhile, and the volume is only read from now on", at.name));
+        let why = offline::refuses_writes(&at, failed.device, &self.placement);
+        let read_only = Some(ReadOnly { device: Some((at.name, at.path)), why });
+        Ok(GoesOn { opened, refused, read_only })
     }
 
     /// Closes the volume in good order and changes its devices. An error is why they stay as they were.
     fn close_and_change(&mut self, restored: &mut u64) -> Result<(), String> {
         let mut files = Files::new(&self.devices).map_err(|error| error.to_string())?.notifying(&self.notifier);
         if self.engine.close(&mut files).is_err() {
-            return Err("a device has failed while the volume was closed for a moment".to_owned());
+            return Err(self.said(&"a device has failed while the volume was closed for a moment", &files));
         }
         // What is kept there counts no longer.
         if let Ok(memory) = std::mem::replace(&mut self.memory, Err(NoMemory::NotNeeded)) {
@@ -157,40 +235,51 @@ impl Job {
         match self.work {
             Work::Return => {
                 let readmitted = self.engine.take_back(&mut files, self.device);
-                *restored = readmitted.map_err(|error| error.to_string())?.restored;
+                *restored = readmitted.map_err(|error| self.said(&error, &files))?.restored;
             }
-            Work::Fill => drop(self.engine.take_in(&mut files, self.device).map_err(|error| error.to_string())?),
+            Work::Fill => {
+                self.engine.take_in(&mut files, self.device).map_err(|error| self.said(&error, &files))?;
+            }
             Work::Leave | Work::Resize | Work::Reopen => {}
         }
         Ok(())
     }
 
-    /// Opens the volume again; `leaves`: without the device. Returns why it is with it, if it is.
-    fn open(&mut self, leaves: bool) -> Result<(Opened, Option<String>), String> {
-        let mut files = Job::files(&self.devices, &self.notifier, &self.handoff)?;
-        if !leaves {
-            let opened = self.engine.open_again(&mut files, None);
-            return opened.map(|opened| (opened, None)).map_err(|error| error.to_string());
+    /// Why something failed: what a device did, if one did.
+    fn said(&self, error: &impl std::fmt::Display, files: &Files<'_>) -> String {
+        let device = |failed: &Failed| self.devices[failed.device.index()].as_ref();
+        match files.failed().and_then(|failed| Some((failed, device(&failed)?))) {
+            Some((Failed { is_read: true, .. }, Device { name, .. })) => format!("device '{name}' cannot be read"),
+            Some((Failed { is_full: true, .. }, Device { name, .. })) => format!("device '{name}' has no space left"),
+            Some((_, Device { name, .. })) => format!("device '{name}' refuses writes"),
+            None => error.to_string(),
         }
-        match self.engine.open_again(&mut files, Some(self.device)) {
-            Ok(opened) => Ok((opened, None)),
-            // Perhaps the others do not show that they have everything.
-            Err(why) => {
-                let opened = self.engine.open_again(&mut files, None).map_err(|error: OpenError| error.to_string())?;
-                Ok((opened, Some(why.to_string())))
+    }
+
+    /// Opens the volume again; `leaves`: without the device, or with it if the others do not show that they have everything.
+    fn open(&mut self, leaves: bool) -> Result<GoesOn, NotOpen> {
+        let mut files = Files::handed_over(&self.devices, &self.handoff)?.notifying(&self.notifier);
+        let mut refused = None;
+        if leaves {
+            match self.engine.open_again(&mut files, Without::Leaving(self.device)) {
+                Ok(opened) => return Ok(opened.into()),
+                Err(why) => refused = Some(why.to_string()),
             }
         }
+        let opened = self.engine.open_again(&mut files, Without::Nobody);
+        let opened = opened.map_err(|error| NotOpen::of(&error, &files))?;
+        Ok(GoesOn { refused, ..opened.into() })
     }
 
-    fn resize(&mut self) -> Result<Opened, String> {
+    fn resize(&mut self) -> Result<Opened, NotOpen> {
         self.devices.iter().flatten().for_each(Device::drop_cached);
-        let mut files = Job::files(&self.devices, &self.notifier, &self.handoff)?;
-        self.engine.resize_now(&mut files).map_err(|error| error.to_string())
+        let mut files = Files::handed_over(&self.devices, &self.handoff)?.notifying(&self.notifier);
+        self.engine.resize_now(&mut files).map_err(|error| NotOpen::of(&error, &files))
     }
 
-    fn reopen(&mut self) -> Result<Opened, String> {
+    fn reopen(&mut self) -> Result<Opened, NotOpen> {
         self.devices.iter().flatten().for_each(Device::drop_cached);
-        let files = Files::new(&self.devices).map_err(|error| error.to_string())?;
-        self.engine.reopen(&mut files.notifying(&self.notifier)).map_err(|error| error.to_string())
+        let mut files = Files::new(&self.devices)?.notifying(&self.notifier);
+        self.engine.reopen(&mut files).map_err(|error| NotOpen::of(&error, &files))
     }
 }

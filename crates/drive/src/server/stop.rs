@@ -120,8 +120,7 @@ impl Server {
             }
             Phase::Flushing => self.is_given_up(),
             Phase::Resting => {
-                let engine = self.volume.engine();
-                let rests = engine.is_idle() && self.volume.backend.in_flight() == 0 && self.notes.is_idle();
+                let rests = self.volume.is_idle() && self.notes.is_idle();
                 rests || self.is_given_up()
             }
         };

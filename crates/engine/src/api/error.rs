@@ -170,7 +170,9 @@ pub enum DetachError {
     #[error("the data of this placement is divided between its devices, so that none can stand alone: copy the volume")]
     Divided,
     /// Some data is lost.
-    #[error("{extents} extents were lost in earlier failures: overwrite or discard them first")]
+    #[error(
+        "{extents} extents are lost, with a device that is not there or in earlier failures: attach that, overwrite or discard them, or accept it (--accept-loss)"
+    )]
     Lost {
         /// The number of lost extents.
         extents: u64,

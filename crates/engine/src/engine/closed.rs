@@ -8,6 +8,7 @@ use crate::{
     api::config::Config,
     api::error::{ConfigError, DetachError, FormatError, OpenError, ReadmitError, ReplaceError},
     api::opened::{Formatting, Opened, Trust},
+    lifecycle::Forgone,
     lifecycle::{self, Detached, Inspection, Sizes},
 };
 
@@ -90,20 +91,21 @@ impl Engine {
     /// # Errors
     /// No device of this placement can have all data, data is lost or cannot be written back, or a device has failed.
     pub fn detach(config: Config, storage: &mut dyn Storage) -> Result<Detached, DetachError> {
-        lifecycle::detach(config, storage, &mut |_| ())
+        lifecycle::detach(config, storage, Forgone::default(), &mut |_| ())
     }
 
-    /// The same; `left` is called with the number of extents (of a log: blocks) that are still to be written, again and
-    /// again.
+    /// The same, without some devices; `left` is called with the number of extents (of a log: blocks) that are still to be written, again
+    /// and again.
     ///
     /// # Errors
     /// Those of [`Engine::detach`].
     pub fn detach_watched(
         config: Config,
         storage: &mut dyn Storage,
+        forgone: Forgone<'_>,
         left: &mut dyn FnMut(u64),
     ) -> Result<Detached, DetachError> {
-        lifecycle::detach(config, storage, left)
+        lifecycle::detach(config, storage, forgone, left)
     }
 
     /// Does what [`Engine::detach_watched`] does for a volume of which one device takes reads and refuses writes: nothing is written to

@@ -14,7 +14,7 @@ use crate::{
     api::opened::Opened,
     api::resizing::{Resize, ResizeEnd, ResizeError, ResizePlan},
     api::succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan},
-    lifecycle::{self, Sizes, with_drive},
+    lifecycle::{self, Sizes, Without, with_drive},
     placement::PlacementOps,
 };
 
@@ -130,14 +130,13 @@ impl Engine {
         drive!(self, drive => lifecycle::can_take_in(drive, device))
     }
 
-    /// Opens a volume again that was closed, with the devices that its superblocks name: some may be new, or back. `leaving`: goes on
-    /// without this one, which holds nothing that the others lack ([`Engine::is_evacuated`]), and records that. Tuning, statistics and
-    /// time go on; [`Engine::keep_records`] is to be called again.
+    /// Opens a volume again that was closed, or whose closing was not completed, with the devices that its superblocks name, except
+    /// `without`: some may be new, or back. Tuning, statistics and time go on; [`Engine::keep_records`] is to be called again.
     ///
     /// # Errors
     /// Those of [`Engine::open`]. The engine is unchanged, and this can be tried again.
-    pub fn open_again(&mut self, storage: &mut dyn Storage, leaving: Option<DeviceId>) -> Result<Opened, OpenError> {
-        let (drive, opened) = drive!(self, drive => lifecycle::open_again(drive, storage, leaving))?;
+    pub fn open_again(&mut self, storage: &mut dyn Storage, without: Without) -> Result<Opened, OpenError> {
+        let (drive, opened) = drive!(self, drive => lifecycle::open_again(drive, storage, without))?;
         self.drive = drive;
         Ok(opened)
     }

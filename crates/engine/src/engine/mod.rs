@@ -11,7 +11,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::cleaning::CleaningReport,
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
-    api::config::{Config, Tuning},
+    api::config::{Config, Placement, Tuning},
     api::error::{ConfigError, DeviceError, DriverError, FormatError, TuningError},
     api::location::{Location, Source},
     api::stats::Stats,
@@ -288,6 +288,11 @@ impl Engine {
     /// A setting cannot work. The tuning is unchanged.
     pub fn retune(&mut self, now: Nanos, tuning: Tuning, out: &mut Commands) -> Result<(), TuningError> {
         heeded!(self, drive, out => drive.retune(now, tuning, out))
+    }
+
+    /// How data are placed.
+    pub fn placement(&self) -> Placement {
+        drive!(self, drive => drive.placement.clone())
     }
 
     /// The present tuning.

@@ -16,6 +16,8 @@
 //! Until the record says "copied" the disk is as it was; from then on until it says "returned" the home has the first part of it.
 //! Whether block 0 of the disk says that it belongs to the volume shows whether anything else may have been overwritten.
 
+mod alone;
+
 use peryton_format::{
     adoption::{self, Phase, Record, Whose},
     block::{BLOCK, BLOCK_LEN},
@@ -34,7 +36,7 @@ use crate::{
     api::error::{ConfigError, DetachError, FormatError, OpenError},
     api::opened::Formatting,
     api::resizing::Settled,
-    lifecycle::offline::detach,
+    lifecycle::offline::{Forgone, detach},
     lifecycle::volume::{format, used_by},
 };
 
@@ -122,9 +124,29 @@ pub enum AdoptError {
         /// The index of the fast device.
         device: usize,
     },
+    /// Some data are on a device that is not there.
+    #[error(
+        "only device {device} has {bytes} of the data{}: attach it, or a copy of it, or accept that they read as they were before \
+         (--accept-loss)", first_part(*first)
+    )]
+    Lost {
+        /// The index of the device.
+        device: usize,
+        /// How much, with the first part if that has moved there.
+        bytes: Bytes,
+        /// How much of the first part of the disk has moved there.
+        first: Bytes,
+    },
     /// The volume could not be detached.
     #[error(transparent)]
     Detach(#[from] DetachError),
+}
+
+fn first_part(first: Bytes) -> String {
+    match first {
+        Bytes::ZERO => String::new(),
+        first => format!(", and the first {first} of the disk, which would read as zeros"),
+    }
 }
 
 impl From<OpenError> for AdoptError {
@@ -420,23 +442,33 @@ fn mark(storage: &mut dyn Storage, record: &Record) -> Result<(), AdoptError> {
 
 /// Copies the first part of the disk back from its home, the first block last.
 fn restore(storage: &mut dyn Storage, record: &Record) -> Result<(), AdoptError> {
+    let bytes = record.displaced.bytes.0;
+    begin_to_restore(storage, record)?;
+    copy_back(storage, record, BLOCK..bytes)?;
+    copy_back(storage, record, 0..BLOCK)
+}
+
+fn begin_to_restore(storage: &mut dyn Storage, record: &Record) -> Result<(), AdoptError> {
     check_home(storage, record)?;
-    let Displaced { device, home, at, bytes, .. } = record.displaced;
     if whose(storage, record)? == Whose::Ours {
         // A superblock may have something in its other sectors, so that what is left of a torn block could not be recognised.
         mark(storage, record)?;
     }
-    for range in [BLOCK..bytes.0, 0..BLOCK] {
-        for (from, len) in pieces(range.clone()) {
-            let piece = read(storage, home, at + Bytes(from), len)?;
-            storage.write(device, Bytes(from), &piece).map_err(failed(device))?;
-        }
-        storage.flush(device).map_err(failed(device))?;
-        if !is_same(storage, record, range)? {
-            return Err(AdoptError::Differs { home: home.index(), disk: device.index() });
-        }
-    }
     Ok(())
+}
+
+fn copy_back(storage: &mut dyn Storage, record: &Record, range: std::ops::Range<u64>) -> Result<(), AdoptError> {
+    let Displaced { device, home, at, .. } = record.displaced;
+    for (from, len) in pieces(range.clone()) {
+        let piece = read(storage, home, at + Bytes(from), len)?;
+        storage.write(device, Bytes(from), &piece).map_err(failed(device))?;
+    }
+    storage.flush(device).map_err(failed(device))?;
+    if is_same(storage, record, range)? {
+        Ok(())
+    } else {
+        Err(AdoptError::Differs { home: home.index(), disk: device.index() })
+    }
 }
 
 /// Makes the disk as it was, if taking it over was begun and has not come to its end. Returns whether the disk had been
@@ -480,6 +512,8 @@ pub struct GivenBack {
     pub len: Bytes,
     /// Number of extents that were written back for it.
     pub written_back: u64,
+    /// How much was lost with a device that is not there.
+    pub lost: Bytes,
     /// Whether an earlier call had begun it.
     pub resumed: bool,
 }
@@ -499,30 +533,37 @@ fn begun_return(pair: Hybrid, storage: &mut dyn Storage) -> Result<Option<Record
     Ok(Some(record))
 }
 
-/// Whether the disk is being given back: all data are on it, or at its home, and nothing opens the volume any more.
+/// Whether the disk is being given back: all data are on it, or at its home, and nothing opens the volume any more. `without`: the
+/// devices that are not there.
 ///
 /// # Errors
-/// The fast device could not be read.
-pub fn is_returning(config: &Config, storage: &mut dyn Storage) -> Result<bool, AdoptError> {
+/// The device that has the record could not be read.
+pub fn is_returning(config: &Config, storage: &mut dyn Storage, without: &[DeviceId]) -> Result<bool, AdoptError> {
     match pair_of(config) {
+        Ok(pair) if without.contains(&pair.fast) => Ok(alone::begun(pair, storage)?.is_some()),
         Ok(pair) => Ok(begun_return(pair, storage)?.is_some()),
         Err(_) => Ok(false),
     }
 }
 
 /// Gives back a disk that was taken over, as the volume is now. `displaced`: how it is divided, if its superblocks say so. If the
-/// call ends early, the next one goes on. `left` is called with the number of extents that are still to be written back.
+/// call ends early, the next one goes on. `left` is called with the number of extents that are still to be written back. `forgone`: the
+/// fast device may be among those that are not there.
 ///
 /// # Errors
-/// The volume cannot be detached, or a device failed.
+/// The volume cannot be detached, or a device failed; or data would be lost with a device that is not there.
 pub fn give_back(
     config: &Config,
     displaced: Option<Displaced>,
     storage: &mut dyn Storage,
+    forgone: Forgone<'_>,
     left: &mut dyn FnMut(u64),
 ) -> Result<GivenBack, AdoptError> {
     let pair = pair_of(config)?;
     let fast = pair.fast;
+    if forgone.devices.contains(&fast) {
+        return alone::give_back(config, displaced, storage, forgone.accept_loss);
+    }
     let (record, written_back, resumed) = match (begun_return(pair, storage)?, displaced) {
         (Some(record), _) => (record, 0, true),
         (None, Some(displaced)) => {
@@ -542,7 +583,7 @@ pub fn give_back(
     }
     clear_fast(config, storage, fast)?;
     let Displaced { device, volume: len, .. } = record.displaced;
-    Ok(GivenBack { device, len, written_back, resumed })
+    Ok(GivenBack { device, len, written_back, lost: Bytes::ZERO, resumed })
 }
 
 /// Detaches the volume, if it is not yet, and records what is to be copied back.
@@ -553,7 +594,7 @@ fn detach_translated(
     left: &mut dyn FnMut(u64),
 ) -> Result<(Record, u64), AdoptError> {
     let mut seen = Translated::new(storage, displaced);
-    let written_back = match detach(config.clone(), &mut seen, left) {
+    let written_back = match detach(config.clone(), &mut seen, Forgone::default(), left) {
         Ok(detached) => detached.written_back,
         Err(DetachError::Open(OpenError::Detached { .. })) => 0,
         Err(error) => return Err(error.into()),

@@ -19,12 +19,12 @@ use crate::{
     api::config::{Config, Journal, Placement, Tuning, WritePolicy},
     api::error::{OpenError, ReplaceError},
     api::evacuation::EvacuationError,
-    api::opened::{Opened, Trust},
+    api::opened::Opened,
     api::resizing::Settled,
     lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
     lifecycle::replace::replaces_with_zeros,
-    lifecycle::volume::{open, open_leaving, read_superblock},
+    lifecycle::volume::{open_leaving, read_superblock},
     placement::PlacementOps,
 };
 
@@ -62,22 +62,42 @@ pub(super) fn with_evacuated(used: &[Bytes], storage: &mut dyn Storage, without:
     all
 }
 
-/// Opens the volume of a drive again that was closed in good order, after the devices have changed: without those that its superblocks
-/// say are gone, and without `leaving`, which holds nothing that the others lack. Statistics and time go on.
+/// Which device a volume is opened again without, besides those that its superblocks say are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Without {
+    /// None.
+    Nobody,
+    /// This one, which holds nothing that the others lack ([`Engine::is_evacuated`](crate::Engine::is_evacuated)); that is recorded.
+    Leaving(DeviceId),
+    /// This one, which has failed; what only it had is lost.
+    Failed(DeviceId),
+}
+
+/// Opens the volume of a drive again after it was closed and the devices have changed. Statistics and time go on.
 pub(crate) fn open_again<P: PlacementOps>(
     closed: &Drive<P>,
     storage: &mut dyn Storage,
-    leaving: Option<DeviceId>,
+    without: Without,
 ) -> Result<(AnyDrive, Opened), OpenError> {
-    let config = closed.config();
-    let gone = readable(&closed.device_bytes, storage).map_or(0, |(_, newest)| newest.gone);
-    let all = (0..config.devices.len() as u8).map(DeviceId);
-    let without: Vec<DeviceId> =
-        all.filter(|device| gone >> device.index() & 1 == 1 || leaving == Some(*device)).collect();
-    let (mut drive, opened) = match leaving {
-        None => open(config, storage, Trust::Nobody, &without)?,
-        Some(_) => open_leaving(config, storage, &without, leaving)?,
+    let mut config = closed.config();
+    let (leaving, failed) = match without {
+        Without::Nobody => (None, None),
+        Without::Leaving(device) => (Some(device), None),
+        Without::Failed(device) => (None, Some(device)),
     };
+    let readable = readable(&closed.device_bytes, storage);
+    let gone = readable.as_ref().map_or(0, |(_, newest)| newest.gone);
+    // A device may have its new size already.
+    let resized = closed.resizing.as_ref().map(|resizing| resizing.data_bytes_after());
+    if let (Some(resized), Some((_, newest))) = (resized, &readable)
+        && newest.geometry.devices == resized
+    {
+        config.devices = resized.to_vec();
+    }
+    let all = (0..config.devices.len() as u8).map(DeviceId);
+    let is_without = |device: &DeviceId| [leaving, failed].contains(&Some(*device));
+    let without: Vec<DeviceId> = all.filter(|device| gone >> device.index() & 1 == 1 || is_without(device)).collect();
+    let (mut drive, opened) = open_leaving(config, storage, &without, leaving)?;
     with_drive!(&mut drive, drive => {
         drive.io.stats = closed.io.stats.clone();
         drive.io.excused = closed.io.excused;

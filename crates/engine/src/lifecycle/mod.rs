@@ -25,6 +25,7 @@ mod volume;
 
 pub(crate) use any::{AnyDrive, with_drive};
 pub(crate) use inspect::inspect;
+pub use membership::Without;
 pub(crate) use membership::{can_evacuate, can_take_in, evacuated, leaving_tuning, open_again};
 pub(crate) use offline::{detach, repair};
 pub(crate) use readmit::{can_take_back, readmit};
@@ -37,6 +38,6 @@ pub use inspect::{
     CheckpointReport, CommitReport, DeviceReport, DisplacedReport, Inspection, Lost, Overlay, SnapshotReport,
     SuperblockReport, Verdict,
 };
-pub use offline::Detached;
+pub use offline::{Detached, Forgone};
 pub use readmit::Readmitted;
 pub use sizes::Sizes;

@@ -17,6 +17,7 @@ use crate::{
     api::opened::{Opened, Trust},
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
+    lifecycle::inspect::Overlay,
     lifecycle::superblocks::mend_superblocks,
     lifecycle::volume::{open, open_or_mend},
     placement::PlacementOps,
@@ -51,6 +52,8 @@ pub struct Detached {
     pub len: Bytes,
     /// Number of extents (of a log: blocks) that were written back for it.
     pub written_back: u64,
+    /// How much is lost, and reads as it was before.
+    pub lost: Bytes,
 }
 
 /// Opens a volume and closes it again, which repairs what a crash or a damaged copy left behind. `trust` says which
@@ -82,19 +85,35 @@ pub(crate) fn repair(
     Ok(opened)
 }
 
+/// What a volume is detached without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forgone<'a> {
+    /// Devices that are not there, or that are not to be read.
+    pub devices: &'a [DeviceId],
+    /// Whether what is lost with them, or was before, may be lost.
+    pub accept_loss: bool,
+}
+
 /// Writes all data to one device, which can then be used without Peryton.
 pub(crate) fn detach(
     mut config: Config,
     storage: &mut dyn Storage,
+    Forgone { devices, accept_loss }: Forgone<'_>,
     left: &mut dyn FnMut(u64),
 ) -> Result<Detached, DetachError> {
     let device = config.placement.stands_alone().ok_or(DetachError::Divided)?;
     config.tuning.max_moves = moves_at_once(&config.placement);
     config.tuning.spin_down_after = Vec::new();
-    let (mut drive, opened) = open(config, storage, Trust::Nobody, &[])?;
-    if opened.lost > 0 {
-        return Err(DetachError::Lost { extents: opened.lost });
+    let refuse = |opened: Opened| match opened.lost {
+        extents if extents > 0 && !accept_loss => Err(DetachError::Lost { extents }),
+        _ => Ok(()),
+    };
+    if !devices.is_empty() {
+        // A refusal leaves the volume as it is, with its devices.
+        refuse(open(config.clone(), &mut Overlay::new(storage), Trust::Nobody, devices)?.1)?;
     }
+    let (mut drive, opened) = open(config, storage, Trust::Nobody, devices)?;
+    refuse(opened)?;
     with_drive!(&mut drive, drive => drive.detach(storage, device, left))
 }
 
@@ -139,7 +158,8 @@ impl<P: PlacementOps> Drive<P> {
         }
         settled.map_err(|DeviceError| DetachError::Device)?;
         self.close(VolumeState::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
-        Ok(Detached { device, at: self.placed.data_at(device), len: self.volume_size, written_back: away })
+        let (at, len, lost) = (self.placed.data_at(device), self.volume_size, self.losses(0).bytes);
+        Ok(Detached { device, at, len, written_back: away, lost })
     }
 }
 

@@ -7,13 +7,14 @@
 //! was detached; it can be made again as well.
 
 use peryton_format::{copies, storage::Storage, superblock::VolumeState};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
     api::config::Config,
     api::error::{DetachError, DeviceError, OpenError},
     lifecycle::inspect::Overlay,
-    lifecycle::offline::{Detached, detach},
+    lifecycle::offline::{Detached, Forgone, detach},
     lifecycle::resize::in_force::sizes_in_force,
     lifecycle::volume::read_superblock,
 };
@@ -35,10 +36,10 @@ pub(crate) fn rescue(
     let own = read_superblock(storage, home, used)?.superblock;
     if own.state == VolumeState::Detached {
         copies::write(storage, &own, used).map_err(|DeviceError| DetachError::Device)?;
-        return Ok(Detached { device: home, at: data, len: sizes.volume, written_back: 0 });
+        return Ok(Detached { device: home, at: data, len: sizes.volume, written_back: 0, lost: Bytes::ZERO });
     }
     let mut copy = Overlay::passing(storage, home, data..data + sizes.volume);
-    let detached = detach(config, &mut copy, left)?;
+    let detached = detach(config, &mut copy, Forgone::default(), left)?;
     let says = read_superblock(&mut copy, home, used)?.superblock;
     copies::write(storage, &says, used).map_err(|DeviceError| DetachError::Device)?;
     storage.forget_memory(says.volume);

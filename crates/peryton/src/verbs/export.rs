@@ -2,6 +2,7 @@
 
 use indicatif::ProgressStyle;
 use peryton_drive::{Alone, OfflineError, VolumeSpec};
+use peryton_units::Bytes;
 use serde_json::json;
 
 use super::check;
@@ -24,6 +25,15 @@ pub struct Args {
     /// has succeeded, the volume is as it was.
     #[arg(long, value_name = "NAME")]
     read_only: Option<String>,
+    /// This device is not there, or not to be used
+    ///
+    /// This device is not there, or not to be used. If it has data that no other has, they are named, and nothing is changed
+    /// (--accept-loss).
+    #[arg(long, value_name = "NAME", conflicts_with = "read_only")]
+    without: Vec<String>,
+    /// Accept that data are lost, and read as they were before
+    #[arg(long, conflicts_with = "read_only")]
+    accept_loss: bool,
     /// Print where the data are as JSON
     #[arg(long)]
     json: bool,
@@ -31,7 +41,7 @@ pub struct Args {
 
 /// Exports the device and prints where its data is.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let spec = args.design.spec(&[])?;
+    let spec = args.design.spec(&args.without)?;
     let bar = terminal::bar(0);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} written back, {eta} left");
     bar.set_style(style.expect("the template is a constant"));
@@ -41,13 +51,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     };
     let detached = match &args.read_only {
         Some(name) => peryton_drive::rescue(&spec, name, &mut left),
-        None => peryton_drive::detach(&spec, &mut left),
+        None => peryton_drive::detach(&spec, &args.without, args.accept_loss, &mut left),
     };
     bar.finish_and_clear();
-    let Alone { detached, given_back, resumed } = detached.map_err(|error| refused(&spec, error))?;
+    let Alone { detached, given_back, resumed } = detached.map_err(|error| refused(&spec, &args.without, error))?;
     let at = &spec.devices[detached.device.index()];
     if args.json {
-        // Everything that was dirty is written back, and nothing is lost: otherwise it is refused.
+        // Everything that was dirty is written back.
         return output::print_json(&json!({
             "device": at.name,
             "path": at.path,
@@ -55,10 +65,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             "length": detached.len.0,
             "extents_written_back": detached.written_back,
             "given_back": given_back,
+            "lost_bytes": detached.lost,
             "condition": Condition::default().json(),
         }));
     }
     let path = at.path.display();
+    if detached.lost > Bytes::ZERO {
+        output::tell(&format!("{} are lost: they read as they were before\n", detached.lost))?;
+    }
     if given_back {
         let how = if resumed { "what was begun before is done: " } else { "" };
         return output::print(&format!(
@@ -74,11 +88,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Why nothing was exported. If data of the volume are lost, the exit code says so.
-fn refused(spec: &VolumeSpec, error: OfflineError) -> Failure {
+fn refused(spec: &VolumeSpec, without: &[String], error: OfflineError) -> Failure {
     if matches!(error, OfflineError::Imported { .. } | OfflineError::IsHome { .. }) {
         return Failure::bad_input(error);
     }
-    let found = peryton_drive::inspect(spec, false, &[]).ok();
+    let found = peryton_drive::inspect(spec, false, without).ok();
     let condition = found.as_ref().and_then(Condition::of).unwrap_or_default();
     if condition.lost > 0 { Failure::lost(error) } else { Failure::failed(error) }
 }

@@ -13,7 +13,7 @@ use std::{
     io::{self, BufRead as _, BufReader},
     os::{
         fd::{AsFd as _, OwnedFd},
-        unix::process::CommandExt as _,
+        unix::{net::UnixStream, process::CommandExt as _},
     },
     path::{Path, PathBuf},
     process::{Child, ChildStdout, Command, ExitStatus, Stdio},
@@ -154,7 +154,8 @@ impl Supervisor<'_> {
 
     fn run(&self) -> Result<(), Failure> {
         let device = self.device();
-        if let Some(BlockDevice { pid: Some(pid), .. }) = device {
+        let orphan = device.as_ref().and_then(|device| device.pid).or_else(|| self.served_by());
+        if let Some(pid) = orphan {
             self.take_over(pid)?;
         }
         if let Some(early) = self.wait_for_devices()? {
@@ -202,14 +203,21 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Lets a server hand its block device over that has lost its supervisor.
+    /// The process that listens on the control socket of the volume.
+    fn served_by(&self) -> Option<i32> {
+        let socket = UnixStream::connect(self.args.design.named().sockets().control).ok()?;
+        let peer = rustix::net::sockopt::socket_peercred(&socket).ok()?;
+        Some(peer.pid.as_raw_nonzero().get())
+    }
+
+    /// Lets a server hand the volume over that has lost its supervisor.
     fn take_over(&self, pid: i32) -> Result<(), Failure> {
         let path = self.design.display();
         if let Some(other) = supervisor_of(pid) {
             return Err(Failure::bad_input(format!("{path}: process {other} supervises it already: stop that first")));
         }
         let Some(server) = ServerProcess::running(pid).map_err(Failure::failed)? else { return Ok(()) };
-        eprintln!("peryton: {path}: process {pid} serves it without a supervisor, and hands its block device over");
+        eprintln!("peryton: {path}: process {pid} serves it without a supervisor, and hands it over");
         self.notifier.extend(Duration::from_nanos(END_WITHIN.0));
         server.ask(Ask::HandOver);
         if server.ends_within(Duration::from_nanos(END_WITHIN.0)) {

@@ -11,7 +11,7 @@ use std::{
     path::PathBuf,
     process::{Child, Command},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     thread,
@@ -24,6 +24,10 @@ pub enum Point {
     Fails,
     /// It fails so, and everything after it: the device takes reads and refuses writes.
     Refuses,
+    /// It fails for lack of space, and every write after it; flushes do not.
+    Fills,
+    /// It and all commands after it fail, also reads: the device has gone.
+    Dies,
     /// The program is killed before the call does anything.
     Kills,
 }
@@ -41,12 +45,35 @@ pub struct At {
 pub struct Watched {
     pub child: Child,
     calls: Arc<AtomicU32>,
+    plan: Arc<Mutex<Plan>>,
+}
+
+/// At which call something happens, and whether it has.
+#[derive(Debug)]
+struct Plan {
+    nth: u32,
+    has_happened: bool,
 }
 
 impl Watched {
     /// How many writes, flushes and discards of the files there were.
     pub fn calls(&self) -> u32 {
         self.calls.load(Ordering::SeqCst)
+    }
+
+    /// From now on, something happens at the `nth` call from here, in place of what was to happen.
+    pub fn arm(&self, nth: u32) {
+        self.plan.lock().unwrap().nth = self.calls() + nth;
+    }
+
+    /// Nothing happens any more.
+    pub fn disarm(&self) {
+        self.plan.lock().unwrap().nth = 0;
+    }
+
+    /// Whether anything has happened.
+    pub fn has_happened(&self) -> bool {
+        self.plan.lock().unwrap().has_happened
     }
 }
 
@@ -56,14 +83,15 @@ const CALLS: [libc::c_long; 5] =
 const RECEIVE: u64 = 0xc000_2100 | (size_of::<libc::seccomp_notif>() as u64) << 16;
 const SEND: u64 = 0xc000_2101 | (size_of::<libc::seccomp_notif_resp>() as u64) << 16;
 
-fn filter() -> Vec<libc::sock_filter> {
+fn filter(point: Point) -> Vec<libc::sock_filter> {
     let op = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
     let answer = |k: u32| op(libc::BPF_RET | libc::BPF_K, 0, 0, k);
     let is = |call: libc::c_long| op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, call as u32);
     // The number of the call is the first word.
     let mut program = vec![op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
     program.extend([is(libc::SYS_io_uring_setup), answer(libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32)]);
-    for call in CALLS {
+    let reads = [libc::SYS_pread64, libc::SYS_preadv];
+    for call in CALLS.into_iter().chain(reads.into_iter().filter(|_| point == Point::Dies)) {
         program.extend([is(call), answer(libc::SECCOMP_RET_USER_NOTIF)]);
     }
     program.push(answer(libc::SECCOMP_RET_ALLOW));
@@ -128,7 +156,7 @@ fn receive_descriptor(socket: &UnixDatagram) -> io::Result<OwnedFd> {
 /// Starts the program. `None` if this system has no filters that report calls, or allows none.
 pub fn start(mut command: Command, at: At) -> Option<Watched> {
     let (ours, theirs) = UnixDatagram::pair().expect("two sockets");
-    let program = filter();
+    let program = filter(at.point);
     let socket = theirs.as_raw_fd();
     // SAFETY: only system calls, and nothing is allocated.
     unsafe {
@@ -144,13 +172,14 @@ pub fn start(mut command: Command, at: At) -> Option<Watched> {
     drop(theirs);
     let listener = receive_descriptor(&ours).expect("the child has sent it");
     let calls = Arc::new(AtomicU32::new(0));
-    let (counted, pid) = (Arc::clone(&calls), child.id() as libc::pid_t);
-    thread::spawn(move || decide(&listener, pid, &at, &counted));
-    Some(Watched { child, calls })
+    let plan = Arc::new(Mutex::new(Plan { nth: at.nth, has_happened: false }));
+    let (counted, planned, pid) = (Arc::clone(&calls), Arc::clone(&plan), child.id() as libc::pid_t);
+    thread::spawn(move || decide(&listener, pid, &at, (&counted, &planned)));
+    Some(Watched { child, calls, plan })
 }
 
 /// Answers the calls that are reported, until the program has ended.
-fn decide(listener: &OwnedFd, pid: libc::pid_t, at: &At, calls: &AtomicU32) {
+fn decide(listener: &OwnedFd, pid: libc::pid_t, at: &At, (calls, plan): (&AtomicU32, &Mutex<Plan>)) {
     loop {
         // SAFETY: plain data.
         let mut call: libc::seccomp_notif = unsafe { std::mem::zeroed() };
@@ -167,13 +196,23 @@ fn decide(listener: &OwnedFd, pid: libc::pid_t, at: &At, calls: &AtomicU32) {
             continue;
         }
         let counts = is_one_of(call.pid, call.data.args[0] as RawFd, &at.files);
-        let nth = if counts { calls.fetch_add(1, Ordering::SeqCst) + 1 } else { 0 };
-        let is_it = counts && (nth == at.nth || at.point == Point::Refuses && nth > at.nth);
+        let reads = [libc::SYS_pread64, libc::SYS_preadv].contains(&libc::c_long::from(call.data.nr));
+        let nth = if counts { calls.fetch_add(u32::from(!reads), Ordering::SeqCst) + u32::from(!reads) } else { 0 };
+        let lasts = matches!(at.point, Point::Refuses | Point::Fills | Point::Dies);
+        let mut plan = plan.lock().unwrap();
+        let chosen = plan.nth;
+        let is_it =
+            counts && chosen > 0 && (nth == chosen && !reads || lasts && (nth > chosen || reads && nth == chosen));
+        plan.has_happened |= is_it;
+        drop(plan);
         let flushes = [libc::SYS_fdatasync, libc::SYS_fsync].contains(&libc::c_long::from(call.data.nr));
         let (error, flags) = match at.point {
             _ if !is_it => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
             // The kernel names the blocks as bad, so nobody waits for them to come back.
             Point::Fails | Point::Refuses => (-if flushes { libc::EIO } else { libc::ENODATA }, 0),
+            Point::Dies => (-libc::ENXIO, 0),
+            Point::Fills if flushes => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+            Point::Fills => (-libc::ENOSPC, 0),
             Point::Kills => {
                 // SAFETY: it is our child, which nobody has waited for, because it waits for this answer.
                 unsafe { libc::kill(pid, libc::SIGKILL) };

@@ -36,3 +36,10 @@ pub(crate) struct Resizing {
     /// Whether nothing is begun that can wait.
     pub(super) rests: bool,
 }
+
+impl Resizing {
+    /// The bytes of data on each device afterwards.
+    pub(crate) fn data_bytes_after(&self) -> &[Bytes] {
+        &self.target.config.devices
+    }
+}
