@@ -193,7 +193,7 @@ mod tests {
         for count in [0, 10, 300_000] {
             let by_volume = ByVolume::of(&mut Turns(0, count)).unwrap();
             assert_eq!(by_volume.parts[1].file.is_some(), count == 300_000);
-            let volumes: Vec<OneVolume> = by_volume.parts().map(Result::unwrap).flatten().collect();
+            let volumes: Vec<OneVolume> = by_volume.parts().flat_map(Result::unwrap).collect();
             let total: usize = volumes.iter().map(|volume| volume.requests().len()).sum();
             assert_eq!((total as u64, volumes.len()), (count, if count == 0 { 0 } else { 3 }));
             for volume in &volumes {
