@@ -247,7 +247,7 @@ fn used(home: Home, write: WritePolicy, close: bool) -> (Plan, Disks, Vec<u8>) {
     adoption::adopt(&plan, NEW, &mut disks).unwrap();
     let mut host = Host::open(&plan, &mut disks);
     let size = model.len() as u64;
-    let places = (0..14).map(|n| n * 37 * 4096 % (size - 8192)).chain([0, 512, size - 4096]);
+    let places = (0..14).map(|n| n * 111 * 4096 % (size - 8192)).chain([0, 512, size - 4096]);
     for (round, at) in places.enumerate() {
         let bytes = vec![round as u8 + 100; 4096];
         host.write(at, &bytes);

@@ -21,8 +21,9 @@ const CLIMB: u8 = 5;
 parameters! {
     window: 10_000 in 0..=990_000, "The share of the cache that the window has (section 4).";
     protected: 800_000 in 0..=1_000_000, "The share of the main cache that protected extents have (section 4).";
-    sketch: 256_000_000 in 1_000_000..=1_024_000_000, "Counters of the sketch for each extent in the cache, rounded up to a power of two, of \
-        half a byte each. With fewer the hits depend on the seed: by up to 9 % with 16, as many as Caffeine has, and less than 1 % with 256.";
+    sketch: 16_000_000 in 1_000_000..=1_024_000_000, "Counters of the sketch for each extent in the cache, rounded up to a power of two, of \
+        half a byte each. Hits depend on the seed by up to 9 % with 16, as many as Caffeine has, and by less than 1 % with 256. A sketch of \
+        more than 64 begins empty after a restart.";
     period: 10_000_000 in 1_000_000..=1_000_000_000, "Accesses for each extent in the cache after which the counters are halved (section 3.3).";
     adaptive: 0 in 0..=1_000_000, "1: the window grows and shrinks with the hit ratio, as in Caffeine.";
     seed: 0 in 0..=1_000_000_000_000, "The seed of the sketch's hash.";
@@ -44,7 +45,8 @@ const ROWS: u64 = 4;
 
 impl Sketch {
     fn new(size: u64, parameters: &Parameters) -> Sketch {
-        let words = (parameters.sketch.of(size) / 16).clamp(16, MOST_WORDS).next_power_of_two() as usize;
+        let words =
+            (parameters.sketch.of(size) / 16).clamp(LEAST_WORDS as u64, MOST_WORDS).next_power_of_two() as usize;
         let seed = if parameters.seed.0 == 0 { 0 } else { mixed(parameters.seed.0) };
         Sketch { words: vec![0; words], accesses: 0, period: parameters.period.of(size).max(1), seed }
     }
@@ -93,6 +95,10 @@ impl Sketch {
     }
 }
 
+/// The least words of a sketch.
+const LEAST_WORDS: usize = 16;
+/// The most words of a sketch for each slot that are saved: 64 counters.
+const MOST_SAVED_WORDS: usize = 4;
 /// The most words of a sketch: 1 GiB.
 const MOST_WORDS: u64 = 1 << 27;
 /// Objects for which the sketch of a cache of objects begins; it grows with them.
@@ -314,7 +320,12 @@ impl ReplacementPolicy for WTinyLfu {
                     let extents = &self.extents;
                     to.queue(queue as u8, &mut self.queues, queue, |slot| Some([extents[slot]]))
                 }
-                4 => to.table(SKETCH, &self.sketch.words),
+                // A larger sketch would leave the extents no room.
+                4 if self.sketch.words.len()
+                    <= (MOST_SAVED_WORDS * self.extents.len() as usize).next_power_of_two().max(LEAST_WORDS) =>
+                {
+                    to.table(SKETCH, &self.sketch.words)
+                }
                 _ => return true,
             };
             if !to.next_if(complete) {

@@ -29,13 +29,18 @@ use crate::{
 /// What is written as a whole or not at all.
 const SECTOR: usize = 512;
 
-/// The record in the first block of the disk, if giving it back was begun, or taking it over was not completed.
+/// The record in the first block of the disk, if giving it back was begun, or taking it over was not completed. It is durable: a write
+/// that failed may have left it in the device's cache alone, so that the device is flushed.
 pub(super) fn begun(pair: Hybrid, storage: &mut dyn Storage) -> Result<Option<Record>, AdoptError> {
     let mut block = read(storage, pair.slow, Bytes::ZERO, BLOCK)?;
     let whole = Record::decode(&block);
     // The rest of the block is restored before its first sector is.
     block[SECTOR..].fill(0);
-    Ok(whole.or_else(|| Record::decode(&block)).filter(|record| record.displaced.device == pair.slow))
+    let record = whole.or_else(|| Record::decode(&block)).filter(|record| record.displaced.device == pair.slow);
+    if record.is_some() {
+        storage.flush(pair.slow).map_err(failed(pair.slow))?;
+    }
+    Ok(record)
 }
 
 pub(super) fn give_back(
