@@ -141,12 +141,22 @@ def test_lifetimes(command: Command) -> None:
 
 
 def test_the_greenest_devices(command: Command, sqlite: Path) -> None:
-    answer = peryton.energy(peak="50MB", average="50MB", capacity="12TB", workload="rand-write", by="cost", run_for="3y")
-    words = "--peak 50MB --average 50MB --capacity 12TB --workload rand-write --by cost --for 3y --json"
-    same(answer.to_dict(), command("energy", *words.split()))
-    answer = peryton.energy(sqlite, capacity="4TB", mixed=True, prices={"seagate-exos-x24-24tb": 450.0})
-    words = "--capacity 4TB --mixed --price seagate-exos-x24-24tb=450 --json"
-    same(answer.to_dict(), command("energy", "--trace", sqlite, *words.split()))
+    devices = ["seagate-exos-x24-24tb", "micron-7500-pro-1.92tb", "solidigm-d5-p5336-61.44tb"]
+    these = ["--devices", ",".join(devices), "--json"]
+    answer = peryton.energy(
+        peak="50MB",
+        average="50MB",
+        capacity="12TB",
+        workload="rand-write",
+        by="cost",
+        run_for="3y",
+        devices=devices,
+    )
+    words = "--peak 50MB --average 50MB --workload rand-write --capacity 12TB --by cost --for 3y"
+    same(answer.to_dict(), command("energy", *words.split(), *these))
+    answer = peryton.energy(sqlite, capacity="4TB", mixed=True, prices={devices[0]: 450.0}, devices=devices)
+    words = "--capacity 4TB --mixed --price seagate-exos-x24-24tb=450"
+    same(answer.to_dict(), command("energy", "--trace", sqlite, *words.split(), *these))
 
 
 def test_plans(command: Command, sqlite: Path) -> None:
