@@ -12,7 +12,7 @@ mod served;
 use std::{
     fs::{self, File},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
     time::{Duration, Instant},
 };
 
@@ -102,36 +102,16 @@ fn command(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn ended(child: &mut Child, folder: &Path) -> std::process::ExitStatus {
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        let said = || fs::read_to_string(folder.join("err")).unwrap();
-        assert!(began.elapsed() < PATIENCE, "it does not end: {}", said());
-        std::thread::sleep(Duration::from_millis(1));
-    }
+fn ended(child: &mut Child, folder: &Path) -> ExitStatus {
+    interposed::ended(child, PATIENCE, || fs::read_to_string(folder.join("err")).unwrap())
 }
 
-/// A client of the server; `None` if that has ended before it listened.
 fn client(folder: &Path, child: &mut Child) -> Option<Client> {
-    let began = Instant::now();
-    loop {
-        if let Ok(client) = Client::try_connect(&folder.join("v.nbd")) {
-            return Some(client);
-        }
-        if child.try_wait().unwrap().is_some() {
-            return None;
-        }
-        assert!(began.elapsed() < PATIENCE, "it neither listens nor ends");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    interposed::client(folder, child, PATIENCE)
 }
 
-fn terminate(child: &mut Child, folder: &Path) -> std::process::ExitStatus {
-    // SAFETY: it is our child, and was not waited for.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+fn terminate(child: &mut Child, folder: &Path) -> ExitStatus {
+    interposed::terminate(child);
     ended(child, folder)
 }
 

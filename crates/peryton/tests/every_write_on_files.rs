@@ -21,7 +21,7 @@ use std::{
 };
 
 use common::peryton;
-use interposed::{At, Point, Watched};
+use interposed::{At, Point, Watched, terminate};
 use served::{CACHE, Client, FLUSH, READ, WRITE};
 
 const BLOCK: usize = 16 << 10;
@@ -71,36 +71,12 @@ fn at(folder: &Path, nth: u32, point: Point) -> At {
     At { nth, point, files: NAMES.map(|name| folder.join(name)).to_vec() }
 }
 
-/// Waits until a program has ended.
 fn ended(child: &mut Child) -> ExitStatus {
-    let began = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status;
-        }
-        assert!(began.elapsed() < PATIENCE, "it does not end");
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    interposed::ended(child, PATIENCE, String::new)
 }
 
-/// A server; `None` if it has ended before it listened.
 fn served(folder: &Path, child: &mut Child) -> Option<Client> {
-    let began = Instant::now();
-    loop {
-        if let Ok(client) = Client::try_connect(&folder.join("v.nbd")) {
-            return Some(client);
-        }
-        if child.try_wait().unwrap().is_some() {
-            return None;
-        }
-        assert!(began.elapsed() < PATIENCE, "it neither listens nor ends");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
-fn terminate(child: &Child) {
-    // SAFETY: it is our child, and was not waited for.
-    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
+    interposed::client(folder, child, PATIENCE)
 }
 
 fn content(value: u8) -> Vec<u8> {

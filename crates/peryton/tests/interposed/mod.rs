@@ -8,14 +8,17 @@ use std::{
         fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
         unix::{fs::MetadataExt, net::UnixDatagram, process::CommandExt},
     },
-    path::PathBuf,
-    process::{Child, Command},
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
     thread,
+    time::{Duration, Instant},
 };
+
+use super::served::Client;
 
 /// What happens at the chosen call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,4 +235,37 @@ fn is_one_of(thread: u32, descriptor: RawFd, files: &[PathBuf]) -> bool {
         .iter()
         .filter_map(|file| std::fs::metadata(file).ok())
         .any(|file| (file.dev(), file.ino()) == (open.dev(), open.ino()))
+}
+
+/// Waits until a program has ended; `said`: what it has said until then.
+pub fn ended(child: &mut Child, patience: Duration, said: impl Fn() -> String) -> ExitStatus {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(began.elapsed() < patience, "it does not end: {}", said());
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// A client of the server; `None` if that has ended before it listened.
+pub fn client(folder: &Path, child: &mut Child, patience: Duration) -> Option<Client> {
+    let began = Instant::now();
+    loop {
+        if let Ok(client) = Client::try_connect(&folder.join("v.nbd")) {
+            return Some(client);
+        }
+        if child.try_wait().unwrap().is_some() {
+            return None;
+        }
+        assert!(began.elapsed() < patience, "it neither listens nor ends");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Asks the program to end.
+pub fn terminate(child: &Child) {
+    // SAFETY: it is our child, and was not waited for.
+    unsafe { libc::kill(child.id() as libc::pid_t, libc::SIGTERM) };
 }
