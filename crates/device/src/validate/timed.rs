@@ -61,7 +61,7 @@ pub(crate) fn model(profile: &Profile, requests: &[Measured]) -> Result<Device, 
 }
 
 /// Replays requests on a model as they were recorded, and returns how long each takes. At most `in_flight` are under way. A request that
-/// came at a time of its own comes at that time; one that came because another had ended ([`Start`]) comes when one has ended on the
+/// came at a time of its own comes at that time; one that came because another had ended comes when one has ended on the
 /// model. A model that is a little slower than the device so takes a little longer for each request, and collects no queue that the device
 /// could not have had. Requests are in the order of their times.
 pub fn replay_timed(device: &mut Device, requests: &[Measured], in_flight: usize) -> Vec<Nanos> {
