@@ -54,3 +54,8 @@ pub use options::{Failing, Options, Outcome};
 pub use run::run;
 pub use scenario::Scenario;
 pub use torture::{Torture, torture};
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

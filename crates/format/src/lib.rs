@@ -102,3 +102,8 @@ pub mod storage;
 pub mod superblock;
 pub mod takeover;
 pub mod translated;
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

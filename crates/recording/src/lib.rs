@@ -23,3 +23,8 @@ pub use distribution::Distribution;
 pub use files::{Files, full_file};
 pub use rows::{Flags, Row, Rows};
 pub use scan::{Content, Scan, ScannedChunk};
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -143,3 +143,8 @@ pub use together::run_together;
 pub use use_map::{MoveMap, UseMap};
 pub use volume_report::VolumeReport;
 pub use warnings::{Warned, Warning, warned};
+
+/// The example of the README is a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
