@@ -190,8 +190,8 @@ impl Service {
                 tracing::info!(records, "the server before was killed; what it answered is taken over")
             }
             _ if !opened.clean && devices.iter().flatten().count() > 1 => tracing::warn!(
-                "the volume was not closed in good order: that a device is a copy from earlier can be excluded only as far as its \
-                 journal shows"
+                "the volume was not closed in good order: only the journal shows whether a device is a copy from earlier, such as a \
+                 snapshot"
             ),
             _ => {}
         }

@@ -72,12 +72,12 @@ impl VolumeState {
         }
     }
 
-    /// The state in a word: `opening`, `open`, `closing`, `clean`, `detached` or `aside`.
+    /// The state in a word: `opening`, `open`, `closing`, `closed`, `detached` or `aside`.
     pub fn name(self) -> &'static str {
         match self {
             VolumeState::Opening => "opening",
             VolumeState::Open => "open",
-            VolumeState::Clean => "clean",
+            VolumeState::Clean => "closed",
             VolumeState::Detached => "detached",
             VolumeState::Closing => "closing",
             VolumeState::Aside => "aside",

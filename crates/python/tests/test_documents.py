@@ -6,7 +6,8 @@ cannot run here is in `NOT_RUN` with the reason.
 
 A block of `text` directly beneath a block of `sh` is what its commands print on a terminal of 80 columns, and is compared with that.
 A line `…` stands for lines that are left out, and `…` within a line for a part of it. Of commands that measure something, times,
-and what depends on them, are not compared. The traces of a page without such blocks are cut short.
+and what depends on them, are not compared. The traces of a page without such blocks are cut short. A block of `toml` or `python` that
+begins with the comment `# NAME` is that file.
 """
 
 import fcntl
@@ -90,6 +91,7 @@ INSTEAD = [
     (r"^(peryton (?!trace|import)\S+ )data(?=\s|$)", r"\1data.toml"),
     (r"^peryton import data ", "peryton import data.toml "),
     (r"warm_up_requests=150_000", f"warm_up_requests={OF_A_TRACE // 2}"),
+    (r"requests, objects = 10_000_000, 1_000_000", "requests, objects = 20_000, 10_000"),
     (r"--replacement lru,fifo", "--replacement lru,clock_pro"),
     (r"profiles my-device\b", "profiles ./my-device.toml"),
     (r'ftl="yours"', 'ftl="page"'),
@@ -477,6 +479,9 @@ def test_every_command_of_the_page_runs(page: str, desk: Desk) -> None:
     if any(shown for _, shown in all_):
         shutil.copytree(REPOSITORY / "examples", desk.folder / "examples", dirs_exist_ok=True)
         desk.cut = False
+    for block in blocks(page):
+        if block.language in ("toml", "python") and (name := re.match(r"# ([\w.-]+\.(?:toml|py))\n", block.text)):
+            (desk.folder / name[1]).write_text(instead(block.text))
     for session, shown in all_:
         printed, exact, whole = "", True, True
         for command in session:

@@ -126,7 +126,7 @@ pub enum SuperblockReport {
         device: usize,
         /// How often the volume had been opened.
         generation: u64,
-        /// The state of the volume: opening, open, clean or detached.
+        /// The state of the volume: opening, open, closing, closed, detached or aside.
         state: &'static str,
     },
     /// A Peryton superblock that is damaged or cannot be read.
@@ -493,8 +493,8 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Lo
             );
             if devices.len() > 1 {
                 find(
-                    "that a device is a copy from earlier in this generation can be excluded only as far as its journal \
-                     shows; closing the volume in good order seals what each device holds"
+                    "only the journal shows whether a device is a copy from earlier in this generation, such as a snapshot; \
+                     after a close in good order, seals on the devices show it"
                         .to_owned(),
                     Verdict::Repairable,
                 );
