@@ -89,8 +89,8 @@ impl Memory {
     /// Names the memory of a slice.
     ///
     /// # Safety
-    /// The slice must stay where it is until the last operation on this memory is complete, and until then nothing else
-    /// may write it, nor read it while an operation writes it.
+    /// The slice must stay where it is until the last operation on this memory is complete. Until then nothing else may write
+    /// it, and nothing may read it while an operation writes it.
     pub unsafe fn of(slice: &mut [u8]) -> Memory {
         Memory { len: slice.len(), start: NonNull::from(slice).cast() }
     }

@@ -1,10 +1,10 @@
 //! The pages of a block device's requests. The kernel can let the server's ring read devices straight into them, so that no read is
 //! copied: it then has each request's pages in the ring's table of buffers, at the number of the request's slot.
 //!
-//! Of what the processor writes itself (data of a move, zeros, parts of blocks) the kernel takes a copy, and so it does of what a
-//! device reads while the pages are not in the table. The data of *writes* are always copied to the slot's own memory first. A
-//! write may go to two devices, or its checksum may be recorded, and programs may change the pages meanwhile: both devices, and
-//! the checksum, are to have the same data.
+//! The kernel copies what the processor itself writes (data of a move, zeros, parts of blocks), and what a device reads while the
+//! pages are not in the table. The data of *writes* are always copied to the slot's own memory first. A write may go to two devices,
+//! or its checksum may be recorded, and programs may change the pages meanwhile. Both devices and the checksum must have the same
+//! data.
 
 use std::{
     fs::File,

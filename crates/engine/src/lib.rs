@@ -40,13 +40,13 @@
 //! sees it, and it is durable after the next flush that *began* after this completion was reported. For a flush:
 //! everything that was reported before the flush was issued is durable. `Err` means that the content of the range is
 //! unknown: a failed write may have reached the device in part, or not at all. **A failed flush has made nothing
-//! durable, and what it should have covered may be lost:** the driver reports it as failed and must not repeat it,
+//! durable, and what it should have covered may be lost.** The driver reports it as failed and must not repeat it,
 //! because on many systems the second flush succeeds without the data. The engine then fails the host's flushes, or
 //! writes again the data that it still has, and fences a device that keeps failing. The flush may also have lost writes
 //! that the device had carried out and not completed yet: when such a write completes, the engine issues it again.
 //! Several flushes of a device may be in flight. The success of one is reported after the results of those that were
-//! issued before it, and if one fails, those of the device that are in flight are reported as failed too, in so far as
-//! the system may have reported the loss to only one of them (`peryton-drive` does so in `disks/flushes.rs`).
+//! issued before it. The system may report a loss to only one of them. If one fails, the driver therefore reports those of
+//! the device that are in flight as failed too (`peryton-drive` does so in `disks/flushes.rs`).
 //!
 //! *Devices.* The driver reports a device that has been removed with [`Engine::device_failed`]; commands in flight on
 //! it must still be completed. Data does not move by itself from one [`DeviceId`] to another, and reads as zeros at

@@ -1,7 +1,7 @@
 //! The file in which a drive in service records what its clients do and how long that took.
 //!
 //! A recording is a sequence of chunks ([`chunk`](mod@chunk)). Each has a checksum, a number and the count of requests that had been
-//! dropped by then, so that the file can be read up to its last whole chunk after its writer was killed, and past a damaged
+//! dropped by then. The file can therefore be read up to its last whole chunk after its writer was killed, and past a damaged
 //! chunk. Chunks contain requests ([`Row`]), what the drive was when the recording began ([`Head`], [`StateRead`]), what it
 //! counted until then ([`Figures`]), and changes of its settings.
 //!

@@ -1,7 +1,7 @@
 //! What the page of a served volume shows: the last hour, in tables of bounded length.
 //!
-//! A thread of its own asks the thread that owns the volume for a copy of its counts once a second, whether a page is open or not,
-//! and makes everything else of it. Pages read the tables only, so they cost the volume nothing, however many there are.
+//! A separate thread gets a copy of the counts from the thread that owns the volume, once a second, whether a page is open or not.
+//! It makes the tables from these copies. Pages read the tables only, so they cost the volume nothing, however many there are.
 
 mod distribution;
 mod heat_map;

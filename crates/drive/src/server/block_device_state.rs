@@ -106,10 +106,10 @@ impl BlockDevice {
 
     /// Whether commands wait for requests, which come as long as the device is there.
     ///
-    /// They must wait until the process ends. If their ring were closed earlier, the kernel would cancel them from a thread of its
-    /// own while requests still come, and can lose one: such a request is neither handed over nor given back, and Linux (6.12 was
-    /// seen to do so) then waits for it without end before it lets another server take the device over. At the end of the process
-    /// the kernel cancels them on the very thread to which it hands requests over, so one comes after the other.
+    /// They must wait until the process ends. If their ring were closed earlier, the kernel would cancel them from another thread
+    /// while requests still come, and can lose a request. Such a request is neither handed over nor given back. Linux (seen with 6.12)
+    /// then waits for it without end, and lets no other server take the device over. At the end of the process the kernel cancels
+    /// the commands on the thread to which it hands requests over, so nothing is lost between the two.
     pub(super) fn keeps_commands(&self) -> bool {
         match self.phase {
             Phase::Starting | Phase::Removed | Phase::Failed => false,

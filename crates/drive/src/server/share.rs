@@ -16,8 +16,8 @@ pub(crate) const MOST_CLIENTS: usize = 64;
 pub(crate) const MOST_IN_FLIGHT: u32 = 128;
 /// The same while other clients send requests too: a new request waits for those that the volume already has.
 pub(super) const MOST_BESIDE_OTHERS: u32 = 32;
-/// A request that does not begin and end at multiples of [`PAGE`] counts as so many, because the volume reads blocks, changes
-/// them and writes them, one such request of a block after the other.
+/// A request that does not begin and end at multiples of [`PAGE`] counts as this many requests. For it the volume reads blocks,
+/// changes them and writes them, and takes such requests of one block in turn.
 const COUNT_OF_PARTS: u32 = 4;
 /// A client counts as sending requests for this long after its last one.
 pub(super) const ASKS: Nanos = Nanos::from_ms(100);

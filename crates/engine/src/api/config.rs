@@ -188,8 +188,8 @@ pub struct Hybrid {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Journal {
-    /// The fast one; the slow one as well where a further extent becomes newer on the fast device than on the slow one, so that the
-    /// slow one alone can say which extents may be (caching, partitioned; in tiering the same as `Mirrored`).
+    /// The fast one. A commit goes to the slow one as well if a further extent becomes newer on the fast device. The slow one alone
+    /// therefore names every extent that may be newer there. For caching and partitioned; in tiering the same as `Mirrored`.
     Named,
     /// Both, so that either alone can say where data was.
     #[default]

@@ -47,9 +47,9 @@ impl CacheDrive {
         false
     }
 
-    /// Whether a long stream is in an extent that was used lately, before the stream came to it, and since when streams have not
-    /// come to many times more extents than the cache has: what is used again and again is worth caching if there is room for a
-    /// good part of it. Its misses count as others do then.
+    /// Whether the misses of a long stream count as others do. They do in an extent that was used lately, before the stream came to
+    /// it, until streams have touched many times as many extents as the cache has. Data that are used again and again are worth
+    /// caching if a good part of them fits.
     #[cold]
     #[inline(never)]
     fn comes_again(&mut self, io: &CacheIo, extent: u32, enters: bool) -> bool {

@@ -24,8 +24,8 @@
 //! Data that the host wrote in place since its own last flush may have no other copy. The host learns of that loss because
 //! a flush of its fails: one that waits now, or else its next one.
 //!
-//! To know which extents are in doubt, the engine uses the journal's updates, which it has anyway, and a list of the
-//! extents that were written through to both devices, at most [`MOST_REMEMBERED`] of them. After commits that did not wait for the slow device's
+//! Two lists say which extents are in doubt: the journal's updates, and the extents that were written through to both devices, of
+//! which at most [`MOST_REMEMBERED`] are remembered. After commits that did not wait for the slow device's
 //! flush, as those without write-back, every copy is in doubt if that flush fails.
 
 use peryton_format::{

@@ -34,8 +34,8 @@ impl Engine {
         drive!(mut self, drive => drive.io.excused = devices);
     }
 
-    /// Whether a flush of a device has failed, and the data that it should have covered have neither been written again nor
-    /// been reported to the host by the failure of one of its flushes. Until then, data written since the last flush may
+    /// Whether a flush of a device has failed, and this is not settled. It is settled when a flush of the host has failed for it,
+    /// or when the data that it should have covered were written again. Until then, data written since the last flush may
     /// read as they were before, and the volume cannot be closed.
     pub fn is_in_doubt(&self) -> bool {
         drive!(self, drive => drive.io.is_in_doubt())

@@ -1,9 +1,9 @@
 //! Fencing: what happens when a device dies while the drive runs.
 //!
-//! A device counts as dead when the driver reports it ([`Engine::device_failed`](crate::Engine::device_failed)), when
-//! it failed 16 commands in a row over two seconds and then a flush (which distinguishes a dead device from bad
-//! sectors), or when it failed eight metadata commands with no durable commit between them. Until then each failure
-//! counts only for itself: commits are repeated, and the host gets errors for the affected ranges.
+//! A device counts as dead in three cases. The driver reports it ([`Engine::device_failed`](crate::Engine::device_failed)).
+//! It failed 16 commands in a row over two seconds and then a flush, which distinguishes a dead device from bad sectors.
+//! Or it failed eight metadata commands with no durable commit between them. Before that, commits are repeated, and the host
+//! gets errors for the affected ranges only.
 //!
 //! Fencing goes `Quiescing → Writing ⇄ Flushing → over`. First, commits under way end. Then the survivor gets the whole
 //! map. Then each survivor's superblocks record that the device is fenced. No flush is answered until they are durable,

@@ -1,8 +1,8 @@
 //! The map of a log: where the newest copy of each block is.
 //!
 //! The map takes four bytes a block, in chunks that are allocated when a block of the chunk is first logged. An entry
-//! is zero (the block is on the primary), a place in the log (the whole block lies there contiguously), or the index of
-//! a list of fragments (parts of the block were written). The primary holds the parts that no fragment covers. The log
+//! has one of three forms. Zero: the block is on the primary. A place in the log: the whole block lies there contiguously. The
+//! index of a list of fragments: parts of the block were written. The primary holds the parts that no fragment covers. The log
 //! bounds the number of fragments: each record adds at most two to a block that it cuts.
 
 use peryton_format::log::{MOST_LOG_BYTES, SECTOR};

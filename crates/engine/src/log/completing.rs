@@ -2,9 +2,10 @@
 //! have of a unit is read once: from the log, where that has the newest copy (which is migrated with it), otherwise from the
 //! primary.
 //!
-//! What is read of the primary must not replace what the host writes there meanwhile. A run counts as being written from before
-//! it is read on ([`Migration::writes`](crate::log::migration::Migration)), so that a write past the log to one of its units waits
-//! for its end; and none begins while such a write is under way. A write to the log does not matter: the log has the newest copy.
+//! What is read from the primary must not replace what the host writes there meanwhile. A run therefore counts as being written
+//! before the rest of its units is read ([`Migration::writes`](crate::log::migration::Migration)). A write that bypasses the log waits
+//! for the end of a run that has its unit, and no run begins during such a write. A write to the log does not matter, because the
+//! log then has the newest copy.
 //!
 //! If something cannot be read, or the run cannot be written, the parts from the log are written as they are.
 

@@ -40,9 +40,9 @@ pub struct LogLayout {
 }
 
 impl LogLayout {
-    /// Divides a log device with `log` bytes of data, before a primary with `primary` bytes. `None` if the primary has
-    /// no room for a block, or the log none for two segments ([`LogLayout::least`]), or if the block size is not a
-    /// power of two from 512 to 65,536 bytes.
+    /// Divides a log device with `log` bytes of data, before a primary with `primary` bytes. `None` if the block
+    /// size is not a power of two from 512 to 65,536 bytes, if the primary has no room for a block, or if the log has none
+    /// for two segments ([`LogLayout::least`]).
     pub fn new(pair: LogPair, primary: Bytes, log: Bytes) -> Option<LogLayout> {
         let block = pair.block.0;
         let possible = block.is_power_of_two() && (SMALLEST_BLOCK.0..=LARGEST_BLOCK.0).contains(&block);

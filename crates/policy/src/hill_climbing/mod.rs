@@ -6,8 +6,8 @@
 //! effect of the step, so each trial is compared with the spans on both sides. *Trials cost*: they may lose only a
 //! bounded share of all response time, and a hopeless one ends early (`search`). *Some effects come late*: moving less
 //! data to the fast device is faster at first and slower later, when the data is missed. So such a step must raise the
-//! hit ratio to be kept, and a kept one is on probation until it has been observed for as long as the time without it
-//! that is remembered (`memory`). *Some caps are averages of years*, which no span shows (`budget`).
+//! hit ratio to be kept. A kept step is on probation until it was observed for as long as the remembered time without it
+//! (`memory`). *Some caps are averages of years*, which no span shows (`budget`).
 //!
 //! [`Search`] treats settings as numbers between bounds ([`Knob`]). Its owner decides which settings these are,
 //! measures the drive, and calls [`Search::tick`] when [`Search::is_due`].

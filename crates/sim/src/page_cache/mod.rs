@@ -1,11 +1,11 @@
-//! The host's page cache between its programs and the drive, as Linux has it: reads of pages that are there take the time of a copy,
-//! writes make pages dirty, and dirty pages are written back when they are old, when there are many, when a flush asks for it, or when
-//! memory is needed.
+//! The host's page cache between its programs and the drive, as in Linux. Reads of pages that are there take the time of a copy, and
+//! writes make pages dirty. Dirty pages are written back when they are old, when there are many, at a flush, or when memory is
+//! needed.
 //!
 //! It is a state machine like the engine: requests, answers of the drive and the time go in, and [`Effect`]s come out. It holds no
-//! data. What differs from Linux: pages are those of the volume, not of files, so a flush writes back all dirty pages of its volume, and
-//! the order of writing back is by age, and by address among the pages that are written together; nothing is read ahead; a write of
-//! a part of a page reads nothing (it is a matter of sectors, as with buffer heads).
+//! data. Three things differ from Linux. Pages are those of the volume, not of files: a flush writes back all dirty pages of its volume,
+//! by age, and by address among pages that are written together. Nothing is read ahead. A write of a part of a page reads nothing,
+//! because it dirties sectors, as with buffer heads.
 
 mod pages;
 mod stats;

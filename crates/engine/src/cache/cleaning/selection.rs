@@ -21,8 +21,7 @@ const RETRY_FAILED: Nanos = Nanos::from_s(1);
 /// A pass over those that are older than half of max_age begins this often in max_age at the most.
 const PASSES_PER_AGE: u64 = 64;
 
-/// While too many extents are dirty, each pass that does not end that takes units for full enough that are so many sixteenths less
-/// full.
+/// While too many extents are dirty, each further pass writes back units that are less full, by this many sixteenths.
 const FULLNESS_STEP: u32 = 4;
 
 /// How a chosen extent is written back.

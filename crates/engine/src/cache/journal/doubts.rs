@@ -9,9 +9,9 @@ use crate::{
 };
 
 impl MapJournal {
-    /// Abandons the commit and the checkpoint under way, because a flush has failed. Returns the extents, each once, that
-    /// have an update which is not durable and whose data the last successful flush of the device may not have covered, those
-    /// included whose update was replaced.
+    /// Abandons the commit and the checkpoint under way, because a flush has failed. Returns, each once, the extents whose
+    /// update is not durable and whose data the last successful flush of the device may not have covered. Extents whose update
+    /// was replaced are among them.
     #[cold]
     pub(in crate::cache) fn flush_failed(&mut self, slow: bool) -> Vec<u32> {
         self.in_doubt = true;

@@ -92,9 +92,9 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) latest: FxHashMap<u32, u64>,
     /// For each of them, where the extent was after it, if places have masks.
     pub(in crate::cache) after: FxHashMap<u32, Option<Place>>,
-    /// Extents whose update in `awaiting_slow_flush` was replaced by one that does not say that the slow device has their data,
-    /// while the flush of the slow device is under way that this update needed. Places have masks, so the map may still say
-    /// that some blocks are at the origin.
+    /// Extents whose update in `awaiting_slow_flush` was replaced during the flush of the slow device that it needed. The newer
+    /// update does not say that the slow device has their data. Places have masks, so the map may still say that some blocks
+    /// are at the origin.
     pub(in crate::cache) overtaken: Vec<u32>,
     /// Whether the commit under way goes to the fast and to the slow device, whether it is flushed on the slow one, and what it records there.
     pub(in crate::cache) to: [bool; 2],
@@ -353,8 +353,8 @@ impl MapJournal {
         });
     }
 
-    /// Decides which devices the commit under way goes to. The slow device must record it before commits start to go to
-    /// the fast device alone, and before such a commit says that data on the fast device is newer than its origin.
+    /// Decides which devices the commit under way goes to. The slow device must record that commits go to the fast device alone
+    /// before the first of them does, and before such a commit says that data on the fast device is newer than its origin.
     pub(in crate::cache) fn address(&mut self, tuning: &Tuning) {
         self.notifying = self.notified;
         self.to = self.group.alive;

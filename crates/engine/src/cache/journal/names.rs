@@ -1,17 +1,17 @@
 //! Which extents the slow device's metadata say may be newer on the fast device. With `journal = "named"` a commit goes to the slow
 //! device only where it says so of a further extent; all others go to the fast device alone.
 //!
-//! Without the fast device, an extent counts as lost if the newest checkpoint or the last commit after it that the slow device has of
-//! this extent says that it is newer on the fast device. A commit on the fast device alone changes nothing of that, so what is named
-//! stays named until a commit on the slow device or a checkpoint says otherwise.
+//! Without the fast device, only the slow device's metadata count: its newest checkpoint, and for each extent its last commit after
+//! that. An extent that they name as newer on the fast device is lost. A commit on the fast device alone changes nothing of that, so
+//! an extent stays named until a commit on the slow device or a checkpoint says otherwise.
 
 use rustc_hash::FxHashSet;
 
-/// The most extents that a commit names ahead.
+/// The most extents that a commit names in advance.
 const MOST_AHEAD: usize = 64;
 /// As many extents are named behind a run as it has, but no more than this.
 const LONGEST_RUN: u32 = 16;
-/// Of so many extents that a checkpoint no longer names it is remembered.
+/// The most extents that are remembered because the newest checkpoint names them no more.
 const MOST_LATELY: usize = 256;
 
 /// What the slow device's metadata say.
