@@ -543,6 +543,63 @@ def test_what_is_not_run_names_targets_that_exist() -> None:
                     assert more[0] in names or any(f"fn {more[0]}" in text for text in texts), command
 
 
+# The most words of each page, without code, and of all pages that are not generated.
+WORDS = {
+    "README.md": 700,
+    "CONTRIBUTING.md": 900,
+    "ARCHITECTURE.md": 3500,
+    "docs/decide.md": 1000,
+    "docs/run.md": 900,
+    "docs/python.md": 900,
+    "docs/install.md": 700,
+    "docs/record.md": 500,
+    "docs/planning.md": 1200,
+    "docs/reports.md": 1200,
+    "docs/making-a-volume.md": 1300,
+    "docs/operate.md": 1500,
+    "docs/failures.md": 1800,
+    "docs/monitor.md": 700,
+    "docs/migrating.md": 600,
+    "docs/twin.md": 1200,
+    "docs/comparing.md": 900,
+    "docs/sampling.md": 600,
+    "docs/python-research.md": 700,
+    "docs/extending.md": 1400,
+    "docs/how-it-works.md": 1500,
+    "docs/caching.md": 2000,
+    "docs/placements.md": 1600,
+    "docs/durability.md": 1500,
+    "docs/disk-model.md": 1300,
+    "docs/flash-model.md": 2200,
+    "docs/profiles.md": 900,
+    "docs/format.md": 3500,
+    "docs/nbd.md": 700,
+    "docs/parquet-trace.md": 300,
+    "docs/glossary.md": 800,
+    "docs/claims.md": 1300,
+    "docs/findings/against-kernel-caches.md": 1500,
+    "docs/findings/models.md": 1500,
+    "docs/performance.md": 1200,
+    "docs/testing.md": 2500,
+}
+MOST_WORDS = 58_000
+GENERATED = ["docs/design-keys.md", "docs/metrics.md"]
+
+
+def words_of(page: str) -> int:
+    text = (REPOSITORY / page).read_text()
+    text = re.sub(r"(?ms)^(\s*)```.*?^\s*```$|<!--.*?-->", "", text)
+    return sum(re.search(r"\w", word) is not None for word in re.sub(r"\]\([^)]*\)", "]", text).split())
+
+
+def test_pages_do_not_grow() -> None:
+    words = {page: words_of(page) for page in PAGES if page not in GENERATED}
+    assert sum(words.values()) <= MOST_WORDS, words
+    longer = {page: (words[page], most) for page, most in WORDS.items() if words[page] > most}
+    longer |= {page: (found, 1500) for page, found in words.items() if page.startswith("docs/findings/") and found > 1500}
+    assert not longer, f"words, and the most of them: {longer}"
+
+
 def test_lines_of_code_that_a_page_cites_are_in_the_source() -> None:
     sources = [" ".join(path.read_text().split()) for path in (REPOSITORY / "crates").glob("*/src/**/*.rs")]
     cited = [line for block in blocks("docs/extending.md") if block.language == "rust" for line in block.text.splitlines() if line.strip()]
