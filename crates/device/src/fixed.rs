@@ -91,14 +91,14 @@ pub struct FixedParameters {
     /// The same for writes.
     #[serde(default)]
     pub write_spread: Vec<(f64, f64)>,
-    /// What the first command after a rest takes longer: (time since the device ended what it had to do, what it adds), rising in the first.
-    /// It rises in a straight line from nothing without a rest to the first point, and from point to point; the last holds for all longer
-    /// rests. Empty: a rest makes no difference.
+    /// How much longer the first command after idle time takes: pairs of the idle time and the time that it adds, with rising idle
+    /// times. The line starts at zero, is straight between points, and stays at the last point. Empty: idle time makes no
+    /// difference.
     #[serde(default)]
     pub rests: Vec<(Nanos, Nanos)>,
-    /// Whether commands that come while the device is at work wait until it has done that, and are then done together, one after the other: as
-    /// the host of a virtual disk does it. Each takes `read` or `write` after those before it have moved on by `read_interval` and
-    /// `write_interval`. `parallelism` does not count then.
+    /// Whether commands that arrive during others wait for these to end. They are then carried out in one batch, one after the
+    /// other, as by the host of a virtual disk. Each takes `read` or `write` after those before it have moved on by `read_interval`
+    /// and `write_interval`. `parallelism` does not count then.
     #[serde(default)]
     pub gathers: bool,
     /// Watts while a command is in service.

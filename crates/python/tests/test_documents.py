@@ -592,6 +592,26 @@ def words_of(page: str) -> int:
     return sum(re.search(r"\w", word) is not None for word in re.sub(r"\]\([^)]*\)", "]", text).split())
 
 
+# The most words of a sentence.
+LONGEST_SENTENCE = 30
+
+
+def sentences(page: str) -> Iterator[str]:
+    """The sentences of a page. An item of a list and a cell of a table end one; a piece of code is a word."""
+    text = re.sub(r"(?ms)^(\s*)```.*?^\s*```$|<!--.*?-->", "", (REPOSITORY / page).read_text())
+    text = re.sub(r"(?m)^> ?", "", text)
+    for part in re.split(r"\n\s*\n|\n(?=\s*[-*|#]|\s*\d+\. )", text):
+        plain = re.sub(r"`[^`]*`", "CODE", re.sub(r"\]\([^)]*\)", "]", " ".join(part.split())))
+        for cell in plain.split("|") if plain.startswith("|") else [plain]:
+            yield from re.split(r"(?<=[.?!:])[*)]* +(?=[A-Z*\[(])", cell)
+
+
+def test_sentences_are_short() -> None:
+    words = {sentence: len(re.findall(r"\w[\w'’%.,/-]*", sentence)) for page in PAGES for sentence in sentences(page)}
+    longer = [sentence for sentence, found in words.items() if found > LONGEST_SENTENCE]
+    assert len(words) > 2000 and not longer, "\n".join(longer)
+
+
 def test_pages_do_not_grow() -> None:
     words = {page: words_of(page) for page in PAGES if page not in GENERATED}
     assert sum(words.values()) <= MOST_WORDS, words

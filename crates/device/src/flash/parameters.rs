@@ -148,13 +148,14 @@ pub struct FlashParameters {
     /// The controller begins writes before reads that wait for it. If false, it begins commands in the order of their arrival.
     #[serde(default)]
     pub writes_first: bool,
-    /// How far the order of service is from that of arrival: 0, first come, first served; 1, any command that waits for the controller
-    /// is as likely as any other to be next. Waits keep their mean, and follow a Weibull distribution of shape 1 / `out_of_order`.
+    /// How far the order of service is from that of arrival. 0: first come, first served. 1: all commands that wait for the
+    /// controller are equally likely to be next. Waits keep their mean, and follow a Weibull distribution of shape 1 /
+    /// `out_of_order`.
     #[serde(default)]
     pub out_of_order: f64,
     /// Idle time after which the drive takes a nap: a power state that it enters and leaves by itself; absent: never.
     pub nap_after: Option<Nanos>,
-    /// For how long the drive goes on drawing `busy_w` after its last command: its controller and link do not rest at once.
+    /// For how long the drive draws `busy_w` after its last command, because its controller and link do not idle at once.
     #[serde(default)]
     pub linger: Nanos,
     /// Time from the nap to the first command; commands that arrive meanwhile wait as well.
@@ -210,8 +211,8 @@ pub struct FlashParameters {
     /// The buffer serves reads of what is in it until it is programmed; if false, such reads go to the die, behind the program.
     #[serde(default)]
     pub buffer_serves_reads: bool,
-    /// In the model of a part of the drive, erases of its smaller blocks are put together to erases of the length of whole blocks, as
-    /// seldom as these are: their tails in latency are those of the drive. If false, every smaller block has a shorter erase.
+    /// In the model of a part of the drive, whose blocks are smaller, erases are joined to erases of the length of a whole block.
+    /// They are as rare as those of the drive, so latencies have the same tail. If false, every smaller block has a shorter erase.
     #[serde(default)]
     pub whole_erases: bool,
     /// The buffer survives a power loss, so that a flush has nothing to do.

@@ -140,9 +140,9 @@ fn document() -> String {
     let mut text = "\
 # Design keys
 
-Every key that a design file may have. `peryton keys --markdown` made this page from the code that reads the keys, and tests hold
-it against what that does: defaults, words, placements, and what may change while the volume is served (live: `peryton set`).
-`peryton keys PREFIX` prints a part of it, `--json` as data.
+Every key that a design file may have. `peryton keys --markdown` makes this page from the code that reads the keys. Tests compare its
+defaults, words and placements with that code. A key that is *live* may change while the volume is served (`peryton set`).
+`peryton keys PREFIX` prints a part of the page, `--json` as data.
 
 Times are texts with a unit (`\"400us\"`, `\"5s\"`, `\"1min\"`, `\"2y\"`), sizes are texts with a unit (`\"4KiB\"`, `\"8GiB\"`) or whole numbers of bytes,
 shares are numbers from 0 to 1. A key that is not here is an error that names the nearest one. `NAME` is the name of a device. Any

@@ -16,9 +16,9 @@ class VolumeKeys(TypedDict, total=False):
     """Whether each of several volumes gets the requests of its own volume of the trace, or all of them. Default:
     "own". Placements: logging."""
     log: Literal["regions", "stream"]
-    """What several volumes share of the log device: each has a log in a region of its own (`regions`), or the
-    writes of all are appended in one stream to one log, which then has the log's whole `size` (`stream`;
-    Griffin, section 7). Default: "regions". Placements: logging."""
+    """How several volumes share the log device. `regions`: each has a log in its own region. `stream`: one log
+    has the whole `size`, and the writes of all volumes are appended to it in one stream (Griffin, section 7).
+    Default: "regions". Placements: logging."""
 
 
 class HostKeys(TypedDict, total=False):
@@ -118,9 +118,9 @@ class PlacementWarmKeys(TypedDict, total=False):
     """``[placement.warm]`` of a design."""
 
     interval: str
-    """How often a drive in service takes a snapshot of what it has learnt of the use of its data, so that it is
-    warm after a restart; it takes one when it is stopped as well. `never`: it takes none, and begins cold. A
-    simulation takes none. Default: "300s". Placements: tiering, caching, partitioned."""
+    """How often a drive in service saves what its policies have learnt, so that it is warm after a restart. It
+    takes such a snapshot when it is stopped as well. `never`: it takes none, and begins cold. A simulation
+    takes none. Default: "300s". Placements: tiering, caching, partitioned."""
 
 
 class PlacementWritebackKeys(TypedDict, total=False):
@@ -138,9 +138,9 @@ class PlacementWritebackKeys(TypedDict, total=False):
     """The slow device is idle when the host has not used it for this long. Default: a second, or `delay` if that
     is shorter. Placements: caching."""
     max_foreground_p99: str
-    """While the 99th percentile of the host's response times is above this, cleaning that can wait slows down;
-    while it is below, cleaning need not wait until the slow device is idle. Default: cleaning waits until the
-    slow device is idle. Placements: caching."""
+    """While the 99th percentile of the host's response times is above this, write-back that can wait slows down.
+    While it is below, write-back does not wait until the slow device is idle. Default: cleaning waits until
+    the slow device is idle. Placements: caching."""
 
 
 class PlacementGatherKeys(TypedDict, total=False):
@@ -158,9 +158,9 @@ class PlacementKeys(TypedDict, total=False):
     """``[placement]`` of a design."""
 
     mode: Literal["single", "linear", "tiering", "caching", "partitioned", "logging"]
-    """How data is placed on the devices: on one (`single`), one after the other (`linear`), each extent on
-    either of two (`tiering`), copies on the fast one (`caching`), writes to the one that answers sooner
-    (`partitioned`), or a log before a primary (`logging`). Required."""
+    """How data is placed on the devices. `single`: on one. `linear`: on one after the other. `tiering`: each
+    extent on one of two. `caching`: copies on the fast one. `partitioned`: writes to the one that answers
+    sooner. `logging`: a log before a primary. Required."""
     device: str
     """The device. Default: the only one. Placements: single."""
     devices: list[str]
@@ -185,9 +185,9 @@ class PlacementKeys(TypedDict, total=False):
     """An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     Default: "5s". Placements: tiering, caching, partitioned."""
     journal: Literal["mirrored", "named"]
-    """Whether commits are written to both devices (`mirrored`), or to the slow one only where a further extent
-    becomes newer on the fast one (`named`; tiering: as `mirrored`). Default: "mirrored". Placements: tiering,
-    caching, partitioned."""
+    """Where commits are written. `mirrored`: to both devices. `named`: to the fast one, and to the slow one only
+    if a further extent becomes newer on the fast one (tiering: as `mirrored`). Default: "mirrored".
+    Placements: tiering, caching, partitioned."""
     write: Literal["back", "through", "around"]
     """Where writes go: to the cache and later to the slow device (`back`), to both (`through`), or past the
     cache (`around`). Default: "back". Placements: caching."""
@@ -281,9 +281,9 @@ class AdmissionKeys(TypedDict, total=False):
     """The rule by which misses are admitted to the cache. Without the table `[admission]` all are. Required.
     Placements: caching."""
     threshold: float | str
-    """The fixed threshold of the rule: the largest request that is admitted (`size`), the references that an
-    extent has to exceed (`hotness`), the share of the extents with the most references (`hottest_share`), or
-    the share of the misses that is admitted (`probability`). Default: the rule's own, if it has one.
+    """The fixed threshold of the rule. `size`: the largest request that is admitted. `hotness`: the references
+    that an extent has to exceed. `hottest_share`: the share of the extents with the most references.
+    `probability`: the share of the misses that is admitted. Default: the rule's own, if it has one.
     Placements: caching."""
     write_hits: Literal["cache", "bypass"]
     """Whether the rule judges misses only (`cache`), or also writes to cached extents, which then may bypass
@@ -301,25 +301,24 @@ class PartitionKeys(TypedDict, total=False):
     """The number of host writes during which the linear model learns; with 0 it keeps learning, and forgets.
     Unit: requests. Default: 0. Placements: partitioned."""
     predict: Literal["linear", "last_value", "off"]
-    """How the fast device's response time is predicted (MixedStore, section 5.1): by a linear model, by the last
-    response time, or not at all, so that every write goes to the fast device. Default: "linear". Placements:
-    partitioned."""
+    """How the fast device's response time is predicted (MixedStore, section 5.1). `linear`: by a linear model.
+    `last_value`: by the last response time. `off`: not at all, and every write goes to the fast device.
+    Default: "linear". Placements: partitioned."""
     regulate: float
     """The share of the writes for the fast device that are sent to the slow one instead, so that it wears less
     (section 5.4). Unit: share. Default: 0. Placements: partitioned."""
     lifetime_years: float
-    """How long the fast device has to last. As many writes go to the slow device as that needs; with `regulate`
-    this share of them, while the host writes more than the budget allows. Unit: years. Default: no bound.
-    Placements: partitioned."""
+    """How long the fast device has to last. As many writes go to the slow device as that needs. With `regulate`
+    this share of them goes there while the host writes more than the budget allows. Unit: years. Default: no
+    bound. Placements: partitioned."""
     write_amplification: float
     """The write amplification of the fast device while nothing reports what it programs. Unit: factor. Default:
     1. Placements: partitioned."""
     idle_after: str
     """The host counts as idle after this long without a request. Default: "20ms". Placements: partitioned."""
     bust_after: str
-    """When the host is idle, extents of the fast device that were not used for this long move to the slow one,
-    and their places are discarded ("fragmentation busting", section 5.3). Default: "60s". Placements:
-    partitioned."""
+    """Fragmentation busting (section 5.3): when the host is idle, extents that were not used for this long move
+    to the slow device, and their slots are discarded. Default: "60s". Placements: partitioned."""
     bust_free: float
     """These moves stop when this share of the fast device is empty. Unit: share. Default: 0.2. Placements:
     partitioned."""

@@ -22,9 +22,9 @@ keys! {
         default: Required, words: || names(&AdmitBy::ALL), placements: CACHING, live: true,
         example: "'hottest_share'",
     }
-    /// The fixed threshold of the rule: the largest request that is admitted (`size`), the references that an extent has to exceed
-    /// (`hotness`), the share of the extents with the most references (`hottest_share`), or the share of the misses that is
-    /// admitted (`probability`).
+    /// The fixed threshold of the rule. `size`: the largest request that is admitted. `hotness`: the references that an extent has
+    /// to exceed. `hottest_share`: the share of the extents with the most references. `probability`: the share of the misses that
+    /// is admitted.
     THRESHOLD: Plain = "admission.threshold" {
         default: Else("the rule's own, if it has one"), placements: CACHING, live: true, example: "0.5",
         needs: &["admission.by='hottest_share'"],

@@ -19,16 +19,16 @@ keys! {
     WINDOW: u32 = "partition.window" { default: Value("32"), unit: "requests", placements: PARTITIONED, live: true, example: "16" }
     /// The number of host writes during which the linear model learns; with 0 it keeps learning, and forgets.
     TRAINING: u32 = "partition.training" { default: Value("0"), unit: "requests", placements: PARTITIONED, live: true, example: "1000" }
-    /// How the fast device's response time is predicted (MixedStore, section 5.1): by a linear model, by the last response time, or
-    /// not at all, so that every write goes to the fast device.
+    /// How the fast device's response time is predicted (MixedStore, section 5.1). `linear`: by a linear model. `last_value`: by
+    /// the last response time. `off`: not at all, and every write goes to the fast device.
     PREDICT: String = "partition.predict" {
         default: Value("'linear'"), words: || names(&predictions(Predict::Off)), placements: PARTITIONED, live: true,
         example: "'last_value'",
     }
     /// The share of the writes for the fast device that are sent to the slow one instead, so that it wears less (section 5.4).
     REGULATE: f64 = "partition.regulate" { default: Else("0"), unit: "share", placements: PARTITIONED, live: true, example: "0.3" }
-    /// How long the fast device has to last. As many writes go to the slow device as that needs; with `regulate` this share of them, while
-    /// the host writes more than the budget allows.
+    /// How long the fast device has to last. As many writes go to the slow device as that needs. With `regulate` this share of them
+    /// goes there while the host writes more than the budget allows.
     LIFETIME_YEARS: f64 = "partition.lifetime_years" {
         default: Else("no bound"), unit: "years", placements: PARTITIONED, live: true, example: "5",
     }
@@ -38,8 +38,8 @@ keys! {
     }
     /// The host counts as idle after this long without a request.
     IDLE_AFTER: Nanos = "partition.idle_after" { default: Value("'20ms'"), placements: PARTITIONED, live: true, example: "'50ms'" }
-    /// When the host is idle, extents of the fast device that were not used for this long move to the slow one, and their places are
-    /// discarded ("fragmentation busting", section 5.3).
+    /// Fragmentation busting (section 5.3): when the host is idle, extents that were not used for this long move to the slow
+    /// device, and their slots are discarded.
     BUST_AFTER: OrNever = "partition.bust_after" { default: Value("'60s'"), placements: PARTITIONED, live: true, example: "'never'" }
     /// These moves stop when this share of the fast device is empty.
     BUST_FREE: f64 = "partition.bust_free" { default: Value("0.2"), unit: "share", placements: PARTITIONED, live: true, example: "0.5" }

@@ -35,9 +35,8 @@ pub(super) const LOGGING: &[PlacementKind] = &[PlacementKind::Logging];
 const GATHERING: &[PlacementKind] = &[PlacementKind::Caching, PlacementKind::Logging];
 
 keys! {
-    /// How data is placed on the devices: on one (`single`), one after the other (`linear`), each extent on either of two
-    /// (`tiering`), copies on the fast one (`caching`), writes to the one that answers sooner (`partitioned`), or a log before a
-    /// primary (`logging`).
+    /// How data is placed on the devices. `single`: on one. `linear`: on one after the other. `tiering`: each extent on one of two.
+    /// `caching`: copies on the fast one. `partitioned`: writes to the one that answers sooner. `logging`: a log before a primary.
     MODE: String = "placement.mode" { default: Required, words: || PlacementKind::ALL.map(PlacementKind::name).to_vec() }
     /// The device.
     DEVICE: String = "placement.device" { default: Else("the only one"), placements: SINGLE, example: "'hdd'", inert: true }
@@ -51,7 +50,7 @@ keys! {
     SLOW: String = "placement.slow" { default: Required, placements: HYBRID }
     /// The unit that moves between the devices: a multiple of 4KiB, up to 1GiB.
     EXTENT: Bytes = "placement.extent" {
-        chosen_by: "mailstore with 8 in flight and write-back: 900 requests a second with 1 MiB, 6,180 with 64 KiB; of 61,440 writes of 4 KiB to an empty cache none is cached with 1 MiB, whose blocks are 64 KiB, and all up to 64 KiB",
+        chosen_by: "mailstore with 8 in flight and write-back: 900 requests a second with 1 MiB, 6,180 with 64 KiB. Of 61,440 writes of 4 KiB to an empty cache all are cached up to 64 KiB, and none with 1 MiB (blocks of 64 KiB)",
         default: Else("the smallest of 16KiB to 64KiB (tiering: to 128KiB; partitioned: 4KiB to 128KiB) with which the map takes at most 1GiB of memory, or the largest"),
         placements: HYBRID, example: "'256KiB'",
     }
@@ -89,8 +88,8 @@ keys! {
     }
     /// An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     COMMIT_INTERVAL: Nanos = "placement.commit_interval" { default: Value("'5s'"), placements: HYBRID, live: true, example: "'1s'" }
-    /// Whether commits are written to both devices (`mirrored`), or to the slow one only where a further extent becomes newer on the fast
-    /// one (`named`; tiering: as `mirrored`).
+    /// Where commits are written. `mirrored`: to both devices. `named`: to the fast one, and to the slow one only if a further
+    /// extent becomes newer on the fast one (tiering: as `mirrored`).
     JOURNAL: String = "placement.journal" {
         default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'named'",
     }
@@ -105,8 +104,8 @@ keys! {
     }
     /// Whether misses bring nothing to the fast device while it is slower than the slow one.
     BYPASS_CONGESTED: bool = "placement.bypass.congested" { default: Value("true"), placements: PROMOTING, live: true, example: "false" }
-    /// How often a drive in service takes a snapshot of what it has learnt of the use of its data, so that it is warm after a restart;
-    /// it takes one when it is stopped as well. `never`: it takes none, and begins cold. A simulation takes none.
+    /// How often a drive in service saves what its policies have learnt, so that it is warm after a restart. It takes such a
+    /// snapshot when it is stopped as well. `never`: it takes none, and begins cold. A simulation takes none.
     WARM_INTERVAL: OrNever = "placement.warm.interval" {
         default: Value("'300s'"), placements: HYBRID, live: true, example: "'60s'",
     }
@@ -129,8 +128,8 @@ keys! {
     WRITE_UNIT: UnitOrAuto = "placement.write_unit" {
         default: Value("'auto'"), placements: GATHERING, live: true, example: "'64KiB'",
     }
-    /// While the 99th percentile of the host's response times is above this, cleaning that can wait slows down; while it is below,
-    /// cleaning need not wait until the slow device is idle.
+    /// While the 99th percentile of the host's response times is above this, write-back that can wait slows down. While it is
+    /// below, write-back does not wait until the slow device is idle.
     MAX_FOREGROUND_P99: Nanos = "placement.writeback.max_foreground_p99" {
         default: Else("cleaning waits until the slow device is idle"), placements: CACHING, live: true, example: "'20ms'",
     }

@@ -26,8 +26,8 @@ keys! {
     REQUESTS: String = "volume.requests" {
         default: Value("'own'"), words: || names(REQUESTS_WORDS), placements: LOGGING, example: "'same'", needs: &["volume.count=2"],
     }
-    /// What several volumes share of the log device: each has a log in a region of its own (`regions`), or the writes of all are
-    /// appended in one stream to one log, which then has the log's whole `size` (`stream`; Griffin, section 7).
+    /// How several volumes share the log device. `regions`: each has a log in its own region. `stream`: one log has the whole
+    /// `size`, and the writes of all volumes are appended to it in one stream (Griffin, section 7).
     SHARED_LOG: String = "volume.log" {
         default: Value("'regions'"), words: || names(LOGS), placements: LOGGING, example: "'stream'", needs: &["volume.count=2"],
     }
