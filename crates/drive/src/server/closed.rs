@@ -280,6 +280,6 @@ impl Job {
     fn reopen(&mut self) -> Result<Opened, NotOpen> {
         self.devices.iter().flatten().for_each(Device::drop_cached);
         let mut files = Files::new(&self.devices)?.notifying(&self.notifier);
-        self.engine.reopen(&mut files).map_err(|error| NotOpen::of(&error, &files))
+        self.engine.open_again(&mut files, Without::Nobody).map_err(|error| NotOpen::of(&error, &files))
     }
 }

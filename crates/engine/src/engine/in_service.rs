@@ -41,27 +41,15 @@ impl Engine {
         drive!(self, drive => drive.io.is_in_doubt())
     }
 
-    /// Whether every request fails until the volume is opened again ([`Engine::reopen`]): a flush of a log has failed.
+    /// Whether every request fails until the volume is opened again ([`Engine::open_again`]): a flush of a log has failed.
     pub fn has_stopped(&self) -> bool {
         drive!(self, drive => drive.io.stopped)
     }
 
-    /// Whether nothing goes on before [`Engine::reopen`]: a flush of a log has failed, every request fails since, nothing is in
+    /// Whether nothing goes on before [`Engine::open_again`]: a flush of a log has failed, every request fails since, nothing is in
     /// flight any more, and the device that failed can be flushed again.
     pub fn waits_to_be_reopened(&self) -> bool {
         drive!(self, drive => drive.placed.waits_to_be_reopened() && drive.is_idle())
-    }
-
-    /// Opens a volume that has stopped ([`Engine::waits_to_be_reopened`]) again, as after a power loss: what a flush of the
-    /// host had made durable is there. If no flush of the host has failed meanwhile, the next one does. Tuning and
-    /// statistics stay; [`Engine::keep_records`] is to be called again.
-    ///
-    /// # Errors
-    /// Those of [`Engine::open`]. The engine is unchanged, and this can be tried again.
-    pub fn reopen(&mut self, storage: &mut dyn Storage) -> Result<Opened, OpenError> {
-        let (drive, opened) = drive!(self, drive => lifecycle::reopen(drive, storage))?;
-        self.drive = drive;
-        Ok(opened)
     }
 
     /// Checks that the volume can do without the device once nothing is on it alone.
@@ -130,8 +118,10 @@ impl Engine {
         drive!(self, drive => lifecycle::can_take_in(drive, device))
     }
 
-    /// Opens a volume again that was closed, or whose closing was not completed, with the devices that its superblocks name, except
-    /// `without`: some may be new, or back. Tuning, statistics and time go on; [`Engine::keep_records`] is to be called again.
+    /// Opens a volume again that was closed, or whose closing was not completed, or that has stopped ([`Engine::waits_to_be_reopened`]),
+    /// with the devices that its superblocks name, except `without`: some may be new, or back. One that has stopped is as after a power loss:
+    /// what a flush of the host had made durable is there. If data may be lost that no flush of the host has failed for, the next one fails.
+    /// Tuning, statistics and time go on; [`Engine::keep_records`] is to be called again.
     ///
     /// # Errors
     /// Those of [`Engine::open`]. The engine is unchanged, and this can be tried again.

@@ -37,7 +37,8 @@ use crate::{
     api::opened::Formatting,
     api::resizing::Settled,
     lifecycle::offline::{Forgone, detach},
-    lifecycle::volume::{format, used_by},
+    lifecycle::superblocks::used_by,
+    lifecycle::volume::format,
 };
 
 /// The most bytes that are copied at once.

@@ -24,7 +24,8 @@ use crate::{
     lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
     lifecycle::replace::replaces_with_zeros,
-    lifecycle::volume::{open_leaving, read_superblock},
+    lifecycle::superblocks::Superblocks,
+    lifecycle::volume::open_leaving,
     placement::PlacementOps,
 };
 
@@ -35,22 +36,14 @@ const FEW: u32 = 4;
 /// All of them, in parts per million.
 const ALL: u32 = 1_000_000;
 
-/// The superblocks of the devices that can be read, and the newest of them. `used`: what the volume uses of each device.
-fn readable(used: &[Bytes], storage: &mut dyn Storage) -> Option<(Vec<Option<Superblock>>, Superblock)> {
-    let read = |(device, used): (DeviceId, &Bytes)| Some(read_superblock(storage, device, *used).ok()?.superblock);
-    let found: Vec<Option<Superblock>> = (0..).map(DeviceId).zip(used).map(read).collect();
-    let newest = found.iter().flatten().max_by_key(|block| block.age())?.clone();
-    Some((found, newest))
-}
-
 /// The devices that were evacuated, one bit each: the newest superblock says that they hold nothing which the others lack. A device of
 /// another volume does not count as the evacuated one: it is the wrong device, or the others are.
 pub(crate) fn evacuated(used: &[Bytes], storage: &mut dyn Storage) -> u32 {
-    let Some((found, newest)) = readable(used, storage) else { return 0 };
-    let mask = newest.evacuated & newest.gone;
-    let is_known = |index: usize| found[index].as_ref().is_none_or(|block| block.volume == newest.volume);
-    let counts = |index: &usize| mask >> index & 1 == 1 && is_known(*index);
-    (0..found.len()).filter(counts).fold(0, |all, index| all | 1 << index)
+    let found = Superblocks::read(used, storage);
+    let Some(newest) = found.newest() else { return 0 };
+    let is_known = |block: Option<&Superblock>| block.is_none_or(|block| block.volume == newest.volume);
+    let known = (0..).zip(found.all()).filter(|(_, block)| is_known(*block));
+    known.fold(0, |all, (index, _)| all | 1 << index) & newest.evacuated & newest.gone
 }
 
 /// These devices, and those that were evacuated.
@@ -73,41 +66,48 @@ pub enum Without {
     Failed(DeviceId),
 }
 
-/// Opens the volume of a drive again after it was closed and the devices have changed. Statistics and time go on.
+/// Opens the volume of a drive again: it was closed and the devices have changed, or the drive has stopped because a flush has failed,
+/// which is recovered as a power loss is.
 pub(crate) fn open_again<P: PlacementOps>(
-    closed: &Drive<P>,
+    before: &Drive<P>,
     storage: &mut dyn Storage,
     without: Without,
 ) -> Result<(AnyDrive, Opened), OpenError> {
-    let mut config = closed.config();
+    let mut config = before.config();
     let (leaving, failed) = match without {
         Without::Nobody => (None, None),
         Without::Leaving(device) => (Some(device), None),
         Without::Failed(device) => (None, Some(device)),
     };
-    let readable = readable(&closed.device_bytes, storage);
-    let gone = readable.as_ref().map_or(0, |(_, newest)| newest.gone);
+    let found = Superblocks::read(&before.device_bytes, storage);
     // A device may have its new size already.
-    let resized = closed.resizing.as_ref().map(|resizing| resizing.data_bytes_after());
-    if let (Some(resized), Some((_, newest))) = (resized, &readable)
+    let resized = before.resizing.as_ref().map(|resizing| resizing.data_bytes_after());
+    if let (Some(resized), Some(newest)) = (resized, found.newest())
         && newest.geometry.devices == resized
     {
         config.devices = resized.to_vec();
     }
+    let gone = found.newest().map_or(0, |newest| newest.gone);
     let all = (0..config.devices.len() as u8).map(DeviceId);
     let is_without = |device: &DeviceId| [leaving, failed].contains(&Some(*device));
     let without: Vec<DeviceId> = all.filter(|device| gone >> device.index() & 1 == 1 || is_without(device)).collect();
-    let (mut drive, opened) = open_leaving(config, storage, &without, leaving)?;
+    let (drive, opened) = open_leaving(config, storage, &without, leaving)?;
+    Ok((rebuilt(drive, before), opened))
+}
+
+/// The drive of a volume that was opened again, which goes on where the one before has ended: with its statistics and its time, and with
+/// what the host has to be told.
+pub(super) fn rebuilt<P: PlacementOps>(mut drive: AnyDrive, before: &Drive<P>) -> AnyDrive {
     with_drive!(&mut drive, drive => {
-        drive.io.stats = closed.io.stats.clone();
-        drive.io.excused = closed.io.excused;
-        drive.io.continue_from(closed.io.now);
+        drive.io.stats = before.io.stats.clone();
+        drive.io.excused = before.io.excused;
+        drive.io.continue_from(before.io.now);
         // Closing may have failed, and what was written last may be lost.
-        if closed.io.owes_error || closed.io.in_doubt {
+        if before.io.owes_error || before.io.in_doubt {
             drive.io.owe_error();
         }
     });
-    Ok((drive, opened))
+    drive
 }
 
 /// Checks that the volume can do without the device once that is empty.

@@ -32,7 +32,7 @@ pub(crate) use readmit::{can_take_back, readmit};
 pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
 pub(crate) use rescue::rescue;
 pub(crate) use resize::{in_force::sizes_in_force, plan::largest, switch::resize_now};
-pub(crate) use volume::{format, open, reopen};
+pub(crate) use volume::{format, open};
 
 pub use inspect::{
     CheckpointReport, CommitReport, DeviceReport, DisplacedReport, Inspection, Lost, Overlay, SnapshotReport,

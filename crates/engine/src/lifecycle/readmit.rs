@@ -22,7 +22,8 @@ use crate::{
     lifecycle::drive::Drive,
     lifecycle::inspect::Overlay,
     lifecycle::resize::in_force::sizes_in_force,
-    lifecycle::volume::{open, read_superblock},
+    lifecycle::superblocks::Superblocks,
+    lifecycle::volume::open,
     placement::PlacementOps,
 };
 
@@ -46,8 +47,9 @@ fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Res
     let index = device.index();
     let sizes = sizes_in_force(&config, storage).map_err(OpenError::Config)?;
     let size = storage.size(device).ok_or(OpenError::Missing { device: index })?;
-    let own = read_superblock(storage, device, sizes.devices[index])?.superblock;
-    let newest = newest_of_others(&config, storage, device)?;
+    let found = Superblocks::read(&sizes.devices, storage);
+    let own = found.of(&[device])?.remove(0).superblock;
+    let newest = newest_of_others(&found, device)?;
     check(&own, &newest, device)?;
     let also: Vec<DeviceId> = (0..config.devices.len() as u8)
         .map(DeviceId)
@@ -74,18 +76,13 @@ pub(crate) fn can_take_back<P: PlacementOps>(
     check(says, &identity.superblock(device, VolumeState::Open), device)
 }
 
-fn newest_of_others(config: &Config, storage: &mut dyn Storage, device: DeviceId) -> Result<Superblock, ReadmitError> {
-    let sizes = sizes_in_force(config, storage).map_err(OpenError::Config)?;
-    let others = (0..config.devices.len() as u8).map(DeviceId).filter(|other| *other != device);
-    let mut blocks = Vec::new();
-    let mut problem = OpenError::NothingLeft { device: device.index() };
-    for other in others {
-        match read_superblock(storage, other, sizes.devices[other.index()]) {
-            Ok(found) => blocks.push(found.superblock),
-            Err(error) => problem = error,
-        }
-    }
-    blocks.into_iter().max_by_key(Superblock::age).ok_or(ReadmitError::Open(problem))
+fn newest_of_others(found: &Superblocks, device: DeviceId) -> Result<Superblock, ReadmitError> {
+    let others = (0..).zip(found.all()).filter(|(other, _)| *other != device.index());
+    let newest = others.filter_map(|(_, block)| block).max_by_key(|block| block.age()).cloned();
+    newest.ok_or_else(|| {
+        let problem = found.errors().filter(|(other, _)| *other != device.index()).last();
+        problem.map_or(OpenError::NothingLeft { device: device.index() }, |(_, error)| error.clone()).into()
+    })
 }
 
 /// Checks that the device is the one that was given up, and holds all that it held then.

@@ -16,7 +16,7 @@ use crate::{
     lifecycle::inspect::Overlay,
     lifecycle::offline::{Detached, Forgone, detach},
     lifecycle::resize::in_force::sizes_in_force,
-    lifecycle::volume::read_superblock,
+    lifecycle::superblocks::read_superblock,
 };
 
 /// See [`Engine::rescue`](crate::Engine::rescue).

@@ -2,23 +2,81 @@
 //! device and from the rest of the device's own metadata, and those that make a device part of the volume.
 
 use peryton_format::{
-    copies,
+    copies::{self, FoundSuperblock, NoSuperblock},
     storage::Storage,
-    superblock::{Superblock, VolumeState},
+    superblock::{Superblock, Unreadable, VolumeState},
 };
+use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Config, Placement},
+    api::config::{Config, Placement, Tuning},
     api::error::OpenError,
     api::opened::Trust,
     api::resizing::Settled,
     lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
     lifecycle::resize::in_force::sizes_in_force,
-    lifecycle::volume::read_superblock,
     placement::PlacementOps,
 };
+
+/// The superblocks of the devices of a volume that is not open.
+pub(super) struct Superblocks(Vec<Result<FoundSuperblock, OpenError>>);
+
+impl Superblocks {
+    /// Reads them. `used`: what the volume uses of each device.
+    pub(super) fn read(used: &[Bytes], storage: &mut dyn Storage) -> Superblocks {
+        Superblocks((0..).zip(used).map(|(device, used)| read_superblock(storage, DeviceId(device), *used)).collect())
+    }
+
+    /// Those of each device, as far as they can be read.
+    pub(super) fn all(&self) -> impl Iterator<Item = Option<&Superblock>> {
+        self.0.iter().map(|found| Some(&found.as_ref().ok()?.superblock))
+    }
+
+    /// The newest of those that can be read.
+    pub(super) fn newest(&self) -> Option<&Superblock> {
+        self.all().flatten().max_by_key(|block| block.age())
+    }
+
+    /// Why the others cannot be read.
+    pub(super) fn errors(&self) -> impl Iterator<Item = (usize, &OpenError)> {
+        self.0.iter().enumerate().filter_map(|(index, found)| Some((index, found.as_ref().err()?)))
+    }
+
+    /// Those of these devices.
+    pub(super) fn of(&self, devices: &[DeviceId]) -> Result<Vec<FoundSuperblock>, OpenError> {
+        devices.iter().map(|device| self.0[device.index()].clone()).collect()
+    }
+}
+
+pub(super) fn read_superblock(
+    storage: &mut dyn Storage,
+    device: DeviceId,
+    used: Bytes,
+) -> Result<FoundSuperblock, OpenError> {
+    let index = device.index();
+    copies::read(storage, device, used, used_by).map_err(|error| match error {
+        NoSuperblock::Missing => OpenError::Missing { device: index },
+        NoSuperblock::Unreadable(Unreadable::Absent) => OpenError::NotFormatted { device: index },
+        NoSuperblock::Unreadable(Unreadable::Version(version)) => OpenError::Version { device: index, version },
+        NoSuperblock::Unreadable(Unreadable::Features(features)) => OpenError::Features { device: index, features },
+        NoSuperblock::Unreadable(Unreadable::Damaged) => {
+            OpenError::Damaged { device: index, what: "neither superblock can be read" }
+        }
+    })
+}
+
+/// The number of bytes that the volume uses of its device, if the sizes in the superblock are possible.
+pub(super) fn used_by(superblock: &Superblock) -> Option<Bytes> {
+    let config = Config {
+        devices: superblock.geometry.devices.clone(),
+        placement: Placement::from(&superblock.geometry.arrangement),
+        // Where things lie depends on the number of spare extents, which is settled.
+        tuning: Tuning { demotion_low: 0, demotion_high: 0, ..Tuning::default() },
+    };
+    config.sizes_of(Some(Settled::from(&superblock.geometry))).ok()?.devices.get(superblock.device.index()).copied()
+}
 
 /// A device that has lost both its superblocks, and what they would say.
 pub(super) struct LostSuperblocks {
@@ -41,19 +99,20 @@ pub(super) fn lost_superblocks(
     without: &[DeviceId],
 ) -> Option<LostSuperblocks> {
     let sizes = sizes_in_force(config, storage).ok()?;
-    let (mut lost, mut newest) = (None, None);
-    for (index, used) in sizes.devices.iter().enumerate() {
-        let device = DeviceId(index as u8);
-        if without.contains(&device) {
-            continue;
-        }
-        match read_superblock(storage, device, *used) {
-            Ok(found) => newest = [newest, Some(found.superblock)].into_iter().flatten().max_by_key(Superblock::age),
+    let (mut lost, mut found) = (None, Superblocks::read(&sizes.devices, storage).0);
+    for device in (0..found.len()).filter(|device| !without.contains(&DeviceId(*device as u8))) {
+        match &found[device] {
+            Ok(_) => {}
             Err(OpenError::NotFormatted { .. } | OpenError::Damaged { .. }) => lost = lost.or(Some(device)),
             Err(_) => return None,
         }
     }
-    let (device, newest) = (lost?, newest?);
+    for device in without {
+        if let Some(found) = found.get_mut(device.index()) {
+            *found = Err(OpenError::Missing { device: device.index() });
+        }
+    }
+    let (device, newest) = (DeviceId(lost? as u8), Superblocks(found).newest()?.clone());
     if newest.gone >> device.index() & 1 == 1 || newest.state == VolumeState::Detached {
         return None;
     }

@@ -6,18 +6,18 @@
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
-    copies::{self, FoundSuperblock, NoSuperblock},
+    copies::{self, FoundSuperblock},
     displaced::Displaced,
     geometry::{Arrangement, Geometry, MOST_DEVICES},
     mutation::{self, Mutation},
     storage::Storage,
-    superblock::{MOST_NOTES, Superblock, Unreadable, VolumeId, VolumeState},
+    superblock::{MOST_NOTES, Superblock, VolumeId, VolumeState},
 };
 use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Config, Placement, Tuning},
+    api::config::{Config, Placement},
     api::error::{ConfigError, DeviceError, FormatError, OpenError},
     api::opened::{Formatting, Opened, Trust},
     api::resizing::Settled,
@@ -27,7 +27,7 @@ use crate::{
     lifecycle::identity::Identity,
     lifecycle::membership::with_evacuated,
     lifecycle::resize::in_force::sizes_in_force,
-    lifecycle::superblocks::lost_superblocks,
+    lifecycle::superblocks::{Superblocks, lost_superblocks, used_by},
     placement::PlacementOps,
 };
 
@@ -36,34 +36,6 @@ const WRITTEN_UNIT: u64 = 1 << 20;
 
 fn devices(count: usize) -> impl Iterator<Item = DeviceId> {
     (0..count as u8).map(DeviceId)
-}
-
-pub(super) fn read_superblock(
-    storage: &mut dyn Storage,
-    device: DeviceId,
-    used: Bytes,
-) -> Result<FoundSuperblock, OpenError> {
-    let index = device.index();
-    copies::read(storage, device, used, used_by).map_err(|error| match error {
-        NoSuperblock::Missing => OpenError::Missing { device: index },
-        NoSuperblock::Unreadable(Unreadable::Absent) => OpenError::NotFormatted { device: index },
-        NoSuperblock::Unreadable(Unreadable::Version(version)) => OpenError::Version { device: index, version },
-        NoSuperblock::Unreadable(Unreadable::Features(features)) => OpenError::Features { device: index, features },
-        NoSuperblock::Unreadable(Unreadable::Damaged) => {
-            OpenError::Damaged { device: index, what: "neither superblock can be read" }
-        }
-    })
-}
-
-/// The number of bytes that the volume uses of its device, if the sizes in the superblock are possible.
-pub(super) fn used_by(superblock: &Superblock) -> Option<Bytes> {
-    let config = Config {
-        devices: superblock.geometry.devices.clone(),
-        placement: Placement::from(&superblock.geometry.arrangement),
-        // Where things lie depends on the number of spare extents, which is settled.
-        tuning: Tuning { demotion_low: 0, demotion_high: 0, ..Tuning::default() },
-    };
-    config.sizes_of(Some(Settled::from(&superblock.geometry))).ok()?.devices.get(superblock.device.index()).copied()
 }
 
 /// Makes a new, empty volume; the devices' content is given up.
@@ -121,20 +93,15 @@ fn open_with(
     let count = config.devices.len();
     let planned = sizes_in_force(&config, storage)?;
     let without = &with_evacuated(&planned.devices, storage, without)[..];
-    let (mut blocks, mut alone) = (Vec::new(), Vec::new());
-    let mut repaired = 0;
     let left: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
-    for device in left.iter().copied() {
-        let found = match read_superblock(storage, device, planned.devices[device.index()]) {
-            Ok(found) => found,
-            Err(error) => return Err(lost_superblocks(&config, storage, without).map_or(error, |lost| lost.error())),
-        };
-        repaired += u64::from(found.copies < 2);
-        if found.copies < 2 {
-            alone.push(found.superblock.clone());
-        }
-        blocks.push(found.superblock);
-    }
+    let found = Superblocks::read(&planned.devices, storage);
+    let mut found = found.of(&left).map_err(|error| match lost_superblocks(&config, storage, without) {
+        Some(lost) => lost.error(),
+        None => error,
+    })?;
+    let repaired = found.iter().filter(|found| found.copies < 2).count() as u64;
+    let blocks: Vec<Superblock> = found.iter().map(|found| found.superblock.clone()).collect();
+    found.retain(|found| found.copies < 2);
     if blocks.is_empty() {
         return Err(OpenError::NothingLeft { device: 0 });
     }
@@ -144,7 +111,7 @@ fn open_with(
     let may_be_resized = newest.geometry.places.is_some()
         || matches!(config.placement, Placement::Single { .. } | Placement::Linear { .. });
     if may_be_resized {
-        write_missing_ends(storage, &alone, &newest)?;
+        write_missing_ends(storage, &found, &newest)?;
     }
     let mut drive = AnyDrive::new(config, Some(Settled::from(&newest.geometry)))?;
     let mut opened = with_drive!(&mut drive, drive => {
@@ -159,26 +126,6 @@ fn open_with(
         drive.take_over(storage, (trust, without, leaving), &blocks, newest, None)
     })?;
     opened.repaired += repaired;
-    Ok((drive, opened))
-}
-
-/// Opens the volume of a drive again, as after a power loss: the drive has stopped because a flush failed. The statistics
-/// go on, and so does what the host has not been notified of.
-pub(crate) fn reopen<P: PlacementOps>(
-    stopped: &Drive<P>,
-    storage: &mut dyn Storage,
-) -> Result<(AnyDrive, Opened), OpenError> {
-    let config = stopped.config();
-    let without: Vec<DeviceId> = devices(config.devices.len()).filter(|device| stopped.io.is_fenced(*device)).collect();
-    let (mut drive, opened) = open(config, storage, Trust::Nobody, &without)?;
-    with_drive!(&mut drive, drive => {
-        drive.io.stats = stopped.io.stats.clone();
-        drive.io.excused = stopped.io.excused;
-        drive.io.advance(stopped.io.now);
-        if stopped.io.owes_error {
-            drive.io.owe_error();
-        }
-    });
     Ok((drive, opened))
 }
 
@@ -278,8 +225,12 @@ fn in_charge(blocks: &[Superblock], gone: u32) -> Result<[u8; MOST_DEVICES], Ope
 
 /// The power may have failed when a device that was resized had its new superblock at the start only. It gets the one at its new end before
 /// the first one is written again, which the next power loss may tear.
-fn write_missing_ends(storage: &mut dyn Storage, alone: &[Superblock], newest: &Superblock) -> Result<(), OpenError> {
-    for block in alone.iter().filter(|block| block.geometry == newest.geometry) {
+fn write_missing_ends(
+    storage: &mut dyn Storage,
+    alone: &[FoundSuperblock],
+    newest: &Superblock,
+) -> Result<(), OpenError> {
+    for block in alone.iter().map(|found| &found.superblock).filter(|block| block.geometry == newest.geometry) {
         let device = block.device.index();
         let used = used_by(block).ok_or(OpenError::Damaged { device, what: "its superblock has impossible sizes" })?;
         // A process that died may have left the first one in a cache: until it is durable, the old size may be in force.

@@ -27,7 +27,9 @@ use crate::{
     lifecycle::{
         any::{AnyDrive, with_drive},
         drive::Drive,
-        volume::{agree, open, read_superblock},
+        membership::rebuilt,
+        superblocks::Superblocks,
+        volume::{agree, open},
     },
     placement::PlacementOps,
 };
@@ -65,17 +67,8 @@ pub(crate) fn resize_now<P: PlacementOps>(
     let after = Config { tuning: drive.io.tuning.clone(), ..as_asked.clone() };
     let after = if after.sizes_with(Some(drive.placed.spare())).is_ok() { after } else { as_asked.clone() };
     let (mut new, opened, end) = open_resized((before, after), resizing.plan.device, storage, lost)?;
-    with_drive!(&mut new, new => {
-        new.io.stats = drive.io.stats.clone();
-        new.io.excused = drive.io.excused;
-        // Without a snapshot the clock is the driver's.
-        new.io.advance(drive.io.now);
-        if lost || drive.io.owes_error {
-            new.io.owe_error();
-        }
-        new.resize_ended = Some(end);
-    });
-    Ok((new, opened))
+    with_drive!(&mut new, new => new.resize_ended = Some(end));
+    Ok((rebuilt(new, drive), opened))
 }
 
 /// Opens the volume with the size that is in force, or, if it was closed with the old one, with the new one.
@@ -86,10 +79,9 @@ fn open_resized(
     lost: bool,
 ) -> Result<(AnyDrive, Opened, ResizeEnd), OpenError> {
     let planned = sizes_in_force(&before, storage)?;
-    let mut blocks = Vec::new();
-    for (index, used) in planned.devices.iter().enumerate() {
-        blocks.push(read_superblock(storage, DeviceId(index as u8), *used)?.superblock);
-    }
+    let devices: Vec<DeviceId> = (0..planned.devices.len() as u8).map(DeviceId).collect();
+    let found = Superblocks::read(&planned.devices, storage).of(&devices)?;
+    let blocks: Vec<Superblock> = found.into_iter().map(|found| found.superblock).collect();
     let newest = blocks.iter().max_by_key(|block| block.age()).expect("a volume has devices").clone();
     if newest.geometry.devices == after.devices {
         // An earlier attempt has come so far.
@@ -101,7 +93,6 @@ fn open_resized(
         let (drive, opened) = open(before, storage, Trust::Nobody, &[])?;
         return Ok((drive, opened, ResizeEnd::NotClosed));
     }
-    let devices: Vec<DeviceId> = (0..blocks.len() as u8).map(DeviceId).collect();
     let newest = agree(&devices, &blocks, &before, None)?;
     let settled = Settled::from(&newest.geometry);
     let shaped = match layouts(&before, &after, settled)? {
