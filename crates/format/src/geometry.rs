@@ -12,22 +12,22 @@ pub const MOST_DEVICES: usize = 16;
 ///
 /// ```
 /// use peryton_format::{
-///     geometry::{Arrangement, Geometry, MapPair},
+///     geometry::{Placement, Geometry, Hybrid},
 ///     storage::DeviceId,
 /// };
 /// use peryton_units::Bytes;
 ///
-/// let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
+/// let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
 /// let devices = vec![Bytes::gib(8), Bytes::gib(100)];
-/// let arrangement = Arrangement::Caching(pair);
+/// let placement = Placement::Caching(pair);
 /// let on_device = Geometry {
 ///     devices,
-///     arrangement,
+///     placement,
 ///     spare: 256,
 ///     displaced: None,
 ///     places: None,
 /// };
-/// let design = Geometry { arrangement: Arrangement::Tiering(pair), ..on_device.clone() };
+/// let design = Geometry { placement: Placement::Tiering(pair), ..on_device.clone() };
 /// assert_eq!(design.differences(&on_device), ["placement.mode is tiering in the design and caching on the device"]);
 /// assert!(design.differences(&design).is_empty());
 /// ```
@@ -36,7 +36,7 @@ pub struct Geometry {
     /// Bytes of data on each device.
     pub devices: Vec<Bytes>,
     /// The purpose of each device.
-    pub arrangement: Arrangement,
+    pub placement: Placement,
     /// Number of spare extents; 0 without a map.
     pub spare: u32,
     /// How a device is divided that had data before.
@@ -45,48 +45,49 @@ pub struct Geometry {
     pub places: Option<Places>,
 }
 
-/// The purpose of each device of a volume.
+/// How data is placed on the devices; fixed when the volume is formatted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Arrangement {
-    /// One device holds the volume.
+pub enum Placement {
+    /// One device without change: the baseline "SSD only" or "HDD only".
     Single {
         /// The device.
         device: DeviceId,
     },
-    /// The devices hold the volume one after the other.
+    /// The devices one after the other (GreenDM's "Mylinear", section 3.1).
     Linear {
-        /// Their order.
+        /// The devices, in the order of the volume.
         devices: Vec<DeviceId>,
     },
-    /// Each extent is on one of the two devices.
-    Tiering(MapPair),
-    /// The slow device holds the volume. The fast one holds copies of some extents, which may be newer.
-    Caching(MapPair),
-    /// On the devices the same as caching; the drive follows other rules.
-    Partitioned(MapPair),
-    /// The primary holds the volume, and the log the newest writes.
-    Logging(LogPair),
+    /// Hot extents live on the fast device, the others on the slow one; the volume is as large as both (GreenDM, section 2.3).
+    Tiering(Hybrid),
+    /// The fast device caches the slow one; the volume is as large as the slow one (GreenDM, section 2.3).
+    Caching(Hybrid),
+    /// Each write goes to the device that is predicted to answer sooner; the volume is as large as the slow one (MixedStore, section 5).
+    /// On the devices the same as caching.
+    Partitioned(Hybrid),
+    /// Writes are appended to a log and migrate to the primary later; the volume is as large as the primary (Griffin).
+    Logging(Logging),
 }
 
-/// The devices of a volume with a map of extents.
+/// The two devices of a tiering, caching or partitioned drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MapPair {
+pub struct Hybrid {
     /// The fast device.
     pub fast: DeviceId,
     /// The slow device.
     pub slow: DeviceId,
-    /// Size of an extent.
+    /// ES: the unit of mapping and moving, a multiple of 4 KiB.
     pub extent: Bytes,
 }
 
-/// The devices of a volume with a log.
+/// The two devices of a logging drive (Griffin, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogPair {
-    /// The device that holds the volume.
+pub struct Logging {
+    /// The device that holds the data in the order of the volume after a migration, so that it can be used alone.
     pub primary: DeviceId,
-    /// The device that holds the log.
+    /// The device that holds the log. At most 1 TiB of it is used.
     pub log: DeviceId,
-    /// Size of a block: the unit of the log's map.
+    /// The unit of mapping: a power of two from 512 B to 64 KiB. 4 KiB suits most file systems.
     pub block: Bytes,
 }
 
@@ -101,7 +102,7 @@ impl Geometry {
             }
         };
         differ("the number of devices", self.devices.len().to_string(), on_device.devices.len().to_string());
-        let (ours, theirs) = (self.arrangement.fields(), on_device.arrangement.fields());
+        let (ours, theirs) = (self.placement.fields(), on_device.placement.fields());
         for (ours, theirs) in ours.into_iter().zip(theirs) {
             differ(ours.0, ours.1, theirs.1);
         }
@@ -120,18 +121,92 @@ impl Geometry {
     }
 }
 
-impl Arrangement {
-    /// The size of the extents, of a volume that has a map of them.
-    pub fn extent(&self) -> Option<Bytes> {
+/// A placement without its devices.
+///
+/// ```
+/// use peryton_format::geometry::PlacementKind;
+///
+/// let known = PlacementKind::ALL.into_iter().find(|kind| kind.name() == "tiering");
+/// assert_eq!(known, Some(PlacementKind::Tiering));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlacementKind {
+    /// As [`Placement::Single`].
+    Single,
+    /// As [`Placement::Linear`].
+    Linear,
+    /// As [`Placement::Tiering`].
+    Tiering,
+    /// As [`Placement::Caching`].
+    Caching,
+    /// As [`Placement::Partitioned`].
+    Partitioned,
+    /// As [`Placement::Logging`].
+    Logging,
+}
+
+impl PlacementKind {
+    /// Every placement, in the order in which reports list them.
+    pub const ALL: [PlacementKind; 6] = [
+        PlacementKind::Single,
+        PlacementKind::Linear,
+        PlacementKind::Tiering,
+        PlacementKind::Caching,
+        PlacementKind::Partitioned,
+        PlacementKind::Logging,
+    ];
+
+    /// Its name in designs (`placement.mode`).
+    pub const fn name(self) -> &'static str {
         match self {
-            Arrangement::Tiering(pair) | Arrangement::Caching(pair) | Arrangement::Partitioned(pair) => {
-                Some(pair.extent)
-            }
-            Arrangement::Single { .. } | Arrangement::Linear { .. } | Arrangement::Logging(_) => None,
+            PlacementKind::Single => "single",
+            PlacementKind::Linear => "linear",
+            PlacementKind::Tiering => "tiering",
+            PlacementKind::Caching => "caching",
+            PlacementKind::Partitioned => "partitioned",
+            PlacementKind::Logging => "logging",
+        }
+    }
+}
+
+impl Placement {
+    /// The kind of the placement.
+    pub const fn kind(&self) -> PlacementKind {
+        match self {
+            Placement::Single { .. } => PlacementKind::Single,
+            Placement::Linear { .. } => PlacementKind::Linear,
+            Placement::Tiering(_) => PlacementKind::Tiering,
+            Placement::Caching(_) => PlacementKind::Caching,
+            Placement::Partitioned(_) => PlacementKind::Partitioned,
+            Placement::Logging(_) => PlacementKind::Logging,
         }
     }
 
-    /// The arrangement as names and values.
+    /// Whether an extent comes to the fast device by its misses, so that some may go past it.
+    pub const fn promotes(&self) -> bool {
+        matches!(self, Placement::Tiering(_) | Placement::Caching(_))
+    }
+
+    /// The two devices and the extents of a placement that moves extents between two devices: tiering, caching and
+    /// partitioned.
+    pub const fn hybrid(&self) -> Option<&Hybrid> {
+        match self {
+            Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair),
+            Placement::Single { .. } | Placement::Linear { .. } | Placement::Logging(_) => None,
+        }
+    }
+
+    /// The device that will have all data when the volume is detached; `None` if it cannot be detached.
+    pub fn stands_alone(&self) -> Option<DeviceId> {
+        match self {
+            Placement::Single { device } => Some(*device),
+            Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.slow),
+            Placement::Logging(pair) => Some(pair.primary),
+            Placement::Tiering(_) | Placement::Linear { .. } => None,
+        }
+    }
+
+    /// The placement as names and values.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
         let pair = |mode: &str, a: DeviceId, b: DeviceId, unit: Bytes| {
             let text = |device: DeviceId| format!("device {}", device.0);
@@ -143,15 +218,15 @@ impl Arrangement {
             ]
         };
         match self {
-            Arrangement::Single { device } => pair("single", *device, *device, Bytes::ZERO),
-            Arrangement::Linear { devices } => {
+            Placement::Single { device } => pair("single", *device, *device, Bytes::ZERO),
+            Placement::Linear { devices } => {
                 let order: Vec<String> = devices.iter().map(|device| device.0.to_string()).collect();
                 vec![("placement.mode", "linear".to_string()), ("the order of the devices", order.join(", "))]
             }
-            Arrangement::Tiering(MapPair { fast, slow, extent }) => pair("tiering", *fast, *slow, *extent),
-            Arrangement::Caching(MapPair { fast, slow, extent }) => pair("caching", *fast, *slow, *extent),
-            Arrangement::Partitioned(MapPair { fast, slow, extent }) => pair("partitioned", *fast, *slow, *extent),
-            Arrangement::Logging(LogPair { primary, log, block }) => pair("logging", *primary, *log, *block),
+            Placement::Tiering(Hybrid { fast, slow, extent }) => pair("tiering", *fast, *slow, *extent),
+            Placement::Caching(Hybrid { fast, slow, extent }) => pair("caching", *fast, *slow, *extent),
+            Placement::Partitioned(Hybrid { fast, slow, extent }) => pair("partitioned", *fast, *slow, *extent),
+            Placement::Logging(Logging { primary, log, block }) => pair("logging", *primary, *log, *block),
         }
     }
 }

@@ -38,35 +38,16 @@
 //!
 //! ```
 //! use peryton_format::{
-//!     geometry::{Arrangement, Geometry, MapPair},
+//!     geometry::{Placement, Geometry, Hybrid},
 //!     storage::DeviceId,
-//!     superblock::{Superblock, Unreadable, VolumeId, VolumeState},
+//!     superblock::{Superblock, Unreadable, VolumeId},
 //! };
 //! use peryton_units::Bytes;
 //!
-//! let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
-//! let superblock = Superblock {
-//!     volume: VolumeId(0x1234),
-//!     device: DeviceId(1),
-//!     generation: 7,
-//!     state: VolumeState::Clean,
-//!     formatted_unix_s: 1_760_000_000,
-//!     touched: [0, 0],
-//!     gone: 0,
-//!     fingerprint: 0,
-//!     seals: [0; 16],
-//!     given_up_commit: 0,
-//!     successions: [0; 16],
-//!     evacuated: 0,
-//!     geometry: Geometry {
-//!         devices: vec![Bytes::gib(8), Bytes::gib(100)],
-//!         arrangement: Arrangement::Caching(pair),
-//!         spare: 256,
-//!         displaced: None,
-//!         places: None,
-//!     },
-//!     notes: String::new(),
-//! };
+//! let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
+//! let devices = vec![Bytes::gib(8), Bytes::gib(100)];
+//! let geometry = Geometry { devices, placement: Placement::Caching(pair), spare: 256, displaced: None, places: None };
+//! let superblock = Superblock { device: DeviceId(1), generation: 7, ..Superblock::new(VolumeId(0x1234), geometry) };
 //! let mut block: Vec<u8> = superblock.encode();
 //!
 //! let read = Superblock::decode(&block)?;

@@ -50,14 +50,6 @@ mutations! {
     NameNothing,
     /// What is to be named ahead is not written into commits.
     NameNothingAhead,
-    /// An extent claims blocks that the other extent in its frame has claimed.
-    ClaimTaken,
-    /// A slot that is given up claims nothing any more, although the durable map may still point to it.
-    UnclaimEarly,
-    /// A write to both devices goes to blocks of the frame that are another extent's.
-    ThroughUnclaimed,
-    /// A place that is given up is discarded with all of its frame.
-    DiscardFrame,
     /// Replay leaves out the newest commit.
     ReplayOneLess,
     /// Replay applies updates in the wrong order.
@@ -134,8 +126,6 @@ mutations! {
     CloseInDoubt,
     /// A log goes on after a failed flush.
     LogGoesOn,
-    /// An extent that the host has written while it was read for a write-back with its neighbours counts as clean after it.
-    SweepRewritten,
     /// Neighbours are written back from the start of their buffer, whatever was left out before them.
     SweepFromStart,
     /// After a crash the copies of a cache without write-back count, though only their origins were flushed.

@@ -86,40 +86,21 @@ mod tests {
     use super::*;
     use crate::{
         block::{Kind, put_u32, seal},
-        geometry::{Arrangement, Geometry, MOST_DEVICES, MapPair},
+        geometry::{Geometry, Hybrid, Placement},
         layout::MetadataLayout,
         storage::DeviceId,
-        superblock::{Superblock, Unreadable, VolumeId, VolumeState},
+        superblock::{Superblock, Unreadable, VolumeId},
     };
 
     /// A superblock of a volume that was resized, as it is and with these words in place of its own.
     fn superblock(words: Option<[u32; WORDS]>) -> Result<Superblock, Unreadable> {
         let layout = MetadataLayout::new(1_000, Bytes::gib(1));
         let (places, _) = layout.divided(1, &MetadataLayout::new(2_000, Bytes::gib(1))).expect("there is room");
-        let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
+        let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::mib(1) };
         let volume = VolumeId(7);
-        let written = Superblock {
-            volume,
-            device: DeviceId(0),
-            generation: 3,
-            state: VolumeState::Open,
-            formatted_unix_s: 0,
-            touched: [0, 0],
-            gone: 0,
-            fingerprint: 0,
-            seals: [0; MOST_DEVICES],
-            given_up_commit: 0,
-            successions: [0; MOST_DEVICES],
-            evacuated: 0,
-            geometry: Geometry {
-                devices: vec![Bytes::gib(1), Bytes::gib(2)],
-                arrangement: Arrangement::Caching(pair),
-                spare: 128,
-                displaced: None,
-                places: Some(places),
-            },
-            notes: String::new(),
-        };
+        let (devices, placement) = (vec![Bytes::gib(1), Bytes::gib(2)], Placement::Caching(pair));
+        let geometry = Geometry { devices, placement, spare: 128, displaced: None, places: Some(places) };
+        let written = Superblock::new(volume, geometry);
         let mut block = written.encode();
         for (index, word) in words.into_iter().flatten().enumerate() {
             put_u32(&mut block, 480 + index * 4, word);

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::{
     block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
     displaced::Displaced,
-    geometry::{Arrangement, Geometry, LogPair, MOST_DEVICES, MapPair},
+    geometry::{Geometry, Hybrid, Logging, MOST_DEVICES, Placement},
     places::{Places, WORDS},
     storage::DeviceId,
 };
@@ -93,7 +93,7 @@ impl VolumeState {
 /// ```
 /// use peryton_format::{
 ///     copies,
-///     geometry::{Arrangement, Geometry},
+///     geometry::{Placement, Geometry},
 ///     layout::MetadataLayout,
 ///     storage::{DeviceError, DeviceId},
 ///     superblock::{Superblock, VolumeId, VolumeState},
@@ -101,28 +101,10 @@ impl VolumeState {
 /// use peryton_units::Bytes;
 ///
 /// let data = Bytes::mib(2);
-/// let written = Superblock {
-///     volume: VolumeId(0x1234),
-///     device: DeviceId(0),
-///     generation: 1,
-///     state: VolumeState::Clean,
-///     formatted_unix_s: 1_760_000_000,
-///     touched: [0, 0],
-///     gone: 0,
-///     fingerprint: 0,
-///     seals: [0; 16],
-///     given_up_commit: 0,
-///     successions: [0; 16],
-///     evacuated: 0,
-///     geometry: Geometry {
-///         devices: vec![data],
-///         arrangement: Arrangement::Single { device: DeviceId(0) },
-///         spare: 0,
-///         displaced: None,
-///         places: None,
-///     },
-///     notes: "placement.max_moves=4".to_owned(),
-/// };
+/// let placement = Placement::Single { device: DeviceId(0) };
+/// let geometry = Geometry { devices: vec![data], placement, spare: 0, displaced: None, places: None };
+/// let notes = "placement.max_moves=4".to_owned();
+/// let written = Superblock { state: VolumeState::Clean, notes, ..Superblock::new(VolumeId(0x1234), geometry) };
 /// let used = MetadataLayout::bare().device_bytes(data);
 /// let mut devices = vec![vec![0; used.0 as usize]];
 /// copies::write(&mut devices, &written, used)?;
@@ -185,26 +167,26 @@ pub enum Unreadable {
     Features(u32),
 }
 
-fn put_arrangement(block: &mut [u8], arrangement: &Arrangement) {
+fn put_placement(block: &mut [u8], placement: &Placement) {
     let pair = |block: &mut [u8], kind: u32, (a, b): (DeviceId, DeviceId), unit: Bytes| {
         put_u32(block, 96, kind);
         block[100] = a.0;
         block[101] = b.0;
         put_u64(block, 104, unit.0);
     };
-    match arrangement {
-        Arrangement::Single { device } => pair(block, 1, (*device, *device), Bytes::ZERO),
-        Arrangement::Linear { devices } => {
+    match placement {
+        Placement::Single { device } => pair(block, 1, (*device, *device), Bytes::ZERO),
+        Placement::Linear { devices } => {
             pair(block, 2, (DeviceId(0), DeviceId(0)), Bytes::ZERO);
             block[112] = devices.len() as u8;
             for (at, device) in devices.iter().enumerate() {
                 block[113 + at] = device.0;
             }
         }
-        Arrangement::Tiering(MapPair { fast, slow, extent }) => pair(block, 3, (*fast, *slow), *extent),
-        Arrangement::Caching(MapPair { fast, slow, extent }) => pair(block, 4, (*fast, *slow), *extent),
-        Arrangement::Partitioned(MapPair { fast, slow, extent }) => pair(block, 6, (*fast, *slow), *extent),
-        Arrangement::Logging(LogPair { primary, log, block: unit }) => pair(block, 5, (*primary, *log), *unit),
+        Placement::Tiering(Hybrid { fast, slow, extent }) => pair(block, 3, (*fast, *slow), *extent),
+        Placement::Caching(Hybrid { fast, slow, extent }) => pair(block, 4, (*fast, *slow), *extent),
+        Placement::Partitioned(Hybrid { fast, slow, extent }) => pair(block, 6, (*fast, *slow), *extent),
+        Placement::Logging(Logging { primary, log, block: unit }) => pair(block, 5, (*primary, *log), *unit),
     }
 }
 
@@ -227,24 +209,44 @@ pub(crate) fn get_displaced(block: &[u8], devices: &[Bytes]) -> Option<Displaced
     displaced.is_possible().then_some(displaced)
 }
 
-fn get_arrangement(block: &[u8]) -> Option<Arrangement> {
+fn get_placement(block: &[u8]) -> Option<Placement> {
     let (a, b, unit) = (DeviceId(block[100]), DeviceId(block[101]), Bytes(get_u64(block, 104)));
     Some(match get_u32(block, 96) {
-        1 => Arrangement::Single { device: a },
+        1 => Placement::Single { device: a },
         2 => {
             let count = usize::from(block[112]);
             (count <= MOST_DEVICES).then_some(())?;
-            Arrangement::Linear { devices: block[113..113 + count].iter().map(|device| DeviceId(*device)).collect() }
+            Placement::Linear { devices: block[113..113 + count].iter().map(|device| DeviceId(*device)).collect() }
         }
-        3 => Arrangement::Tiering(MapPair { fast: a, slow: b, extent: unit }),
-        4 => Arrangement::Caching(MapPair { fast: a, slow: b, extent: unit }),
-        6 => Arrangement::Partitioned(MapPair { fast: a, slow: b, extent: unit }),
-        5 => Arrangement::Logging(LogPair { primary: a, log: b, block: unit }),
+        3 => Placement::Tiering(Hybrid { fast: a, slow: b, extent: unit }),
+        4 => Placement::Caching(Hybrid { fast: a, slow: b, extent: unit }),
+        6 => Placement::Partitioned(Hybrid { fast: a, slow: b, extent: unit }),
+        5 => Placement::Logging(Logging { primary: a, log: b, block: unit }),
         _ => return None,
     })
 }
 
 impl Superblock {
+    /// What the superblocks of a volume say in generation 0, while it is open: with another `device` they are those of the others.
+    pub fn new(volume: VolumeId, geometry: Geometry) -> Superblock {
+        Superblock {
+            volume,
+            device: DeviceId(0),
+            generation: 0,
+            state: VolumeState::Open,
+            formatted_unix_s: 0,
+            touched: [0, 0],
+            gone: 0,
+            fingerprint: 0,
+            seals: [0; MOST_DEVICES],
+            given_up_commit: 0,
+            successions: [0; MOST_DEVICES],
+            evacuated: 0,
+            geometry,
+            notes: String::new(),
+        }
+    }
+
     /// A key that orders superblocks of one volume by age. Of two in one generation, the newer one knows of more
     /// devices that are gone or were replaced, or has a later state.
     pub fn age(&self) -> (u64, u32, u32, u32) {
@@ -290,7 +292,7 @@ impl Superblock {
         put_u32(&mut block, 80, self.gone);
         put_u32(&mut block, 84, self.geometry.spare);
         put_u32(&mut block, 88, self.notes.len() as u32);
-        put_arrangement(&mut block, &self.geometry.arrangement);
+        put_placement(&mut block, &self.geometry.placement);
         for (index, size) in self.geometry.devices.iter().enumerate() {
             put_u64(&mut block, SIZES_AT + index * 8, size.0);
         }
@@ -380,7 +382,7 @@ impl Superblock {
             evacuated: get_u32(block, EVACUATED_AT),
             geometry: Geometry {
                 devices,
-                arrangement: get_arrangement(block)?,
+                placement: get_placement(block)?,
                 spare: get_u32(block, 84),
                 displaced,
                 places,
@@ -398,7 +400,7 @@ impl fmt::Display for Superblock {
         writeln!(f, "generation: {}", self.generation)?;
         writeln!(f, "state: {}", self.state.name())?;
         writeln!(f, "formatted: {} s after the start of 1970", self.formatted_unix_s)?;
-        for (name, value) in self.geometry.arrangement.fields() {
+        for (name, value) in self.geometry.placement.fields() {
             writeln!(f, "{name}: {value}")?;
         }
         for (index, size) in self.geometry.devices.iter().enumerate() {
@@ -451,56 +453,47 @@ mod tests {
         used: Bytes(Bytes::gib(3).0 + Bytes::mib(1).0 + BLOCK),
     };
 
-    fn sample(arrangement: Arrangement, notes: &str) -> Superblock {
+    fn sample(placement: Placement, notes: &str) -> Superblock {
+        let devices = vec![Bytes::mib(8), Bytes::gib(3)];
+        let geometry = Geometry { devices, placement, spare: 5, displaced: None, places: None };
         Superblock {
-            volume: VolumeId(0x1234_5678_9abc_def0_1122),
             device: DeviceId(1),
             generation: 9,
-            state: VolumeState::Open,
             formatted_unix_s: 1_700_000_000,
             touched: [3, 4],
-            gone: 0,
             fingerprint: 77,
             seals: std::array::from_fn(|index| index as u64 * 3),
             given_up_commit: 11,
-            successions: [0; MOST_DEVICES],
-            evacuated: 0,
-            geometry: Geometry {
-                devices: vec![Bytes::mib(8), Bytes::gib(3)],
-                arrangement,
-                spare: 5,
-                displaced: None,
-                places: None,
-            },
             notes: notes.to_string(),
+            ..Superblock::new(VolumeId(0x1234_5678_9abc_def0_1122), geometry)
         }
     }
 
     #[test]
     fn an_impossibly_high_generation_is_damage() {
-        let forged = Superblock { generation: u64::MAX, ..sample(Arrangement::Single { device: DeviceId(1) }, "") };
+        let forged = Superblock { generation: u64::MAX, ..sample(Placement::Single { device: DeviceId(1) }, "") };
         assert_eq!(Superblock::decode(&forged.encode()).map(|_| ()), Err(Unreadable::Damaged));
     }
 
     #[test]
-    fn every_arrangement_is_decoded_as_it_was_encoded() {
-        let pair = MapPair { fast: DeviceId(1), slow: DeviceId(0), extent: Bytes::kib(64) };
-        for arrangement in [
-            Arrangement::Single { device: DeviceId(1) },
-            Arrangement::Linear { devices: vec![DeviceId(1), DeviceId(0)] },
-            Arrangement::Tiering(pair),
-            Arrangement::Caching(pair),
-            Arrangement::Partitioned(pair),
-            Arrangement::Logging(LogPair { primary: DeviceId(0), log: DeviceId(1), block: Bytes(512) }),
+    fn every_placement_is_decoded_as_it_was_encoded() {
+        let pair = Hybrid { fast: DeviceId(1), slow: DeviceId(0), extent: Bytes::kib(64) };
+        for placement in [
+            Placement::Single { device: DeviceId(1) },
+            Placement::Linear { devices: vec![DeviceId(1), DeviceId(0)] },
+            Placement::Tiering(pair),
+            Placement::Caching(pair),
+            Placement::Partitioned(pair),
+            Placement::Logging(Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes(512) }),
         ] {
-            let before = sample(arrangement, "placement.max_moves=3\n");
+            let before = sample(placement, "placement.max_moves=3\n");
             assert_eq!(Superblock::decode(&before.encode()), Ok(before));
         }
     }
 
     #[test]
     fn a_newer_version_is_named_and_not_decoded() {
-        let before = sample(Arrangement::Single { device: DeviceId(0) }, "");
+        let before = sample(Placement::Single { device: DeviceId(0) }, "");
         let mut block = before.encode();
         put_u32(&mut block, 16, VERSION + 1);
         seal(&mut block, Kind::Superblock, before.volume);
@@ -509,7 +502,7 @@ mod tests {
 
     #[test]
     fn features_that_are_not_known_are_named_where_they_matter() {
-        let before = sample(Arrangement::Single { device: DeviceId(0) }, "");
+        let before = sample(Placement::Single { device: DeviceId(0) }, "");
         let mut block = before.encode();
         put_u32(&mut block, COMPAT_AT, 1 << 9);
         seal(&mut block, Kind::Superblock, before.volume);
@@ -521,8 +514,8 @@ mod tests {
 
     #[test]
     fn what_has_become_of_the_devices_is_decoded_as_it_was_encoded() {
-        let pair = MapPair { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
-        let plain = sample(Arrangement::Caching(pair), "");
+        let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
+        let plain = sample(Placement::Caching(pair), "");
         let layout = crate::layout::MetadataLayout::new(100_000, Bytes::gib(8));
         let larger = crate::layout::MetadataLayout::new(150_000, Bytes::gib(8));
         let (places, _) = layout.divided(1, &larger).expect("there is room");
@@ -557,7 +550,7 @@ mod tests {
 
     #[test]
     fn a_seal_is_of_everything_but_the_seals() {
-        let one = sample(Arrangement::Single { device: DeviceId(0) }, "");
+        let one = sample(Placement::Single { device: DeviceId(0) }, "");
         let other = Superblock { seals: [9; MOST_DEVICES], ..one.clone() };
         assert_eq!(one.seal(), other.seal());
         assert_ne!(one.seal(), Superblock { fingerprint: 78, ..one.clone() }.seal());
@@ -578,7 +571,7 @@ mod tests {
 
         #[test]
         fn a_flipped_bit_is_noticed(bit in 0..BLOCK_LEN * 8) {
-            let mut block = sample(Arrangement::Single { device: DeviceId(0) }, "x").encode();
+            let mut block = sample(Placement::Single { device: DeviceId(0) }, "x").encode();
             block[bit / 8] ^= 1 << (bit % 8);
             prop_assert!(Superblock::decode(&block).is_err());
         }

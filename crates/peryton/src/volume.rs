@@ -268,7 +268,8 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
     let unit_of = |at: &DevicePath| Some((at.name.clone(), linux.write_unit(&at.path)?));
     let write_units: BTreeMap<_, _> =
         devices.iter().filter(|at| !without.contains(&at.name)).filter_map(unit_of).collect();
-    let extent_of = |own: &OwnSizes| own.formatted.as_ref().filter(|_| is_used)?.arrangement.extent();
+    let extent_of =
+        |own: &OwnSizes| own.formatted.as_ref().filter(|_| is_used)?.placement.hybrid().map(|pair| pair.extent);
     if places.iter().all(|place| place.has_size) {
         // What is wrong with a device is said when it is opened.
         let extent = own.ok().as_ref().and_then(extent_of);

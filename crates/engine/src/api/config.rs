@@ -1,15 +1,11 @@
 //! The configuration that formatting fixes ([`Config`]), and what may change while the drive runs ([`Tuning`]).
 
+pub use peryton_format::geometry::{Hybrid, Placement, PlacementKind};
 use peryton_policy::{Admission, Climb, Partition, Replacement};
 use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    api::cleaning::Cleaning,
-    api::command::DeviceId,
-    api::error::TuningError,
-    api::logging::{Logging, LoggingTuning},
-};
+use crate::{api::cleaning::Cleaning, api::error::TuningError, api::logging::LoggingTuning};
 
 /// The most extents that the map of a volume can number.
 pub const MOST_EXTENTS: u64 = 1 << 29;
@@ -40,148 +36,6 @@ pub struct Config {
     pub placement: Placement,
     /// The settings that may change later.
     pub tuning: Tuning,
-}
-
-/// How data is placed on the devices; fixed when the volume is formatted.
-///
-/// ```
-/// use peryton_engine::{Config, ConfigError, DeviceId, Hybrid, Placement, Tuning};
-/// use peryton_units::Bytes;
-///
-/// // The size of the volume depends on the placement.
-/// let size = |placement| {
-///     let config = Config { devices: vec![Bytes::gib(8), Bytes::gib(100)], placement, tuning: Tuning::default() };
-///     config.sizes().map(|sizes| sizes.volume)
-/// };
-/// let (ssd, disk) = (DeviceId(0), DeviceId(1));
-/// let pair = Hybrid { fast: ssd, slow: disk, extent: Bytes::mib(1) };
-/// assert_eq!(size(Placement::Single { device: disk })?, Bytes::gib(100));
-/// assert_eq!(size(Placement::Linear { devices: vec![ssd, disk] })?, Bytes::gib(108));
-/// assert_eq!(size(Placement::Caching(pair))?, Bytes::gib(100));
-/// // Some extents stay free, so that moves have room.
-/// let tiering = size(Placement::Tiering(pair))?;
-/// assert!(tiering < Bytes::gib(108) && tiering > Bytes::gib(107));
-/// # Ok::<(), ConfigError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Placement {
-    /// One device without change: the baseline "SSD only" or "HDD only".
-    Single {
-        /// The device.
-        device: DeviceId,
-    },
-    /// The devices one after the other (GreenDM's "Mylinear", section 3.1).
-    Linear {
-        /// The devices, in the order of the volume.
-        devices: Vec<DeviceId>,
-    },
-    /// Hot extents live on the fast device, the others on the slow one; the volume is as large as both (GreenDM,
-    /// section 2.3).
-    Tiering(Hybrid),
-    /// The fast device caches the slow one; the volume is as large as the slow one (GreenDM, section 2.3).
-    Caching(Hybrid),
-    /// Each write goes to the device that is predicted to answer sooner; the volume is as large as the slow one
-    /// (MixedStore, section 5).
-    Partitioned(Hybrid),
-    /// Writes are appended to a log and migrate to the primary later; the volume is as large as the primary (Griffin).
-    Logging(Logging),
-}
-
-/// A placement without its devices.
-///
-/// ```
-/// use peryton_engine::PlacementKind;
-///
-/// let known = PlacementKind::ALL.into_iter().find(|kind| kind.name() == "tiering");
-/// assert_eq!(known, Some(PlacementKind::Tiering));
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlacementKind {
-    /// As [`Placement::Single`].
-    Single,
-    /// As [`Placement::Linear`].
-    Linear,
-    /// As [`Placement::Tiering`].
-    Tiering,
-    /// As [`Placement::Caching`].
-    Caching,
-    /// As [`Placement::Partitioned`].
-    Partitioned,
-    /// As [`Placement::Logging`].
-    Logging,
-}
-
-impl PlacementKind {
-    /// Every placement, in the order in which reports list them.
-    pub const ALL: [PlacementKind; 6] = [
-        PlacementKind::Single,
-        PlacementKind::Linear,
-        PlacementKind::Tiering,
-        PlacementKind::Caching,
-        PlacementKind::Partitioned,
-        PlacementKind::Logging,
-    ];
-
-    /// Its name in designs (`placement.mode`).
-    pub const fn name(self) -> &'static str {
-        match self {
-            PlacementKind::Single => "single",
-            PlacementKind::Linear => "linear",
-            PlacementKind::Tiering => "tiering",
-            PlacementKind::Caching => "caching",
-            PlacementKind::Partitioned => "partitioned",
-            PlacementKind::Logging => "logging",
-        }
-    }
-}
-
-impl Placement {
-    /// The kind of the placement.
-    pub const fn kind(&self) -> PlacementKind {
-        match self {
-            Placement::Single { .. } => PlacementKind::Single,
-            Placement::Linear { .. } => PlacementKind::Linear,
-            Placement::Tiering(_) => PlacementKind::Tiering,
-            Placement::Caching(_) => PlacementKind::Caching,
-            Placement::Partitioned(_) => PlacementKind::Partitioned,
-            Placement::Logging(_) => PlacementKind::Logging,
-        }
-    }
-
-    /// Whether an extent comes to the fast device by its misses, so that some may go past it ([`Bypass`]).
-    pub const fn promotes(&self) -> bool {
-        matches!(self, Placement::Tiering(_) | Placement::Caching(_))
-    }
-
-    /// The two devices and the extents of a placement that moves extents between two devices: tiering, caching and
-    /// partitioned.
-    pub const fn hybrid(&self) -> Option<&Hybrid> {
-        match self {
-            Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair),
-            Placement::Single { .. } | Placement::Linear { .. } | Placement::Logging(_) => None,
-        }
-    }
-
-    /// The device that will have all data when the volume is detached; `None` if it cannot be detached.
-    pub fn stands_alone(&self) -> Option<DeviceId> {
-        match self {
-            Placement::Single { device } => Some(*device),
-            Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.slow),
-            Placement::Logging(pair) => Some(pair.primary),
-            Placement::Tiering(_) | Placement::Linear { .. } => None,
-        }
-    }
-}
-
-/// The two devices of a tiering, caching or partitioned drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hybrid {
-    /// The fast device.
-    pub fast: DeviceId,
-    /// The slow device.
-    pub slow: DeviceId,
-    /// ES: the unit of mapping and moving, a multiple of 4 KiB.
-    pub extent: Bytes,
 }
 
 /// Which devices the commits of a map are written to.

@@ -1,20 +1,10 @@
 //! The configuration of a logging drive: its devices, and the settings that may change while it runs.
 
+pub use peryton_format::geometry::Logging;
 use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::{api::command::DeviceId, api::error::TuningError};
-
-/// The two devices of a logging drive (Griffin, section 3).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Logging {
-    /// The device that holds the data in the order of the volume after a migration, so that it can be used alone.
-    pub primary: DeviceId,
-    /// The device that holds the log. At most 1 TiB of it is used.
-    pub log: DeviceId,
-    /// The unit of mapping: a power of two from 512 B to 64 KiB. 4 KiB suits most file systems.
-    pub block: Bytes,
-}
+use crate::api::error::TuningError;
 
 /// Which writes go to the log (Griffin, section 5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

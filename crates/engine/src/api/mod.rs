@@ -1,7 +1,6 @@
 //! The types of the engine's interface: requests and commands, settings, errors, statistics, and descriptions of a
 //! volume.
 
-pub(crate) mod arrangement;
 pub(crate) mod cleaning;
 pub(crate) mod command;
 pub(crate) mod config;

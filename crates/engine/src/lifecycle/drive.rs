@@ -2,6 +2,7 @@
 
 use peryton_format::{
     displaced::Displaced,
+    superblock::Superblock,
     takeover::{Label, MOST_DEVICES, Record},
 };
 use peryton_units::{Bytes, Nanos, Op};
@@ -17,7 +18,6 @@ use crate::{
     api::verification::Verification,
     io::{Io, Purpose, Step as _},
     lifecycle::fencing::Fencing,
-    lifecycle::identity::Identity,
     lifecycle::resize::state::Resizing,
     lifecycle::successor::Successor,
     placement::PlacementOps,
@@ -34,8 +34,8 @@ pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) volume_size: Bytes,
     pub(crate) device_bytes: Vec<Bytes>,
     pub(crate) move_buffer_bytes: Bytes,
-    /// The state of the superblocks; a simulated drive has none.
-    pub(crate) identity: Option<Identity>,
+    /// What the superblocks of all devices say while the volume is open; a simulated drive has none.
+    pub(crate) identity: Option<Superblock>,
     pub(crate) fencing: Fencing,
     /// The device that is to take the place of another one.
     pub(crate) successor: Option<Box<Successor>>,

@@ -14,6 +14,7 @@ use peryton_format::{
     block::BLOCK,
     displaced::Displaced,
     mutation::{self, Mutation},
+    superblock::Superblock,
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -71,7 +72,9 @@ impl<P: PlacementOps> Drive<P> {
         self.io.fence(device);
         self.io.fencing = true;
         if let Some(identity) = &mut self.identity {
-            identity.set_gone(device, self.placed.last_commit(device));
+            identity.gone |= 1 << device.index();
+            identity.given_up_commit = self.placed.last_commit(device);
+            identity.seals[device.index()] = identity.generation;
         }
         self.fencing.stage = Stage::Quiescing;
         self.fencing.left.clear();
@@ -161,7 +164,7 @@ impl<P: PlacementOps> Drive<P> {
     /// Encodes the superblock that a command of fencing writes.
     pub(super) fn encode_fence(&self, command: &InFlight<P::Step>, into: &mut [u8]) {
         let identity = self.identity.as_ref().expect("only a volume that was opened from its devices is encoded");
-        let mut block = identity.open_superblock(command.device);
+        let mut block = Superblock { device: command.device, ..identity.clone() };
         self.own_succession(&mut block);
         into.copy_from_slice(&block.encode());
     }

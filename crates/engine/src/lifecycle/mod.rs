@@ -1,7 +1,7 @@
 //! The lifecycle of a volume: format, open, recover, close, inspect, repair, replace, take back, evacuate, detach, take over a disk that has data; the fencing of a device;
 //! and the drive that serves requests while the volume is open.
 //!
-//! `drive` has the order of the steps in a call, once for all placements. `volume`, `identity` and `sizes` format, open and close.
+//! `drive` has the order of the steps in a call, once for all placements. `volume` and `sizes` format, open and close.
 //! `fencing` decides when a device is given up. `successor/` replaces a device in service, `resize/` changes its size, and `membership`
 //! says which devices the volume has. `inspect`, `offline`, `rescue`, `replace`, `readmit`, `superblocks` and `adoption` work on a volume
 //! that is not open.
@@ -10,7 +10,6 @@ pub mod adoption;
 pub(crate) mod any;
 mod drive;
 mod fencing;
-mod identity;
 mod inspect;
 mod membership;
 mod offline;

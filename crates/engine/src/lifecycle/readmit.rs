@@ -10,7 +10,7 @@
 use peryton_format::{
     mutation::{self, Mutation},
     storage::Storage,
-    superblock::{Superblock, VolumeState},
+    superblock::Superblock,
 };
 
 use crate::{
@@ -73,7 +73,7 @@ pub(crate) fn can_take_back<P: PlacementOps>(
     device: DeviceId,
 ) -> Result<(), ReadmitError> {
     let identity = drive.identity.as_ref().expect("a volume in service was opened from its devices");
-    check(says, &identity.superblock(device, VolumeState::Open), device)
+    check(says, identity, device)
 }
 
 fn newest_of_others(found: &Superblocks, device: DeviceId) -> Result<Superblock, ReadmitError> {
@@ -128,7 +128,10 @@ impl<P: PlacementOps> Drive<P> {
         let restored = self.placed.take_back(&self.io, storage, device, (identity.volume, expected))?;
         opened.lost = opened.lost.saturating_sub(restored).max(self.placed.damaged_blocks());
         opened.gone &= !(1 << device.index());
-        self.join(storage, device, opened.gone, |part| identity.superblock_with(device, part, VolumeState::Clean))?;
+        let mut seals = identity.seals;
+        seals[device.index()] = 0;
+        let (gone, evacuated) = (opened.gone, identity.evacuated & opened.gone);
+        self.join(storage, device, Superblock { gone, evacuated, seals, ..identity })?;
         Ok(Readmitted { opened, restored })
     }
 }

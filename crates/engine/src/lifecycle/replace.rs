@@ -9,8 +9,9 @@
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
+    geometry::MOST_DEVICES,
     storage::Storage,
-    superblock::{Superblock, VolumeState},
+    superblock::Superblock,
 };
 use peryton_units::Bytes;
 
@@ -100,10 +101,7 @@ impl<P: PlacementOps> Drive<P> {
             .fill_replacement(&self.io, storage, device, identity.volume, opened.generation)
             .map_err(failed)?;
         opened.volume = volume;
-        self.join(storage, device, 0, |part| Superblock {
-            volume,
-            ..identity.superblock_of_all(part, VolumeState::Clean)
-        })?;
+        self.join(storage, device, Superblock { volume, gone: 0, evacuated: 0, seals: [0; MOST_DEVICES], ..identity })?;
         Ok(opened)
     }
 }

@@ -71,7 +71,7 @@ pub(super) fn read_superblock(
 pub(super) fn used_by(superblock: &Superblock) -> Option<Bytes> {
     let config = Config {
         devices: superblock.geometry.devices.clone(),
-        placement: Placement::from(&superblock.geometry.arrangement),
+        placement: superblock.geometry.placement.clone(),
         // Where things lie depends on the number of spare extents, which is settled.
         tuning: Tuning { demotion_low: 0, demotion_high: 0, ..Tuning::default() },
     };
@@ -161,20 +161,15 @@ pub(super) fn mend_superblocks(
 }
 
 impl<P: PlacementOps> Drive<P> {
-    /// Makes `device` part of the volume: writes a superblock to it and to every other device that is not in the mask
-    /// `gone`. The other devices' superblocks are written last, because the device is part of the volume only once they
-    /// say so.
-    pub(super) fn join(
-        &self,
-        storage: &mut dyn Storage,
-        device: DeviceId,
-        gone: u32,
-        superblock: impl Fn(DeviceId) -> Superblock,
-    ) -> Result<(), OpenError> {
-        let present = (0..self.device_bytes.len() as u8).map(DeviceId).filter(|part| gone >> part.index() & 1 == 0);
+    /// Makes `device` part of the volume: writes a superblock that says so to it and to every other device that is not gone, as if the volume
+    /// was closed. The other devices' superblocks are written last, because the device is part of the volume only once they say so.
+    pub(super) fn join(&self, storage: &mut dyn Storage, device: DeviceId, says: Superblock) -> Result<(), OpenError> {
+        let present =
+            (0..self.device_bytes.len() as u8).map(DeviceId).filter(|part| says.gone >> part.index() & 1 == 0);
         for part in std::iter::once(device).chain(present.filter(|part| *part != device)) {
             // The content of free places is unknown.
-            let mut block = Superblock { touched: [u32::MAX, u32::MAX], ..superblock(part) };
+            let (state, touched) = (VolumeState::Clean, [u32::MAX, u32::MAX]);
+            let mut block = Superblock { device: part, state, touched, ..says.clone() };
             block.fingerprint = self.fingerprint(storage, part, block.volume);
             copies::write(storage, &block, self.device_bytes[part.index()])
                 .map_err(|_| OpenError::Device { device: part.index() })?;

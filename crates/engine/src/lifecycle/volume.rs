@@ -8,7 +8,7 @@ use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
     copies::{self, FoundSuperblock},
     displaced::Displaced,
-    geometry::{Arrangement, Geometry, MOST_DEVICES},
+    geometry::{Geometry, MOST_DEVICES},
     mutation::{self, Mutation},
     storage::Storage,
     superblock::{MOST_NOTES, Superblock, VolumeId, VolumeState},
@@ -24,7 +24,6 @@ use crate::{
     lifecycle::any::AnyDrive,
     lifecycle::any::with_drive,
     lifecycle::drive::Drive,
-    lifecycle::identity::Identity,
     lifecycle::membership::with_evacuated,
     lifecycle::resize::in_force::sizes_in_force,
     lifecycle::superblocks::{Superblocks, lost_superblocks, used_by},
@@ -153,7 +152,7 @@ pub(super) fn agree(
     // The number of spare extents follows from a setting that may change; the number in the format is the valid one.
     let design = Geometry {
         devices: config.devices.clone(),
-        arrangement: Arrangement::from(&config.placement),
+        placement: config.placement.clone(),
         spare: newest.geometry.spare,
         displaced,
         places: newest.geometry.places,
@@ -300,22 +299,17 @@ impl<P: PlacementOps> Drive<P> {
             storage.flush(device).map_err(|_| failed(device))?;
         }
         let volume = new.volume;
-        let identity = Identity {
-            volume,
-            generation: 0,
+        let geometry = Geometry { displaced: storage.displaced(), ..self.geometry() };
+        let identity = Superblock {
+            state: VolumeState::Clean,
             formatted_unix_s: new.unix_s,
-            gone: 0,
-            given_up: [0; MOST_DEVICES],
-            given_up_commit: 0,
-            successions: [0; MOST_DEVICES],
-            evacuated: 0,
-            geometry: Geometry { displaced: storage.displaced(), ..self.geometry() },
+            touched: if new.zeroed { [0, 0] } else { [u32::MAX, u32::MAX] },
             notes: new.notes,
+            ..Superblock::new(volume, geometry)
         };
         self.placed.format(&self.io, storage, volume).map_err(failed)?;
         for device in all() {
-            let touched = if new.zeroed { [0, 0] } else { [u32::MAX, u32::MAX] };
-            let mut block = Superblock { touched, ..identity.superblock(device, VolumeState::Clean) };
+            let mut block = Superblock { device, ..identity.clone() };
             block.fingerprint = self.fingerprint(storage, device, volume);
             copies::write(storage, &block, self.device_bytes[device.index()]).map_err(|_| failed(device))?;
         }
@@ -392,17 +386,17 @@ impl<P: PlacementOps> Drive<P> {
             agree_on_size(storage, blocks, &new, (generation, &self.device_bytes))?;
         }
         self.placed.recover(&mut self.io, storage, volume, (touched, trust), left.as_ref(), &mut opened)?;
-        let identity = Identity {
-            volume,
+        let identity = Superblock {
             generation,
-            formatted_unix_s: newest.formatted_unix_s,
+            state: VolumeState::Open,
+            touched: [0, 0],
             gone: opened.gone,
-            given_up: given_up(&newest, opened.gone),
+            fingerprint: 0,
+            seals: given_up(&newest, opened.gone),
             given_up_commit: if opened.gone == newest.gone { newest.given_up_commit } else { opened.last_commit },
-            successions: newest.successions,
             evacuated: opened.evacuated,
             geometry,
-            notes: newest.notes,
+            ..newest
         };
         // The resized device is the first to say so: the others' last superblocks are found whatever they say.
         let mut order: Vec<&Superblock> = blocks.iter().collect();
@@ -414,7 +408,7 @@ impl<P: PlacementOps> Drive<P> {
             for block in &order {
                 let device = block.device;
                 let used = self.device_bytes[device.index()];
-                copies::write(storage, &identity.superblock(device, state), used)
+                copies::write(storage, &Superblock { device, state, ..identity.clone() }, used)
                     .map_err(|_| OpenError::Device { device: device.index() })?;
             }
         }
@@ -483,7 +477,7 @@ impl<P: PlacementOps> Drive<P> {
         self.placed.close(&self.io, storage, identity.volume)?;
         let touched = self.touched_at_close();
         let close = |device: DeviceId| {
-            let mut block = Superblock { touched, ..identity.superblock(device, state) };
+            let mut block = Superblock { device, state, touched, ..identity.clone() };
             block.fingerprint = self.fingerprint(storage, device, identity.volume);
             block
         };
@@ -514,7 +508,7 @@ impl<P: PlacementOps> Drive<P> {
         let identity = self.identity.as_mut().expect("only a volume that was opened keeps notes");
         identity.notes = notes.to_string();
         for device in left {
-            copies::write(storage, &identity.superblock(device, VolumeState::Open), self.device_bytes[device.index()])
+            copies::write(storage, &Superblock { device, ..identity.clone() }, self.device_bytes[device.index()])
                 .map_err(|_| FormatError::Device { device: device.index() })?;
         }
         Ok(())
@@ -523,7 +517,7 @@ impl<P: PlacementOps> Drive<P> {
     fn geometry(&self) -> Geometry {
         Geometry {
             devices: self.data_bytes.clone(),
-            arrangement: Arrangement::from(&self.placement),
+            placement: self.placement.clone(),
             spare: self.placed.spare(),
             displaced: None,
             places: None,

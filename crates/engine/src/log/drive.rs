@@ -67,7 +67,7 @@ pub(crate) struct LogDrive {
 
 impl LogDrive {
     pub(crate) fn new(layout: LogLayout) -> LogDrive {
-        let Logging { primary, log, block } = layout.pair().into();
+        let Logging { primary, log, block } = layout.pair();
         let (size, segment, count) = (layout.volume_size().0, layout.segment_bytes(), layout.segments());
         let most = segment.min(BUFFER) - HEADER - SECTOR;
         LogDrive {

@@ -34,7 +34,7 @@ pub(crate) fn lay_out(placement: Logging, devices: &[Bytes]) -> Result<LogLayout
     if primary_size < block {
         return Err(ConfigError::TooSmall { device: primary.index(), size: primary_size, need: block });
     }
-    LogLayout::new(placement.into(), primary_size, log_size).ok_or(ConfigError::TooSmall {
+    LogLayout::new(placement, primary_size, log_size).ok_or(ConfigError::TooSmall {
         device: log.index(),
         size: log_size,
         need: LogLayout::least(block),

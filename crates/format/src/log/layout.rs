@@ -4,7 +4,7 @@
 use peryton_units::Bytes;
 
 use super::{HEADER, MOST_LOG_BYTES};
-use crate::{block::BLOCK, geometry::LogPair, holder::RESERVED, layout::MetadataLayout, storage::DeviceId};
+use crate::{block::BLOCK, geometry::Logging, holder::RESERVED, layout::MetadataLayout, storage::DeviceId};
 
 /// The largest ring of commits. The ring takes a 64th of the log, within bounds.
 const LARGEST_RING: u64 = 64 << 20;
@@ -19,10 +19,10 @@ const LOG_ALIGNMENT: u64 = 1 << 20;
 /// The places on the two devices of a volume with a log.
 ///
 /// ```
-/// use peryton_format::{geometry::LogPair, log::layout::LogLayout, storage::DeviceId};
+/// use peryton_format::{geometry::Logging, log::layout::LogLayout, storage::DeviceId};
 /// use peryton_units::Bytes;
 ///
-/// let pair = LogPair { primary: DeviceId(0), log: DeviceId(1), block: Bytes::kib(4) };
+/// let pair = Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes::kib(4) };
 /// let layout = LogLayout::new(pair, Bytes::gib(100), Bytes::gib(8)).expect("both devices are large enough");
 /// assert_eq!(layout.volume_size(), Bytes::gib(100));
 /// assert_eq!((layout.segments(), layout.segment_bytes()), (64, 128 << 20));
@@ -32,7 +32,7 @@ const LOG_ALIGNMENT: u64 = 1 << 20;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLayout {
-    pair: LogPair,
+    pair: Logging,
     volume_bytes: u64,
     segment_bytes: u64,
     segments: u64,
@@ -43,7 +43,7 @@ impl LogLayout {
     /// Divides a log device with `log` bytes of data, before a primary with `primary` bytes. `None` if the block
     /// size is not a power of two from 512 to 65,536 bytes, if the primary has no room for a block, or if the log has none
     /// for two segments ([`LogLayout::least`]).
-    pub fn new(pair: LogPair, primary: Bytes, log: Bytes) -> Option<LogLayout> {
+    pub fn new(pair: Logging, primary: Bytes, log: Bytes) -> Option<LogLayout> {
         let block = pair.block.0;
         let possible = block.is_power_of_two() && (SMALLEST_BLOCK.0..=LARGEST_BLOCK.0).contains(&block);
         possible.then_some(())?;
@@ -59,7 +59,7 @@ impl LogLayout {
     }
 
     /// The two devices, and the size of a block.
-    pub fn pair(&self) -> LogPair {
+    pub fn pair(&self) -> Logging {
         self.pair
     }
 

@@ -1,6 +1,6 @@
 //! What a volume uses of its devices, before it is opened: of one that was resized only its superblocks say it.
 
-use peryton_format::{geometry::Arrangement, storage::Storage, superblock::Superblock};
+use peryton_format::{storage::Storage, superblock::Superblock};
 
 use crate::{
     api::config::Config,
@@ -16,7 +16,7 @@ pub(crate) fn sizes_in_force(config: &Config, storage: &mut dyn Storage) -> Resu
     let found = Superblocks::read(&planned.devices, storage);
     let is_same = |found: &&Superblock| {
         found.geometry.devices == config.devices
-            && found.geometry.arrangement == Arrangement::from(&config.placement)
+            && found.geometry.placement == config.placement
             && found.geometry.places.is_some()
     };
     match found.newest().filter(is_same) {

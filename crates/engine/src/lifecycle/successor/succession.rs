@@ -292,22 +292,18 @@ impl<P: PlacementOps> Drive<P> {
         };
         let own = successor.plan.device;
         let aside = |count: u8| {
-            let mut block = identity.superblock(own, VolumeState::Aside);
+            let mut block = Superblock { device: own, state: VolumeState::Aside, ..identity.clone() };
             block.successions[own.index()] = count;
-            block.encode()
+            block
         };
         let block = match content {
             Content::Aside => aside(successor.counts.1),
-            Content::Successor => {
-                let mut block = identity.open_superblock(own);
-                block.successions[own.index()] = successor.counts.1;
-                block.encode()
-            }
-            Content::Open => identity.open_superblock(device).encode(),
+            Content::Successor => Superblock { state: VolumeState::Open, ..aside(successor.counts.1) },
+            Content::Open => Superblock { device, ..identity.clone() },
             Content::GivenUp => aside(NEVER),
             Content::Replaced => aside(successor.counts.0),
         };
-        into.copy_from_slice(&block);
+        into.copy_from_slice(&block.encode());
     }
 
     /// The superblock of a device that is being replaced counts fewer successions than the others.
