@@ -293,10 +293,6 @@ impl PlacementOps for Linear {
         }
     }
 
-    fn data_at(&self, _: DeviceId) -> Bytes {
-        self.data_at
-    }
-
     fn without(&mut self, io: &Io, _: DeviceId) -> bool {
         !self.is_all_fenced(io)
     }

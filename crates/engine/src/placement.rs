@@ -1,15 +1,11 @@
 //! The trait that every placement implements for the drive. It is used with static dispatch, so that the hit path is
 //! compiled for each placement separately.
 
-use std::ops::Range;
-
 use peryton_format::{
-    entry::MapEntry,
     storage::Storage,
     superblock::VolumeId,
     takeover::{Contents, Found, Record},
 };
-use peryton_policy::{AdaptiveView, ClimbView};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -29,9 +25,6 @@ use crate::{
 pub(crate) trait PlacementOps: std::fmt::Debug {
     /// The purpose of a command of this placement.
     type Step: Step;
-
-    /// Whether it verifies what is read: see [`PlacementOps::verify`].
-    const VERIFIES: bool = false;
 
     /// Prepares to run, before the first request.
     fn begin(&mut self, _io: &mut Io<Self::Step>) {}
@@ -68,23 +61,11 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         out: &mut Commands,
     );
 
-    /// Whether the placement has stopped after a failed flush and waits until the volume is opened again.
-    fn waits_to_be_reopened(&self) -> bool {
-        false
-    }
-
     /// Carries out a flush.
     fn flush(&mut self, io: &mut Io<Self::Step>, now: Nanos, request: RequestIndex, out: &mut Commands);
 
     /// Called when requests have been answered, if the placement has called [`Io::report_answers`].
     fn answered(&mut self, _io: &mut Io<Self::Step>, _now: Nanos) {}
-
-    /// See [`Engine::prefetch`](crate::Engine::prefetch).
-    #[inline]
-    fn prefetch(&self, _offset: Bytes, _near: bool) {}
-
-    /// See [`Engine::evict`](crate::Engine::evict).
-    fn evict(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _range: Range<Bytes>, _out: &mut Commands) {}
 
     // Completions.
 
@@ -128,9 +109,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Runs timers that are due, and sets the next one ([`Io::due`]).
     fn tick(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
 
-    /// Lets hill climbing change settings, if the tuning asks for it. The last part of a tick.
-    fn tune(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
-
     /// Checks that the tuning suits what the format fixed.
     fn check(&self, _tuning: &Tuning) -> Result<(), TuningError> {
         Ok(())
@@ -147,11 +125,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         0
     }
 
-    /// See [`Engine::run_buffers`](crate::Engine::run_buffers).
-    fn run_buffers(&self) -> (u32, Bytes) {
-        (0, Bytes::ZERO)
-    }
-
     /// See [`Engine::cleaning`](crate::Engine::cleaning).
     fn cleaning(&self, _io: &Io<Self::Step>, _now: Nanos) -> Option<CleaningReport> {
         None
@@ -160,67 +133,23 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// See [`Engine::write_all_back`](crate::Engine::write_all_back).
     fn write_all_back(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
 
-    /// Ends what [`PlacementOps::write_all_back`] has begun.
-    fn pause_writing_back(&mut self) {}
-
     /// How much [`PlacementOps::write_all_back`] has left to do.
     fn away(&self) -> u64 {
         0
     }
-
-    /// The next [`PlacementOps::recover`] names what is damaged, and goes on with the rest.
-    fn name_damage(&mut self) {}
 
     /// How many blocks are known to be damaged. They are not apart from the others: see [`PlacementOps::write_all_back`].
     fn damaged_blocks(&self) -> u64 {
         0
     }
 
-    /// Whether data was found that has lost its checksums.
-    fn has_unverifiable(&self) -> bool {
-        false
-    }
-
     /// Compares what a read has brought with its checksums, if it has to be verified.
-    #[inline]
     fn verify(&self, _step: Self::Step, _buffers: &dyn Buffers) -> Option<Verification> {
         None
     }
 
     /// The result of that. The completion of the read follows.
     fn is_verified(&mut self, _result: Verification) {}
-
-    /// Starts to verify something that has not been verified since the volume was opened. Returns whether there was anything.
-    fn verify_more(&mut self, _io: &mut Io<Self::Step>, _out: &mut Commands) -> bool {
-        false
-    }
-
-    /// Whether the last [`PlacementOps::write_all_back`] left more than can be listed.
-    fn is_stuck(&self) -> bool {
-        false
-    }
-
-    // Measurements of the driver.
-
-    /// See [`Engine::asks_what_was_programmed`](crate::Engine::asks_what_was_programmed).
-    fn asks_what_was_programmed(&mut self, _now: Nanos) -> Option<DeviceId> {
-        None
-    }
-
-    /// See [`Engine::programmed`](crate::Engine::programmed). `written`: the bytes written to the device according to
-    /// the statistics.
-    fn programmed(&mut self, _device: DeviceId, _bytes: Bytes, _written: Bytes) {}
-
-    /// See [`Engine::worn`](crate::Engine::worn). `written`: as above.
-    fn worn(&mut self, _device: DeviceId, _used_ppm: u32, _age: Option<Nanos>, _written: Bytes) {}
-
-    /// See [`Engine::asks_what_was_drawn`](crate::Engine::asks_what_was_drawn).
-    fn asks_what_was_drawn(&self) -> bool {
-        false
-    }
-
-    /// See [`Engine::drew`](crate::Engine::drew).
-    fn drew(&mut self, _microjoules: u64) {}
 
     // State.
 
@@ -233,42 +162,14 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// The lost data, with at most `most` of its ranges.
     fn losses(&self, io: &Io<Self::Step>, most: usize) -> Losses;
 
-    /// Number of lost extents.
-    fn lost_extents(&self) -> u32 {
-        0
-    }
-
-    /// Number of extents in the cache that are newer than their origins.
-    fn dirty_extents(&self) -> u32 {
-        0
-    }
-
     /// Bytes whose only valid copy is on the fast device or in the log: of dirty extents whole extents, of a log the data
     /// that has not migrated.
     fn dirty_bytes(&self) -> Bytes {
         Bytes::ZERO
     }
 
-    /// The age of the oldest logged write that has not migrated.
-    fn log_age(&self, _now: Nanos) -> Option<Nanos> {
-        None
-    }
-
-    /// The state of hill climbing.
-    fn climbing(&self, _tuning: &Tuning) -> Option<ClimbView> {
-        None
-    }
-
     /// See [`Engine::warmth`](crate::Engine::warmth).
     fn warmth(&self) -> Option<Warmth> {
-        None
-    }
-
-    /// See [`Engine::tell_time`](crate::Engine::tell_time).
-    fn tell_time(&mut self, _io: &Io<Self::Step>, _unix_s: u64) {}
-
-    /// The state of the adaptive admission threshold.
-    fn adaptive_admission(&self) -> Option<AdaptiveView> {
         None
     }
 
@@ -293,14 +194,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Hands out what has changed since the last time.
     #[inline]
     fn take_records(&mut self, _take: &mut impl FnMut(Record)) {}
-
-    // An observer.
-
-    /// From now on keeps which entries of the map change, for [`PlacementOps::take_changed_extents`].
-    fn watch_extents(&mut self) {}
-
-    /// Hands out the entries that have changed since the last time.
-    fn take_changed_extents(&mut self, _take: &mut impl FnMut(u32, MapEntry)) {}
 
     // A device that is resized.
 
@@ -338,17 +231,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     fn fence_is_durable(&mut self, io: &mut Io<Self::Step>, now: Nanos, out: &mut Commands);
 
     // Format, open, close.
-
-    /// The offset of the data on a device.
-    fn data_at(&self, device: DeviceId) -> Bytes;
-
-    /// Number of spare extents, which the format fixes.
-    fn spare(&self) -> u32 {
-        0
-    }
-
-    /// Fills the map as a scan of the whole volume would.
-    fn fill(&mut self, _tuning: &Tuning) {}
 
     /// Opens the volume without the device. Returns `false` if no data would be left.
     fn without(&mut self, io: &Io<Self::Step>, device: DeviceId) -> bool;

@@ -301,6 +301,11 @@ impl Stats {
         (accesses > 0).then(|| self.fast_hits as f64 / accesses as f64)
     }
 
+    /// Bytes written to a device.
+    pub(crate) fn written_to(&self, device: DeviceId) -> Bytes {
+        Bytes(self.devices.get(device.index()).map_or(0, |of| of.bytes_written.iter().sum()))
+    }
+
     /// The statistics of a partitioned drive, which has them from the start.
     #[inline]
     pub(crate) fn partition_mut(&mut self) -> &mut PartitionStats {

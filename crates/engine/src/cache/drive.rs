@@ -200,10 +200,7 @@ impl CacheDrive {
     pub(in crate::cache) fn admission_costs(&self, io: &CacheIo) -> Costs {
         let ([fast_read, fast_write], [slow_read, slow_write]) =
             (io.latency(self.layout.fast), io.latency(self.layout.slow));
-        let wear = |device: DeviceId| {
-            let written = io.stats.devices[device.index()].bytes_written.iter().sum();
-            self.gate.wear(device.index(), Bytes(written))
-        };
+        let wear = |device: DeviceId| self.gate.wear(device.index(), io.stats.written_to(device));
         let served = |device: DeviceId| {
             let traffic = &io.stats.devices[device.index()];
             [traffic.reads, traffic.writes].map(|by| by[Cause::Host as usize])

@@ -165,7 +165,7 @@ impl CacheDrive {
 
     /// See [`Engine::prefetch`](crate::Engine::prefetch): first the map entry, then what the entry points to.
     #[inline(always)]
-    pub(in crate::cache) fn prefetch_entry(&self, offset: Bytes, near: bool) {
+    pub(crate) fn prefetch_entry(&self, offset: Bytes, near: bool) {
         let (extent, _) = self.layout.split(offset);
         let Some(entry) = self.map.get(extent) else { return };
         if !near {

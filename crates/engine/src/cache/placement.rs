@@ -78,11 +78,6 @@ impl PlacementOps for CacheDrive {
         self.partition_answered(io, now);
     }
 
-    #[inline]
-    fn prefetch(&self, offset: Bytes, near: bool) {
-        self.prefetch_entry(offset, near);
-    }
-
     #[inline(always)]
     fn try_complete_hit<const USUAL: bool>(
         &mut self,
@@ -140,20 +135,8 @@ impl PlacementOps for CacheDrive {
 
     fn tick(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         self.timers(io, now, out);
+        self.tune(io, now, out);
         self.go_on(io, now, out);
-    }
-
-    fn tune(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        let Some(tuner) = &mut self.tuner else { return };
-        if !tuner.is_due(io, now) {
-            return;
-        }
-        let counted = counted(&io.stats, self.layout.fast);
-        let before = io.tuning.clone();
-        if tuner.tick(io, now, counted) {
-            self.settings_changed(io, &before, now, out);
-            self.go_on(io, now, out);
-        }
     }
 
     fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {
@@ -193,57 +176,8 @@ impl PlacementOps for CacheDrive {
         self.go_on(io, now, out);
     }
 
-    fn pause_writing_back(&mut self) {
-        self.cleaner.asked = None;
-        self.cleaner.decides_again();
-    }
-
     fn away(&self) -> u64 {
         u64::from(self.map.dirty().count())
-    }
-
-    fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
-        let CacheLayout { fast, slow, .. } = self.layout;
-        if self.tuner.as_ref().is_some_and(|tuner| tuner.asks_what_was_programmed()) {
-            return Some(fast);
-        }
-        match &mut self.controller {
-            Some(controller) => controller.asks_what_was_programmed(now).then_some(fast),
-            None => {
-                self.gate.asks_what_was_programmed(now, [fast.index(), slow.index()]).map(|asked| [fast, slow][asked])
-            }
-        }
-    }
-
-    fn programmed(&mut self, device: DeviceId, bytes: Bytes, written: Bytes) {
-        if device == self.layout.fast {
-            if let Some(controller) = &mut self.controller {
-                controller.programmed(bytes, written);
-            }
-            if let Some(tuner) = &mut self.tuner {
-                tuner.programmed(bytes);
-            }
-        }
-        self.gate.programmed(device.index(), bytes, written);
-    }
-
-    fn worn(&mut self, device: DeviceId, used_ppm: u32, age: Option<Nanos>, written: Bytes) {
-        if device == self.layout.fast
-            && let Some(controller) = &mut self.controller
-        {
-            controller.worn(used_ppm, age);
-        }
-        self.gate.worn(device.index(), used_ppm, written);
-    }
-
-    fn asks_what_was_drawn(&self) -> bool {
-        self.tuner.as_ref().is_some_and(|tuner| tuner.asks_what_was_drawn())
-    }
-
-    fn drew(&mut self, microjoules: u64) {
-        if let Some(tuner) = &mut self.tuner {
-            tuner.drew(microjoules);
-        }
     }
 
     fn location(&self, offset: Bytes, _: Bytes) -> Location {
@@ -287,20 +221,8 @@ impl PlacementOps for CacheDrive {
         self.lost_ranges(most)
     }
 
-    fn lost_extents(&self) -> u32 {
-        self.map.lost()
-    }
-
-    fn run_buffers(&self) -> (u32, Bytes) {
-        self.buffers_for_runs()
-    }
-
     fn cleaning(&self, io: &CacheIo, now: Nanos) -> Option<CleaningReport> {
         (self.mode == Mode::Caching).then(|| self.report_cleaning(io, now))
-    }
-
-    fn dirty_extents(&self) -> u32 {
-        self.map.dirty().count()
     }
 
     fn dirty_bytes(&self) -> Bytes {
@@ -309,18 +231,6 @@ impl PlacementOps for CacheDrive {
 
     fn warmth(&self) -> Option<Warmth> {
         Some(self.warm.report)
-    }
-
-    fn tell_time(&mut self, io: &CacheIo, unix_s: u64) {
-        self.warm.tell_time(io.now, unix_s);
-    }
-
-    fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {
-        self.tuner.as_ref().map(|tuner| tuner.view(tuning))
-    }
-
-    fn adaptive_admission(&self) -> Option<AdaptiveView> {
-        self.gate.view()
     }
 
     fn is_idle(&self) -> bool {
@@ -343,18 +253,6 @@ impl PlacementOps for CacheDrive {
 
     fn keep_records(&mut self) {
         self.map.keep_changed();
-    }
-
-    fn watch_extents(&mut self) {
-        self.map.watch_changed();
-    }
-
-    fn take_changed_extents(&mut self, take: &mut impl FnMut(u32, MapEntry)) {
-        self.map.take_changed(|record| {
-            if let Record::Entry { extent, entry } = record {
-                take(extent, entry);
-            }
-        });
     }
 
     #[inline]
@@ -398,18 +296,6 @@ impl PlacementOps for CacheDrive {
     fn fence_is_durable(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         self.go_on_without(io, out);
         self.go_on(io, now, out);
-    }
-
-    fn data_at(&self, _: DeviceId) -> Bytes {
-        self.layout.metadata.data_at
-    }
-
-    fn spare(&self) -> u32 {
-        self.layout.spare()
-    }
-
-    fn fill(&mut self, tuning: &Tuning) {
-        self.fill_places(tuning);
     }
 
     fn without(&mut self, _: &CacheIo, device: DeviceId) -> bool {
@@ -486,6 +372,116 @@ impl PlacementOps for CacheDrive {
     ) -> Result<VolumeId, DeviceId> {
         self.fill_empty(io, storage, device, volume)?;
         Ok(volume)
+    }
+}
+
+/// What only a drive with a map does.
+impl CacheDrive {
+    /// Lets hill climbing change settings, if the tuning asks for it.
+    fn tune(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+        let Some(tuner) = &mut self.tuner else { return };
+        if !tuner.is_due(io, now) {
+            return;
+        }
+        let counted = counted(&io.stats, self.layout.fast);
+        let before = io.tuning.clone();
+        if tuner.tick(io, now, counted) {
+            self.settings_changed(io, &before, now, out);
+        }
+    }
+
+    /// Ends what [`PlacementOps::write_all_back`] has begun.
+    pub(crate) fn pause_writing_back(&mut self) {
+        self.cleaner.asked = None;
+        self.cleaner.decides_again();
+    }
+
+    /// See [`Engine::asks_what_was_programmed`](crate::Engine::asks_what_was_programmed).
+    pub(crate) fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
+        let CacheLayout { fast, slow, .. } = self.layout;
+        if self.tuner.as_ref().is_some_and(|tuner| tuner.asks_what_was_programmed()) {
+            return Some(fast);
+        }
+        match &mut self.controller {
+            Some(controller) => controller.asks_what_was_programmed(now).then_some(fast),
+            None => {
+                self.gate.asks_what_was_programmed(now, [fast.index(), slow.index()]).map(|asked| [fast, slow][asked])
+            }
+        }
+    }
+
+    /// See [`Engine::programmed`](crate::Engine::programmed). `written`: the bytes written to the device according to the statistics.
+    pub(crate) fn programmed(&mut self, device: DeviceId, bytes: Bytes, written: Bytes) {
+        if device == self.layout.fast {
+            if let Some(controller) = &mut self.controller {
+                controller.programmed(bytes, written);
+            }
+            if let Some(tuner) = &mut self.tuner {
+                tuner.programmed(bytes);
+            }
+        }
+        self.gate.programmed(device.index(), bytes, written);
+    }
+
+    /// See [`Engine::worn`](crate::Engine::worn). `written`: as above.
+    pub(crate) fn worn(&mut self, device: DeviceId, used_ppm: u32, age: Option<Nanos>, written: Bytes) {
+        if device == self.layout.fast
+            && let Some(controller) = &mut self.controller
+        {
+            controller.worn(used_ppm, age);
+        }
+        self.gate.worn(device.index(), used_ppm, written);
+    }
+
+    /// See [`Engine::asks_what_was_drawn`](crate::Engine::asks_what_was_drawn).
+    pub(crate) fn asks_what_was_drawn(&self) -> bool {
+        self.tuner.as_ref().is_some_and(|tuner| tuner.asks_what_was_drawn())
+    }
+
+    /// See [`Engine::drew`](crate::Engine::drew).
+    pub(crate) fn drew(&mut self, microjoules: u64) {
+        if let Some(tuner) = &mut self.tuner {
+            tuner.drew(microjoules);
+        }
+    }
+
+    /// Number of lost extents.
+    pub(crate) fn lost_extents(&self) -> u32 {
+        self.map.lost()
+    }
+
+    /// Number of extents that are newer than their origins.
+    pub(crate) fn dirty_extents(&self) -> u32 {
+        self.map.dirty().count()
+    }
+
+    /// See [`Engine::tell_time`](crate::Engine::tell_time).
+    pub(crate) fn tell_time(&mut self, io: &CacheIo, unix_s: u64) {
+        self.warm.tell_time(io.now, unix_s);
+    }
+
+    /// The state of hill climbing.
+    pub(crate) fn climbing(&self, tuning: &Tuning) -> Option<ClimbView> {
+        self.tuner.as_ref().map(|tuner| tuner.view(tuning))
+    }
+
+    /// The state of the adaptive admission threshold.
+    pub(crate) fn adaptive_admission(&self) -> Option<AdaptiveView> {
+        self.gate.view()
+    }
+
+    /// From now on keeps which entries of the map change.
+    pub(crate) fn watch_extents(&mut self) {
+        self.map.watch_changed();
+    }
+
+    /// Hands out the entries that have changed since the last time.
+    pub(crate) fn take_changed_extents(&mut self, take: &mut impl FnMut(u32, MapEntry)) {
+        self.map.take_changed(|record| {
+            if let Record::Entry { extent, entry } = record {
+                take(extent, entry);
+            }
+        });
     }
 }
 

@@ -15,7 +15,6 @@ use crate::{
     api::resizing::{Resize, ResizeEnd, ResizeError, ResizePlan},
     api::succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan},
     lifecycle::{self, Sizes, Without, with_drive},
-    placement::PlacementOps,
 };
 
 impl Engine {
@@ -49,7 +48,7 @@ impl Engine {
     /// Whether nothing goes on before [`Engine::open_again`]: a flush of a log has failed, every request fails since, nothing is in
     /// flight any more, and the device that failed can be flushed again.
     pub fn waits_to_be_reopened(&self) -> bool {
-        drive!(self, drive => drive.placed.waits_to_be_reopened() && drive.is_idle())
+        self.drive.log().is_some_and(|drive| drive.placed.waits_to_be_reopened() && drive.is_idle())
     }
 
     /// Checks that the volume can do without the device once nothing is on it alone.
@@ -68,7 +67,9 @@ impl Engine {
 
     /// Ends what [`Engine::write_all_back`] has begun; what is under way is written.
     pub fn pause_writing_back(&mut self) {
-        drive!(mut self, drive => drive.placed.pause_writing_back());
+        if let Some(drive) = self.drive.cache_mut() {
+            drive.placed.pause_writing_back();
+        }
     }
 
     /// Checks, with nothing in flight, that the device holds nothing which the others lack, so that the volume can go on without it
@@ -165,7 +166,7 @@ impl Engine {
 
     /// Number of lost extents.
     pub fn lost_extents(&self) -> u32 {
-        drive!(self, drive => drive.placed.lost_extents())
+        self.drive.cache().map_or(0, |drive| drive.placed.lost_extents())
     }
 
     /// The lost data, with at most `most` of its ranges. Walks the map if any data is lost.
@@ -176,7 +177,7 @@ impl Engine {
     /// Logging: the age of the oldest logged write that has not migrated to the primary. With the log gone, how old the
     /// primary's image of the lost data can be at most. `None` if the log has, or had, no such data.
     pub fn log_age(&self, now: Nanos) -> Option<Nanos> {
-        drive!(self, drive => drive.placed.log_age(now))
+        self.drive.log().and_then(|drive| drive.placed.age(now))
     }
 
     // A device that is replaced while the volume is served.

@@ -120,7 +120,9 @@ impl Engine {
     /// cache. A call with `near` is useful only after one without.
     #[inline]
     pub fn prefetch(&self, offset: Bytes, near: bool) {
-        drive!(self, drive => drive.placed.prefetch(offset, near));
+        if let Some(drive) = self.drive.cache() {
+            drive.placed.prefetch_entry(offset, near);
+        }
     }
 
     /// Submits a request of the host. Appends the commands to carry out to `out`.
@@ -154,7 +156,7 @@ impl Engine {
     /// data that has to be verified counts as what the device could not read. A driver that keeps no data need not call it.
     #[inline]
     pub fn verify(&self, io: IoId, buffers: &dyn Buffers) -> Option<Verification> {
-        drive!(self, drive => drive.verify(io, buffers))
+        self.drive.log().and_then(|drive| drive.verify(io, buffers))
     }
 
     /// Takes the result of [`Engine::verify`].
@@ -216,47 +218,45 @@ impl Engine {
     /// read how much the device has programmed, its internal moves included. Call it after a tick. If the driver does
     /// not report, the engine asks again some seconds later.
     pub fn asks_what_was_programmed(&mut self, now: Nanos) -> Option<DeviceId> {
-        drive!(mut self, drive => {
-            let now = drive.io.advance(now);
-            drive.placed.asks_what_was_programmed(now)
-        })
+        let drive = self.drive.cache_mut()?;
+        drive.placed.asks_what_was_programmed(drive.io.advance(now))
     }
 
     /// Reports how many bytes a device has programmed so far, as the device counts them. Rules that extend a device's
     /// life (write regulation, MixedStore, section 5.4; caps of hill climbing; adaptive admission) then do not rely on
     /// the write amplification in the settings.
     pub fn programmed(&mut self, device: DeviceId, bytes: Bytes) {
-        drive!(mut self, drive => {
-            let written = drive.io.stats.devices.get(device.index()).map_or(0, |of| of.bytes_written.iter().sum());
-            drive.placed.programmed(device, bytes, Bytes(written));
-        });
+        let Some(drive) = self.drive.cache_mut() else { return };
+        let written = drive.io.stats.written_to(device);
+        drive.placed.programmed(device, bytes, written);
     }
 
     /// Reports the share of a device's life that is used up, in parts per million, and how long it has been in use, both as the device
     /// says itself. Bounds on wear (write regulation, adaptive admission) then spend the rest of its life in the rest of its time, in
     /// place of a new device's.
     pub fn worn(&mut self, device: DeviceId, used_ppm: u32, age: Option<Nanos>) {
-        drive!(mut self, drive => {
-            let written = drive.io.stats.devices.get(device.index()).map_or(0, |of| of.bytes_written.iter().sum());
-            drive.placed.worn(device, used_ppm, age, Bytes(written));
-        });
+        let Some(drive) = self.drive.cache_mut() else { return };
+        let written = drive.io.stats.written_to(device);
+        drive.placed.worn(device, used_ppm, age, written);
     }
 
     /// Whether the engine wants to know the energy that all devices have drawn ([`Engine::drew`]), if a driver can
     /// measure it. Call it after a tick. Caps on power use it.
     pub fn asks_what_was_drawn(&self) -> bool {
-        drive!(self, drive => drive.placed.asks_what_was_drawn())
+        self.drive.cache().is_some_and(|drive| drive.placed.asks_what_was_drawn())
     }
 
     /// Reports the energy that all devices together have drawn since any fixed time, in microjoules. A value below the
     /// last one means that the time has changed.
     pub fn drew(&mut self, microjoules: u64) {
-        drive!(mut self, drive => drive.placed.drew(microjoules));
+        if let Some(drive) = self.drive.cache_mut() {
+            drive.placed.drew(microjoules);
+        }
     }
 
     /// The state of hill climbing; `None` if it is off.
     pub fn climbing(&self) -> Option<ClimbView> {
-        drive!(self, drive => drive.placed.climbing(&drive.io.tuning))
+        self.drive.cache().and_then(|drive| drive.placed.climbing(&drive.io.tuning))
     }
 
     /// How the cache keeps what it has learnt; `None` if the placement learns nothing that could be kept.
@@ -271,15 +271,14 @@ impl Engine {
 
     /// Says what the time is, in seconds since 1970, for the date of snapshots of what the cache has learnt.
     pub fn tell_time(&mut self, now: Nanos, unix_s: u64) {
-        drive!(mut self, drive => {
-            drive.io.advance(now);
-            drive.placed.tell_time(&drive.io, unix_s);
-        });
+        let Some(drive) = self.drive.cache_mut() else { return };
+        drive.io.advance(now);
+        drive.placed.tell_time(&drive.io, unix_s);
     }
 
     /// The state of the adaptive admission threshold; `None` if the threshold is fixed or there is no admission rule.
     pub fn adaptive_admission(&self) -> Option<AdaptiveView> {
-        drive!(self, drive => drive.placed.adaptive_admission())
+        self.drive.cache().and_then(|drive| drive.placed.adaptive_admission())
     }
 
     /// Changes the tuning while the drive runs: every setting that the format does not fix.
@@ -313,18 +312,20 @@ impl Engine {
     /// Fills the map as a scan of the whole volume would, without I/O (GreenDM, section 3.3). Tiering maps every
     /// extent, those on the fast device evenly over the volume. Other placements are unchanged.
     pub fn fill(&mut self) {
-        drive!(mut self, drive => drive.placed.fill(&drive.io.tuning));
+        if let Some(drive) = self.drive.cache_mut() {
+            drive.placed.fill_places(&drive.io.tuning);
+        }
     }
 
     /// Number of extents in the cache that are newer than their origins (caching, write-back).
     pub fn dirty_extents(&self) -> u32 {
-        drive!(self, drive => drive.placed.dirty_extents())
+        self.drive.cache().map_or(0, |drive| drive.placed.dirty_extents())
     }
 
     /// The buffers for neighbours that are written back together ([`Buffer::Run`](crate::Buffer::Run)) that a driver must
     /// have: their number and the length of each. Neither changes.
     pub fn run_buffers(&self) -> (u32, Bytes) {
-        drive!(self, drive => drive.placed.run_buffers())
+        self.drive.cache().map_or((0, Bytes::ZERO), |drive| drive.placed.run_buffers())
     }
 
     /// What is dirty in a cache, for how long, and until when; `None` if the placement has no origins for data.
@@ -368,10 +369,10 @@ impl Engine {
     /// Hints that the host has dropped the range from its own cache and will read it from this drive next time: the
     /// log's copy of it migrates (Griffin, section 7). Placements without a log ignore the hint.
     pub fn evict(&mut self, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
-        heeded!(self, drive, out => {
-            let now = drive.io.advance(now);
-            drive.placed.evict(&mut drive.io, now, range, out);
-        });
+        let AnyDrive::Log(drive) = &mut self.drive else { return };
+        let (now, from) = (drive.io.advance(now), out.len());
+        drive.placed.evict(&mut drive.io, now, range, out);
+        drive.heed_successor(from, out);
     }
 
     /// Closes a volume with nothing in flight, so that the next opening needs no recovery.
@@ -411,13 +412,19 @@ impl Engine {
     /// From now on keeps which extents' entries in the map change ([`Engine::take_changed_extents`]), for an observer. It changes
     /// nothing else; an engine that keeps records is not watched.
     pub fn watch_extents(&mut self) {
-        drive!(mut self, drive => drive.watch_extents());
+        if let Some(drive) = self.drive.cache_mut() {
+            drive.placed.watch_extents();
+        }
     }
 
     /// Hands out each extent whose entry in the map has changed since the last time: its number, whether it has a place that the map
     /// names (a cache: a copy on the fast device), and whether that is newer than its origin.
-    pub fn take_changed_extents(&mut self, take: impl FnMut(u32, bool, bool)) {
-        drive!(mut self, drive => drive.take_changed_extents(take));
+    pub fn take_changed_extents(&mut self, mut take: impl FnMut(u32, bool, bool)) {
+        if let Some(drive) = self.drive.cache_mut() {
+            drive
+                .placed
+                .take_changed_extents(&mut |extent, entry| take(extent, entry.place().is_some(), entry.is_dirty()));
+        }
     }
 
     /// Stores the driver's notes, at most 3,584 bytes, which [`Opened`](crate::Opened) returns.
@@ -430,6 +437,6 @@ impl Engine {
 
     /// The offset of the data on a device: the offset of a file system once the volume is detached.
     pub fn data_at(&self, device: DeviceId) -> Bytes {
-        drive!(self, drive => drive.placed.data_at(device))
+        drive!(self, drive => drive.data_at[device.index()])
     }
 }

@@ -53,6 +53,24 @@ impl AnyDrive {
             Laid::Log(layout) => AnyDrive::Log(drive(LogDrive::new(layout), config, sizes)),
         })
     }
+
+    /// The drive, if it has a map of extents.
+    pub(crate) fn cache(&self) -> Option<&Drive<CacheDrive>> {
+        if let AnyDrive::Cache(drive) = self { Some(drive) } else { None }
+    }
+
+    /// The same, for changes.
+    pub(crate) fn cache_mut(&mut self) -> Option<&mut Drive<CacheDrive>> {
+        let AnyDrive::Cache(drive) = self else { return None };
+        // The next request finds out whether anything has changed that its path has to ask for.
+        drive.usual = false;
+        Some(drive)
+    }
+
+    /// The drive, if it has a log.
+    pub(crate) fn log(&self) -> Option<&Drive<LogDrive>> {
+        if let AnyDrive::Log(drive) = self { Some(drive) } else { None }
+    }
 }
 
 fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<P>> {
@@ -69,6 +87,8 @@ fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<
         data_bytes: devices,
         volume_size: sizes.volume,
         device_bytes: sizes.devices,
+        data_at: sizes.data_at,
+        spare: sizes.spare,
         move_buffer_bytes,
         identity: None,
         fencing: Fencing::default(),

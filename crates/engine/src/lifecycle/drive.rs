@@ -33,6 +33,10 @@ pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) data_bytes: Vec<Bytes>,
     pub(crate) volume_size: Bytes,
     pub(crate) device_bytes: Vec<Bytes>,
+    /// Offset of the data on each device: the offset of a file system once the volume is detached.
+    pub(crate) data_at: Vec<Bytes>,
+    /// Number of spare extents, which the format fixes.
+    pub(crate) spare: u32,
     pub(crate) move_buffer_bytes: Bytes,
     /// What the superblocks of all devices say while the volume is open; a simulated drive has none.
     pub(crate) identity: Option<Superblock>,
@@ -303,7 +307,6 @@ impl<P: PlacementOps> Drive<P> {
         let is_overdue = self.io.tuning.spin_down_after.iter().any(Option::is_some)
             && self.placed.cleaning(&self.io, now).is_some_and(|cleaning| cleaning.overdue.is_some());
         self.io.tick_power(now, is_overdue, out);
-        self.placed.tune(&mut self.io, now, out);
         self.deadline()
     }
 
@@ -384,16 +387,6 @@ impl<P: PlacementOps> Drive<P> {
         self.keeps = Some(self.io.fenced);
     }
 
-    /// See [`Engine::watch_extents`](crate::Engine::watch_extents).
-    pub(crate) fn watch_extents(&mut self) {
-        self.placed.watch_extents();
-    }
-
-    /// See [`Engine::take_changed_extents`](crate::Engine::take_changed_extents).
-    pub(crate) fn take_changed_extents(&mut self, mut take: impl FnMut(u32, bool, bool)) {
-        self.placed.take_changed_extents(&mut |extent, entry| take(extent, entry.place().is_some(), entry.is_dirty()));
-    }
-
     /// See [`Engine::label_of_records`](crate::Engine::label_of_records).
     pub(crate) fn label_of_records(&self) -> Option<Label> {
         let identity = self.identity.as_ref().expect("only a volume that was opened keeps records");
@@ -416,9 +409,6 @@ impl<P: PlacementOps> Drive<P> {
     /// See [`Engine::verify`](crate::Engine::verify).
     #[inline]
     pub(crate) fn verify(&self, id: IoId, buffers: &dyn Buffers) -> Option<Verification> {
-        if !P::VERIFIES {
-            return None;
-        }
         match self.io.in_flight(id)?.purpose {
             Purpose::Step(step) => self.placed.verify(step, buffers),
             Purpose::Probe | Purpose::Fence | Purpose::Copy | Purpose::Twin => None,

@@ -15,11 +15,12 @@ use crate::{
     api::config::{Config, MOST_MOVES, Placement},
     api::error::{DetachError, DeviceError, OpenError},
     api::opened::{Opened, Trust},
-    lifecycle::any::with_drive,
+    lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
     lifecycle::inspect::Overlay,
     lifecycle::superblocks::mend_superblocks,
     lifecycle::volume::{open, open_or_mend},
+    log::LogDrive,
     placement::PlacementOps,
 };
 
@@ -68,8 +69,10 @@ pub(crate) fn repair(
     let (mut drive, mut opened) = open_or_mend(config, storage, trust, without, true)?;
     opened.repaired += mended;
     let mut storage = Noting { beneath: storage, failed: None };
-    let closed = with_drive!(&mut drive, drive => {
-        let mut hand = Hand::new(drive);
+    let mut hand = Hand::default();
+    // A device that fails is not given up: the operation fails, and can be run again.
+    with_drive!(&mut drive, drive => drive.io.excused = u32::MAX);
+    if let AnyDrive::Log(drive) = &mut drive {
         drive.verify_everything(&mut hand, &mut storage);
         opened.lost += drive.placed.damaged_blocks().saturating_sub(opened.lost);
         if drive.placed.damaged_blocks() > 0 || drive.placed.has_unverifiable() {
@@ -78,6 +81,8 @@ pub(crate) fn repair(
                 return Err(OpenError::Damaged { device: storage.failed.map_or(0, DeviceId::index), what: TOO_MUCH });
             }
         }
+    }
+    let closed = with_drive!(&mut drive, drive => {
         hand.settle(drive, &mut storage).and_then(|()| drive.close(VolumeState::Clean, &mut storage))
     });
     let failed = storage.failed.map_or(0, DeviceId::index);
@@ -131,14 +136,6 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
-    /// Verifies what opening the volume did not.
-    fn verify_everything(&mut self, hand: &mut Hand<'_>, storage: &mut dyn Storage) {
-        let mut out = Commands::new();
-        while self.placed.verify_more(&mut self.io, &mut out) {
-            hand.carry_out(self, storage, std::mem::take(&mut out));
-        }
-    }
-
     fn detach(
         &mut self,
         storage: &mut dyn Storage,
@@ -146,8 +143,8 @@ impl<P: PlacementOps> Drive<P> {
         left: &mut dyn FnMut(u64),
     ) -> Result<Detached, DetachError> {
         let away = self.placed.away();
-        let mut hand = Hand::new(self);
-        hand.left = Some(left);
+        let mut hand = Hand { left: Some(left), ..Hand::default() };
+        self.io.excused = u32::MAX;
         self.write_back_what_can_be(&mut hand, storage, MOST_IN_VAIN);
         let settled = hand.settle(self, storage);
         if self.placed.damaged_blocks() > 0 {
@@ -158,8 +155,18 @@ impl<P: PlacementOps> Drive<P> {
         }
         settled.map_err(|DeviceError| DetachError::Device)?;
         self.close(VolumeState::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
-        let (at, len, lost) = (self.placed.data_at(device), self.volume_size, self.losses(0).bytes);
+        let (at, len, lost) = (self.data_at[device.index()], self.volume_size, self.losses(0).bytes);
         Ok(Detached { device, at, len, written_back: away, lost })
+    }
+}
+
+impl Drive<LogDrive> {
+    /// Verifies what opening the volume did not.
+    fn verify_everything(&mut self, hand: &mut Hand<'_>, storage: &mut dyn Storage) {
+        let mut out = Commands::new();
+        while self.placed.verify_more(&mut self.io, &mut out) {
+            hand.carry_out(self, storage, std::mem::take(&mut out));
+        }
     }
 }
 
@@ -210,6 +217,7 @@ impl Storage for Noting<'_> {
 }
 
 /// Carries commands out one after the other, for a drive without a host.
+#[derive(Default)]
 struct Hand<'a> {
     now: Nanos,
     moves: Moves,
@@ -221,18 +229,17 @@ struct Hand<'a> {
 const MOST_DONE: usize = 1024;
 
 /// The buffers of moves and of runs, made when they are first used.
+#[derive(Default)]
 struct Moves {
     bytes: HashMap<(bool, u32), Vec<u8>>,
-    each: usize,
-    each_run: usize,
 }
 
 impl Moves {
     fn bytes_mut(&mut self, buffer: Buffer, len: Bytes) -> &mut [u8] {
         let (key, offset) = Moves::key(buffer);
-        let each = if key.0 { self.each_run } else { self.each };
-        let bytes = self.bytes.entry(key).or_insert_with(|| vec![0; each]);
-        &mut bytes[offset.0 as usize..(offset.0 + len.0) as usize]
+        let (bytes, range) = (self.bytes.entry(key).or_default(), offset.0 as usize..(offset + len).0 as usize);
+        bytes.resize(bytes.len().max(range.end), 0);
+        &mut bytes[range]
     }
 
     /// Which buffer it is (of a run, and its number), and the offset in it.
@@ -252,14 +259,7 @@ impl Buffers for Moves {
     }
 }
 
-impl<'a> Hand<'a> {
-    /// A device that fails is not given up meanwhile: the operation fails, and can be run again.
-    fn new<P: PlacementOps>(drive: &mut Drive<P>) -> Hand<'a> {
-        drive.io.excused = u32::MAX;
-        let (each, each_run) = (drive.move_buffer_bytes.0 as usize, drive.placed.run_buffers().1.0 as usize);
-        Hand { now: Nanos::ZERO, moves: Moves { bytes: HashMap::new(), each, each_run }, left: None }
-    }
-
+impl Hand<'_> {
     /// Advances the clock until nothing is in flight. Where a device goes on failing, something always waits.
     fn settle<P: PlacementOps>(&mut self, drive: &mut Drive<P>, storage: &mut dyn Storage) -> Result<(), DeviceError> {
         for _ in 0..SETTLES {

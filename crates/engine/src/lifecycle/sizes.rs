@@ -31,6 +31,8 @@ pub struct Sizes {
     pub behind: Vec<Bytes>,
     /// Offset of the data on each device.
     pub data_at: Vec<Bytes>,
+    /// Number of spare extents.
+    pub spare: u32,
 }
 
 impl Config {
@@ -68,11 +70,12 @@ pub(crate) fn lay_out(config: &Config, settled: Option<Settled>) -> Result<(Laid
     }
     let data_at = vec![MetadataLayout::bare().data_at; devices.len()];
     let behind = vec![Bytes::ZERO; devices.len()];
-    let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), behind, data_at };
+    let mut sizes = Sizes { volume: Bytes::ZERO, devices: devices.clone(), behind, data_at, spare: 0 };
     let mut hybrid = |mode: Mode, pair| -> Result<Laid, ConfigError> {
         let layout = CacheLayout::new(mode, pair, devices, tuning, settled)?;
         layout.check(mode, tuning)?;
         sizes.volume = layout.volume_size();
+        sizes.spare = layout.spare();
         sizes.behind[layout.fast.index()] = layout.room().bytes();
         for device in [layout.fast, layout.slow] {
             sizes.devices[device.index()] = layout.device_bytes(device);

@@ -113,14 +113,14 @@ fn open_with(
         write_missing_ends(storage, &found, &newest)?;
     }
     let mut drive = AnyDrive::new(config, Some(Settled::from(&newest.geometry)))?;
+    if let (AnyDrive::Log(drive), true) = (&mut drive, names_damage) {
+        drive.placed.name_damage();
+    }
     let mut opened = with_drive!(&mut drive, drive => {
         if let Some(displaced) = displaced {
             // The last extent may go on past the end of what was taken over.
             drive.volume_size = drive.volume_size.min(displaced.volume);
             drive.displaced = Some(displaced);
-        }
-        if names_damage {
-            drive.placed.name_damage();
         }
         drive.take_over(storage, (trust, without, leaving), &blocks, newest, None)
     })?;
@@ -518,7 +518,7 @@ impl<P: PlacementOps> Drive<P> {
         Geometry {
             devices: self.data_bytes.clone(),
             placement: self.placement.clone(),
-            spare: self.placed.spare(),
+            spare: self.spare,
             displaced: None,
             places: None,
         }
@@ -527,7 +527,7 @@ impl<P: PlacementOps> Drive<P> {
     pub(super) fn fingerprint(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> u64 {
         // Displaced data may have been lost with the device that had them, which is no reason to take this one for another.
         let displaced = storage.displaced().filter(|displaced| displaced.device == device);
-        let from = displaced.map_or(self.placed.data_at(device), |displaced| displaced.range().1);
+        let from = displaced.map_or(self.data_at[device.index()], |displaced| displaced.range().1);
         copies::fingerprint(storage, device, (from, self.device_bytes[device.index()] - Bytes(BLOCK)), volume)
     }
 }

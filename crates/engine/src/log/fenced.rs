@@ -79,7 +79,7 @@ impl LogDrive {
     }
 
     /// Age of the oldest logged write that the primary has no newer data for.
-    pub(in crate::log) fn age(&self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn age(&self, now: Nanos) -> Option<Nanos> {
         (self.log.live > 0).then(|| now.saturating_sub(self.since.first_logged))
     }
 }

@@ -39,8 +39,6 @@ fn is_same(one: Origin, other: Origin) -> bool {
 impl PlacementOps for LogDrive {
     type Step = LogStep;
 
-    const VERIFIES: bool = true;
-
     #[inline]
     fn submit(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
         self.take(io, now, request, asked, out);
@@ -55,14 +53,6 @@ impl PlacementOps for LogDrive {
         }
         self.commit.wait(request);
         self.ready.push(Turn::Commit);
-        self.go_on(io, now, out);
-    }
-
-    fn evict(&mut self, io: &mut LogIo, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
-        // Only whole blocks are migrated: a block in two places costs more than it saves.
-        let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
-        self.migration.hint(from, to);
-        self.ready.push(Turn::Migration);
         self.go_on(io, now, out);
     }
 
@@ -149,18 +139,10 @@ impl PlacementOps for LogDrive {
         Source { len: Bytes(len), origin: origin(offset.0, 1, found.flatten()) }
     }
 
-    fn name_damage(&mut self) {
-        self.on_damage = OnDamage::Name;
-    }
-
     fn damaged_blocks(&self) -> u64 {
         let mut blocks = 0;
         self.walk_damaged(|from, to| blocks += (to - from).div_ceil(self.block));
         blocks
-    }
-
-    fn has_unverifiable(&self) -> bool {
-        self.has_unverifiable
     }
 
     fn verify(&self, step: LogStep, buffers: &dyn Buffers) -> Option<Verification> {
@@ -172,28 +154,12 @@ impl PlacementOps for LogDrive {
         LogDrive::is_verified(self, result);
     }
 
-    fn verify_more(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
-        LogDrive::verify_more(self, io, out)
-    }
-
-    fn is_stuck(&self) -> bool {
-        self.migration.is_stuck()
-    }
-
     fn losses(&self, _: &LogIo, most: usize) -> Losses {
         self.lost_ranges(most)
     }
 
     fn dirty_bytes(&self) -> Bytes {
         Bytes(self.log.live)
-    }
-
-    fn log_age(&self, now: Nanos) -> Option<Nanos> {
-        self.age(now)
-    }
-
-    fn waits_to_be_reopened(&self) -> bool {
-        self.stopped.is_settled()
     }
 
     fn is_idle(&self) -> bool {
@@ -243,10 +209,6 @@ impl PlacementOps for LogDrive {
     fn fence_is_durable(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         self.go_on_without(io, out);
         self.go_on(io, now, out);
-    }
-
-    fn data_at(&self, device: DeviceId) -> Bytes {
-        self.layout.data_at(device)
     }
 
     fn without(&mut self, _: &LogIo, device: DeviceId) -> bool {
@@ -306,6 +268,37 @@ impl PlacementOps for LogDrive {
         let volume = renamed(volume, generation);
         self.format_log(storage, volume).map_err(|DeviceError| device)?;
         Ok(volume)
+    }
+}
+
+impl LogDrive {
+    /// See [`Engine::evict`](crate::Engine::evict).
+    pub(crate) fn evict(&mut self, io: &mut LogIo, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
+        // Only whole blocks are migrated: a block in two places costs more than it saves.
+        let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
+        self.migration.hint(from, to);
+        self.ready.push(Turn::Migration);
+        self.go_on(io, now, out);
+    }
+
+    /// Whether the log has stopped after a failed flush, and waits until the volume is opened again.
+    pub(crate) fn waits_to_be_reopened(&self) -> bool {
+        self.stopped.is_settled()
+    }
+
+    /// The next [`PlacementOps::recover`] names what is damaged, and goes on with the rest.
+    pub(crate) fn name_damage(&mut self) {
+        self.on_damage = OnDamage::Name;
+    }
+
+    /// Whether data was found that has lost its checksums.
+    pub(crate) fn has_unverifiable(&self) -> bool {
+        self.has_unverifiable
+    }
+
+    /// Whether the last [`PlacementOps::write_all_back`] left more than can be listed.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.migration.is_stuck()
     }
 }
 

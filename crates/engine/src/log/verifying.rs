@@ -115,7 +115,7 @@ impl LogDrive {
     }
 
     /// Verifies something that is in use and was not verified; returns whether there was anything.
-    pub(in crate::log) fn verify_more(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
+    pub(crate) fn verify_more(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
         let order: Vec<u32> = self.log.order.iter().copied().collect();
         let next = order.into_iter().find_map(|segment| self.log.first_unverified(segment, 0));
         next.is_some_and(|at| self.verify_ahead(io, at, out))

@@ -20,8 +20,8 @@ impl CacheDrive {
         (LONGEST_RUN.0 / self.layout.extent_bytes) as u32
     }
 
-    /// The number of buffers for runs, and their length.
-    pub(in crate::cache) fn buffers_for_runs(&self) -> (u32, Bytes) {
+    /// See [`Engine::run_buffers`](crate::Engine::run_buffers).
+    pub(crate) fn run_buffers(&self) -> (u32, Bytes) {
         match self.longest_run() {
             0 | 1 => (0, Bytes::ZERO),
             extents => (RUN_BUFFERS, Bytes(u64::from(extents) * self.layout.extent_bytes)),

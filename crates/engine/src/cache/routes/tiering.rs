@@ -119,7 +119,7 @@ impl CacheDrive {
 impl CacheDrive {
     /// Maps every extent, as long use would: all of the fast device is full but HT extents, and what is on it lies evenly over the
     /// volume, so that a trace finds its share there wherever it is.
-    pub(in crate::cache) fn fill_places(&mut self, tuning: &crate::api::config::Tuning) {
+    pub(crate) fn fill_places(&mut self, tuning: &crate::api::config::Tuning) {
         if self.mode == Mode::Caching {
             return;
         }

@@ -91,7 +91,7 @@ impl<P: PlacementOps> Drive<P> {
     pub(super) fn check_with_new_size(&self, tuning: &Tuning) -> Result<(), TuningError> {
         let Some(resizing) = &self.resizing else { return Ok(()) };
         let config = Config { tuning: tuning.clone(), ..resizing.target.config.clone() };
-        match config.sizes_with(Some(self.placed.spare())) {
+        match config.sizes_with(Some(self.spare)) {
             Err(ConfigError::Tuning(error)) => Err(error),
             _ => Ok(()),
         }

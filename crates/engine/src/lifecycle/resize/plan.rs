@@ -74,7 +74,7 @@ impl<P: PlacementOps> Drive<P> {
     /// The data on a device in places, those of spare extents included.
     fn data_in_places(&self, device: DeviceId) -> Bytes {
         let used = self.device_bytes[device.index()];
-        used - self.placed.data_at(device) - Bytes(peryton_format::block::BLOCK)
+        used - self.data_at[device.index()] - Bytes(peryton_format::block::BLOCK)
     }
 
     fn fixed(&self, device: DeviceId) -> Result<Fixed, ResizeError> {
@@ -170,7 +170,7 @@ impl<P: PlacementOps> Drive<P> {
         let mut sizes = config.sizes_of(Some(Settled { places: None, ..settled }))?;
         // The data begin where they did.
         for (index, used) in sizes.devices.iter_mut().enumerate() {
-            let data_at = self.placed.data_at(DeviceId(index as u8));
+            let data_at = self.data_at[index];
             *used = *used - sizes.data_at[index] + data_at;
             sizes.data_at[index] = data_at;
         }

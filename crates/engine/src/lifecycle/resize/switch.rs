@@ -65,7 +65,7 @@ pub(crate) fn resize_now<P: PlacementOps>(
     // What climbing has changed meanwhile may not suit the new size.
     let as_asked = &resizing.target.config;
     let after = Config { tuning: drive.io.tuning.clone(), ..as_asked.clone() };
-    let after = if after.sizes_with(Some(drive.placed.spare())).is_ok() { after } else { as_asked.clone() };
+    let after = if after.sizes_with(Some(drive.spare)).is_ok() { after } else { as_asked.clone() };
     let (mut new, opened, end) = open_resized((before, after), resizing.plan.device, storage, lost)?;
     with_drive!(&mut new, new => new.resize_ended = Some(end));
     Ok((rebuilt(new, drive), opened))

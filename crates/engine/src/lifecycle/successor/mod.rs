@@ -246,7 +246,7 @@ impl<P: PlacementOps> Drive<P> {
             needed_to: match &self.placement {
                 Placement::Single { .. } | Placement::Linear { .. } => 0,
                 Placement::Logging(pair) if pair.log == plan.device => u64::MAX,
-                _ => self.placed.data_at(plan.device).0,
+                _ => self.data_at[device].0,
             },
             began: now,
             done: 0,
