@@ -261,7 +261,7 @@ class CleanSystem:
         # A program finds its own libraries by /proc.
         self.mounts = [f"mount -t proc proc '{self.folder / 'proc'}'"]
         self.environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root", "LANG": "C.UTF-8"}
-        for path in (ROOT / "examples" / "traces" / TRACE, ROOT / "examples" / "designs" / DESIGN):
+        for path in (ROOT / "examples" / "traces" / TRACE, ROOT / "examples" / "papers" / DESIGN):
             shutil.copy(path, self.work)
         (self.work / "in_python.py").write_text(IN_PYTHON)
 
