@@ -31,8 +31,8 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     // Host requests.
 
-    /// Whether nothing is the case that most volumes never see, so that the path of a hit need not ask for each of these things
-    /// ([`PlacementOps::try_hit`]). What changes it is a call of the driver other than for a request, a timer or a failure.
+    /// Whether every state is absent that most volumes never see, so that the path of a hit makes one test for all of them
+    /// ([`PlacementOps::try_hit`]). Calls of the driver for requests, timers and failures do not change it.
     fn is_usual(&self) -> bool {
         true
     }

@@ -397,7 +397,7 @@ impl<S: Step> Io<S> {
         }
     }
 
-    /// Whether no device is fenced, none is to rest, and no requests are reported when they are answered.
+    /// Whether no device is fenced, none is to spin down, and no requests are reported when they are answered.
     pub(crate) fn is_usual(&self) -> bool {
         let rests = self.tuning.spin_down_after.iter().any(Option::is_some);
         self.fenced == 0 && !self.fencing && !rests && !self.reports_answers()
