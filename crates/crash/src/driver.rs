@@ -249,7 +249,7 @@ impl<D: Disks> Driver<D> {
         self.memory = Memory::of(&mut self.engine);
     }
 
-    /// The cells that so many bytes take.
+    /// The cells that this many bytes take.
     pub fn cells(bytes: Bytes) -> usize {
         (bytes.0 / D::CELL) as usize
     }

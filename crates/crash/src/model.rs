@@ -74,7 +74,7 @@ impl Model {
         self.sectors.len()
     }
 
-    /// The volume has grown by so many sectors, each of which holds one of two values.
+    /// The volume has grown by this many sectors, each of which holds one of two values.
     pub(crate) fn grow(&mut self, added: Vec<[Tag; 2]>) {
         let base = |tag| Version { tag, from: 0, over: 0, counts: false, in_doubt: None, base: true };
         self.sectors.extend(added.into_iter().map(|[one, other]| match one == other {

@@ -19,7 +19,7 @@ use crate::{
 const ONE_IN: u32 = 4;
 /// The most writes and flushes of a switch; the power may go at any of them.
 const MOST_CALLS: u32 = 64;
-/// The drive becomes empty beyond the new end within so many rounds.
+/// The drive becomes empty beyond the new end within this many rounds.
 const MOST_ROUNDS: u32 = 2_000;
 
 /// What is drawn about it. It has random numbers of its own, so that the other runs are the same as before it was simulated.

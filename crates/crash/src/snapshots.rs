@@ -16,7 +16,7 @@ use crate::{
     world::{World, say},
 };
 
-/// One opening in so many finds snapshots as they were left.
+/// One opening in this many finds snapshots as they were left.
 const SPARED_ONE_IN: u32 = 2;
 
 impl World {

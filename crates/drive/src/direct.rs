@@ -30,7 +30,7 @@ use crate::{
     open,
 };
 
-/// The share of the free space that a scratch file leaves, as one part in so many.
+/// The share of the free space that a scratch file leaves, as one part in this many.
 const LEFT_FREE: u64 = 20;
 
 /// Why a device cannot be measured. One line: which device, what is wrong, what to do.
@@ -88,7 +88,7 @@ pub struct DirectDevice {
 }
 
 impl DirectDevice {
-    /// Opens a device for so many commands in flight of at most `room` bytes.
+    /// Opens a device for this many commands in flight of at most `room` bytes.
     ///
     /// # Errors
     /// It is not there, is in use where it would be overwritten, is no device or file, or the system refuses.

@@ -62,7 +62,7 @@ impl Device {
         self.division.as_ref().map_or(self.size, |division| division.map.size(self.size))
     }
 
-    /// How much of the device a volume uses that uses so much of it as the engine sees it.
+    /// How much of the device a volume uses that uses this much of it as the engine sees it.
     pub(crate) fn used(&self, seen: Bytes) -> Bytes {
         self.division.as_ref().map_or(seen, |division| division.map.needs())
     }

@@ -59,11 +59,11 @@ const HANDOFF: &str = "PERYTON_HANDOFF";
 const KEEP_WITHIN: Duration = Duration::from_secs(2);
 const KEEP_LOOK: Duration = Duration::from_millis(5);
 
-/// Signs of life are sent so many times in the interval in which one is expected.
+/// Signs of life are sent this many times in the interval in which one is expected.
 const BEATS: u64 = 3;
 /// Opening and closing a volume report at this interval that they make progress,
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// and ask for so much time more: a call to a device that takes longer is no progress.
+/// and ask for this much time more: a call to a device that takes longer is no progress.
 const PROGRESS_LASTS: Duration = Duration::from_secs(30);
 
 /// The longest message that is read; systemd reads as much.
@@ -185,7 +185,7 @@ impl Notifier {
         self.send(&format!("STOPPING=1\nSTATUS={}", line(status)));
     }
 
-    /// The start or the end goes on, and may take so much longer.
+    /// The start or the end goes on, and may take this much longer.
     pub fn extend(&self, by: Duration) {
         self.send(&format!("EXTEND_TIMEOUT_USEC={}", by.as_micros()));
     }

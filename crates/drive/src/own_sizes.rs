@@ -23,7 +23,7 @@ use crate::{
 pub struct OwnSizes {
     /// How large each device is, in the order of the design; `None` if it is not there, or is an empty file.
     pub devices: Vec<Option<Bytes>>,
-    /// What formatting has fixed, if there is a volume on so many devices.
+    /// What formatting has fixed, if there is a volume on this many devices.
     pub formatted: Option<Geometry>,
 }
 

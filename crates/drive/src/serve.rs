@@ -725,7 +725,7 @@ fn check_sizes(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceI
     Ok(())
 }
 
-/// Opens the volume on its devices, and notes what it reads, up to so many bytes.
+/// Opens the volume on its devices, and notes what it reads, up to this many bytes.
 fn open_engine(
     spec: &VolumeSpec,
     devices: &[Option<Device>],

@@ -532,7 +532,7 @@ impl<B: Backend> Volume<B> {
                     let of_request = matches!(to, Buffer::Request { .. });
                     let (from, to) = (self.memory_of(from), self.memory_of(to));
                     let len = len.0 as usize;
-                    // SAFETY: the engine names two buffers with so many bytes, neither of which a device is using.
+                    // SAFETY: the engine names two buffers with this many bytes, neither of which a device is using.
                     unsafe { to.slice_mut(len).copy_from_slice(from.slice(len)) };
                     if of_request {
                         self.backend.filled(to, len);
@@ -541,7 +541,7 @@ impl<B: Backend> Volume<B> {
                 }
                 Command::Clear { buffer, len } => {
                     let (memory, len) = (self.memory_of(buffer), len.0 as usize);
-                    // SAFETY: the engine names a buffer with so many bytes, which no device is using.
+                    // SAFETY: the engine names a buffer with this many bytes, which no device is using.
                     unsafe { memory.slice_mut(len).fill(0) };
                     if matches!(buffer, Buffer::Request { .. }) {
                         self.backend.filled(memory, len);
@@ -552,7 +552,7 @@ impl<B: Backend> Volume<B> {
                 Command::Encode { io, into, len } => {
                     let mut bytes = vec![0; len.0 as usize];
                     self.engine().encode_with(io, &mut bytes, &*self).expect("the engine has just asked for it");
-                    // SAFETY: the engine names a buffer with so many bytes, which no device is using yet.
+                    // SAFETY: the engine names a buffer with this many bytes, which no device is using yet.
                     unsafe { self.memory_of(into).slice_mut(bytes.len()).copy_from_slice(&bytes) };
                     continue;
                 }
@@ -626,7 +626,7 @@ impl<B> Volume<B> {
 
 impl<B> Buffers for Volume<B> {
     fn bytes(&self, buffer: Buffer, len: Bytes) -> &[u8] {
-        // SAFETY: the engine names a buffer with so many bytes. Devices only read it meanwhile, if they use it at all.
+        // SAFETY: the engine names a buffer with this many bytes. Devices only read it meanwhile, if they use it at all.
         unsafe { self.memory_of(buffer).slice(len.0 as usize) }
     }
 }

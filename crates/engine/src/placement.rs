@@ -197,7 +197,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     // A device that is resized.
 
-    /// Begins to empty what a device gives up that is to have so much data, at this rate. Returns false if it cannot be emptied.
+    /// Begins to empty what a device gives up that is to have this much data, at this rate. Returns false if it cannot be emptied.
     fn begin_shrinking(&mut self, _io: &mut Io<Self::Step>, _size: Bytes, _rate: Bytes) -> bool {
         true
     }

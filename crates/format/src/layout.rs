@@ -117,7 +117,7 @@ impl MetadataLayout {
         (left >= wanted.least_journal()).then_some(left.min(wanted.journal_bytes))
     }
 
-    /// Whether a checkpoint has room for so many entries, and the masks.
+    /// Whether a checkpoint has room for this many entries, and the masks.
     pub fn has_room(&self, entries: u32) -> bool {
         self.checkpoint_bytes >= Self::length_of_checkpoint(entries, self.masks)
     }

@@ -66,7 +66,7 @@ pub(crate) fn member_bytes(size: Bytes, data: u32, stripe: Bytes, redundancy: Re
 
 impl Array {
     /// # Panics
-    /// If there is no member, the stripe is empty, or so many members have no such redundancy.
+    /// If there is no member, the stripe is empty, or this many members have no such redundancy.
     pub(crate) fn new(members: Vec<Device>, stripe: Bytes, redundancy: Redundancy) -> Array {
         assert!(!members.is_empty() && stripe > Bytes::ZERO, "an array has members and stripes");
         assert!(redundancy.data_devices(members.len() as u32).is_some(), "{} are no {redundancy}", members.len());

@@ -119,7 +119,7 @@ const NOT_SHARED: f64 = 0.5;
 const FEW_BLOCKS: u64 = 100;
 /// The default number of sampled blocks.
 const SAMPLED: f64 = 131_072.0;
-/// With so many sizes or fewer, and every block in the sample, LRU is simulated like other policies: its curve of all sizes would take longer.
+/// With this many sizes or fewer, and every block in the sample, LRU is simulated like other policies: its curve of all sizes would take longer.
 const FEW_SIZES: usize = 4;
 /// The most sizes of a curve.
 pub const MOST_POINTS: u32 = 10_000;

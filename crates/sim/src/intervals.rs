@@ -250,7 +250,7 @@ impl Intervals {
         self.length = Nanos(self.length.0.saturating_mul(2));
     }
 
-    /// Intervals of a drive whose devices have so many members.
+    /// Intervals of a drive whose devices have this many members.
     pub(crate) fn new(length: Nanos, members: usize) -> Intervals {
         Intervals {
             length,

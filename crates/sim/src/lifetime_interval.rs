@@ -83,7 +83,7 @@ pub(crate) struct Intervals {
     pub(crate) worn_parts: usize,
 }
 
-/// The years of a member with so much wear in so many seconds.
+/// The years of a member with this much wear in this many seconds.
 type Years<'a> = dyn Fn(&WearCounts, f64) -> Option<f64> + 'a;
 
 /// A member of a device, and its wear in each part.
@@ -144,7 +144,7 @@ fn interval(mut drawn: Vec<f64>) -> Option<Interval> {
     Some(Interval { low: at(BEYOND)?, high: at(1.0 - BEYOND)? })
 }
 
-/// The sum of the parts, each so many times.
+/// The sum of the parts, each this many times.
 fn mixture(parts: &[WearCounts], times: &[u64]) -> WearCounts {
     let sum = |of: fn(&WearCounts) -> Bytes| {
         Bytes(parts.iter().zip(times).map(|(part, times)| of(part).0.saturating_mul(*times)).sum())

@@ -58,7 +58,7 @@ impl Redundancy {
         }
     }
 
-    /// Of so many devices, the number whose capacity is left for data; `None` if they make no such array.
+    /// Of this many devices, the number whose capacity is left for data; `None` if they make no such array.
     pub fn data_devices(self, count: u32) -> Option<u32> {
         match self {
             _ if count < self.fewest() => None,
@@ -67,7 +67,7 @@ impl Redundancy {
         }
     }
 
-    /// The number of devices of which so many are left for data; `None` if there are no such arrays.
+    /// The number of devices of which this many are left for data; `None` if there are no such arrays.
     pub fn devices(self, data: u32) -> Option<u32> {
         match self {
             Redundancy::Mirror => data.checked_mul(2),

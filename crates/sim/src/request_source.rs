@@ -15,7 +15,7 @@ use self::{
 };
 use crate::{Fit, SimError, touched::Touched};
 
-/// How the volumes of a trace are ranges of one: each is so many bytes behind the one before.
+/// How the volumes of a trace are ranges of one: each is this many bytes behind the one before.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spread {
     /// How many of them get each request; of one, the volume of the request.

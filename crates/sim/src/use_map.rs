@@ -9,7 +9,7 @@ const ROWS: usize = 256;
 const COLUMNS: usize = 256;
 /// The length of the first columns.
 const BEGINS: Nanos = Nanos::from_ms(1);
-/// The grid that is reported has at most so many rows and columns.
+/// The grid that is reported has at most this many rows and columns.
 const SHOWN_ROWS: usize = 64;
 const SHOWN_COLUMNS: usize = 128;
 

@@ -6,7 +6,7 @@
 use peryton_device::WearCounts;
 use peryton_units::{Bytes, Nanos};
 
-/// The most parts; when there are so many, two become one.
+/// The most parts; when there are this many, two become one.
 const MOST_PARTS: usize = 32;
 const FIRST_LENGTH: Nanos = Nanos::from_ms(1);
 

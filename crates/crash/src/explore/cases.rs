@@ -132,9 +132,9 @@ fn requests() -> Vec<Happening> {
     all
 }
 
-/// So many of the moves are of drives whose devices live.
+/// This many of the moves are of drives whose devices live.
 const QUIET: usize = 4;
-/// A device that dies has many orders: for every day, among so many pairs of requests only one knows such moves.
+/// A device that dies has many orders: for every day, among this many pairs of requests only one knows such moves.
 const DEATHS_ONE_IN: usize = 4;
 
 /// What moves an extent, or has it moved.

@@ -205,7 +205,7 @@ fn page(drive: &mut dyn Transport, number: u8) -> Result<[u8; SECTOR], Transport
     }
 }
 
-/// A statistic, of so many bytes, if the drive supports it and its value is valid.
+/// A statistic, of this many bytes, if the drive supports it and its value is valid.
 fn statistic(page: &[u8; SECTOR], at: usize, bytes: usize) -> Option<u64> {
     let field: [u8; 8] = page[at..at + 8].try_into().expect("the field is in the page");
     let value = u64::from_le_bytes(field);

@@ -31,7 +31,7 @@ pub(crate) struct DriveRow {
     pub(crate) asked: Option<Instant>,
     /// The bytes written to its flash at the first reading, and at the last.
     pub(crate) nand: Option<(u64, u64)>,
-    /// At the most so much energy it has drawn since the first reading, by the descriptors of its power states, in microjoules.
+    /// At the most this much energy it has drawn since the first reading, by the descriptors of its power states, in microjoules.
     pub(crate) most_energy_uj: Option<u64>,
 }
 

@@ -50,7 +50,7 @@ pub(crate) enum News {
     Rested(usize),
     /// It cannot be.
     CannotRest(usize),
-    /// So many bytes were written to the flash beneath the device since the server started.
+    /// This many bytes were written to the flash beneath the device since the server started.
     Programmed(usize, u64),
     /// The share of its life that the device has used up, in parts per million, and for how many hours it had power.
     Worn(usize, u32, Option<u64>),
@@ -329,7 +329,7 @@ impl Watcher {
         }
     }
 
-    /// So many bytes were written to the flash in the drive's life.
+    /// This many bytes were written to the flash in the drive's life.
     fn programmed(&self, bytes: u64) {
         let mut rows = self.table.rows();
         let row = &mut rows.drives[self.place];

@@ -125,7 +125,7 @@ impl Kernel {
         }
     }
 
-    /// Keeps places in the table of buffers for the pages of so many requests, in front of the memory that is registered later.
+    /// Keeps places in the table of buffers for the pages of this many requests, in front of the memory that is registered later.
     pub(crate) fn expect_request_pages(&mut self, slots: u32) {
         if let Kernel::Uring(ring) = self {
             ring.expect_request_pages(slots);

@@ -16,7 +16,7 @@ pub(super) type Counts = [Histogram<u64>; 5];
 
 /// A copy of the counts is kept this often.
 const STEP: Duration = Duration::from_secs(10);
-/// So many copies are kept, so that the oldest is about a minute old: 150 KiB each.
+/// This many copies are kept, so that the oldest is about a minute old: 150 KiB each.
 const MOST_COPIES: usize = 7;
 
 /// What was counted between two copies; `None` if nothing was, or if counting began again.

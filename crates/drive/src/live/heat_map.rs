@@ -98,7 +98,7 @@ impl HeatMaps {
     }
 }
 
-/// Counts in which a negative number stands for so many zeros.
+/// Counts in which a negative number stands for this many zeros.
 fn packed(cells: &[u32]) -> Vec<i64> {
     let mut all: Vec<i64> = Vec::new();
     for cell in cells {

@@ -331,7 +331,7 @@ pub struct LiveColumn {
     pub number: u64,
     /// The beginning of its first interval in milliseconds since 1970.
     pub begin_unix_ms: u64,
-    /// Reads. A negative number stands for so many zeros.
+    /// Reads. A negative number stands for this many zeros.
     pub reads: Vec<i64>,
     /// Writes, in the same form.
     pub writes: Vec<i64>,

@@ -16,7 +16,7 @@ pub(crate) struct Noting<'a, S> {
 }
 
 impl<'a, S: Storage> Noting<'a, S> {
-    /// Notes at most so many bytes; `None`: nothing.
+    /// Notes at most this many bytes; `None`: nothing.
     pub(crate) fn new(storage: &'a mut S, most: Option<Bytes>) -> Noting<'a, S> {
         let (mut reads, most) = (most.map(|_| StateReads::default()), most.map_or(0, |most| most.0));
         // What is read would say that a device is divided, and a simulated one is not.

@@ -22,7 +22,7 @@ impl FlushErrors {
         Heard(self.failures)
     }
 
-    /// The answer to a flush that the volume has answered. `of_devices`: so many flushes of devices have failed so far.
+    /// The answer to a flush that the volume has answered. `of_devices`: this many flushes of devices have failed so far.
     #[inline]
     pub(super) fn answer(
         &mut self,

@@ -31,7 +31,7 @@ const LONG: u64 = 1 << 20;
 /// The most requests of a device: a bound on the memory for their data.
 const MOST_SLOTS: u32 = 4096;
 const MOST_QUEUES: u16 = 64;
-/// After so many milliseconds without an answer to a request, the kernel looks whether the device has a server. If all commands of a
+/// After this many milliseconds without an answer to a request, the kernel looks whether the device has a server. If all commands of a
 /// server that ends hold requests, there is none whose end would tell the kernel of it: then it notices only by this look, which
 /// by default comes after 30 s. A request whose server is there goes on waiting.
 const LOOK_AFTER_MS: u32 = 1000;
@@ -88,7 +88,7 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
-    /// The device to ask the kernel for, on a machine with so many processors.
+    /// The device to ask the kernel for, on a machine with this many processors.
     fn info(&self, processors: u16) -> DeviceInfo {
         let queues = self.settings.queues.min(processors.max(1));
         let each = self.memory.0 / (u64::from(queues) * u64::from(self.settings.depth));

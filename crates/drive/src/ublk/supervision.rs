@@ -7,7 +7,7 @@ use peryton_units::Nanos;
 const SHORT_PAUSE: Nanos = Nanos::from_ms(50);
 const LONG_PAUSE: Nanos = Nanos::from_s(5);
 
-/// A supervisor looks so many times in the time after which a server counts as hung. If it could not, because the machine or the
+/// A supervisor looks this many times in the time after which a server counts as hung. If it could not, because the machine or the
 /// supervisor itself was stopped, the time begins again: the server's signs of life may not have been read.
 const LOOKS: u64 = 4;
 

@@ -113,7 +113,7 @@ pub enum Buffer {
 }
 
 impl Buffer {
-    /// The place so many bytes further on in the same buffer.
+    /// The place this many bytes further on in the same buffer.
     pub(crate) fn plus(self, bytes: Bytes) -> Buffer {
         match self {
             Buffer::Request { id, offset } => Buffer::Request { id, offset: offset + bytes },

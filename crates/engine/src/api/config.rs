@@ -66,7 +66,7 @@ pub enum WritePolicy {
 /// Which misses go past the fast device (caching, tiering).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bypass {
-    /// Sequential streams of reads or writes, once they have had so many bytes; `None`: they do not.
+    /// Sequential streams of reads or writes, once they have had this many bytes; `None`: they do not.
     pub sequential: Option<Bytes>,
     /// Everything, while the fast device is slower than the slow one.
     pub congested: bool,

@@ -37,7 +37,7 @@ pub struct Triggers {
 }
 
 impl Triggers {
-    /// Whether so many of the reads since the last migration needed the log that it migrates.
+    /// Whether this many of the reads since the last migration needed the log that it migrates.
     ///
     /// Griffin measures the penalty "since the last migration" and does not say of how many reads. Of very few, a single
     /// one would decide: the first read after a migration is none of one or all of one. So the share is taken of no

@@ -104,12 +104,12 @@ impl Units {
         })
     }
 
-    /// All blocks of the units that some are in, except units that have one of `without`; these stay as they are.
+    /// All blocks of the units that some are in. Of a unit that has one of `without`, the given blocks alone.
     pub(in crate::cache) fn completed(self, blocks: u16, without: u16) -> u16 {
         self.of(blocks).filter(|unit| unit & without == 0).fold(blocks, |all, unit| all | unit)
     }
 
-    /// How many of the blocks of the units that some are in these are, in sixteenths, rounded down; [`FULL`] if there are no units.
+    /// The share that these blocks are of the units that they are in, in sixteenths, rounded down; [`FULL`] if there are no units.
     pub(in crate::cache) fn fullness(self, blocks: u16) -> u32 {
         let whole = self.of(blocks).fold(0, |all, unit| all | unit).count_ones();
         (blocks & self.all)
@@ -119,7 +119,7 @@ impl Units {
             .map_or(FULL, |some| some / whole.max(1))
     }
 
-    /// Whether these blocks are a part of a unit, or have such a part.
+    /// Whether a write that has a part of each of `touched`, and all of each of `covered`, leaves a unit incomplete.
     pub(in crate::cache) fn are_partial(self, touched: u16, covered: u16) -> bool {
         self.any() && self.completed(touched, 0) != covered
     }

@@ -1,5 +1,5 @@
 //! Misses that bring nothing to the fast device: sequential streams, and everything while the fast device is slower than the slow one. What
-//! the fast device has is served by it all the same, which may have the only new copy.
+//! the fast device has is served from there all the same, because it may be the only new copy.
 
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -12,7 +12,7 @@ use crate::{
 
 /// A device that answers within these times is not congested, however fast the other one is (reads, writes).
 const NEVER_SLOW: [Nanos; 2] = [Nanos::from_ms(2), Nanos::from_ms(20)];
-/// While the fast device is congested, one miss of so many uses it, to see how it is.
+/// While the fast device is congested, one miss of this many uses it, to measure it.
 const PROBE_ONE_IN: u64 = 16;
 
 impl CacheDrive {

@@ -133,7 +133,7 @@ impl CacheDrive {
         Fragment { within: from, len: end - from, offset, first: false, ..fragment }
     }
 
-    /// The same, as one more of so many pieces in which the fragment is answered.
+    /// The same, as one more of this many pieces in which the fragment is answered.
     pub(in crate::cache) fn split_off(
         &self,
         io: &mut CacheIo,

@@ -17,12 +17,12 @@ const MOST_LEAVING: u32 = 8;
 
 /// How many victims ahead data are prefetched.
 const VICTIMS_AHEAD: u32 = 8;
-/// After so many victims the next ones are found again from the last one: some may have been used meanwhile.
+/// After this many victims the next ones are found again from the last one: some may have been used meanwhile.
 const MOST_STEPS: u32 = 32;
 
 /// How many dirty extents are passed over in search of a clean victim. Long runs of them would otherwise be walked through at each miss.
 const PASSED_OVER: u32 = 32;
-/// After a search in vain, so many victims are taken as the policy names them.
+/// After a search in vain, this many victims are taken as the policy names them.
 const AS_THEY_COME: u32 = 16;
 
 impl CacheDrive {

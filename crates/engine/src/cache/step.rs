@@ -35,7 +35,7 @@ pub(crate) enum CacheStep {
 impl io::Step for CacheStep {
     #[inline]
     fn flushes_itself(&self) -> bool {
-        // Nobody waits until a snapshot is durable.
+        // No request waits until a snapshot is durable.
         matches!(self, CacheStep::Commit | CacheStep::Checkpoint | CacheStep::Snapshot)
     }
 

@@ -11,15 +11,15 @@ use peryton_units::{Bytes, Nanos, Op};
 const MOST_STREAMS: usize = 64;
 /// The most extents that a stream may pass over, if all of them are cached.
 const MOST_PASSED: u32 = 64;
-/// An access may come so many times its length too early, and twice as many too late.
+/// An access may come this many times its length too early, and twice as many too late.
 const MOST_EARLY: u64 = 4;
-/// What streams come to is known to come again while they come to so many times as many extents as the cache has.
+/// An extent counts as used lately until long streams have come to this many times as many extents as the cache has.
 const REMEMBERED_CACHES: u32 = 4;
-/// In so many parts.
+/// That is measured in this many equal parts, each with the time at which it was full.
 const MARKS: usize = 8;
-/// How many extents too late it may come.
+/// The most extents by which an access may come too late.
 const MOST_LATE: u32 = 4;
-/// So many extents are a region, and so many counters know in which regions streams are. The extents near an access are in two
+/// This many extents are a region, and this many counters know in which regions streams are. The extents near an access are in two
 /// regions at most.
 const REGION: u32 = 128;
 const COUNTERS: usize = 4096;

@@ -123,7 +123,7 @@ pub(crate) fn detach(
 }
 
 impl<P: PlacementOps> Drive<P> {
-    /// Writes back what the origin lacks, until nothing is left or so many rounds in a row write nothing.
+    /// Writes back what the origin lacks, until nothing is left or this many rounds in a row write nothing.
     fn write_back_what_can_be(&mut self, hand: &mut Hand<'_>, storage: &mut dyn Storage, most_in_vain: u32) {
         let (mut least, mut in_vain) = (self.placed.away(), 0);
         while self.placed.away() > 0 && in_vain < most_in_vain {

@@ -29,7 +29,7 @@ const MOST_HIGH: u32 = (1 << 30) - 1;
 const GHOST: u32 = 1 << 30;
 /// At least this part of the cache is for cold extents, and at most all but as much (the authors' program: 1 %).
 const LEAST_PART: u64 = 100;
-/// At least so many slots are for cold extents, as in the authors' program.
+/// At least this many slots are for cold extents, as in the authors' program.
 const LEAST_COLD: u64 = 2;
 /// The most marks that the hands clear in search of one victim, where a request waits for it. After that the hot hand demotes
 /// nothing, and the oldest cold extent leaves. The hot hand clears as many at most for an extent that comes again.

@@ -36,7 +36,7 @@ impl Capacity {
         Capacity { slots: usable + (usable / 8).clamp(1, MOST_SPARE), size: u64::from(usable) }
     }
 
-    /// The capacity of a cache of so many bytes of objects.
+    /// The capacity of a cache of this many bytes of objects.
     pub fn of_objects(bytes: u64) -> Capacity {
         Capacity { slots: 0, size: bytes }
     }

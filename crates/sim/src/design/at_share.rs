@@ -1,4 +1,4 @@
-//! A design that is smaller by a share, for a trace that has so much of the load of its volume: a sample, or a recording that stands for
+//! A design that is smaller by a share, for a trace that has this much of the load of its volume: a sample, or a recording that stands for
 //! more data than it touches.
 //!
 //! What is stored shrinks: caches, tiers, logs, volumes on flash, and times that are compared with how long data stay there. What is done

@@ -44,13 +44,13 @@ pub fn map_memory(placement: PlacementKind, volume: Bytes, fast: Bytes, extent: 
     }
 }
 
-/// The memory that the map may take on a machine that has so much.
+/// The memory that the map may take on a machine that has this much.
 pub fn map_budget(machine: Bytes) -> Bytes {
     Bytes(machine.0 / MAP_SHARE).max(MAP_MEMORY)
 }
 
 /// The extent of a volume: the smallest of [`chosen_extents`] whose map stays within the memory, or the largest if none does. A volume of
-/// which the map cannot number so many extents has larger ones.
+/// which the map cannot number this many extents has larger ones.
 ///
 /// Small extents waste little of the fast device on neighbours that nobody asked for.
 ///

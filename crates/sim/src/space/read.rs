@@ -520,7 +520,7 @@ impl Reading<'_> {
         if let (true, Some(step)) = (is_grid, step) {
             let steps = ((to - from) / step + 1e-9).floor();
             if steps >= MOST_POINTS as f64 {
-                // Values of so many can only be drawn.
+                // Values of this many can only be drawn.
                 return Ok(Values::Range { unit, from, to, step: Some(step), points: None, scale: range.scale });
             }
             (to, points) = (from + steps * step, Some(steps as usize + 1));

@@ -20,7 +20,7 @@ use crate::{
     cache::movers::table::InRun, io::slab::Slab,
 };
 
-/// A command of cleaning carries so many bytes at most, if extents are smaller than that.
+/// A command of cleaning carries this many bytes at most, if extents are smaller than that.
 pub(in crate::cache) const LONGEST_RUN: Bytes = Bytes::mib(1);
 /// The buffers for commands that carry several extents.
 pub(in crate::cache) const RUN_BUFFERS: u32 = 4;
@@ -291,7 +291,7 @@ impl Cleaner {
         true
     }
 
-    /// How long it takes to write so many bytes back, at the rate that was last measured.
+    /// How long it takes to write this many bytes back, at the rate that was last measured.
     pub(in crate::cache) fn takes(&self, bytes: Bytes) -> Option<Nanos> {
         let per_s = self.rate.per_s?.max(1);
         // Whole seconds and the rest apart, because a division of 128 bits takes long.
@@ -344,7 +344,7 @@ impl Cleaner {
         self.is_over(now);
     }
 
-    /// So many bytes are written back.
+    /// This many bytes are written back.
     pub(in crate::cache) fn wrote_home(&mut self, now: Nanos, bytes: Bytes) {
         self.rate.bytes += bytes.0;
         if now.saturating_sub(self.rate.since) >= RATE_SPAN {

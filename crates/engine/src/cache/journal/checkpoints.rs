@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl MapJournal {
-    /// Starts writing the whole map out if so much of the ring is used and no commit is under way.
+    /// Starts writing the whole map out if this much of the ring is used and no commit is under way.
     pub(crate) fn checkpoint_if_needed(&mut self, io: &mut CacheIo, out: &mut Commands) {
         let needed = match self.bar {
             Bar::Open => self.ring.used() > self.most_used(&io.tuning) || self.ring_is_full(),

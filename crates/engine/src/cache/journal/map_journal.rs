@@ -31,10 +31,10 @@ use crate::{
     journal::{self, Commits, Group, Outcome, Ring, Setback, Target, Written},
 };
 
-/// So many blocks of updates are committed together, at least, unless something waits for them or the commit interval is over. The slow
+/// This many blocks of updates are committed together, at least, unless something waits for them or the commit interval is over. The slow
 /// device has then one write and one flush for all of them.
 const FULL_COMMIT_BLOCKS: u64 = 8;
-/// Such a commit takes no more than one in so many parts of the journal.
+/// Such a commit takes no more than one in this many parts of the journal.
 const FULL_COMMIT_PART: u64 = 8;
 
 /// The number of updates that are committed without waiting.
@@ -78,7 +78,7 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) layout: MetadataLayout,
     pub(in crate::cache) fast: DeviceId,
     pub(in crate::cache) slow: DeviceId,
-    /// So many updates are committed without waiting for the commit interval.
+    /// This many updates are committed without waiting for the commit interval.
     full_commit: usize,
     /// Number of entries of the map.
     pub(in crate::cache) entries: u32,

@@ -434,7 +434,7 @@ impl ExtentMap {
         self.usable
     }
 
-    /// From now on the slots from this one on are not used again, and of the others so many.
+    /// From now on the slots from this one on are not used again, and of the others this many.
     pub(in crate::cache) fn withhold(&mut self, from: u32, usable: u32) {
         let mut free = IndexSet::empty(self.layout.fast_slots);
         let mut residents = 0;
@@ -500,7 +500,7 @@ impl ExtentMap {
         prefetch(&self.slots[slot.index()]);
     }
 
-    /// The view of the map for a replacement policy, which may choose a dirty extent once so many were passed over.
+    /// The view of the map for a replacement policy, which may choose a dirty extent once this many were passed over.
     pub(in crate::cache) fn candidates(&mut self, now: Nanos, window: Nanos, pass_over: u32) -> MapCandidates<'_> {
         let ExtentMap { slots, extents, masks, dirty, taken_for_dirty, .. } = self;
         MapCandidates { now, window, slots, extents, masks, dirty, taken_for_dirty: *taken_for_dirty, pass_over }

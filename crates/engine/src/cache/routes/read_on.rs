@@ -9,7 +9,7 @@
 const CONTROL_ONE_IN: u32 = 64;
 /// There is no read-ahead before this many reads were counted.
 const ENOUGH: u32 = 32;
-/// The counts are halved when they have so many reads.
+/// The counts are halved when they have this many reads.
 const MOST: u32 = 1_024;
 /// Read-ahead pays while one of this many reads that open an extent would save another one. Reading the rest of an extent of
 /// 64 KiB takes a disk a twentieth of the time of another access, so this holds as well while other requests wait for the disk.

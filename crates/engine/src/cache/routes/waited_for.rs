@@ -7,7 +7,7 @@ use crate::cache::step::CacheIo;
 
 /// The host waits for its writes while it flushes, on average, after no more writes than this.
 const MOST_WRITES_A_FLUSH: u64 = 8;
-/// The average is one of about so many flushes.
+/// The average is one of about this many flushes.
 const FLUSHES: u64 = 16;
 /// Writes beyond these count no more between two flushes, so that the average comes down again soon.
 const MOST_COUNTED: u64 = 256;

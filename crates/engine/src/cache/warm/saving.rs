@@ -26,7 +26,7 @@ const MOST_SAVED: u32 = 256;
 const MOST_LOOKED_AT: u32 = 2_048;
 /// How long after that the next call goes on.
 const PAUSE: Nanos = Nanos::from_ms(1);
-/// So many bytes are written with a command, and no other one follows in this time: 16 MiB/s at the most.
+/// This many bytes are written with a command, and no other one follows in this time: 16 MiB/s at the most.
 const PIECE: usize = 64 << 10;
 const PIECE_PAUSE: Nanos = Nanos::from_ms(4);
 

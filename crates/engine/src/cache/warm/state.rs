@@ -16,10 +16,10 @@ pub(super) const RESIDENT: u16 = 512;
 pub(super) const MISSED: u16 = 513;
 pub(super) const READ_ON: u16 = 514;
 
-/// Times of extents are saved in milliseconds before the snapshot, in so many bits: up to four and a half hours.
+/// Times of extents are saved in milliseconds before the snapshot, in this many bits: up to four and a half hours.
 const AGE_BITS: u32 = 24;
 const MOST_AGE: u32 = (1 << AGE_BITS) - 1;
-/// Misses in so many.
+/// Misses in this many.
 const MISS_BITS: u32 = 7;
 const MOST_MISSES: u32 = (1 << MISS_BITS) - 1;
 const REFERENCED: u32 = 1 << (AGE_BITS + MISS_BITS);
@@ -40,7 +40,7 @@ pub(super) fn set_usage(extent: &mut Extent, usage: u32, clock: Nanos) {
     extent.uses = extent.uses.max(1);
 }
 
-/// A snapshot is taken early if more than this part of the cache has changed since the last one, but not more often than so many times
+/// A snapshot is taken early if more than this part of the cache has changed since the last one, but not more often than this many times
 /// in an interval.
 const CHANGED_PART: u32 = 8;
 const LOOKS: u64 = 10;

@@ -23,7 +23,7 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// Requests may wait while at most so many extents are emptied.
+/// Requests may wait while at most this many extents are emptied.
 const MOST_AT_REST: u64 = 64;
 
 impl<P: PlacementOps> Drive<P> {

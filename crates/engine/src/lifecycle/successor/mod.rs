@@ -30,7 +30,7 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// The new device is given up after it has failed so many commands in a row.
+/// The new device is given up after it has failed this many commands in a row.
 const MOST_FAILURES: u32 = 8;
 
 /// A write of the placement to the old device.

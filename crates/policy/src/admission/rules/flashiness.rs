@@ -23,7 +23,7 @@ const FIGURES: u8 = 2;
 /// The features of an extent, scaled to about 1, and a constant.
 type Features = [f64; 6];
 
-/// Before so many labels of either kind the classifier knows too little, and reads so far decide.
+/// Before this many labels of either kind the classifier knows too little, and reads so far decide.
 const LEAST_LABELS: u32 = 64;
 /// The regularisation of the support-vector machine, and the least rate at which it learns, so that it goes on to adapt.
 const REGULARISATION: f64 = 1e-3;
