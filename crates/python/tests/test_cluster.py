@@ -195,7 +195,9 @@ def test_an_optimiser_finds_what_a_grid_finds(tmp_path: Path) -> None:
     frame = peryton.sweep(grid, tmp_path / "grid").to_polars()
     best = frame["latency_us.all.mean"].min()
     found = peryton.sweep(SEARCH, tmp_path / "rows", objectives="latency_us.all.mean", trials=60)
-    (trial,) = found.best
+    # Several may be the best: where all data fit, every policy does the same.
+    trial = found.best[0]
+    assert {one["objectives"]["latency_us.all.mean"] for one in found.best} == {trial["objectives"]["latency_us.all.mean"]}
     assert trial["objectives"]["latency_us.all.mean"] <= 1.1 * best
     # The row of the trial has its figure.
     (row,) = found.to_polars().filter(point=trial["points"][0]).to_dicts()

@@ -153,6 +153,10 @@ impl Precision {
                 (to.energy_j - from.energy_j, (to.at - from.at).as_s_f64())
             };
             series.insert("mean_power_w", Series::Ratio(whole.iter().map(of_part).collect()));
+            // The sum of equal parts.
+            let share = 1.0 / whole.len() as f64;
+            let energy = whole.iter().map(|(_, from, to)| (to.energy_j - from.energy_j, share)).collect();
+            series.insert("energy_j", Series::Ratio(energy));
         }
         Precision::from(&[(report, &series)], parts.length())
     }
@@ -231,6 +235,7 @@ fn figure_of(report: &Report, name: &str) -> Option<f64> {
         ["latency_us", "write", quantile] => of(&latency.write, quantile),
         ["latency_us", "flush", quantile] => of(&latency.flush, quantile),
         ["fast_hit_ratio"] => report.fast_hit_ratio,
+        ["energy_j"] => report.energy_j,
         _ => report.mean_power_w,
     }
 }

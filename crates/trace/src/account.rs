@@ -33,6 +33,8 @@ pub struct Skipped {
 pub struct Account {
     /// Number of requests.
     pub requests: u64,
+    /// Number of requests that were read to put these in order: more of them, if the trace was not taken to its end.
+    pub read: u64,
     /// Bad lines and records, which were skipped.
     pub skipped: Skipped,
     /// Good lines and records that are no requests of the workload, by the reason why they were left out.
@@ -68,7 +70,7 @@ impl Account {
     pub fn remarks(&self) -> Vec<Remark> {
         let mut remarks = Vec::new();
         let mut remark = |code, message: String, remedy: &'static str| remarks.push(Remark { code, message, remedy });
-        let Account { requests, skipped, moved, cut, .. } = self;
+        let Account { requests, read, skipped, moved, cut, .. } = self;
         if skipped.count > 0 {
             let first = skipped.first.first().map_or(String::new(), |first| format!(", the first: {first}"));
             let message = format!("skipped {} bad lines or records{first}", skipped.count);
@@ -81,7 +83,7 @@ impl Account {
         }
         if *moved > 0 {
             let was = if *moved == 1 { "was moved to its time" } else { "were moved to their time" };
-            let message = format!("{moved} of {requests} requests stood after a later one, and {was}");
+            let message = format!("{moved} of {read} requests stood after a later one, and {was}");
             remark("trace_moved", message, "peryton trace convert writes the trace in order");
         }
         if *cut > 0 {

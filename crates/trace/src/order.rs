@@ -81,6 +81,7 @@ impl Order {
 
     /// Says how many requests were moved, and when the trace begins.
     pub(crate) fn add_to(&self, account: &mut Account) {
+        account.read += self.read;
         account.moved += self.moved;
         account.start = self.start();
     }

@@ -3,7 +3,7 @@
 
 use std::{fs, io::Cursor, path::Path};
 
-use peryton_trace::{Account, Join, OpenOptions, Request, Source, TraceError, open, open_all, read, save};
+use peryton_trace::{Account, Characteristics, Join, OpenOptions, Request, Source, TraceError, open, open_all, read, save};
 use peryton_units::{Nanos, Op};
 
 fn drain(source: &mut dyn Source) -> Result<(Vec<Request>, Account), TraceError> {
@@ -36,6 +36,31 @@ fn rows_in_reverse_keep_their_span() {
     assert!(requests.is_sorted_by_key(|request| request.at));
     assert_eq!(account.moved, 299_999);
     assert_eq!(remarks(&account), ["299999 of 300000 requests stood after a later one, and were moved to their time"]);
+}
+
+/// The fear: a part of a trace of which more was moved than it has.
+#[test]
+fn what_was_moved_is_of_what_was_read() {
+    let text = csv((0..300_000).rev().map(|n| n * 100));
+    let mut trace = read("t", Cursor::new(text.into_bytes()), &OpenOptions::default()).unwrap();
+    let mut batch = Vec::new();
+    trace.next_batch(&mut batch).unwrap();
+    let account = trace.account();
+    assert_eq!((account.requests, account.read, account.moved), (batch.len() as u64, 300_000, 299_999));
+    assert_eq!(remarks(&account), ["299999 of 300000 requests stood after a later one, and were moved to their time"]);
+}
+
+/// The fear: requests without a length make others look smaller than they are.
+#[test]
+fn requests_without_a_length_are_counted_and_not_averaged() {
+    let text = "time_us,op,offset,length\n0,R,0,4096\n1,R,512,0\n2,W,0,0\n3,W,0,8192\n4,D,0,0\n5,F,0,0\n";
+    let mut trace = read("t", Cursor::new(text.as_bytes()), &OpenOptions::default()).unwrap();
+    let about = Characteristics::of(&mut trace).unwrap();
+    assert_eq!((about.requests, about.reads, about.writes, about.without_length), (6, 2, 2, 3));
+    let sizes = [&about.request_bytes.all, &about.request_bytes.read, &about.request_bytes.write];
+    assert_eq!(sizes.map(|sizes| sizes.as_ref().unwrap().distribution.mean), [6144.0, 4096.0, 8192.0]);
+    assert_eq!(about.aligned_4kib_share, Some(1.0));
+    assert!(about.to_string().contains("3 of them, which are in no size"), "{about}");
 }
 
 #[test]

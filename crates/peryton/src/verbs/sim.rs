@@ -527,21 +527,7 @@ fn precise(reports: &[Report]) -> String {
         first.parts,
         first.requests_per_part
     );
-    for pair in reports.windows(2) {
-        let (Some(ours), Some(theirs)) = (&pair[0].precision, &pair[1].precision) else { continue };
-        let Some(difference) = ours.difference_us(theirs) else { continue };
-        let (less, more) = if difference.value <= 0.0 { (&pair[0], &pair[1]) } else { (&pair[1], &pair[0]) };
-        let by = table::estimate(difference.value.abs() / 1e3, difference.half_width.map(|half| half / 1e3));
-        text += &match difference.half_width {
-            Some(half) if half < difference.value.abs() => {
-                format!("{} answers {by} ms sooner than {} on the same requests\n", less.design, more.design)
-            }
-            _ => format!(
-                "{} and {} cannot be told apart by their mean response times ({by} ms)\n",
-                less.design, more.design
-            ),
-        };
-    }
+    text += &compared(reports);
     for report in reports {
         let Some(precision) = &report.precision else { continue };
         let measured = precision.parts as u64 * precision.requests_per_part;
@@ -555,6 +541,30 @@ fn precise(reports: &[Report]) -> String {
             None => format!(
                 "{}: reaches no steady state in {measured} requests: its figures depend on the length of the trace\n",
                 report.design
+            ),
+        };
+    }
+    text
+}
+
+/// Each design beside the one that answers soonest, by the differences on the same requests.
+fn compared(reports: &[Report]) -> String {
+    let mean = |report: &Report| report.latency_us.all.as_ref().map_or(f64::INFINITY, |all| all.mean);
+    let Some(best) = reports.iter().min_by(|a, b| mean(a).total_cmp(&mean(b))) else { return String::new() };
+    let mut text = String::new();
+    for report in reports.iter().filter(|report| !std::ptr::eq(*report, best)) {
+        let (Some(ours), Some(theirs)) = (&best.precision, &report.precision) else { continue };
+        let Some(difference) = ours.difference_us(theirs) else { continue };
+        let by = table::estimate(difference.value.abs() / 1e3, difference.half_width.map(|half| half / 1e3));
+        let (best, other) = (&best.design, &report.design);
+        text += &match difference.half_width {
+            Some(half) if half < difference.value.abs() => {
+                format!("{best} answers {by} ms sooner than {other} on the same requests\n")
+            }
+            Some(_) => format!("{best} and {other} cannot be told apart by their mean response times ({by} ms)\n"),
+            None => format!(
+                "{best} answers {by} ms sooner than {other}: how far that may be off is not known, because the parts of the \
+                 trace are too few or follow a trend\n"
             ),
         };
     }

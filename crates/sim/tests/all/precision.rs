@@ -7,8 +7,8 @@ use peryton_trace::{Source, SynthSource, SynthSpec, TraceError};
 
 fn design(name: &str, fast: &str, more: &str) -> Design {
     let text = format!(
-        "name = '{name}'\n[devices.fast]\nprofile = 'fixed'\nsize = '{fast}'\nmodel = {{ read = '40us', write = '60us' }}\n\
-         [devices.slow]\nprofile = 'fixed'\nsize = '256MiB'\nmodel = {{ read = '4ms', write = '4ms' }}\n\
+        "name = '{name}'\n[devices.fast]\nprofile = 'fixed'\nsize = '{fast}'\nmodel = {{ read = '40us', write = '60us', idle_w = 1 }}\n\
+         [devices.slow]\nprofile = 'fixed'\nsize = '256MiB'\nmodel = {{ read = '4ms', write = '4ms', idle_w = 5, active_w = 8 }}\n\
          [placement]\nmode = 'caching'\nfast = 'fast'\nslow = 'slow'\nextent = '16KiB'\npromotion = {{ threshold = 0 }}\n{more}"
     );
     Design::parse(&text, "test.toml", &[]).unwrap()
@@ -56,6 +56,11 @@ fn a_larger_cache_is_told_apart_and_the_same_cache_is_not() {
         assert!(half > 0.0 && (mean.value - own).abs() <= 2.0 * half, "{own} for {mean:?}");
         let hits = precision.figures["fast_hit_ratio"];
         assert!(hits.half_width.unwrap() < 0.02, "{hits:?}");
+        // One request is in flight, so a part takes as long as its requests, and energy is known about as well as their mean time.
+        let energy = precision.figures["energy_j"];
+        let of_time = half / mean.value;
+        let of_energy = energy.half_width.unwrap() / energy.value;
+        assert!((0.3 * of_time..3.0 * of_time).contains(&of_energy), "{energy:?} for {mean:?}");
     }
 }
 

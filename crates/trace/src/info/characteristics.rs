@@ -33,6 +33,9 @@ pub struct Characteristics {
     pub discards: u64,
     /// Number of flushes.
     pub flushes: u64,
+    /// Number of reads, writes and discards without a length: they are in no size and no share.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub without_length: u64,
     /// Share of reads among reads and writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_share: Option<f64>,
@@ -186,6 +189,7 @@ impl Characteristics {
 struct Collect {
     counts: [u64; 4],
     bytes: [u64; 4],
+    without_length: u64,
     first: Option<Nanos>,
     /// The latest arrival so far, and the arrival of the last request.
     latest: Nanos,
@@ -216,6 +220,7 @@ impl Collect {
         Collect {
             counts: [0; 4],
             bytes: [0; 4],
+            without_length: 0,
             first: None,
             latest: Nanos::ZERO,
             last: Nanos::ZERO,
@@ -239,14 +244,18 @@ impl Collect {
         self.bytes[op] = self.bytes[op].saturating_add(request.len.0);
         self.record_arrival(request);
         self.record_volume(request);
+        let write = request.op == Op::Write;
+        let has_length = request.len > Bytes::ZERO;
+        self.without_length += u64::from(request.op != Op::Flush && !has_length);
         if !matches!(request.op, Op::Read | Op::Write) {
             return;
         }
-        self.sizes[0].record(request.len.0);
-        self.sizes[1 + op].record(request.len.0);
-        self.sequential.record(request);
-        self.aligned += u64::from(Bytes(request.offset.0 | request.len.0).is_multiple_of(PAGE));
-        let write = request.op == Op::Write;
+        if has_length {
+            self.sizes[0].record(request.len.0);
+            self.sizes[1 + op].record(request.len.0);
+            self.sequential.record(request);
+            self.aligned += u64::from(Bytes(request.offset.0 | request.len.0).is_multiple_of(PAGE));
+        }
         let since_first = self.latest.saturating_sub(self.first.unwrap_or_default());
         self.pages.touch(since_first, request.volume, request.offset, request.len, write);
         if write {
@@ -324,6 +333,7 @@ impl Collect {
             writes,
             discards,
             flushes,
+            without_length: self.without_length,
             read_share: share(reads, reads + writes),
             bytes_read,
             bytes_written,
@@ -343,7 +353,7 @@ impl Collect {
                 zero_share: self.zero_gaps as f64 / self.gaps.count() as f64,
             }),
             sequential_share: self.sequential.summary(),
-            aligned_4kib_share: share(self.aligned, reads + writes),
+            aligned_4kib_share: share(self.aligned, self.sizes[0].count()),
             footprint: Footprint {
                 pages,
                 bytes: pages.saturating_mul(PAGE.0),

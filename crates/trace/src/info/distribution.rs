@@ -119,6 +119,10 @@ impl SizeCollector {
         SizeCollector { values: Collector::new(), classes: [0; CLASSES] }
     }
 
+    pub(crate) fn count(&self) -> u64 {
+        self.values.count()
+    }
+
     pub(crate) fn record(&mut self, bytes: u64) {
         self.values.record(bytes);
         let exponent = u64::BITS - bytes.saturating_sub(1).leading_zeros();
