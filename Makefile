@@ -23,16 +23,19 @@ test: setup
 	$(CARGO) fmt --all --check -- $(MACRO_MODULES)
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked --no-run
-	@# Tests wait much of their time, in which the documentation is built at the lowest priority, once they have begun.
+	@# Tests wait much of their time, in which the documentation is built at the lowest priority, once they have begun, and packages for
+	@# Python are fetched.
 	@mkdir -p target; (sleep 20; RUSTDOCFLAGS="-D warnings" nice -n 19 $(CARGO) doc --workspace --no-deps --locked) >target/doc.log 2>&1 & doc=$$!; \
+		nice -n 19 python3 scripts/python.py ready >target/ready.log 2>&1 & ready=$$!; \
 		$(CARGO) test --workspace --locked --no-fail-fast; tested=$$?; \
-		wait $$doc || { cat target/doc.log; exit 1; }; exit $$tested
+		wait $$doc || { cat target/doc.log; exit 1; }; wait $$ready; exit $$tested
 	@python3 scripts/python.py test --built
+	@python3 scripts/python.py cluster --built tests/test_cluster.py::test_rows_of_a_cluster_are_the_same_bytes_though_a_node_is_killed
 
 # Tests the package for Python alone, or builds its wheel and tries it (target/wheels).
 test-python: setup
 	@python3 scripts/python.py test
-# Tests sweeps of the package on a cluster of Ray that it starts on this machine, with a node killed in the middle, and by Optuna.
+# Tests sweeps of the package on a cluster of Ray that it starts on this machine, and by Optuna; make test runs the first of these tests.
 test-ray: setup
 	@python3 scripts/python.py cluster
 wheel: setup

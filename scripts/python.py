@@ -4,6 +4,7 @@
     scripts/python.py test            builds it for testing, tries it in a fresh environment, and runs pytest in one with the
                                       packages of crates/python/requirements.txt; with --built, what cargo test has built
     scripts/python.py cluster         the same for sweeps on a cluster of Ray and by an optimiser (crates/python/sweeping.txt)
+    scripts/python.py ready           makes the environments of both, most of which is waiting for the network
     scripts/python.py figures         draws the figures of docs/findings (scripts/findings/figures.py) with the locked Matplotlib
     scripts/python.py wheel           builds an optimised wheel in target/wheels, checks which systems can load it, and tries
                                       it in a fresh environment
@@ -198,6 +199,7 @@ def main():
     clusters.add_argument("pytest", nargs="*", help="arguments for pytest")
     wheels = verbs.add_parser("wheel")
     wheels.add_argument("--profile", default="release", help="Cargo's profile (default: release)")
+    verbs.add_parser("ready")
     verbs.add_parser("figures")
     verbs.add_parser("sdist")
     verbs.add_parser("lock")
@@ -209,6 +211,9 @@ def main():
             # Other files import packages that these tests do not need.
             arguments.pytest = arguments.pytest or ["tests/test_cluster.py"]
             test(arguments, "sweeping", "cluster")
+        elif arguments.verb == "ready":
+            environment("requirements")
+            environment("sweeping")
         elif arguments.verb == "figures":
             run(python(environment("requirements")), ROOT / "scripts" / "findings" / "figures.py")
         elif arguments.verb == "wheel":
@@ -223,8 +228,10 @@ def main():
             for name in ("requirements", "sweeping", "packaging"):
                 run(*words, f"{name}.in", "-o", f"{name}.txt", cwd=CRATE)
     except Missing as missing:
-        print(f"python: missing: {missing}: the package for Python is not {'tested' if arguments.verb in ('test', 'cluster') else 'built'}")
-        sys.exit(0 if arguments.verb in ("test", "cluster") else 1)
+        tests = arguments.verb in ("test", "cluster", "ready")
+        what = "sweeps on a cluster are" if arguments.verb == "cluster" else "the package for Python is"
+        print(f"python: missing: {missing}: {what} not {'tested' if tests else 'built'}")
+        sys.exit(0 if tests else 1)
     except Wrong as wrong:
         sys.exit(f"python: {wrong}")
     except subprocess.CalledProcessError as error:

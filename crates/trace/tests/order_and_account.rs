@@ -3,7 +3,9 @@
 
 use std::{fs, io::Cursor, path::Path};
 
-use peryton_trace::{Account, Characteristics, Join, OpenOptions, Request, Source, TraceError, open, open_all, read, save};
+use peryton_trace::{
+    Account, Characteristics, Join, OpenOptions, Request, Source, TraceError, open, open_all, read, save,
+};
 use peryton_units::{Nanos, Op};
 
 fn drain(source: &mut dyn Source) -> Result<(Vec<Request>, Account), TraceError> {

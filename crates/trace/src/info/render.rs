@@ -38,7 +38,11 @@ fn counts(c: &Characteristics, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
     line(f, "requests", text + ")")?;
     if c.without_length > 0 {
-        line(f, "without a length", format!("{} of them, which are in no size and no share", grouped(c.without_length)))?;
+        line(
+            f,
+            "without a length",
+            format!("{} of them, which are in no size and no share", grouped(c.without_length)),
+        )?;
     }
     if let Some(share) = c.read_share {
         line(f, "read share", percent(share))?;
