@@ -84,7 +84,7 @@ impl CacheDrive {
             slot += 1;
             let Some(extent) = self.map.tenant(here) else { continue };
             let entry = self.map.entry(extent);
-            // A write to the origin that passes a copy of a partitioned drive takes a move of that for the end of the copy.
+            // In a partitioned drive, the end of a write that bypassed a copy takes any move of the extent for the one that drops the copy.
             let can_be_held = is_again && entry.is_dirty() && self.controller.is_none();
             let is_busy = entry.moving().is_some() || entry.in_flight > 0 && !can_be_held;
             if is_busy || entry.place() != Some(Place(here.0)) || self.map.masks(here).lost() != 0 {

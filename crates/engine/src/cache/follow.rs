@@ -6,9 +6,9 @@ use crate::io::slab::Slab;
 /// What follows the end of an access to one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Then {
-    /// It has read these blocks from the slow device, although the slot has them newer: they are read over it.
+    /// It has read these blocks from the slow device, although the slot has newer ones: these are read over it.
     Overlay(u16),
-    /// Its buffer has what this part fill brings, of which the command counts as one command.
+    /// Its buffer has the data of this part fill, which counts the command as one of its own.
     Feed(u32),
 }
 

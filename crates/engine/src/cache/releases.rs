@@ -22,8 +22,8 @@ use crate::{
 const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 
 impl CacheDrive {
-    /// Notes whether the slow device has all data, and will have. Once it has not, the next commit includes everything that
-    /// was left to later ones while it had.
+    /// Notes whether the slow device has all data and goes on having them. When that ends, the next commit includes everything
+    /// that earlier commits left out because of it.
     pub(in crate::cache) fn set_only_copies(&mut self, only_copies: bool) {
         if self.journal.only_copies && !only_copies {
             self.journal.takes_all_next();

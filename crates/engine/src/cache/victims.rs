@@ -8,7 +8,7 @@ pub(in crate::cache) struct ForeseenVictims {
     /// The first and the last of them.
     pub(in crate::cache) next: SlotIndex,
     pub(in crate::cache) farthest: SlotIndex,
-    /// For how many victims the farthest one is moved on from where it is.
+    /// How many further victims are found from the farthest one before it is looked for again from the next one.
     pub(in crate::cache) steps: u32,
 }
 

@@ -124,12 +124,13 @@ impl CacheDrive {
         (0, Follow::NOTHING)
     }
 
-    /// The blocks that a read takes from the slow device: those that the slot does not have, and what lies between them. Its transfer costs
-    /// less than a further command, also where it is older than what the slot has, which is read after it, as long as that takes less time.
+    /// The blocks that a read takes from the slow device: those that the slot does not have, and what lies between them, because its
+    /// transfer costs less than a further command. Where the slot has newer blocks between them, these are read over it afterwards,
+    /// if the fast device is the faster one.
     fn read_at_home_in(&self, io: &CacheIo, slot: SlotIndex, missing: u16) -> u16 {
         let masks = self.map.masks(slot);
         let between = between(missing) & !missing;
-        // While a flush is in doubt, the copies are what is sure to be there.
+        // While a flush is in doubt, only the copies are known to be there.
         if between == 0 || !self.doubts.is_empty() {
             return missing;
         }
