@@ -194,9 +194,9 @@ pub(super) fn agree(
     Ok(Superblock { successions, ..newest.clone() })
 }
 
-/// Checks of each device that it is the one in charge: it counts as many successions of itself as the others do. The first of the others
-/// that counts one more puts the new device in charge; what one says that is gone does not count. Returns how often each device was
-/// replaced.
+/// Checks that each device is the one in charge: it counts as many successions of itself as the others count of it. The first of the
+/// others that counts one more has put a new device in charge. Superblocks of a device that is gone do not count. Returns how often each
+/// device was replaced.
 fn in_charge(blocks: &[Superblock], gone: u32) -> Result<[u8; MOST_DEVICES], OpenError> {
     let counted = |index: usize| {
         let there = blocks.iter().filter(|block| gone >> block.device.index() & 1 == 0);
@@ -222,8 +222,8 @@ fn in_charge(blocks: &[Superblock], gone: u32) -> Result<[u8; MOST_DEVICES], Ope
     Ok(std::array::from_fn(|index| counted(index).max().unwrap_or(0)))
 }
 
-/// The power may have failed when a device that was resized had its new superblock at the start only. It gets the one at its new end before
-/// the first one is written again, which the next power loss may tear.
+/// Writes the superblock at the new end of a resized device that has it at its start only, because the power failed between the two. This
+/// comes before the first one is written again, since another power loss may tear that.
 fn write_missing_ends(
     storage: &mut dyn Storage,
     alone: &[FoundSuperblock],
@@ -239,8 +239,8 @@ fn write_missing_ends(
     Ok(())
 }
 
-/// The power has failed, or the process has died, when some devices said that one was resized and others did not yet: that is made
-/// known on all before anything else is written, which might be over what the old layout needs.
+/// The power failed, or the process died, when some devices said that one was resized and others did not yet. All get the new sizes before
+/// anything else is written, because that might overwrite what the old layout needs.
 fn agree_on_size(
     storage: &mut dyn Storage,
     blocks: &[Superblock],

@@ -1,9 +1,9 @@
-//! A device is replaced while the volume is served: its successor is filled behind the placement's back.
+//! A device is replaced while the volume is served. Its successor is filled without the knowledge of the placement.
 //!
 //! The old device stays in charge until everything is copied. It is copied region by region, at a bounded rate. A write to a region that
 //! was copied goes to both devices, and counts as carried out when both have done it. A write to another region goes to the old device;
-//! the region is copied after it, again if need be. So does a discard, of which each device makes what it likes. What was
-//! copied from the old device, or written to both, before a flush of it failed is copied again: the old device may have lost it.
+//! the region is copied after it, again if need be. So does a discard, which each device may carry out or not. If a flush of the
+//! old device fails, it may have lost what was copied from it, or written to both, before that: this is copied again.
 //!
 //! When everything is copied, the new device is put in charge ([`succession`]). Nothing of this is recorded on the way: a crash
 //! before that leaves the old device in charge, and copying begins again.
@@ -73,9 +73,10 @@ enum Stage {
     Draining,
     /// It is being put in charge.
     Succeeding,
-    /// That has failed because the last device has died that was to record it. As long as it is not recorded that this one is gone, either
-    /// of the two may be found in charge, and everything goes to both, flushes as well. A write that only the old device has, because another
-    /// one to the same place was in flight or the successor failed it, is not answered before that.
+    /// It could not be put in charge, because the last device that had to record this has died. Until the death of that device is
+    /// recorded, a recovery may find either of the two in charge, so everything goes to both, flushes as well. A write may be on the old
+    /// device only, because another write to the same place was in flight or the successor failed it. Such a write is not answered
+    /// before the death is recorded.
     Failing,
     /// It is over, but for commands in flight.
     Ending(SuccessionEnd),
@@ -101,8 +102,8 @@ pub(crate) struct Successor {
     done: u64,
     /// Writes in flight to the old device, by the indices of their ids.
     writes: BTreeMap<usize, Write>,
-    /// The writes that the successor's commands in flight are twins of, by the indices of the ids of both. A flush that the old device has
-    /// failed does not wait for its twin, which has no original from then on.
+    /// For each command of the successor in flight, the command of the old device that it repeats, by the indices of their ids. A flush
+    /// that the old device has failed does not wait for the successor's, which then repeats none.
     twins: BTreeMap<usize, Option<usize>>,
     copying: copying::Copying,
     /// Failures of the new device in a row.

@@ -1,10 +1,10 @@
 //! Puts the successor of a device in charge.
 //!
-//! What the placement asks of the device waits meanwhile, but for flushes. When the reads and writes in flight have ended, the two devices hold the
-//! same. The successor is flushed. Since before it was filled its superblocks count one succession more than the others know of, so it is not
-//! part of the volume; now they say that it is open, but for that. Then the other devices' superblocks count the succession as well, one
-//! after the other. The first of these puts the successor in charge; the old device counts too few from then on. At last the old
-//! device's superblocks, if they can be written, say that it is aside.
+//! Commands of the placement to the device wait meanwhile, except flushes. When the reads and writes in flight have ended, the two devices
+//! hold the same data, and the successor is flushed. Its superblocks were written before it was filled. They count one succession more than
+//! those of the other devices, so it is not part of the volume. Now they also say that it is open. Then the superblocks of the
+//! other devices count the succession as well, one after the other. The first of these puts the successor in charge, and from then on the
+//! old device counts too few. At last the old device's superblocks, if they can be written, say that it is aside.
 
 use peryton_format::{
     block::BLOCK,
