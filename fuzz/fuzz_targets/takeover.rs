@@ -61,11 +61,11 @@ fn record(choices: &mut Choices<'_>, contents: Contents, next: &mut u64) -> Reco
         (1, _) => Record::Suspended { is: choices.byte() % 2 == 0 },
         (2, _) => Record::Settled { upto: number(choices) },
         (3, _) => Record::Complete { before: number(choices) },
-        (kind, Contents::Parts { places, .. }) if kind % 2 == 0 => {
+        (kind, Contents::Map { places, .. }) if kind % 2 == 0 && places > 0 => {
             let place = (choices.index(1 << 16) as u64 % places) as u32;
             Record::Masks { place, masks: Masks::from_word(number(choices) as u32) }
         }
-        (_, Contents::Map { extents } | Contents::Parts { extents, .. }) => {
+        (_, Contents::Map { extents, .. }) => {
             let place = number(choices).min(u64::from(u32::MAX >> 3)) as u32;
             let flags = choices.byte();
             let entry = MapEntry::new(place.checked_sub(1).map(Place), flags & 1 != 0, flags & 2 != 0);
@@ -91,10 +91,9 @@ fn check(bytes: &[u8]) {
     let mut label = base.label;
     match choices.byte() {
         0 => label.generation = number(&mut choices),
-        1 => label.contents = Contents::Map { extents: 1 + number(&mut choices) % 5000 },
-        4 => {
-            let (extents, places) = (1 + number(&mut choices) % 5000, 1 + number(&mut choices) % 500);
-            label.contents = Contents::Parts { extents, places };
+        1 => {
+            let (extents, places) = (1 + number(&mut choices) % 5000, number(&mut choices) % 500);
+            label.contents = Contents::Map { extents, places };
         }
         2 => label.contents = Contents::Log { records: 1 + number(&mut choices) % 100 },
         3 => label.devices = [number(&mut choices); MOST_DEVICES],

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use peryton_engine::{Config, DeviceId, Engine, Trust};
+use peryton_engine::{closed, Config, DeviceId, Engine, Trust};
 use peryton_units::{Bytes, Op};
 
 use crate::volumes::{BLOCK, Left, Memory, Used, configs, reseal, used};
@@ -82,13 +82,13 @@ impl Damaged {
         let config = &base.config;
         let last = DeviceId(config.devices.len() as u8 - 1);
         match choices.byte() % 8 {
-            0 => drop(Engine::repair(config.clone(), &mut memory.clone(), Trust::Nobody, &[])),
-            1 => drop(Engine::repair(config.clone(), &mut memory.clone(), Trust::Slow, &[])),
-            2 => drop(Engine::detach(config.clone(), &mut memory.clone())),
-            3 => drop(Engine::replace(config.clone(), &mut memory.clone(), last, true)),
+            0 => drop(closed::repair(config.clone(), &mut memory.clone(), Trust::Nobody, &[])),
+            1 => drop(closed::repair(config.clone(), &mut memory.clone(), Trust::Slow, &[])),
+            2 => drop(closed::detach(config.clone(), &mut memory.clone(), peryton_engine::Forgone::default(), &mut |_| ())),
+            3 => drop(closed::replace(config.clone(), &mut memory.clone(), last, true)),
             how @ (4 | 5) => {
                 let without: &[DeviceId] = if how == 4 { &[] } else { &[last] };
-                let inspection = Engine::inspect(config.clone(), &mut memory.clone(), true, without);
+                let inspection = closed::inspect(config.clone(), &mut memory.clone(), true, without);
                 assert!(inspection.is_ok(), "a look at a damaged volume is no configuration error");
             }
             _ => {}

@@ -1,7 +1,7 @@
 //! What happens to the devices while the power is off: metadata rots, wrong disks stand in for the right ones, a dead
 //! device answers again, and an empty device replaces it.
 
-use peryton_engine::{DeviceId, Engine, Formatting, Logging, OpenError, Placement, ReadmitError, VolumeId};
+use peryton_engine::{DeviceId, Engine, Formatting, Logging, OpenError, Placement, ReadmitError, VolumeId, closed};
 use peryton_units::Bytes;
 use rand::{Rng, RngExt};
 
@@ -222,7 +222,7 @@ impl World {
         let calls = if self.chance(2) && !left.binds { self.rng.random_range(0..48) } else { u32::MAX };
         let mut storage = Interruptible::new(disks, left.memory.as_ref(), calls);
         let done = if returns {
-            match Engine::readmit(self.config.clone(), &mut storage, device) {
+            match closed::readmit(self.config.clone(), &mut storage, device) {
                 Ok(_) => Ok(()),
                 // The map was kept on the other device alone, or has rotted; the device has not been given up yet; its
                 // generation was only announced; or an interrupted replacement has blanked its superblocks.
@@ -239,7 +239,7 @@ impl World {
                 Err(error) => Err(error.to_string()),
             }
         } else {
-            let replaced = Engine::replace(self.config.clone(), &mut storage, device, false);
+            let replaced = closed::replace(self.config.clone(), &mut storage, device, false);
             replaced.map(|_| ()).map_err(|error| error.to_string())
         };
         let (interrupted, in_flight) = (storage.interrupted, storage.in_flight.take());

@@ -2,7 +2,7 @@
 //! device of a cache is evacuated and pulled. The power goes and the process dies at any step of it. A device that was evacuated is not
 //! needed and not believed afterwards, and one that was used without the others is refused.
 
-use peryton_engine::{DeviceId, Engine, OpenError, ReadmitError, Tuning, Without};
+use peryton_engine::{DeviceId, Engine, OpenError, ReadmitError, Tuning, Without, closed};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -239,7 +239,7 @@ impl World {
             return Ok(());
         }
         copy[device.index()] = alone.swap_remove(device.index());
-        match Engine::readmit(self.config.clone(), &mut Direct::new(&mut copy), device) {
+        match closed::readmit(self.config.clone(), &mut Direct::new(&mut copy), device) {
             Err(ReadmitError::UsedAlone { device: named }) if named == device.index() => Ok(()),
             other => Err(format!("device {} was used alone, and is accepted with what it held: {other:?}", device.0)),
         }

@@ -6,6 +6,7 @@ use peryton_engine::{
     DetachError, Detached, DeviceId, Engine, Forgone, Inspection, OpenError, Opened, Overlay, Placement, Readmitted,
     Trust,
     adoption::{self, AdoptError},
+    closed,
 };
 use peryton_units::Bytes;
 use thiserror::Error;
@@ -177,7 +178,7 @@ pub(crate) fn not_of_this_design(
     devices: &[Option<Device>],
     without: &[DeviceId],
 ) -> Option<OpenError> {
-    let found = Engine::inspect(spec.config.clone(), &mut Files::new(devices).ok()?, false, without).ok()?;
+    let found = closed::inspect(spec.config.clone(), &mut Files::new(devices).ok()?, false, without).ok()?;
     found.opened.err().filter(|error| matches!(error, OpenError::Swapped { .. } | OpenError::Mismatch { .. }))
 }
 
@@ -201,7 +202,7 @@ pub fn inspect(spec: &VolumeSpec, whole: bool, without: &[String]) -> Result<Ins
     let devices = Device::open_volume(&spec.devices, TO_BE_READ, &without)?;
     look(&devices)?;
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    let mut found = Engine::inspect(spec.config.clone(), &mut files, whole, &without).map_err(refused(spec))?;
+    let mut found = closed::inspect(spec.config.clone(), &mut files, whole, &without).map_err(refused(spec))?;
     if let Err(error) = &found.opened {
         let unreadable = files.failed().filter(|failed| failed.is_read && error.is_of_a_device());
         let unreadable = unreadable.map(|failed| in_words(spec, Some(failed), error));
@@ -228,7 +229,7 @@ pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Ope
         Some(why) => return Err(OfflineError::Refused(why)),
         None => {}
     }
-    let opened = Engine::repair(config.clone(), &mut files, trust, &without)
+    let opened = closed::repair(config.clone(), &mut files, trust, &without)
         .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
     files.forget_memory();
     Ok(opened)
@@ -248,13 +249,13 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     let map = division::find(&devices)?;
     // Nothing is destroyed before it is known that the volume can be opened without the device.
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    Engine::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
+    closed::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
     drop(files);
     refuse_used(&spec.devices[device])?;
     let new = Device::open(&spec.devices[device], Opening { direct: true, rights: Rights::Create })?;
     devices[device] = new;
     // Of a volume that was resized only the other device says how long its parts are.
-    let sizes = Engine::sizes_in_force(&spec.config, &mut Files::new(&devices)?).map_err(refused(spec))?;
+    let sizes = closed::sizes_in_force(&spec.config, &mut Files::new(&devices)?).map_err(refused(spec))?;
     // The engine does not see that a device has displaced data, or had data before, in its sizes.
     let (need, is_home) = match &map {
         Some(map) if map.device == replaced => (map.needs(), false),
@@ -277,7 +278,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
                 if is_home { (sizes.devices[device], need - sizes.devices[device]) } else { (need, behind) };
             let is_empty = empty(new, used, behind).map_err(|(_, source)| source)?;
             allocate(new, used, data_at, behind)?;
-            if !is_empty && (is_home || Engine::replaces_with_zeros(&spec.config, replaced)) {
+            if !is_empty && (is_home || closed::replaces_with_zeros(&spec.config, replaced)) {
                 zero(new, need)?;
             }
         }
@@ -287,7 +288,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
         division::divide(&mut devices, map)?;
     }
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    let opened = Engine::replace(spec.config.clone(), &mut files, replaced, accept_loss).map_err(refused(spec))?;
+    let opened = closed::replace(spec.config.clone(), &mut files, replaced, accept_loss).map_err(refused(spec))?;
     files.forget_memory();
     Ok(opened)
 }
@@ -301,7 +302,7 @@ pub fn readmit(spec: &VolumeSpec, name: &str) -> Result<Readmitted, OfflineError
     let devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &[])?;
     look(&devices)?;
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    let readmitted = Engine::readmit(spec.config.clone(), &mut files, device).map_err(refused(spec))?;
+    let readmitted = closed::readmit(spec.config.clone(), &mut files, device).map_err(refused(spec))?;
     files.forget_memory();
     Ok(readmitted)
 }
@@ -361,7 +362,7 @@ pub fn detach(
         };
         Alone { detached, given_back: true, resumed: back.resumed }
     } else {
-        let detached = Engine::detach_watched(spec.config.clone(), &mut files, forgone, left)
+        let detached = closed::detach(spec.config.clone(), &mut files, forgone, left)
             .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
         Alone { detached, given_back: false, resumed: false }
     };
@@ -386,7 +387,7 @@ pub fn rescue(spec: &VolumeSpec, name: &str, left: &mut dyn FnMut(u64)) -> Resul
         return Err(OfflineError::IsHome { name: name.to_owned() });
     }
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    let detached = Engine::rescue(spec.config.clone(), &mut files, only_read, left)
+    let detached = closed::rescue(spec.config.clone(), &mut files, only_read, left)
         .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
     files.forget_memory();
     Ok(Alone { detached, given_back: false, resumed: false })

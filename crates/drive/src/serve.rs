@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use peryton_engine::{DeviceId, Engine, Opened, Overlay, Placement};
+use peryton_engine::{DeviceId, Engine, Opened, Overlay, Placement, closed};
 use peryton_recording::RecordedDevice;
 use peryton_units::{Bytes, Nanos};
 
@@ -700,7 +700,7 @@ fn open_with(
 fn check_sizes(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceId]) -> Result<(), ServeError> {
     let config = &spec.config;
     let mut files = Files::new(devices).map_err(|source| ServeError::System { what: "memory", source })?;
-    let needs = Engine::sizes_in_force(config, &mut files);
+    let needs = closed::sizes_in_force(config, &mut files);
     let needs = needs.map_err(|error| ServeError::Refused(spec.with_names(error)))?.devices;
     for (index, ((device, at), need)) in devices.iter().zip(&spec.devices).zip(&needs).enumerate() {
         if without.iter().any(|other| other.index() == index) {

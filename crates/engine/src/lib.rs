@@ -208,11 +208,11 @@ pub use api::{
     warmth::{SnapshotTaken, WarmStart, Warmth},
 };
 pub use engine::Engine;
-pub use lifecycle::adoption;
 pub use lifecycle::{
     CheckpointReport, CommitReport, Detached, DeviceReport, DisplacedReport, Forgone, Inspection, Lost, Overlay,
     Readmitted, Sizes, SnapshotReport, SuperblockReport, Verdict, Without,
 };
+pub use lifecycle::{adoption, closed};
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
 #[cfg(feature = "mutants")]
 pub use peryton_format::mutation;

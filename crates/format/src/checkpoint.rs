@@ -9,14 +9,14 @@ use crate::{
     layout::MetadataLayout,
     mutation::{self, Mutation},
     notice::Notice,
-    storage::{DeviceId, Storage},
+    storage::{DeviceId, Storage, read_blocks},
     superblock::VolumeId,
 };
 
 const HEADER: usize = 32;
 /// Number of map entries in a block.
 pub const ENTRIES_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / 4) as u64;
-/// Checkpoints are read and written in parts of this many bytes.
+/// Checkpoints are written in parts of this many bytes.
 pub const PIECE: u64 = 256 << 10;
 
 /// The content of a checkpoint's header.
@@ -172,28 +172,19 @@ pub fn headers(
     })
 }
 
-/// Reads the entries of a checkpoint, each block from the first device that has a valid copy; `None` if a block is
-/// valid on no device. Takes memory in proportion to `header.entries`, so the header must come from [`headers`].
+/// Reads the entries of a checkpoint and the masks of the places of the fast device, of which there are none if extents are there as a
+/// whole. Each block is read from the first device that has a valid copy; `None` if a block is valid on no device. Takes memory in
+/// proportion to `header.entries`, so the header must come from [`headers`].
 pub fn load(
     storage: &mut dyn Storage,
     devices: &[DeviceId],
     layout: &MetadataLayout,
     header: &CheckpointHeader,
     volume: VolumeId,
-) -> Option<Vec<MapEntry>> {
-    load_words(storage, devices, layout, header, (0, header.entries), volume)
-}
-
-/// Reads the masks of a checkpoint in the same way; there are none if the places of the volume have none.
-pub fn load_masks(
-    storage: &mut dyn Storage,
-    devices: &[DeviceId],
-    layout: &MetadataLayout,
-    header: &CheckpointHeader,
-    volume: VolumeId,
-) -> Option<Vec<Masks>> {
+) -> Option<(Vec<MapEntry>, Vec<Masks>)> {
     let after = MetadataLayout::entry_blocks(u64::from(header.entries));
-    load_words(storage, devices, layout, header, (after, layout.masks), volume)
+    let entries = load_words(storage, devices, layout, header, (0, header.entries), volume)?;
+    Some((entries, load_words(storage, devices, layout, header, (after, layout.masks), volume)?))
 }
 
 /// Reads `count` words that begin this many blocks behind the header.
@@ -231,21 +222,13 @@ fn load_range<W: Word>(
     volume: VolumeId,
     image: &mut [W],
 ) -> Vec<u64> {
-    let at = |index: u64| layout.checkpoint_at(header.which()) + Bytes(BLOCK + (after + index) * BLOCK);
+    let at = layout.checkpoint_at(header.which()) + Bytes(BLOCK + (after + from) * BLOCK);
     let mut missing = Vec::new();
-    let mut index = from;
-    while index < to {
-        let count = (to - index).min(PIECE / BLOCK);
-        let mut piece = vec![0; (count * BLOCK) as usize];
-        let whole = storage.read(device, at(index), &mut piece).is_ok();
-        for (block, index) in piece.chunks_exact_mut(BLOCK_LEN).zip(index..) {
-            let read = whole || storage.read(device, at(index), block).is_ok();
-            if !read || !decode_entries(block, header.number, index, volume, image) {
-                missing.push(index);
-            }
+    read_blocks(storage, device, at, (to - from) * BLOCK, |index, block| {
+        if !block.is_some_and(|block| decode_entries(block, header.number, from + index, volume, image)) {
+            missing.push(from + index);
         }
-        index += count;
-    }
+    });
     missing
 }
 
@@ -265,28 +248,13 @@ pub fn damaged_blocks(
     (entries + load_range(storage, device, layout, header, of_masks, volume, &mut masks).len()) as u64
 }
 
-/// Writes a whole checkpoint to each device: first the entries, then the header, which makes the checkpoint valid.
+/// Writes a whole checkpoint, with the masks of the places of the fast device, to each device: first the words, then the header, which
+/// makes the checkpoint valid.
 ///
 /// # Errors
 ///
 /// The device that failed. The checkpoint before this one is still valid.
 pub fn store(
-    storage: &mut dyn Storage,
-    devices: &[DeviceId],
-    layout: &MetadataLayout,
-    header: &CheckpointHeader,
-    image: &[MapEntry],
-    volume: VolumeId,
-) -> Result<(), DeviceId> {
-    store_with_masks(storage, devices, layout, header, (image, &[]), volume)
-}
-
-/// Writes a whole checkpoint with the masks of the places of the fast device.
-///
-/// # Errors
-///
-/// As [`store`].
-pub fn store_with_masks(
     storage: &mut dyn Storage,
     devices: &[DeviceId],
     layout: &MetadataLayout,
@@ -353,15 +321,14 @@ mod tests {
             layout: 0,
         };
         let volume = VolumeId(3);
-        store_with_masks(&mut devices, &both, &layout, &header, (&entries, &masks), volume)
-            .expect("memory does not fail");
-        assert_eq!(load(&mut devices, &both, &layout, &header, volume), Some(entries));
-        assert_eq!(load_masks(&mut devices, &both, &layout, &header, volume), Some(masks.clone()));
+        store(&mut devices, &both, &layout, &header, (&entries, &masks), volume).expect("memory does not fail");
+        let words = Some((entries, masks));
+        assert_eq!(load(&mut devices, &both, &layout, &header, volume), words);
         // The second block of masks: three blocks of entries are before the first.
         let at = (layout.checkpoint_at(1) + Bytes(BLOCK * 5)).0 as usize;
         devices[0][at + 50] ^= 1;
         assert_eq!(damaged_blocks(&mut devices, DeviceId(0), &layout, &header, volume), 1);
-        assert_eq!(load_masks(&mut devices, &both, &layout, &header, volume), Some(masks));
-        assert_eq!(load_masks(&mut devices, &both[..1], &layout, &header, volume), None);
+        assert_eq!(load(&mut devices, &both, &layout, &header, volume), words);
+        assert_eq!(load(&mut devices, &both[..1], &layout, &header, volume), None);
     }
 }

@@ -13,14 +13,12 @@ use crate::{
     layout::MetadataLayout,
     mutation::{self, Mutation},
     notice::Notice,
-    storage::{DeviceError, DeviceId, Storage},
+    storage::{DeviceError, DeviceId, Storage, read_blocks},
     superblock::VolumeId,
 };
 
 const HEADER: usize = 32;
 pub(crate) const RECORD: usize = 8;
-/// Number of records in a block of a commit, without masks.
-pub const RECORDS_PER_BLOCK: u64 = records_per_block(RECORD);
 
 pub(crate) const fn records_per_block(record: usize) -> u64 {
     ((BLOCK_LEN - HEADER) / record) as u64
@@ -35,15 +33,33 @@ const NAMED: u32 = 1 << 29;
 const FLAGS: u32 = MIRRORED | HOME | NAMED;
 /// Bytes of a name, and of their number.
 const NAME: usize = 4;
-/// The ring is read in parts of this many bytes.
-const PIECE: u64 = 1 << 20;
 
-/// A record of a commit: an extent, and its new map entry.
-pub type MapRecord = (u32, MapEntry);
+/// A record of a commit: the new state of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MapRecord {
+    /// The extent.
+    pub extent: u32,
+    /// Its map entry.
+    pub entry: MapEntry,
+    /// The masks of the place that the entry names; empty if the places of the volume have none.
+    pub masks: Masks,
+}
 
-/// Bytes of the ring that a commit with this many records takes, without masks.
-pub fn commit_bytes(records: u64) -> u64 {
-    records.div_ceil(RECORDS_PER_BLOCK) * BLOCK
+impl MapRecord {
+    /// A record of an extent that is in its place as a whole, or in none.
+    pub fn new(extent: u32, entry: MapEntry) -> MapRecord {
+        MapRecord { extent, entry, masks: Masks::default() }
+    }
+
+    /// Changes a map as the record says; `None` if the extent is not there. A place that is not there has no masks: what the entry
+    /// says of it is refused when the map is used.
+    pub fn apply(&self, entries: &mut [MapEntry], masks: &mut [Masks]) -> Option<()> {
+        *entries.get_mut(self.extent as usize)? = self.entry;
+        if let Some(masks) = self.entry.place().and_then(|place| masks.get_mut(place.0 as usize)) {
+            *masks = self.masks;
+        }
+        Some(())
+    }
 }
 
 /// The information about a commit in each of its blocks.
@@ -59,40 +75,18 @@ pub struct CommitLabel {
     pub notice: Notice,
 }
 
-/// Encodes a whole commit; `into` must be [`commit_bytes`] long.
+/// Encodes a whole commit; `into` must be [`MetadataLayout::commit_bytes`] long.
 pub fn encode(
-    records: impl ExactSizeIterator<Item = MapRecord>,
+    mut records: impl ExactSizeIterator<Item = MapRecord>,
     label: &CommitLabel,
-    volume: VolumeId,
+    (layout, volume): (&MetadataLayout, VolumeId),
     into: &mut [u8],
 ) {
-    encode_as(records.map(|record| (record, Masks::default())), RECORD, label, volume, into);
-}
-
-/// Encodes a whole commit of a volume whose places have masks. Each record has the masks of the place that its entry names;
-/// `into` must be [`MetadataLayout::commit_bytes`] long.
-pub fn encode_with_masks(
-    records: impl ExactSizeIterator<Item = (MapRecord, Masks)>,
-    label: &CommitLabel,
-    volume: VolumeId,
-    into: &mut [u8],
-) {
-    encode_as(records, RECORD + 4, label, volume, into);
-}
-
-fn encode_as(
-    records: impl ExactSizeIterator<Item = (MapRecord, Masks)>,
-    size: usize,
-    label: &CommitLabel,
-    volume: VolumeId,
-    into: &mut [u8],
-) {
-    let per_block = records_per_block(size);
+    let (size, per_block) = (layout.record_bytes(), layout.records_per_block());
     let CommitLabel { number, attempt, mirrored, notice } = *label;
     let count = records.len();
     let blocks = into.len() / BLOCK_LEN;
     debug_assert_eq!(into.len() as u64, (count as u64).div_ceil(per_block) * BLOCK);
-    let mut records = records;
     for (index, block) in into.chunks_exact_mut(BLOCK_LEN).enumerate() {
         block.fill(0);
         let here = per_block.min((count - index * per_block as usize) as u64);
@@ -103,7 +97,7 @@ fn encode_as(
         let flags: u32 = flags.into_iter().map(|(is, flag)| if is { flag } else { 0 }).sum();
         put_u32(block, 24, here as u32 | flags);
         put_u32(block, 28, attempt);
-        for (slot, ((extent, entry), masks)) in records.by_ref().take(here as usize).enumerate() {
+        for (slot, MapRecord { extent, entry, masks }) in records.by_ref().take(here as usize).enumerate() {
             let at = HEADER + slot * size;
             put_u32(block, at, extent);
             put_u32(block, at + 4, entry.word());
@@ -183,7 +177,7 @@ fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader
 /// ```
 /// use peryton_format::{
 ///     entry::{MapEntry, Place},
-///     journal::{self, CommitLabel, JournalRing},
+///     journal::{self, CommitLabel, JournalRing, MapRecord},
 ///     layout::MetadataLayout,
 ///     notice::Notice,
 ///     storage::{DeviceError, DeviceId, Storage},
@@ -194,10 +188,10 @@ fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader
 /// let (volume, layout) = (VolumeId(1), MetadataLayout::new(8, Bytes::mib(1)));
 /// let mut devices = vec![vec![0; layout.device_bytes(Bytes::mib(1)).0 as usize]];
 /// // Commit 1 says that extent 5 is now in place 2, and is newer there than on the slow device.
-/// let change = (5, MapEntry::new(Some(Place(2)), true, false));
+/// let change = MapRecord::new(5, MapEntry::new(Some(Place(2)), true, false));
 /// let label = CommitLabel { number: 1, attempt: 0, mirrored: false, notice: Notice::default() };
-/// let mut blocks = vec![0; journal::commit_bytes(1) as usize];
-/// journal::encode([change].into_iter(), &label, volume, &mut blocks);
+/// let mut blocks = vec![0; layout.commit_bytes(1) as usize];
+/// journal::encode([change].into_iter(), &label, (&layout, volume), &mut blocks);
 /// devices.write(DeviceId(0), layout.journal_at(0), &blocks)?;
 ///
 /// let ring = JournalRing::read(&mut devices, DeviceId(0), &layout, volume)?;
@@ -221,8 +215,6 @@ pub struct JournalRing {
 pub struct FoundCommit {
     /// The changes of the commit.
     pub records: Vec<MapRecord>,
-    /// The masks of each record; empty if the places of the volume have none.
-    pub masks: Vec<Masks>,
     /// Extents that may be newer on the fast device after this commit, although their entries did not change.
     pub ahead: Vec<u32>,
     attempt: u32,
@@ -242,34 +234,19 @@ impl JournalRing {
         layout: &MetadataLayout,
         volume: VolumeId,
     ) -> Result<JournalRing, DeviceError> {
-        let mut bytes = vec![0; layout.journal_bytes as usize];
-        let (mut readable, mut unreadable) = (false, 0);
-        for (piece, at) in bytes.chunks_mut(PIECE as usize).zip((0..).step_by(PIECE as usize)) {
-            let ok = storage.read(device, layout.journal_at(at), piece).is_ok();
-            readable |= ok;
-            if !ok {
-                // One bad sector must not hide its neighbours, so the blocks are then read one by one.
-                for (block, within) in piece.chunks_mut(BLOCK_LEN).zip((0..).step_by(BLOCK_LEN)) {
-                    if storage.read(device, layout.journal_at(at + within), block).is_err() {
-                        block.fill(0);
-                        unreadable += 1;
-                    } else {
-                        readable = true;
-                    }
-                }
-            }
-        }
-        if !readable && !bytes.is_empty() {
+        let mut bytes = Vec::with_capacity(layout.journal_bytes as usize);
+        let (mut headers, mut damaged_blocks, mut readable) = (Vec::new(), 0, layout.journal_bytes == 0);
+        read_blocks(storage, device, layout.journal_at(0), layout.journal_bytes, |_, block| {
+            readable |= block.is_some();
+            let header = block.and_then(|block| block_header(block, layout.records_per_block(), volume));
+            let damaged = |block: &[u8]| has_kind(block, Kind::Journal) || is_mislabelled(block, Kind::Journal, volume);
+            damaged_blocks += u64::from(header.is_none() && block.is_none_or(damaged));
+            headers.push(header);
+            bytes.extend_from_slice(block.unwrap_or(&[0; BLOCK_LEN]));
+        });
+        if !readable {
             return Err(DeviceError);
         }
-        let headers: Vec<_> = bytes
-            .chunks_exact(BLOCK_LEN)
-            .map(|block| block_header(block, layout.records_per_block(), volume))
-            .collect();
-        let blocks = bytes.chunks_exact(BLOCK_LEN).zip(&headers);
-        let damaged = |block: &[u8]| has_kind(block, Kind::Journal) || is_mislabelled(block, Kind::Journal, volume);
-        let damaged = blocks.filter(|(block, header)| header.is_none() && damaged(block)).count() as u64;
-        let damaged_blocks = damaged + unreadable;
         Ok(JournalRing { bytes, volume, record: layout.record_bytes(), headers, damaged_blocks })
     }
 
@@ -293,7 +270,7 @@ impl JournalRing {
         let first = usize::try_from(at / BLOCK).ok()?;
         let head = (*self.headers.get(first)?)?;
         let headers = self.headers.get(first..first.checked_add(head.blocks as usize)?)?;
-        let (mut records, mut masks, mut ahead) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut records, mut ahead) = (Vec::new(), Vec::new());
         for (index, header) in headers.iter().enumerate() {
             let header = (*header)?;
             let same = BlockHeader { index: index as u32, count: header.count, ..head };
@@ -304,22 +281,16 @@ impl JournalRing {
             debug_assert!(is_sealed(block, Kind::Journal, self.volume));
             for slot in 0..header.count as usize {
                 let at = HEADER + slot * self.record;
-                records.push((get_u32(block, at), MapEntry::from_word(get_u32(block, at + 4))));
-                if self.record > RECORD {
-                    masks.push(Masks::from_word(get_u32(block, at + RECORD)));
-                }
+                let (extent, entry) = (get_u32(block, at), MapEntry::from_word(get_u32(block, at + 4)));
+                let masks = if self.record > RECORD { get_u32(block, at + RECORD) } else { 0 };
+                records.push(MapRecord { extent, entry, masks: Masks::from_word(masks) });
             }
             if header.label.notice.named && index + 1 == headers.len() {
                 ahead = names_in(block, header.count as usize * self.record)?;
             }
         }
-        Some(FoundCommit {
-            records,
-            masks,
-            ahead,
-            attempt: head.label.attempt,
-            next: at + headers.len() as u64 * BLOCK,
-        })
+        let next = at + headers.len() as u64 * BLOCK;
+        Some(FoundCommit { records, ahead, attempt: head.label.attempt, next })
     }
 
     /// The last complete attempts of the commits in this ring that are numbered `first` and above, in their order. There may be gaps.
@@ -365,8 +336,6 @@ impl JournalRing {
 pub struct Replayed {
     /// The records, in the order in which they have to be applied.
     pub records: Vec<MapRecord>,
-    /// The masks of each record; empty if the places of the volume have none.
-    pub masks: Vec<Masks>,
     /// The number that follows the last commit.
     pub next_commit: u64,
     /// Place in the ring where that commit would begin.
@@ -401,21 +370,17 @@ pub fn replay(rings: &[Option<JournalRing>], first: u64, at: u64) -> Replayed {
         let Some(found) = best else { break };
         last_len = found.records.len();
         replayed.records.extend(found.records);
-        replayed.masks.extend(found.masks);
         replayed.next = found.next;
         replayed.next_commit += 1;
     }
     if mutation::is(Mutation::ReplayOneLess) {
         replayed.records.truncate(replayed.records.len() - last_len);
-        replayed.masks.truncate(replayed.records.len());
     }
     if mutation::is(Mutation::ReplayBackwards) {
         replayed.records.reverse();
-        replayed.masks.reverse();
     }
     if mutation::is(Mutation::IgnoreJournal) {
         replayed.records.clear();
-        replayed.masks.clear();
     }
     // The commit after the newest may be torn; if a still later one exists, a commit between is lost.
     replayed.broken = rings.iter().flatten().any(|ring| ring.newest() > replayed.next_commit);
@@ -424,7 +389,6 @@ pub fn replay(rings: &[Option<JournalRing>], first: u64, at: u64) -> Replayed {
 
 #[cfg(test)]
 mod tests {
-    use peryton_units::Bytes;
     use proptest::prelude::*;
 
     use super::*;
@@ -433,35 +397,17 @@ mod tests {
     const VOLUME: VolumeId = VolumeId(5);
     const RING: u64 = 64 << 10;
 
-    /// A device in memory.
-    struct Memory(Vec<u8>);
-
-    impl Storage for Memory {
-        fn size(&self, _: DeviceId) -> Option<Bytes> {
-            Some(Bytes(self.0.len() as u64))
-        }
-        fn read(&mut self, _: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-            into.copy_from_slice(&self.0[at.0 as usize..][..into.len()]);
-            Ok(())
-        }
-        fn write(&mut self, _: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
-            self.0[at.0 as usize..][..from.len()].copy_from_slice(from);
-            Ok(())
-        }
-        fn flush(&mut self, _: DeviceId) -> Result<(), DeviceError> {
-            Ok(())
-        }
-    }
+    type Memory = Vec<Vec<u8>>;
 
     fn layout() -> MetadataLayout {
         MetadataLayout { journal_bytes: RING, ..MetadataLayout::bare() }
     }
 
     fn put(memory: &mut Memory, at: u64, number: u64, attempt: u32, records: &[MapRecord]) {
-        let mut bytes = vec![0; commit_bytes(records.len() as u64) as usize];
+        let mut bytes = vec![0; layout().commit_bytes(records.len() as u64) as usize];
         let notice = Notice { home: false, named: true };
         let label = CommitLabel { number, attempt, mirrored: true, notice };
-        encode(records.iter().copied(), &label, VOLUME, &mut bytes);
+        encode(records.iter().copied(), &label, (&layout(), VOLUME), &mut bytes);
         memory.write(DeviceId(0), layout().journal_at(at), &bytes).unwrap();
     }
 
@@ -470,11 +416,12 @@ mod tests {
     }
 
     fn records(count: u32) -> Vec<MapRecord> {
-        (0..count).map(|extent| (extent, MapEntry::new(Some(Place(extent)), extent % 2 == 0, false))).collect()
+        let entry = |extent| MapEntry::new(Some(Place(extent)), extent % 2 == 0, false);
+        (0..count).map(|extent| MapRecord::new(extent, entry(extent))).collect()
     }
 
     fn memory() -> Memory {
-        Memory(vec![0; layout().journal_at(RING).0 as usize])
+        vec![vec![0; layout().journal_at(RING).0 as usize]]
     }
 
     #[test]
@@ -490,7 +437,7 @@ mod tests {
         assert_eq!((all.next_commit, all.next, all.broken), (9, 4 * BLOCK, false));
         assert_eq!(all.records, [first.clone(), second].concat());
         // The second of its three blocks is torn.
-        memory.0[layout().journal_at(2 * BLOCK).0 as usize + 50] ^= 1;
+        memory[0][layout().journal_at(2 * BLOCK).0 as usize + 50] ^= 1;
         let torn = ring(&mut memory);
         assert_eq!(torn.damaged_blocks(), 1);
         let rest = replay(&[Some(torn)], 7, 0);
@@ -515,11 +462,7 @@ mod tests {
                         notice: Notice { home: false, named: true },
                     };
                     let mut blocks = vec![0; layout.commit_bytes(u64::from(count)) as usize];
-                    let with_masks = records(count).into_iter().map(|record| (record, Masks::from_word(5)));
-                    match masks {
-                        0 => encode(records(count).into_iter(), &label, VOLUME, &mut blocks),
-                        _ => encode_with_masks(with_masks, &label, VOLUME, &mut blocks),
-                    }
+                    encode(records(count).into_iter(), &label, (&layout, VOLUME), &mut blocks);
                     name_ahead(&names, VOLUME, &mut blocks);
                     let mut memory = memory();
                     memory.write(DeviceId(0), layout.journal_at(0), &blocks).unwrap();
@@ -535,7 +478,7 @@ mod tests {
     fn a_commit_with_more_names_than_there_is_room_for_is_none() {
         let mut memory = memory();
         put(&mut memory, 0, 1, 0, &records(3));
-        let block = &mut memory.0[layout().journal_at(0).0 as usize..][..BLOCK_LEN];
+        let block = &mut memory[0][layout().journal_at(0).0 as usize..][..BLOCK_LEN];
         put_u32(block, BLOCK_LEN - NAME, layout().names_behind(3) as u32 + 1);
         seal(block, Kind::Journal, VOLUME);
         assert_eq!(ring(&mut memory).find(1, 0), None);
@@ -545,17 +488,17 @@ mod tests {
     fn records_have_the_masks_of_their_places_where_places_have_masks() {
         let mut memory = memory();
         let layout = MetadataLayout { masks: 1000, ..layout() };
-        let records = records(700);
-        let masks: Vec<Masks> = (0..700u32).map(|place| Masks::new(place as u16, 1 << (place % 16))).collect();
+        let mut records = records(700);
+        for (record, place) in records.iter_mut().zip(0u32..) {
+            record.masks = Masks::new(place as u16, 1 << (place % 16));
+        }
         let mut bytes = vec![0; layout.commit_bytes(700) as usize];
         assert_eq!(bytes.len() as u64, 3 * BLOCK, "338 records are in a block");
         let label = CommitLabel { number: 7, attempt: 0, mirrored: true, notice: Notice::default() };
-        let both = records.iter().copied().zip(masks.iter().copied()).collect::<Vec<_>>();
-        encode_with_masks(both.into_iter(), &label, VOLUME, &mut bytes);
+        encode(records.iter().copied(), &label, (&layout, VOLUME), &mut bytes);
         memory.write(DeviceId(0), layout.journal_at(0), &bytes).unwrap();
         let ring = JournalRing::read(&mut memory, DeviceId(0), &layout, VOLUME).unwrap();
-        let all = replay(&[Some(ring)], 7, 0);
-        assert_eq!((all.records, all.masks), (records, masks));
+        assert_eq!(replay(&[Some(ring)], 7, 0).records, records);
     }
 
     #[test]
@@ -578,7 +521,7 @@ mod tests {
         };
         assert_eq!(found(&mut memory, 7), [1, 2, 3], "of two attempts the last counts");
         assert_eq!(found(&mut memory, 8), [2, 3]);
-        memory.0[layout().journal_at(2 * BLOCK).0 as usize + 50] ^= 1;
+        memory[0][layout().journal_at(2 * BLOCK).0 as usize + 50] ^= 1;
         assert_eq!(found(&mut memory, 8), [2, 600], "it is torn");
     }
 
@@ -598,7 +541,7 @@ mod tests {
         ) {
             let mut memory = memory();
             for (block, field, value) in seed {
-                let bytes = &mut memory.0[layout().journal_at(block * BLOCK).0 as usize..][..BLOCK_LEN];
+                let bytes = &mut memory[0][layout().journal_at(block * BLOCK).0 as usize..][..BLOCK_LEN];
                 put_u64(bytes, 8 + field / 8 * 8, value >> (value % 64));
                 seal(bytes, Kind::Journal, VOLUME);
             }

@@ -37,7 +37,7 @@ use crate::{
 /// entries[3] = MapEntry::new(Some(Place(0)), true, false);
 /// let header =
 ///     CheckpointHeader { number: 1, journal_at: 0, first_commit: 1, last_commit: 0, entries: 8, notice: Notice::default(), layout: 0 };
-/// checkpoint::store(&mut devices, &both, &layout, &header, &entries, volume).expect("memory does not fail");
+/// checkpoint::store(&mut devices, &both, &layout, &header, (&entries, &[]), volume).expect("memory does not fail");
 ///
 /// let map = map::read(&mut devices, (&both, both[0]), &layout, volume, Older::Refused)?;
 /// assert_eq!((map.entries, map.replayed, map.next_commit), (entries, 0, 1));
@@ -111,9 +111,11 @@ pub fn without_fast(entry: MapEntry, masks: Masks) -> MapEntry {
     MapEntry::new(None, false, is_newer(entry, masks))
 }
 
+const NOT_THERE: NoMap = NoMap::Damaged("the journal names an extent that is not there");
+
 /// The entry of an extent that the journal names.
 fn named(entries: &mut [MapEntry], extent: u32) -> Result<&mut MapEntry, NoMap> {
-    entries.get_mut(extent as usize).ok_or(NoMap::Damaged("the journal names an extent that is not there"))
+    entries.get_mut(extent as usize).ok_or(NOT_THERE)
 }
 
 /// Makes a map from the slow device's metadata alone: extents that may be newer on the fast device are lost. Places on the fast
@@ -128,9 +130,8 @@ fn show_named<'a>(
         *entry = without_fast(*entry, masks_of(*entry, masks));
     }
     for commit in rings.flat_map(|ring| ring.complete_since(first_commit)) {
-        for (index, (extent, entry)) in commit.records.iter().enumerate() {
-            let masks = commit.masks.get(index).copied().unwrap_or_default();
-            *named(entries, *extent)? = without_fast(*entry, masks);
+        for record in commit.records {
+            *named(entries, record.extent)? = without_fast(record.entry, record.masks);
         }
         for extent in commit.ahead {
             *named(entries, extent)? = MapEntry::new(None, false, true);
@@ -164,9 +165,7 @@ pub fn read(
     let before_next = |header: &CheckpointHeader| newest + u64::from((newest + 1) % 2 == header.number % 2);
     let mut problem = "no checkpoint can be read";
     for header in candidates {
-        let words = checkpoint::load(storage, devices, layout, &header, volume)
-            .zip(checkpoint::load_masks(storage, devices, layout, &header, volume));
-        let Some((mut entries, mut masks)) = words else {
+        let Some((mut entries, mut masks)) = checkpoint::load(storage, devices, layout, &header, volume) else {
             problem = "part of the map can be read from neither device";
             continue;
         };
@@ -204,14 +203,8 @@ pub fn read(
             problem = "part of the journal can be read from neither device";
             continue;
         }
-        for (extent, entry) in &found.records {
-            *named(&mut entries, *extent)? = *entry;
-        }
-        for ((_, entry), ours) in found.records.iter().zip(&found.masks) {
-            // What the entry says of a place that does not exist is refused when the map is used.
-            if let Some(masks) = entry.place().and_then(|place| masks.get_mut(place.0 as usize)) {
-                *masks = *ours;
-            }
+        for record in &found.records {
+            record.apply(&mut entries, &mut masks).ok_or(NOT_THERE)?;
         }
         let replayed = found.next_commit - header.first_commit;
         // Without damage, each device has all commits except the one that was in flight; a device that lacks more is an
@@ -266,7 +259,7 @@ mod tests {
     use super::*;
     use crate::{
         entry::Place,
-        journal::{CommitLabel, encode, name_ahead},
+        journal::{CommitLabel, MapRecord, encode, name_ahead},
     };
 
     const VOLUME: VolumeId = VolumeId(3);
@@ -289,13 +282,14 @@ mod tests {
             notice,
             layout: 0,
         };
-        checkpoint::store(&mut devices, &BOTH, &layout, &header, &[MapEntry::default(); 100], VOLUME).expect("memory");
+        checkpoint::store(&mut devices, &BOTH, &layout, &header, (&[MapEntry::default(); 100], &[]), VOLUME)
+            .expect("memory");
         for (number, (records, names)) in (1..).zip(commits) {
             let label = CommitLabel { number, attempt: 0, mirrored: true, notice };
             let mut block = vec![0; layout.commit_bytes(records.len() as u64) as usize];
-            let records =
-                records.iter().map(|(extent, dirty)| (*extent, MapEntry::new(Some(Place(*extent)), *dirty, false)));
-            encode(records, &label, VOLUME, &mut block);
+            let entry = |extent, dirty| MapEntry::new(Some(Place(extent)), dirty, false);
+            let records = records.iter().map(|(extent, dirty)| MapRecord::new(*extent, entry(*extent, *dirty)));
+            encode(records, &label, (&layout, VOLUME), &mut block);
             name_ahead(names, VOLUME, &mut block);
             for device in BOTH {
                 let at = layout.journal_at((number - 1) * layout.commit_bytes(1));

@@ -4,7 +4,12 @@ use peryton_units::Bytes;
 use thiserror::Error;
 
 pub use crate::device_id::DeviceId;
-use crate::{displaced::Displaced, superblock::VolumeId, takeover::Found};
+use crate::{
+    block::{BLOCK, BLOCK_LEN},
+    displaced::Displaced,
+    superblock::VolumeId,
+    takeover::Found,
+};
 
 /// A device failed to carry out an operation.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
@@ -13,6 +18,29 @@ pub struct DeviceError;
 
 /// The unit in which metadata is read and written: offsets and lengths are multiples of it.
 pub const METADATA_BLOCK: Bytes = Bytes::kib(4);
+
+/// Blocks are read in parts of this many bytes.
+const PIECE: u64 = 1 << 20;
+
+/// Reads all blocks of a range, and hands out each with its number in it: `None` if it cannot be read. One bad sector does not hide its
+/// neighbours.
+pub(crate) fn read_blocks(
+    storage: &mut dyn Storage,
+    device: DeviceId,
+    at: Bytes,
+    len: u64,
+    mut each: impl FnMut(u64, Option<&[u8]>),
+) {
+    let mut piece = vec![0; PIECE.min(len) as usize];
+    for from in (0..len).step_by(PIECE as usize) {
+        let piece = &mut piece[..PIECE.min(len - from) as usize];
+        let whole = storage.read(device, at + Bytes(from), piece).is_ok();
+        for (block, within) in piece.chunks_exact_mut(BLOCK_LEN).zip((from..).step_by(BLOCK_LEN)) {
+            let read = whole || storage.read(device, at + Bytes(within), block).is_ok();
+            each(within / BLOCK, read.then_some(&*block));
+        }
+    }
+}
 
 /// Access to the devices of a volume, in whole metadata blocks ([`METADATA_BLOCK`]). For files, `peryton-drive` has an
 /// implementation. Devices in memory, for tests and examples, are a vector for each:

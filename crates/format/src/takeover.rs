@@ -57,23 +57,17 @@ pub const MOST_LOG_RECORDS: u64 = 1 << 18;
 /// The most extents of a map. Places are numbered with 30 bits.
 const MOST_EXTENTS: u64 = 1 << 30;
 
-/// The number of the kind of records that have masks, and where the label has the number of places.
-const PARTS: u32 = 3;
+/// Where the label has the number of places.
 const PLACES_AT: usize = 48 + 8 * MOST_DEVICES;
 
 /// What the records describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contents {
-    /// A map.
+    /// A map, and the masks of the places of the fast device.
     Map {
         /// The number of extents.
         extents: u64,
-    },
-    /// A map, and the masks of the places of the fast device.
-    Parts {
-        /// The number of extents.
-        extents: u64,
-        /// The number of places.
+        /// The number of places that have masks; 0 if extents are there as a whole.
         places: u64,
     },
     /// A log.
@@ -88,8 +82,7 @@ impl Contents {
     pub fn words(self) -> u64 {
         RECORDS as u64
             + match self {
-                Contents::Map { extents } => extents,
-                Contents::Parts { extents, places } => extents + places,
+                Contents::Map { extents, places } => extents + places,
                 Contents::Log { records } => records * LOG_RECORD as u64,
             }
     }
@@ -124,13 +117,12 @@ impl Label {
     /// If `block` is shorter than a block.
     pub fn encode(&self, block: &mut [u8]) {
         block.fill(0);
-        let (kind, count) = match self.contents {
-            Contents::Map { extents } | Contents::Parts { extents, .. } => (1, extents),
-            Contents::Log { records } => (2, records),
+        let (kind, count, places) = match self.contents {
+            Contents::Map { extents, places } => (1, extents, places),
+            Contents::Log { records } => (2, records, 0),
         };
         put_u32(block, 8, VERSION);
-        let places = if let Contents::Parts { places, .. } = self.contents { places } else { 0 };
-        put_u32(block, 12, if places > 0 { PARTS } else { kind });
+        put_u32(block, 12, kind);
         put_u64(block, PLACES_AT, places);
         put_u64(block, 16, self.generation);
         block[24..40].copy_from_slice(&self.boot.to_le_bytes());
@@ -148,10 +140,7 @@ impl Label {
         }
         let (count, places) = (get_u64(block, 40), get_u64(block, PLACES_AT));
         let contents = match get_u32(block, 12) {
-            1 if count <= MOST_EXTENTS => Contents::Map { extents: count },
-            PARTS if count <= MOST_EXTENTS && (1..=MOST_EXTENTS).contains(&places) => {
-                Contents::Parts { extents: count, places }
-            }
+            1 if count.max(places) <= MOST_EXTENTS => Contents::Map { extents: count, places },
             2 if (1..=MOST_LOG_RECORDS).contains(&count) => Contents::Log { records: count },
             _ => return None,
         };
@@ -279,7 +268,7 @@ impl Writer {
                 into.store(index, sealed(key, index, entry.word()));
             }
             Record::Masks { place, masks } => {
-                let Contents::Parts { extents, .. } = self.contents else { return };
+                let Contents::Map { extents, .. } = self.contents else { return };
                 let index = RECORDS + extents as usize + place as usize;
                 into.store(index, sealed(key, index, masks.word()));
             }
@@ -368,13 +357,12 @@ impl Found {
         let gone = unsealed(key, words, GONE)?.unwrap_or(0);
         let mut found = Found { label, entries: Vec::new(), masks: Vec::new(), records: Vec::new(), complete: 0, gone };
         match label.contents {
-            Contents::Map { extents } | Contents::Parts { extents, .. } => {
+            Contents::Map { extents, places } => {
                 for extent in 0..extents as u32 {
                     if let Some(word) = unsealed(key, words, RECORDS + extent as usize)? {
                         found.entries.push((extent, MapEntry::from_word(word)));
                     }
                 }
-                let places = if let Contents::Parts { places, .. } = label.contents { places } else { 0 };
                 for place in 0..places as u32 {
                     if let Some(word) = unsealed(key, words, RECORDS + extents as usize + place as usize)? {
                         found.masks.push((place, Masks::from_word(word)));
@@ -466,7 +454,7 @@ mod tests {
     proptest! {
         #[test]
         fn the_latest_state_of_each_extent_is_found(stores in prop::collection::vec((0u32..50, any::<bool>(), 0u32..99), 0..200)) {
-            let (mut words, mut writer) = memory(Contents::Map { extents: 50 });
+            let (mut words, mut writer) = memory(Contents::Map { extents: 50, places: 0 });
             let mut expected = std::collections::BTreeMap::new();
             for (extent, dirty, place) in stores {
                 let entry = MapEntry::new(place.checked_sub(1).map(Place), dirty, false);
@@ -504,7 +492,7 @@ mod tests {
 
         #[test]
         fn a_flipped_bit_is_noticed(bit in 0usize..(RECORDS + 20) * 64) {
-            let (mut words, mut writer) = memory(Contents::Map { extents: 20 });
+            let (mut words, mut writer) = memory(Contents::Map { extents: 20, places: 0 });
             for extent in 0..20 {
                 writer.store(Record::Entry { extent, entry: MapEntry::new(Some(Place(extent)), true, false) }, &mut words);
             }
@@ -522,19 +510,19 @@ mod tests {
 
     #[test]
     fn masks_are_found_beside_the_entries() {
-        let (mut words, mut writer) = memory(Contents::Parts { extents: 6, places: 3 });
+        let (mut words, mut writer) = memory(Contents::Map { extents: 6, places: 3 });
         let entry = MapEntry::new(Some(Place(2)), true, false);
         writer.store(Record::Masks { place: 2, masks: Masks::new(7, 4) }, &mut words);
         writer.store(Record::Entry { extent: 5, entry }, &mut words);
         writer.store(Record::Masks { place: 2, masks: Masks::new(15, 4) }, &mut words);
         let found = Found::decode(&words, VolumeId(9)).expect("it is whole");
         assert_eq!((found.entries, found.masks), (vec![(5, entry)], vec![(2, Masks::new(15, 4))]));
-        assert_eq!(found.label.contents, Contents::Parts { extents: 6, places: 3 });
+        assert_eq!(found.label.contents, Contents::Map { extents: 6, places: 3 });
     }
 
     #[test]
     fn another_volume_and_another_generation_find_nothing() {
-        let (mut words, mut writer) = memory(Contents::Map { extents: 4 });
+        let (mut words, mut writer) = memory(Contents::Map { extents: 4, places: 0 });
         assert_eq!(Found::decode(&words, VolumeId(8)), Err(Unfit::Foreign));
         assert_eq!(Found::decode(&words[..100], VolumeId(9)), Err(Unfit::Foreign));
         assert_eq!(Found::decode(&words[..RECORDS], VolumeId(9)), Err(Unfit::Damaged));

@@ -15,6 +15,7 @@ use peryton_engine::{
     Buffer, Buffers, Command, Commands, Config, Engine, Forgone, Formatting, Hybrid, Placement, Request, RequestId,
     Storage, Translated, Tuning, VolumeId, WritePolicy,
     adoption::{self, AdoptError, Home, Plan, Taken},
+    closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -398,7 +399,7 @@ fn a_volume_that_was_used_is_not_made_again_though_its_record_is_missing() {
     let mut disks = loop {
         let mut disks = disks(&plan);
         let (result, _) = strike(&mut disks, (Fault::Kill, at), |disks| adoption::adopt(&plan, NEW, disks));
-        let made = Engine::inspect(plan.config.clone(), &mut Translated::new(&mut disks, plan.displaced), false, &[]);
+        let made = closed::inspect(plan.config.clone(), &mut Translated::new(&mut disks, plan.displaced), false, &[]);
         if result.is_err() && made.is_ok_and(|made| made.opened.is_ok_and(|opened| opened.clean)) {
             break disks;
         }

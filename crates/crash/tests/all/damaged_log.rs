@@ -5,7 +5,7 @@
 use crate::crashing;
 
 use crashing::{Disks, LOG, Machine, check_all, config, flip, formatted, open};
-use peryton_engine::{Config, DetachError, Engine, OpenError, RequestError, Trust};
+use peryton_engine::{Config, DetachError, OpenError, RequestError, Trust, closed};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -68,7 +68,7 @@ fn damage_in_flushed_data_is_named_by_repair_and_all_else_is_kept() {
         flip(&mut hurt, LOG, at + 4096 + 1000, 1);
         let refused = open(&config, hurt.clone()).map(|_| ()).unwrap_err();
         assert!(refused.to_string().contains("repair names the blocks that are lost"), "{refused}");
-        let opened = Engine::repair(config.clone(), &mut hurt, Trust::Nobody, &[]).unwrap();
+        let opened = closed::repair(config.clone(), &mut hurt, Trust::Nobody, &[]).unwrap();
         let mut machine = open(&config, hurt).unwrap();
         let lost = unreadable(&mut machine, &model);
         assert_eq!(lost.len() as u64, opened.lost);
@@ -86,7 +86,10 @@ fn damage_in_flushed_data_is_named_by_repair_and_all_else_is_kept() {
             continue;
         }
         let mut copy = machine.driver.disks.clone();
-        assert!(matches!(Engine::detach(config.clone(), &mut copy), Err(DetachError::Lost { .. })));
+        assert!(matches!(
+            closed::detach(config.clone(), &mut copy, peryton_engine::Forgone::default(), &mut |_| ()),
+            Err(DetachError::Lost { .. })
+        ));
         // Until it is written.
         let mut model = model.clone();
         for block in &lost {
@@ -120,7 +123,7 @@ fn a_damaged_header_is_refused_by_repair_as_well() {
         let mut hurt = disks.clone();
         flip(&mut hurt, LOG, at + 100, 1);
         let before = hurt.clone();
-        let repaired = Engine::repair(config.clone(), &mut hurt, Trust::Nobody, &[]);
+        let repaired = closed::repair(config.clone(), &mut hurt, Trust::Nobody, &[]);
         assert!(matches!(repaired, Err(OpenError::Damaged { device: 1, .. })), "{repaired:?}");
         assert!(hurt.0 == before.0, "something was written");
     }
@@ -198,9 +201,10 @@ fn repair_names_what_is_damaged_after_a_clean_close_and_detach_refuses() {
         flip(&mut hurt, LOG, at + 4096 + 77, 4);
         let Some(mut machine) = open_damaged(&config, &hurt) else { continue };
         let lost = unreadable(&mut machine, &model);
-        let detached = Engine::detach(config.clone(), &mut hurt.clone());
+        let detached =
+            closed::detach(config.clone(), &mut hurt.clone(), peryton_engine::Forgone::default(), &mut |_| ());
         assert_eq!(matches!(detached, Err(DetachError::Lost { extents: 1 })), !lost.is_empty(), "{detached:?}");
-        let opened = Engine::repair(config.clone(), &mut hurt, Trust::Nobody, &[]).unwrap();
+        let opened = closed::repair(config.clone(), &mut hurt, Trust::Nobody, &[]).unwrap();
         assert_eq!(opened.lost, lost.len() as u64);
         // From now on it is named before anything is read.
         let mut machine = open(&config, hurt).unwrap();
@@ -233,7 +237,7 @@ fn closed_groups() -> (Config, Disks, Vec<u8>, Vec<(u64, u64)>) {
         }
     }
     machine.settle();
-    let found = Engine::inspect(config.clone(), &mut machine.driver.disks.clone(), true, &[]).unwrap();
+    let found = closed::inspect(config.clone(), &mut machine.driver.disks.clone(), true, &[]).unwrap();
     let places = found.map.iter().map(|row| (row.offset, row.at.unwrap())).collect();
     machine.close();
     (config, machine.driver.disks, model, places)
@@ -337,7 +341,7 @@ fn data_without_checksums_is_taken_as_it_is_where_the_operator_says_so() {
         flip(&mut hurt, LOG, at + 100, 1);
         let Some(mut machine) = open_damaged(&config, &hurt) else { continue };
         let lost = unreadable(&mut machine, &model).len();
-        let opened = Engine::repair(config.clone(), &mut hurt, Trust::AsItIs, &[]).unwrap();
+        let opened = closed::repair(config.clone(), &mut hurt, Trust::AsItIs, &[]).unwrap();
         assert_eq!(opened.lost, 0);
         let mut machine = open(&config, hurt).unwrap();
         assert_eq!(unreadable(&mut machine, &model), Vec::<u64>::new());

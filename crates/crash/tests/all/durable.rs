@@ -7,7 +7,7 @@ use crate::crashing;
 use crashing::{Disks, Machine, blank, check_all, formatted, open, use_it};
 use peryton_engine::{
     Cleaning, Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid, Inspection, Logging,
-    OpenError, Placement, Replacement, Storage, Trust, Tuning, Verdict, VolumeId,
+    OpenError, Placement, Replacement, Storage, Trust, Tuning, Verdict, VolumeId, closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -146,7 +146,7 @@ fn metadata_that_one_device_lost_is_restored_from_the_other() {
 
 fn inspected(config: &Config, storage: &mut Disks) -> Inspection {
     let before = storage.clone();
-    let inspection = Engine::inspect(config.clone(), storage, true, &[]).unwrap();
+    let inspection = closed::inspect(config.clone(), storage, true, &[]).unwrap();
     assert!(before.0 == storage.0, "a look changed something");
     inspection
 }
@@ -221,7 +221,8 @@ fn a_detached_device_stands_alone_and_the_volume_is_gone() {
     machine.request(Op::Flush, 0, Vec::new());
     // Not even closed in good order.
     let mut storage = machine.driver.disks;
-    let detached = Engine::detach(config.clone(), &mut storage).unwrap();
+    let detached =
+        closed::detach(config.clone(), &mut storage, peryton_engine::Forgone::default(), &mut |_| ()).unwrap();
     assert!(detached.written_back > 0);
     let from = detached.at.0 as usize;
     assert!(
@@ -230,7 +231,10 @@ fn a_detached_device_stands_alone_and_the_volume_is_gone() {
     );
     assert!(matches!(opened_with(&config, &storage), Err(OpenError::Detached { .. })));
     let mut tiering = formatted(&self::config(false));
-    assert_eq!(Engine::detach(self::config(false), &mut tiering), Err(DetachError::Divided));
+    assert_eq!(
+        closed::detach(self::config(false), &mut tiering, peryton_engine::Forgone::default(), &mut |_| ()),
+        Err(DetachError::Divided)
+    );
 }
 
 #[test]
@@ -246,7 +250,7 @@ fn after_a_foreign_write_the_user_says_which_device_is_right() {
     assert_eq!(opened_with(&config, &changed), Err(OpenError::Changed { device: 1 }));
     assert_eq!(inspected(&config, &mut changed).verdict, Verdict::Damaged);
 
-    Engine::repair(config.clone(), &mut changed, Trust::Slow, &[]).unwrap();
+    closed::repair(config.clone(), &mut changed, Trust::Slow, &[]).unwrap();
     assert_eq!(inspected(&config, &mut changed).verdict, Verdict::Clean);
     model[..4096].fill(0x77);
     check_all(&mut open(&config, changed).unwrap(), &model);

@@ -7,7 +7,7 @@ use crate::crashing;
 
 use crashing::{LOG, Machine, PRIMARY, blank, check_all, config, flip, formatted, open, use_it};
 use peryton_engine::{
-    Config, DeviceId, Engine, Formatting, Logging, OpenError, Placement, SegmentReport, Trust, Tuning, VolumeId,
+    Config, DeviceId, Engine, Formatting, Logging, OpenError, Placement, SegmentReport, Trust, Tuning, VolumeId, closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
@@ -248,7 +248,7 @@ fn a_repair_that_migrates_keeps_every_byte() {
     let (disks, model) = left_behind(&config);
     config.tuning.logging.triggers.timeout = Some(Nanos::from_s(1));
     let mut repaired = disks.clone();
-    let opened = Engine::repair(config.clone(), &mut repaired, Trust::Nobody, &[]).unwrap();
+    let opened = closed::repair(config.clone(), &mut repaired, Trust::Nobody, &[]).unwrap();
     assert!(opened.dirty > 0, "nothing was in the log: {opened:?}");
     let (_, again) = Engine::open(config.clone(), &mut repaired.clone()).unwrap();
     assert!(again.clean && again.dirty == 0, "it was repaired for minutes, and the timeout is a second: {again:?}");
@@ -259,7 +259,7 @@ fn a_repair_that_migrates_keeps_every_byte() {
 fn a_detached_primary_stands_alone_and_the_volume_is_gone() {
     let config = config(MIB, 4 * MIB, 4096);
     let (mut disks, model) = left_behind(&config);
-    let detached = Engine::detach(config.clone(), &mut disks).unwrap();
+    let detached = closed::detach(config.clone(), &mut disks, peryton_engine::Forgone::default(), &mut |_| ()).unwrap();
     assert!(detached.written_back > 0);
     assert_eq!(detached.device, PRIMARY);
     let from = detached.at.0 as usize;
@@ -316,7 +316,7 @@ fn inspecting_finds_everything_in_the_log_and_changes_nothing() {
             machine.close();
         }
         let mut disks = machine.driver.disks.clone();
-        let report = Engine::inspect(config.clone(), &mut disks, true, &[]).unwrap();
+        let report = closed::inspect(config.clone(), &mut disks, true, &[]).unwrap();
         for (now, before) in disks.0.iter().zip(&machine.driver.disks.0) {
             assert!(now.as_ref().unwrap().contents() == before.as_ref().unwrap().contents(), "a look is only a look");
         }
@@ -340,9 +340,9 @@ fn inspecting_finds_everything_in_the_log_and_changes_nothing() {
         seen[1] += log.indexes.len();
         seen[2] += log.records.len();
         // The log device alone, and the primary alone.
-        let alone = Engine::inspect(config.clone(), &mut disks, true, &[PRIMARY]).unwrap();
+        let alone = closed::inspect(config.clone(), &mut disks, true, &[PRIMARY]).unwrap();
         assert_eq!(alone.log.as_ref(), Some(&log));
-        assert_eq!(Engine::inspect(config.clone(), &mut disks, true, &[LOG]).unwrap().log, None);
+        assert_eq!(closed::inspect(config.clone(), &mut disks, true, &[LOG]).unwrap().log, None);
         if round == 7 {
             machine = open(&config, machine.driver.disks).unwrap();
         } else if round % 3 == 1 {

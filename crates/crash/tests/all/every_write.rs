@@ -9,7 +9,7 @@ use crate::every;
 
 use crashing::Machine;
 use every::{FAST, Fault, Faulty, Model, SLOW, Unreadable, Volume, check, flush, open, opens, placements, write};
-use peryton_engine::{Config, DeviceId, Engine, Formatting, OpenError, Placement, Storage, Trust, VolumeId};
+use peryton_engine::{Config, DeviceId, Engine, Formatting, OpenError, Placement, Storage, Trust, VolumeId, closed};
 use peryton_units::Nanos;
 
 /// No operation here makes more writes and flushes than this.
@@ -135,7 +135,7 @@ fn with_damage(config: &Config) -> Volume {
     let hurt = |at: &u64| {
         let mut hurt = volume.clone();
         crashing::flip(&mut hurt.disks, FAST, at + 4096 + 100, 1);
-        let repaired = Engine::repair(config.clone(), &mut hurt.disks.clone(), Trust::Nobody, &[]);
+        let repaired = closed::repair(config.clone(), &mut hurt.disks.clone(), Trust::Nobody, &[]);
         (matches!(open(&hurt), Err(OpenError::Damaged { .. })) && repaired.is_ok_and(|opened| opened.lost > 0))
             .then_some(hurt)
     };
@@ -161,7 +161,7 @@ fn every_write_of_repair_may_fail() {
         states.extend(damaged.map(|volume| ("with damage", volume)));
         for (state, volume) in states {
             let run = |config: &Config, storage: &mut dyn Storage| {
-                text(Engine::repair(config.clone(), storage, Trust::Nobody, &[]))
+                text(closed::repair(config.clone(), storage, Trust::Nobody, &[]))
             };
             let name = format!("repair, {name}, {state}");
             let after = |left: &Volume, all: bool| match open(left) {
@@ -258,14 +258,14 @@ fn every_write_of_format_may_fail() {
             Err(OpenError::NotFormatted { .. } | OpenError::Foreign { .. }) => Ok(()),
             Err(OpenError::NoSuperblocks { .. }) => {
                 let mut mended = left.clone();
-                Engine::repair(mended.config.clone(), &mut mended.disks, Trust::Nobody, &[])
+                closed::repair(mended.config.clone(), &mut mended.disks, Trust::Nobody, &[])
                     .map_err(|error| error.to_string())?;
                 if name == "tiering" { has_all(&mended, true).or_else(|_| empty(&mended)) } else { Ok(()) }
             }
             // Without a map, a device that was to be formatted can be taken for one that has lost its superblocks.
             Err(OpenError::NoSuperblocksUncertain { .. }) if name == "linear" || name.starts_with("logging") => {
                 let mut mended = left.clone();
-                let done = Engine::repair(mended.config.clone(), &mut mended.disks, Trust::AsItIs, &[]);
+                let done = closed::repair(mended.config.clone(), &mut mended.disks, Trust::AsItIs, &[]);
                 done.map(drop).map_err(|error| error.to_string())
             }
             Err(error) => Err(format!("refused: {error}")),
@@ -302,7 +302,7 @@ fn every_write_of_replace_may_fail() {
                 false => check(&mut open_without(&volume, device), &volume.model, true).unwrap(),
             };
             let run = |config: &Config, storage: &mut dyn Storage| {
-                text(Engine::replace(config.clone(), storage, device, accepted))
+                text(closed::replace(config.clone(), storage, device, accepted))
             };
             let as_lost = |found: Unreadable| match found == lost {
                 true => Ok(()),
@@ -346,7 +346,12 @@ fn every_write_of_detach_may_fail() {
         }
         for (state, volume) in [("closed", Volume::closed(&config)), ("killed", Volume::killed(&config))] {
             // A detached volume is not detached twice: it is done.
-            let run = |config: &Config, storage: &mut dyn Storage| match Engine::detach(config.clone(), storage) {
+            let run = |config: &Config, storage: &mut dyn Storage| match closed::detach(
+                config.clone(),
+                storage,
+                peryton_engine::Forgone::default(),
+                &mut |_| (),
+            ) {
                 Err(peryton_engine::DetachError::Open(OpenError::Detached { .. })) => Ok(()),
                 other => text(other),
             };
@@ -393,7 +398,7 @@ fn every_write_of_readmit_may_fail() {
             volume.disks = machine.driver.disks;
             volume.memory = None;
             let run =
-                |config: &Config, storage: &mut dyn Storage| match Engine::readmit(config.clone(), storage, device) {
+                |config: &Config, storage: &mut dyn Storage| match closed::readmit(config.clone(), storage, device) {
                     Err(peryton_engine::ReadmitError::NotGone { .. }) => text(Engine::open(config.clone(), storage)),
                     other => text(other),
                 };

@@ -11,7 +11,7 @@ use crashing::{Interrupted, LOG, Machine, PRIMARY, check_all, formatted, open};
 use peryton_crash::{Driver, Failing, Kind, Options, run, torture};
 use peryton_engine::{
     AdmitBy, Cause, Cleaning, Command, Config, DeviceId, Engine, Hybrid, Journal, Placement, RequestError, RequestId,
-    Tuning, Verdict, Without, WritePolicy,
+    Tuning, Verdict, Without, WritePolicy, closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -251,7 +251,7 @@ fn a_volume_whose_loss_was_not_reported_is_not_closed() {
     assert!(!machine.engine.is_in_doubt());
     machine.settle();
     machine.close();
-    let inspected = Engine::inspect(config, &mut machine.driver.disks, true, &[]).unwrap();
+    let inspected = closed::inspect(config, &mut machine.driver.disks, true, &[]).unwrap();
     assert_eq!(inspected.verdict, Verdict::Clean, "{:?}", inspected.findings);
 }
 
@@ -384,7 +384,7 @@ fn what_replaces_a_lost_extent_has_a_home_before_it_is_answered() {
     machine.close();
     let mut disks = machine.driver.disks;
     disks.0[FAST.index()] = crashing::blank(&config).0[FAST.index()].take();
-    Engine::replace(config.clone(), &mut disks, FAST, true).unwrap();
+    closed::replace(config.clone(), &mut disks, FAST, true).unwrap();
     let mut machine = open(&config, disks).unwrap();
     let read = |machine: &mut Machine| {
         let id = machine.ask(Op::Read, 0, vec![0; 8192]);

@@ -5,7 +5,7 @@
 use crate::crashing;
 
 use crashing::{LOG, Machine, PRIMARY, check_all, config, formatted, open};
-use peryton_engine::{Config, Engine, ReadmitError};
+use peryton_engine::{Config, Engine, ReadmitError, closed};
 use peryton_units::{Bytes, Op};
 
 const MIB: u64 = 1 << 20;
@@ -55,7 +55,7 @@ fn a_primary_is_refused_and_nothing_is_written() {
     machine.close();
     let mut disks = machine.driver.disks;
     let before = disks.clone();
-    let done = Engine::readmit(config, &mut disks, PRIMARY);
+    let done = closed::readmit(config, &mut disks, PRIMARY);
     assert_eq!(done.unwrap_err(), ReadmitError::PrimaryOfLog { device: PRIMARY.index() });
     assert!(disks.0 == before.0, "a refusal has written something");
 }
@@ -87,7 +87,7 @@ fn a_log_returns_only_if_it_has_nothing_that_the_primary_lacks() {
             disks = machine.driver.disks;
         }
         let before = disks.clone();
-        let done = Engine::readmit(config.clone(), &mut disks, LOG);
+        let done = closed::readmit(config.clone(), &mut disks, LOG);
         if !emptied {
             // A hundred blocks are in the log, and nothing says that some of them were written since.
             let bytes = Bytes(100 * BLOCK);
@@ -118,7 +118,7 @@ fn without_its_log_a_volume_says_that_it_cannot_know_what_is_older() {
     assert_eq!((lost.bytes, lost.unknown), (Bytes(100 * BLOCK), false));
     machine.driver.disks.lose_everything();
     let disks = machine.driver.disks;
-    let found = Engine::inspect(config.clone(), &mut disks.clone(), false, &[LOG]).unwrap();
+    let found = closed::inspect(config.clone(), &mut disks.clone(), false, &[LOG]).unwrap();
     assert!(found.lost.unknown, "{:?}", found.lost);
     let (engine, _) = Engine::open_without(config.clone(), &mut disks.clone(), &[LOG]).unwrap();
     assert!(engine.losses(1).unknown);

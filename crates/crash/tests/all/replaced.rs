@@ -7,7 +7,7 @@ use crate::crashing;
 
 use crashing::{Disks, Interrupted, LOG, Machine, PRIMARY, blank, check_all, config, formatted, open, use_it};
 use peryton_engine::{
-    Config, DeviceId, Engine, Formatting, OpenError, Placement, ReplaceError, Tuning, Verdict, VolumeId,
+    Config, DeviceId, Engine, Formatting, OpenError, Placement, ReplaceError, Tuning, Verdict, VolumeId, closed,
 };
 use peryton_units::{Bytes, Op};
 use rand::SeedableRng;
@@ -50,7 +50,7 @@ fn goes_on(config: &Config, disks: Disks) {
     check_all(&mut machine, &model);
     machine.settle();
     machine.close();
-    let inspected = Engine::inspect(config.clone(), &mut machine.driver.disks, false, &[]).unwrap();
+    let inspected = closed::inspect(config.clone(), &mut machine.driver.disks, false, &[]).unwrap();
     assert_eq!(inspected.verdict, Verdict::Clean, "{:?}", inspected.findings);
 }
 
@@ -66,13 +66,13 @@ fn a_replaced_log_leaves_the_primarys_image_and_nothing_of_the_old_log() {
             empty(&config, LOG, &mut disks);
         }
         let before = disks.clone();
-        let error = Engine::replace(config.clone(), &mut disks, LOG, false).unwrap_err();
+        let error = closed::replace(config.clone(), &mut disks, LOG, false).unwrap_err();
         assert_eq!(error, ReplaceError::Older { device: LOG.index() });
         for (disk, before) in disks.0.iter().zip(&before.0) {
             let same = disk.as_ref().unwrap().contents() == before.as_ref().unwrap().contents();
             assert!(same, "what is refused must change nothing");
         }
-        Engine::replace(config.clone(), &mut disks, LOG, true).unwrap();
+        closed::replace(config.clone(), &mut disks, LOG, true).unwrap();
         let mut machine = open(&config, disks).unwrap();
         check_all(&mut machine, &old);
         goes_on(&config, machine.driver.disks);
@@ -80,7 +80,7 @@ fn a_replaced_log_leaves_the_primarys_image_and_nothing_of_the_old_log() {
     // The old log belongs to another volume now.
     let mut replaced = disks.clone();
     empty(&config, LOG, &mut replaced);
-    Engine::replace(config.clone(), &mut replaced, LOG, true).unwrap();
+    closed::replace(config.clone(), &mut replaced, LOG, true).unwrap();
     replaced.0[LOG.index()] = disks.0[LOG.index()].clone();
     assert!(matches!(Engine::open(config, &mut replaced).map(|_| ()), Err(OpenError::Foreign { .. })));
 }
@@ -96,9 +96,9 @@ fn a_replaced_primary_has_what_the_log_has_and_zeros() {
     for range in &losses.ranges {
         expected[range.start.0 as usize..range.end.0 as usize].fill(0);
     }
-    let error = Engine::replace(config.clone(), &mut disks, PRIMARY, false).unwrap_err();
+    let error = closed::replace(config.clone(), &mut disks, PRIMARY, false).unwrap_err();
     assert_eq!(error, ReplaceError::Zeros { device: PRIMARY.index(), bytes: losses.bytes });
-    Engine::replace(config.clone(), &mut disks, PRIMARY, true).unwrap();
+    closed::replace(config.clone(), &mut disks, PRIMARY, true).unwrap();
     let mut machine = open(&config, disks).unwrap();
     assert_eq!(machine.engine.losses(0).bytes, Bytes::ZERO);
     check_all(&mut machine, &expected);
@@ -122,9 +122,9 @@ fn a_replaced_part_of_linear_reads_as_zeros() {
     let (config, mut disks, mut model) = linear();
     let middle = DeviceId(1);
     empty(&config, middle, &mut disks);
-    let error = Engine::replace(config.clone(), &mut disks, middle, false).unwrap_err();
+    let error = closed::replace(config.clone(), &mut disks, middle, false).unwrap_err();
     assert_eq!(error, ReplaceError::Zeros { device: 1, bytes: Bytes::kib(64) });
-    Engine::replace(config.clone(), &mut disks, middle, true).unwrap();
+    closed::replace(config.clone(), &mut disks, middle, true).unwrap();
     model[64 << 10..128 << 10].fill(0);
     let mut machine = open(&config, disks).unwrap();
     check_all(&mut machine, &model);
@@ -135,11 +135,11 @@ fn a_replaced_part_of_linear_reads_as_zeros() {
 fn too_small_a_device_and_the_last_one_are_refused() {
     let (config, mut disks, _) = linear();
     disks.0[2] = blank(&Config { devices: vec![Bytes::kib(4); 3], ..config.clone() }).0[2].take();
-    let error = Engine::replace(config.clone(), &mut disks, DeviceId(2), true).unwrap_err();
+    let error = closed::replace(config.clone(), &mut disks, DeviceId(2), true).unwrap_err();
     assert!(matches!(error, ReplaceError::TooSmall { device: 2, .. }), "{error}");
     let single =
         Config { devices: vec![Bytes::kib(64)], placement: Placement::Single { device: DeviceId(0) }, ..config };
-    let error = Engine::replace(single.clone(), &mut formatted(&single), DeviceId(0), true).unwrap_err();
+    let error = closed::replace(single.clone(), &mut formatted(&single), DeviceId(0), true).unwrap_err();
     assert!(matches!(error, ReplaceError::Open(OpenError::NothingLeft { device: 0 })), "{error}");
 }
 
@@ -147,7 +147,7 @@ fn too_small_a_device_and_the_last_one_are_refused() {
 /// that is refused, without it. Returns whether it was replaced.
 fn interrupted(config: &Config, disks: &Disks, device: DeviceId, left: u32, seed: u64) -> (bool, Vec<u8>) {
     let mut disks = disks.clone();
-    let done = Engine::replace(config.clone(), &mut Interrupted { disks: &mut disks, left }, device, true).is_ok();
+    let done = closed::replace(config.clone(), &mut Interrupted { disks: &mut disks, left }, device, true).is_ok();
     disks.crash(&mut Pcg64Mcg::seed_from_u64(seed));
     let read = |mut machine: Machine| {
         let size = machine.engine.volume_size().0;
@@ -158,7 +158,7 @@ fn interrupted(config: &Config, disks: &Disks, device: DeviceId, left: u32, seed
         Err(error) => {
             assert!(!done, "replaced, but {error}");
             // The replacement can be repeated.
-            Engine::replace(config.clone(), &mut disks, device, true).unwrap();
+            closed::replace(config.clone(), &mut disks, device, true).unwrap();
             (false, read(open(config, disks).unwrap()))
         }
     }
@@ -183,7 +183,7 @@ fn a_crash_while_a_device_is_replaced_leaves_it_replaced_or_not() {
     for (config, disks, device, expected) in cases {
         let mut disks = disks.clone();
         // A log device may still hold the old log; a primary or a part of linear must be empty.
-        if Engine::replaces_with_zeros(config, device) {
+        if closed::replaces_with_zeros(config, device) {
             empty(config, device, &mut disks);
         }
         let (mut yes, mut no) = (0, 0);

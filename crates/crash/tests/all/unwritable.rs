@@ -4,7 +4,7 @@ use crate::crashing;
 
 use crashing::{Disks, LOG, Machine, formatted, open};
 use peryton_engine::{
-    Cleaning, Config, DeviceError, DeviceId, Engine, Hybrid, OpenError, Placement, Storage, Tuning, Verdict,
+    Cleaning, Config, DeviceError, DeviceId, Engine, Hybrid, OpenError, Placement, Storage, Tuning, Verdict, closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -95,7 +95,7 @@ fn what_only_an_unwritable_device_has_goes_to_the_other_one() {
         let before = disks.0[device.index()].clone();
         let mut storage = OnlyReads { disks: &mut rescued, device, left: u32::MAX };
         let mut rounds = 0;
-        let done = Engine::rescue(config.clone(), &mut storage, device, &mut |_| rounds += 1).unwrap();
+        let done = closed::rescue(config.clone(), &mut storage, device, &mut |_| rounds += 1).unwrap();
         assert!(rescued.0[device.index()] == before, "nothing is written to it");
         assert!(rounds > 0 && done.device == home && done.written_back > 0, "{done:?}");
         rescued.lose_everything();
@@ -103,7 +103,7 @@ fn what_only_an_unwritable_device_has_goes_to_the_other_one() {
         assert!(*alone == *model, "the other device has everything");
         // The volume is none any more, and neither device passes for it.
         assert!(Engine::open(config.clone(), &mut rescued.clone()).is_err());
-        let found = Engine::inspect(config.clone(), &mut rescued, false, &[]).unwrap();
+        let found = closed::inspect(config.clone(), &mut rescued, false, &[]).unwrap();
         assert_eq!(found.verdict, Verdict::Damaged, "{found:?}");
     }
 }
@@ -116,7 +116,7 @@ fn a_rescue_that_is_cut_short_anywhere_can_be_made_again() {
         for left in 0.. {
             let mut there = disks.clone();
             let mut storage = OnlyReads { disks: &mut there, device, left };
-            let done = Engine::rescue(config.clone(), &mut storage, device, &mut |_| ());
+            let done = closed::rescue(config.clone(), &mut storage, device, &mut |_| ());
             there.lose_everything();
             if let Ok(done) = done {
                 let alone = there.0[home.index()].as_ref().unwrap().contents();
@@ -131,7 +131,7 @@ fn a_rescue_that_is_cut_short_anywhere_can_be_made_again() {
                 crashing::check_all(&mut machine, &model);
             }
             let mut storage = OnlyReads { disks: &mut there, device, left: u32::MAX };
-            let done = Engine::rescue(config.clone(), &mut storage, device, &mut |_| ()).unwrap();
+            let done = closed::rescue(config.clone(), &mut storage, device, &mut |_| ()).unwrap();
             let alone = there.0[home.index()].as_ref().unwrap().contents();
             assert!(alone[done.at.0 as usize..][..done.len.0 as usize] == *model, "after {left} operations");
         }

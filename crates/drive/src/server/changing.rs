@@ -9,7 +9,7 @@ use std::{
     time::Instant,
 };
 
-use peryton_engine::{DeviceId, Engine, Opened, ResizeStage, Tuning};
+use peryton_engine::{DeviceId, Opened, ResizeStage, Tuning};
 use peryton_units::Bytes;
 use serde_json::{Value, json};
 
@@ -606,7 +606,7 @@ pub(crate) fn let_evacuated_go(
     devices: &mut [Option<Device>],
     without: &mut Vec<DeviceId>,
 ) -> io::Result<()> {
-    let evacuated = Engine::evacuated(config, &mut Files::new(devices)?);
+    let evacuated = peryton_engine::closed::evacuated(config, &mut Files::new(devices)?);
     for (index, device) in devices.iter_mut().enumerate().filter(|(index, _)| evacuated >> index & 1 == 1) {
         let id = DeviceId(index as u8);
         if !without.contains(&id) {

@@ -42,7 +42,7 @@ impl CacheDrive {
     /// What the records say that outlive the process.
     pub(in crate::cache) fn contents(&self) -> Contents {
         let (extents, places) = (self.map.len() as u64, self.map.all_masks().len() as u64);
-        if places > 0 { Contents::Parts { extents, places } } else { Contents::Map { extents } }
+        Contents::Map { extents, places }
     }
 
     /// The masks of a place of the fast device after recovery. `crashed`: the volume was not closed; `known`: shared memory has

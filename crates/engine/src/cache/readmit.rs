@@ -68,14 +68,14 @@ impl CacheDrive {
         let mut header = CheckpointHeader { last_commit: 0, first_commit, notice, ..next };
         // Neither device may lose the checkpoint that it needs before the new one is complete.
         if (found.number + 1) % 2 != header.number % 2 {
-            checkpoint::store_with_masks(storage, &stayed, layout, &header, words, volume).map_err(failed)?;
+            checkpoint::store(storage, &stayed, layout, &header, words, volume).map_err(failed)?;
             header.number += 1;
         }
         while header.number <= found.number {
             header.number += 2;
         }
-        checkpoint::store_with_masks(storage, &stayed, layout, &header, words, volume).map_err(failed)?;
-        checkpoint::store_with_masks(storage, &[device], layout, &header, words, volume).map_err(failed)?;
+        checkpoint::store(storage, &stayed, layout, &header, words, volume).map_err(failed)?;
+        checkpoint::store(storage, &[device], layout, &header, words, volume).map_err(failed)?;
         Ok(restored)
     }
 

@@ -108,7 +108,7 @@ impl CacheDrive {
             (header.number, header.last_commit, header.journal_at) = (reshape.checkpoint_after(found.number), 0, 0);
         }
         let words = (&image[..], &masks[..]);
-        checkpoint::store_with_masks(storage, &pair, &self.layout.metadata, &header, words, volume)
+        checkpoint::store(storage, &pair, &self.layout.metadata, &header, words, volume)
             .map_err(|device| OpenError::Device { device: device.index() })?;
         self.begin_generation(volume, (image, masks), &header);
         Ok(())
@@ -152,7 +152,7 @@ impl CacheDrive {
             CheckpointHeader { number: next.number - 1 + ahead, first_commit: next.first_commit + gap, ..next };
         let (image, masks) = self.map.image();
         let words = (&image[..], &masks[..]);
-        checkpoint::store_with_masks(storage, &self.alive(), &self.layout.metadata, &header, words, volume)
+        checkpoint::store(storage, &self.alive(), &self.layout.metadata, &header, words, volume)
     }
 
     /// Writes the map to a device without metadata; the other device has the map already.
@@ -182,6 +182,6 @@ impl CacheDrive {
         let both = [self.layout.fast, self.layout.slow];
         self.map.nothing_comes_back();
         let (image, masks) = self.map.image();
-        checkpoint::store_with_masks(storage, &both, layout, &header, (&image[..], &masks[..]), volume)
+        checkpoint::store(storage, &both, layout, &header, (&image[..], &masks[..]), volume)
     }
 }

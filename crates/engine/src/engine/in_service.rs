@@ -89,25 +89,25 @@ impl Engine {
         drive!(self, drive => lifecycle::can_take_back(drive, says, device))
     }
 
-    /// Takes a device back ([`Engine::readmit`]) that was given up by this volume, which was closed; [`Engine::open_again`] follows in any
+    /// Takes a device back ([`closed::readmit`](crate::closed::readmit)) that was given up by this volume, which was closed; [`Engine::open_again`] follows in any
     /// case.
     ///
     /// # Errors
-    /// Those of [`Engine::readmit`].
+    /// Those of [`closed::readmit`](crate::closed::readmit).
     pub fn take_back(
         &self,
         storage: &mut dyn Storage,
         device: DeviceId,
     ) -> Result<lifecycle::Readmitted, ReadmitError> {
-        lifecycle::readmit(drive!(self, drive => drive.config()), storage, device)
+        lifecycle::closed::readmit(drive!(self, drive => drive.config()), storage, device)
     }
 
-    /// Makes an empty device part of this volume ([`Engine::replace`]), which was closed; [`Engine::open_again`] follows in any case.
+    /// Makes an empty device part of this volume ([`closed::replace`](crate::closed::replace)), which was closed; [`Engine::open_again`] follows in any case.
     ///
     /// # Errors
-    /// Those of [`Engine::replace`].
+    /// Those of [`closed::replace`](crate::closed::replace).
     pub fn take_in(&self, storage: &mut dyn Storage, device: DeviceId) -> Result<Opened, ReplaceError> {
-        lifecycle::replace(drive!(self, drive => drive.config()), storage, device, false)
+        lifecycle::closed::replace(drive!(self, drive => drive.config()), storage, device, false)
     }
 
     /// Checks whether an empty device may take the place of this one, which is gone, while the volume is served. Returns how much of it

@@ -12,12 +12,13 @@ use crate::{
     api::cleaning::CleaningReport,
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::{Config, Placement, Tuning},
-    api::error::{ConfigError, DeviceError, DriverError, FormatError, TuningError},
+    api::error::{ConfigError, DeviceError, DriverError, FormatError, OpenError, TuningError},
     api::location::{Location, Source},
+    api::opened::{Formatting, Opened, Trust},
     api::stats::Stats,
     api::verification::Verification,
     api::warmth::Warmth,
-    lifecycle::{AnyDrive, with_drive},
+    lifecycle::{self, AnyDrive, with_drive},
     placement::PlacementOps,
 };
 
@@ -83,7 +84,6 @@ macro_rules! heeded {
     };
 }
 
-mod closed;
 mod in_service;
 
 impl Engine {
@@ -93,6 +93,37 @@ impl Engine {
     /// The configuration cannot work. The error names the design key and the remedy.
     pub fn new(config: Config) -> Result<Engine, ConfigError> {
         Ok(Engine { drive: AnyDrive::new(config, None)? })
+    }
+
+    /// Makes a new, empty volume; the devices' content is given up.
+    ///
+    /// # Errors
+    /// The configuration cannot work, or a device is missing, too small, or has failed.
+    pub fn format(config: &Config, new: Formatting, storage: &mut dyn Storage) -> Result<(), FormatError> {
+        lifecycle::format(config, new, storage)
+    }
+
+    /// Opens a volume after [`Engine::close`] or after a crash, and begins a new generation. A crash meanwhile changes
+    /// nothing: the next call starts again.
+    ///
+    /// # Errors
+    /// The devices are not all devices of one volume, or needed metadata cannot be read.
+    pub fn open(config: Config, storage: &mut dyn Storage) -> Result<(Engine, Opened), OpenError> {
+        Engine::open_without(config, storage, &[])
+    }
+
+    /// Opens a volume without some of its devices, which need not be there and are not read. Data that only they have
+    /// is lost ([`Engine::losses`]), and they are no longer part of the volume. See `docs/failures.md`.
+    ///
+    /// # Errors
+    /// Those of [`Engine::open`]; or the remaining device has no record of what the other one had.
+    pub fn open_without(
+        config: Config,
+        storage: &mut dyn Storage,
+        without: &[DeviceId],
+    ) -> Result<(Engine, Opened), OpenError> {
+        let (drive, opened) = lifecycle::open(config, storage, Trust::Nobody, without)?;
+        Ok((Engine { drive }, opened))
     }
 
     /// The size in bytes of the volume that the host sees.

@@ -259,7 +259,7 @@ impl Lost {
 /// The result of inspecting a volume.
 ///
 /// ```
-/// use peryton_engine::{Config, DeviceId, Engine, Formatting, Hybrid, Placement, Tuning, Verdict};
+/// use peryton_engine::{Config, DeviceId, Engine, Formatting, Hybrid, Placement, Tuning, Verdict, closed};
 /// use peryton_units::Bytes;
 ///
 /// let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
@@ -268,12 +268,12 @@ impl Lost {
 /// // Devices in memory.
 /// let mut devices: Vec<Vec<u8>> = config.sizes()?.devices.iter().map(|size| vec![0; size.0 as usize]).collect();
 /// Engine::format(&config, Formatting::default(), &mut devices)?;
-/// let found = Engine::inspect(config.clone(), &mut devices, false, &[])?;
+/// let found = closed::inspect(config.clone(), &mut devices, false, &[])?;
 /// assert_eq!((found.verdict, found.findings.len()), (Verdict::Clean, 0));
 ///
 /// // One of the two superblocks of the cache is damaged, and the next opening writes it again.
 /// devices[0][..4096].fill(0xff);
-/// let found = Engine::inspect(config, &mut devices, false, &[])?;
+/// let found = closed::inspect(config, &mut devices, false, &[])?;
 /// assert_eq!(found.verdict, Verdict::Repairable, "{:?}", found.findings);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -328,7 +328,10 @@ fn superblock_at(storage: &mut dyn Storage, device: DeviceId, at: Bytes) -> (Sup
 
 /// Inspects all metadata of the volume. `whole`: also lists the journal and the map. `without`: reports the volume as
 /// it would be without these devices.
-pub(crate) fn inspect(
+///
+/// # Errors
+/// The configuration cannot work. Faults of the devices are part of the result.
+pub fn inspect(
     config: Config,
     storage: &mut dyn Storage,
     whole: bool,
@@ -437,8 +440,7 @@ fn inspect_map(
         rings.push(ring);
     }
     let (Some((commits, map)), Some(header)) = (lists, newest) else { return };
-    let Some(mut image) = checkpoint::load(storage, &pair, layout, &header, volume) else { return };
-    let Some(mut masks) = checkpoint::load_masks(storage, &pair, layout, &header, volume) else { return };
+    let Some((mut image, mut masks)) = checkpoint::load(storage, &pair, layout, &header, volume) else { return };
     let row = |extent: u32, entry: MapEntry, masks: Option<Masks>| {
         let place = entry.place().filter(|place| map_of.has_place(*place)).map(|place| map_of.at(place));
         MapRow {
@@ -454,17 +456,10 @@ fn inspect_map(
     let (mut number, mut at) = (header.first_commit, header.journal_at);
     while let Some(found) = rings.iter().flatten().find_map(|ring: &JournalRing| ring.find(number, at)) {
         let mut updates = Vec::new();
-        for (at, (extent, entry)) in found.records.iter().enumerate() {
-            if let Some(ours) = image.get_mut(*extent as usize) {
-                *ours = *entry;
-            }
-            let theirs = entry.place().and(found.masks.get(at).copied());
-            if let (Some(place), Some(theirs)) = (entry.place(), theirs)
-                && let Some(ours) = masks.get_mut(place.0 as usize)
-            {
-                *ours = theirs;
-            }
-            updates.push(row(*extent, *entry, theirs));
+        for record in &found.records {
+            record.apply(&mut image, &mut masks);
+            let theirs = record.entry.place().filter(|_| layout.masks > 0).map(|_| record.masks);
+            updates.push(row(record.extent, record.entry, theirs));
         }
         commits.push(CommitReport { number, updates });
         (number, at) = (number + 1, found.next);

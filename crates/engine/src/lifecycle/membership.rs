@@ -24,6 +24,7 @@ use crate::{
     lifecycle::any::{AnyDrive, with_drive},
     lifecycle::drive::Drive,
     lifecycle::replace::replaces_with_zeros,
+    lifecycle::resize::in_force::sizes_in_force,
     lifecycle::superblocks::Superblocks,
     lifecycle::volume::open_leaving,
     placement::PlacementOps,
@@ -36,9 +37,14 @@ const FEW: u32 = 4;
 /// All of them, in parts per million.
 const ALL: u32 = 1_000_000;
 
+/// The devices of the volume that were evacuated, one bit each: it opens without them by itself, and they need not be there.
+pub fn evacuated(config: &Config, storage: &mut dyn Storage) -> u32 {
+    sizes_in_force(config, storage).map_or(0, |sizes| evacuated_of(&sizes.devices, storage))
+}
+
 /// The devices that were evacuated, one bit each: the newest superblock says that they hold nothing which the others lack. A device of
 /// another volume does not count as the evacuated one: it is the wrong device, or the others are.
-pub(crate) fn evacuated(used: &[Bytes], storage: &mut dyn Storage) -> u32 {
+fn evacuated_of(used: &[Bytes], storage: &mut dyn Storage) -> u32 {
     let found = Superblocks::read(used, storage);
     let Some(newest) = found.newest() else { return 0 };
     let is_known = |block: Option<&Superblock>| block.is_none_or(|block| block.volume == newest.volume);
@@ -48,7 +54,7 @@ pub(crate) fn evacuated(used: &[Bytes], storage: &mut dyn Storage) -> u32 {
 
 /// These devices, and those that were evacuated.
 pub(super) fn with_evacuated(used: &[Bytes], storage: &mut dyn Storage, without: &[DeviceId]) -> Vec<DeviceId> {
-    let evacuated = if mutation::is(Mutation::ForgetEvacuated) { 0 } else { evacuated(used, storage) };
+    let evacuated = if mutation::is(Mutation::ForgetEvacuated) { 0 } else { evacuated_of(used, storage) };
     let others = (0..used.len() as u8).map(DeviceId).filter(|device| evacuated >> device.index() & 1 == 1);
     let mut all = without.to_vec();
     all.extend(others.filter(|device| !without.contains(device)));

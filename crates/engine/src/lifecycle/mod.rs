@@ -23,15 +23,24 @@ mod superblocks;
 mod volume;
 
 pub(crate) use any::{AnyDrive, with_drive};
-pub(crate) use inspect::inspect;
 pub use membership::Without;
-pub(crate) use membership::{can_evacuate, can_take_in, evacuated, leaving_tuning, open_again};
-pub(crate) use offline::{detach, repair};
-pub(crate) use readmit::{can_take_back, readmit};
-pub(crate) use replace::{can_replace, replace, replaces_with_zeros};
-pub(crate) use rescue::rescue;
-pub(crate) use resize::{in_force::sizes_in_force, plan::largest, switch::resize_now};
+pub(crate) use membership::{can_evacuate, can_take_in, leaving_tuning, open_again};
+pub(crate) use readmit::can_take_back;
+pub(crate) use resize::{plan::largest, switch::resize_now};
 pub(crate) use volume::{format, open};
+
+/// Volumes that are not open: they are inspected, repaired, detached, and get other devices.
+pub mod closed {
+    pub use super::{
+        inspect::inspect,
+        membership::evacuated,
+        offline::{detach, repair},
+        readmit::readmit,
+        replace::{can_replace, replace, replaces_with_zeros},
+        rescue::rescue,
+        resize::in_force::sizes_in_force,
+    };
+}
 
 pub use inspect::{
     CheckpointReport, CommitReport, DeviceReport, DisplacedReport, Inspection, Lost, Overlay, SnapshotReport,

@@ -59,7 +59,10 @@ pub struct Detached {
 
 /// Opens a volume and closes it again, which repairs what a crash or a damaged copy left behind. `trust` says which
 /// device is right if another program has written to one.
-pub(crate) fn repair(
+///
+/// # Errors
+/// Those of [`Engine::open_without`](crate::Engine::open_without).
+pub fn repair(
     config: Config,
     storage: &mut dyn Storage,
     trust: Trust,
@@ -99,8 +102,13 @@ pub struct Forgone<'a> {
     pub accept_loss: bool,
 }
 
-/// Writes all data to one device, which can then be used without Peryton.
-pub(crate) fn detach(
+/// Writes all data to one device, which can then be used without Peryton: data that only the cache or the log has is written back. The
+/// volume cannot be opened after that. `left` is called with the number of extents (of a log: blocks) that are still to be written, again
+/// and again.
+///
+/// # Errors
+/// No device of this placement can have all data, data is lost or cannot be written back, or a device has failed.
+pub fn detach(
     mut config: Config,
     storage: &mut dyn Storage,
     Forgone { devices, accept_loss }: Forgone<'_>,

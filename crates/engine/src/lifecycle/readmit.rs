@@ -36,9 +36,14 @@ pub struct Readmitted {
     pub restored: u64,
 }
 
-/// Takes back a device that was given up. A first pass, which writes to memory only, finds every reason why that is
-/// impossible before anything is written.
-pub(crate) fn readmit(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Result<Readmitted, ReadmitError> {
+/// Takes a device back that was given up, with what it holds. What was written without it stays; what is lost without it
+/// is part of the volume again, if the device has everything that it had when it was given up. A crash meanwhile leaves
+/// the volume without it, and the device as it was.
+///
+/// # Errors
+/// The others cannot be opened without it; it is not the one that was given up, or has not everything that it had.
+pub fn readmit(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Result<Readmitted, ReadmitError> {
+    // A first pass, which writes to memory only, finds every reason why that is impossible before anything is written.
     take_back(config.clone(), &mut Overlay::new(storage), device)?;
     take_back(config, storage, device)
 }

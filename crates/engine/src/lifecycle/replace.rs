@@ -29,7 +29,10 @@ use crate::{
 
 /// Checks whether the device can be replaced: the others can be opened without it, and a loss that no metadata can name
 /// is accepted. Writes nothing.
-pub(crate) fn can_replace(
+///
+/// # Errors
+/// The others cannot be opened without it, or data would be lost that no metadata names.
+pub fn can_replace(
     config: &Config,
     storage: &mut dyn Storage,
     device: DeviceId,
@@ -58,7 +61,7 @@ pub(crate) fn can_replace(
 
 /// Whether the replacement of this device must read as zeros where data goes, because no map says which of its data was
 /// written.
-pub(crate) fn replaces_with_zeros(config: &Config, device: DeviceId) -> bool {
+pub fn replaces_with_zeros(config: &Config, device: DeviceId) -> bool {
     match &config.placement {
         Placement::Logging(pair) => pair.primary == device,
         Placement::Linear { .. } | Placement::Single { .. } => true,
@@ -67,7 +70,12 @@ pub(crate) fn replaces_with_zeros(config: &Config, device: DeviceId) -> bool {
 }
 
 /// Makes an empty device part of the volume, in place of a device that is gone, or that is given up with this call.
-pub(crate) fn replace(
+/// [`replaces_with_zeros`] says whether it must read as zeros. `accept_loss`: allow a loss that no metadata can name. A crash meanwhile
+/// leaves the volume without the device.
+///
+/// # Errors
+/// Those of [`can_replace`]; or a device is too small or has failed.
+pub fn replace(
     config: Config,
     storage: &mut dyn Storage,
     device: DeviceId,

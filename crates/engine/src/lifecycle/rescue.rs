@@ -19,8 +19,12 @@ use crate::{
     lifecycle::superblocks::read_superblock,
 };
 
-/// See [`Engine::rescue`](crate::Engine::rescue).
-pub(crate) fn rescue(
+/// Does what [`detach`] does for a volume of which one device takes reads and refuses writes: nothing is written to it. Until it succeeds
+/// the volume is as it was.
+///
+/// # Errors
+/// Those of [`detach`]; or it is the device that is to have everything.
+pub fn rescue(
     config: Config,
     storage: &mut dyn Storage,
     unwritable: DeviceId,

@@ -11,7 +11,7 @@ use peryton_units::Bytes;
 use super::PLACE_BITS;
 use crate::{
     block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
-    storage::{DeviceId, Storage},
+    storage::{DeviceId, Storage, read_blocks},
     superblock::VolumeId,
 };
 
@@ -25,8 +25,6 @@ const FREE: u64 = 1 << 63;
 /// The shift of a record's kind in its first word.
 const KIND_SHIFT: u32 = 56;
 const LOW: u64 = (1 << KIND_SHIFT) - 1;
-/// The ring is read in parts of this many bytes.
-const PIECE: u64 = 1 << 20;
 
 /// The state of a segment according to a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -274,18 +272,12 @@ impl<'a> LogRing<'a> {
         };
         // The blocks of a commit follow each other; they may continue at the start of the ring.
         let mut heads: Vec<Option<(CommitHead, u32)>> = Vec::with_capacity((bytes / BLOCK) as usize);
-        let mut piece = vec![0; PIECE.min(bytes) as usize];
-        for from in (0..bytes).step_by(PIECE as usize) {
-            let piece = &mut piece[..PIECE.min(bytes - from) as usize];
-            let read = ring.storage.read(device, at + Bytes(from), piece).is_ok();
-            for (block, within) in piece.chunks_exact_mut(BLOCK_LEN).zip((from..).step_by(BLOCK_LEN)) {
-                let read = read || ring.storage.read(device, at + Bytes(within), block).is_ok();
-                let found = if read { head(block, volume) } else { None };
-                let ours = has_kind(block, Kind::LogCommit);
-                ring.damaged_blocks += u64::from(read && ours && found.is_none());
-                heads.push(found);
-            }
-        }
+        read_blocks(ring.storage, device, at, bytes, |_, block| {
+            let found = block.and_then(|block| head(block, volume));
+            let ours = block.is_some_and(|block| has_kind(block, Kind::LogCommit));
+            ring.damaged_blocks += u64::from(ours && found.is_none());
+            heads.push(found);
+        });
         ring.newest = heads.iter().flatten().map(|(head, _)| head.number).max().unwrap_or(0);
         ring.newest_previous = heads.iter().flatten().map(|(head, _)| head.previous).max().unwrap_or(0);
         for (block, found) in heads.iter().enumerate() {
@@ -350,29 +342,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::storage::DeviceError;
 
     const VOLUME: VolumeId = VolumeId(5);
     const RING: u64 = 64 << 10;
 
-    struct Memory(Vec<u8>);
-
-    impl Storage for Memory {
-        fn size(&self, _: DeviceId) -> Option<Bytes> {
-            Some(Bytes(self.0.len() as u64))
-        }
-        fn read(&mut self, _: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
-            into.copy_from_slice(&self.0[at.0 as usize..][..into.len()]);
-            Ok(())
-        }
-        fn write(&mut self, _: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
-            self.0[at.0 as usize..][..from.len()].copy_from_slice(from);
-            Ok(())
-        }
-        fn flush(&mut self, _: DeviceId) -> Result<(), DeviceError> {
-            Ok(())
-        }
-    }
+    type Memory = Vec<Vec<u8>>;
 
     fn scan(memory: &mut Memory) -> LogRing<'_> {
         LogRing::scan(memory, DeviceId(0), (Bytes(0), RING), VOLUME)
@@ -384,7 +358,7 @@ mod tests {
         encode(&found.head, segments, records, 0, VOLUME, &mut bytes);
         for (block, index) in bytes.chunks(BLOCK_LEN).zip(0..) {
             let place = (at + index * BLOCK) % RING;
-            memory.write(DeviceId(0), Bytes(place), block).unwrap();
+            Storage::write(memory, DeviceId(0), Bytes(place), block).unwrap();
         }
     }
 
@@ -414,7 +388,7 @@ mod tests {
 
     #[test]
     fn a_forged_number_without_a_next_is_none() {
-        let mut memory = Memory(vec![0; RING as usize]);
+        let mut memory = vec![vec![0; RING as usize]];
         let (sound, forged) = (commit(6, 0, 3, 20480), commit(u64::MAX, 0, 3, 0));
         put(&mut memory, sound.at, &sound);
         put(&mut memory, forged.at, &forged);
@@ -423,7 +397,7 @@ mod tests {
 
     #[test]
     fn commits_are_read_wherever_they_begin() {
-        let mut memory = Memory(vec![0; RING as usize]);
+        let mut memory = vec![vec![0; RING as usize]];
         let (first, second) = (commit(6, 0, 3, 20480), commit(7, 0, 700, RING - 8192));
         put(&mut memory, first.at, &first);
         put(&mut memory, second.at, &second);
@@ -436,12 +410,12 @@ mod tests {
 
     #[test]
     fn a_torn_commit_is_none_and_an_earlier_attempt_of_it_counts() {
-        let mut memory = Memory(vec![0; RING as usize]);
+        let mut memory = vec![vec![0; RING as usize]];
         let (old, new) = (commit(6, 0, 3, 0), commit(6, 1, 700, 8192));
         put(&mut memory, old.at, &old);
         put(&mut memory, new.at, &new);
         assert_eq!(scan(&mut memory).find(6), Some(new));
-        memory.0[8192 + 2 * 4096 + 100] ^= 1;
+        memory[0][8192 + 2 * 4096 + 100] ^= 1;
         let mut ring = scan(&mut memory);
         assert_eq!((ring.find(6), ring.damaged_blocks()), (Some(old), 1));
     }
@@ -451,9 +425,9 @@ mod tests {
         fn no_content_of_a_ring_breaks_the_reader(
             seed in proptest::collection::vec((0..16u64, any::<u8>(), 0..80usize, any::<u64>()), 1..40)
         ) {
-            let mut memory = Memory(vec![0; RING as usize]);
+            let mut memory = vec![vec![0; RING as usize]];
             for (block, index, field, value) in seed {
-                let bytes = &mut memory.0[(block * BLOCK) as usize..][..BLOCK_LEN];
+                let bytes = &mut memory[0][(block * BLOCK) as usize..][..BLOCK_LEN];
                 put_u32(bytes, 16, u32::from(index % 3));
                 put_u64(bytes, 8 + field / 8 * 8, value >> (value % 64));
                 seal(bytes, Kind::LogCommit, VOLUME);

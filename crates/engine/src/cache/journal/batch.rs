@@ -1,6 +1,6 @@
 //! What one commit of a map makes durable: changed entries, places that are given up, and what waits for both.
 
-use peryton_format::{blocks::Masks, entry::MapEntry, map};
+use peryton_format::{journal::MapRecord, map};
 use peryton_units::Nanos;
 use rustc_hash::FxHashSet;
 
@@ -26,10 +26,7 @@ pub(crate) struct Freed {
 /// A changed map entry: the new state of an extent.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cache) struct Update {
-    pub(in crate::cache) extent: u32,
-    pub(super) entry: MapEntry,
-    /// The masks of its place, if places have masks.
-    pub(super) masks: Masks,
+    pub(in crate::cache) record: MapRecord,
     /// Counts updates.
     pub(in crate::cache) sequence: u64,
 }
@@ -47,7 +44,7 @@ pub(crate) struct MapBatch {
 impl Update {
     /// The extent, and whether it is newer on the fast device than on the slow one, or lost.
     pub(super) fn newer(&self) -> (u32, bool) {
-        (self.extent, map::is_newer(self.entry, self.masks))
+        (self.record.extent, map::is_newer(self.record.entry, self.record.masks))
     }
 }
 
@@ -73,7 +70,7 @@ impl MapBatch {
     pub(super) fn keep_the_latest(&mut self) {
         let mut seen = FxHashSet::default();
         self.updates.reverse();
-        self.updates.retain(|update| seen.insert(update.extent));
+        self.updates.retain(|update| seen.insert(update.record.extent));
         self.updates.reverse();
     }
 }

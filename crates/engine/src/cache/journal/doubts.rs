@@ -24,7 +24,7 @@ impl MapJournal {
         let batches = [&self.group.committing, &self.group.gathering, &self.awaiting_slow_flush];
         let mut seen = FxHashSet::default();
         let updates = batches.into_iter().flat_map(|batch| &batch.updates);
-        let unsure = updates.filter(|update| update.sequence > flushed).map(|update| update.extent);
+        let unsure = updates.filter(|update| update.sequence > flushed).map(|update| update.record.extent);
         // The slow device's flush may still be under way when one of the fast device fails.
         let overtaken = if slow { std::mem::take(&mut self.overtaken) } else { Vec::new() };
         unsure.chain(overtaken).filter(|extent| seen.insert(*extent)).collect()

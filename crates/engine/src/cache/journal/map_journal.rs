@@ -11,7 +11,7 @@ use peryton_format::{
     blocks::Masks,
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
-    journal::{CommitLabel, encode, encode_with_masks, name_ahead},
+    journal::{CommitLabel, MapRecord, encode, name_ahead},
     layout::MetadataLayout,
     map,
     mutation::{self, Mutation},
@@ -66,8 +66,7 @@ impl Durable {
     /// What is durable of an extent: its entry, and the masks of the place that the entry names.
     pub(in crate::cache) fn of(&self, extent: u32) -> (MapEntry, Masks) {
         let entry = self.image[extent as usize];
-        let masks = entry.place().and_then(|place| self.masks.get(place.0 as usize));
-        (entry, masks.copied().unwrap_or_default())
+        (entry, map::masks_of(entry, &self.masks))
     }
 }
 
@@ -236,7 +235,7 @@ impl MapJournal {
         awaiting_slow_flush: bool,
     ) {
         self.sequence += 1;
-        let update = Update { extent, entry, masks, sequence: self.sequence };
+        let update = Update { record: MapRecord { extent, entry, masks }, sequence: self.sequence };
         let batch = if awaiting_slow_flush {
             self.latest.insert(extent, self.sequence);
             if self.layout.masks > 0 {
@@ -345,9 +344,9 @@ impl MapJournal {
         }
         let (latest, overtaken, masks) = (&self.latest, &mut self.overtaken, self.layout.masks > 0);
         self.awaiting_slow_flush.updates.retain(|update| {
-            let stays = latest.get(&update.extent) == Some(&update.sequence);
+            let stays = latest.get(&update.record.extent) == Some(&update.sequence);
             if !stays && masks {
-                overtaken.push(update.extent);
+                overtaken.push(update.record.extent);
             }
             stays
         });
@@ -433,11 +432,10 @@ impl MapJournal {
         match step {
             CacheStep::Commit => {
                 let updates = &self.group.committing.updates;
-                let mut records: Vec<_> =
-                    updates.iter().map(|update| ((update.extent, update.entry), update.masks)).collect();
+                let mut records: Vec<_> = updates.iter().map(|update| update.record).collect();
                 if mutation::is(Mutation::MirrorWrongCopy) && command.device == self.slow {
                     let last = records.len() - 1;
-                    records[last].0.1 = MapEntry::default();
+                    records[last].entry = MapEntry::default();
                 }
                 let label = CommitLabel {
                     number: self.next_commit,
@@ -446,10 +444,7 @@ impl MapJournal {
                     mirrored: self.to == [true; 2] && self.flushes_slow,
                     notice: self.notifying,
                 };
-                match self.layout.masks {
-                    0 => encode(records.into_iter().map(|(record, _)| record), &label, durable.volume, into),
-                    _ => encode_with_masks(records.into_iter(), &label, durable.volume, into),
-                }
+                encode(records.into_iter(), &label, (&self.layout, durable.volume), into);
                 if !mutation::is(Mutation::NameNothingAhead) {
                     name_ahead(&self.ahead, durable.volume, into);
                 }
@@ -588,10 +583,7 @@ impl Commits for MapJournal {
         }
         if let Some(durable) = &mut self.durable {
             for update in &batch.updates {
-                durable.image[update.extent as usize] = update.entry;
-                if let Some(masks) = update.entry.place().and_then(|place| durable.masks.get_mut(place.0 as usize)) {
-                    *masks = update.masks;
-                }
+                update.record.apply(&mut durable.image, &mut durable.masks).expect("the map has the extent");
             }
         }
     }

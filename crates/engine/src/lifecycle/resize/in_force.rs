@@ -9,8 +9,11 @@ use crate::{
     lifecycle::{sizes::Sizes, superblocks::Superblocks},
 };
 
-/// The sizes of the volume of this configuration that is on the devices, or else those of a new one.
-pub(crate) fn sizes_in_force(config: &Config, storage: &mut dyn Storage) -> Result<Sizes, ConfigError> {
+/// What a volume uses of its devices that is not open: what its superblocks say, or else what a new one would.
+///
+/// # Errors
+/// The configuration cannot work.
+pub fn sizes_in_force(config: &Config, storage: &mut dyn Storage) -> Result<Sizes, ConfigError> {
     let planned = config.sizes()?;
     // A device that is missing or of something else says nothing about it; opening says what is wrong with it.
     let found = Superblocks::read(&planned.devices, storage);

@@ -149,7 +149,7 @@ fn checkpoint_alone(layout: &CacheLayout, newest: &Superblock, storage: &mut dyn
         layout: layout.metadata.number,
     };
     let words = (&found.entries[..], &found.masks[..]);
-    checkpoint::store_with_masks(storage, &pair, &layout.metadata, &header, words, newest.volume)
+    checkpoint::store(storage, &pair, &layout.metadata, &header, words, newest.volume)
         .map_err(|device| OpenError::Device { device: device.index() })?;
     Ok(header.which())
 }
