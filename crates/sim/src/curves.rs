@@ -102,7 +102,8 @@ pub struct CurveOrigin {
     pub seed: u64,
 }
 
-/// Where a miss ratio lies, with a confidence of 95 %.
+/// Where a miss ratio lies, with a confidence of 95 % as far as the choice of blocks goes. A small cache may also do otherwise than a
+/// large one, which is not in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CurveInterval {
     /// The lower end.

@@ -21,7 +21,8 @@ LRU is exact up to 67 million blocks, from one pass. \"opt\" (Belady) is the bou
 misses less, and none can know the future as it does. It and all other policies are simulated, all sizes and policies at once, on a \
 sample of the blocks by a hash of their address, in caches that are smaller by as much (SHARDS, miniature simulation). \
 At --rate 1 that is the full simulation. At lower rates LRU is simulated on the same sample, and its error (\"sampling error\"), \
-which is known, is taken from all others; \"±\" is half of the interval of 95 %. Figures marked ~ rest on miniatures of fewer than 100 \
+which is known, is taken from all others; \"±\" is half of the interval of 95 % of the choice of blocks. A small \
+cache may also do otherwise than a large one, SIEVE and LIRS most: confirm small differences at --rate 1. Figures marked ~ rest on miniatures of fewer than 100 \
 blocks and are less accurate.
 
 A policy may have parameters: two_queue:kin=0.2:kout=0.6.")]
