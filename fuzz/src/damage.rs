@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use peryton_engine::{closed, Config, DeviceId, Engine, Trust};
+use peryton_engine::{closed, Config, DeviceId, Trust};
 use peryton_units::{Bytes, Op};
 
 use crate::volumes::{BLOCK, Left, Memory, Used, configs, reseal, used};

@@ -210,9 +210,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         Bytes::ZERO
     }
 
-    /// From now on nothing is begun that can wait, or is again.
-    fn set_resting(&mut self, _io: &mut Io<Self::Step>, _rests: bool) {}
-
     // Failing devices.
 
     /// A flush of the device has failed: everything that completed on it since its last good flush may be lost, whatever later
@@ -267,16 +264,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// The places from which on none was ever written.
     fn used_places(&self) -> [u32; 2] {
         [0, 0]
-    }
-
-    /// Whether the device has metadata of this volume that is as new as that of the others.
-    fn has_metadata(&self, _storage: &mut dyn Storage, _device: DeviceId, _volume: VolumeId) -> bool {
-        false
-    }
-
-    /// Whether the device has metadata of this volume, and nothing says how new it is.
-    fn has_some_metadata(&self, _storage: &mut dyn Storage, _device: DeviceId, _volume: VolumeId) -> bool {
-        false
     }
 
     /// The last commit of a map that is durable on this device.

@@ -65,8 +65,6 @@ impl Fragment {
 pub(in crate::cache) enum Route {
     /// A plain command to this place on this device, and what follows its end.
     Direct(DeviceId, Bytes, Follow),
-    /// A plain command to the extent's origin, which bypasses the copy on the fast device.
-    Past(Bytes),
     /// The fragment waits, is being handled by a move, or has been answered.
     Taken,
 }
@@ -111,8 +109,6 @@ pub(in crate::cache) struct Run {
     pub(in crate::cache) at: Bytes,
     pub(in crate::cache) len: Bytes,
     pub(in crate::cache) extents: u32,
-    /// Whether the run bypasses copies on the fast device.
-    pub(in crate::cache) past: bool,
     /// What follows its end.
     pub(in crate::cache) follow: Follow,
 }

@@ -43,6 +43,7 @@ use crate::{
     api::error::RequestError,
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
+    cache::interpret::State,
     cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::movers::table::{Drained, Kind, Move, Phase},
@@ -249,13 +250,9 @@ impl CacheDrive {
         let (written, durable) = self.journal.durable.as_ref().map_or((now, masks), |durable| durable.of(extent));
         let entry = |place: Option<Place>, masks: Masks, lost: bool| {
             let place = place.filter(|_| !masks.is_empty());
-            let kept = self.without_gone(MapEntry::new(place, masks.dirty() != 0, lost));
-            if kept.place().is_some() {
-                return (kept, masks);
-            }
-            // A place that is gone no longer records which blocks are lost.
-            let lost = kept.is_lost() || masks.lost() != 0;
-            (MapEntry::new(None, false, lost), Masks::default())
+            let durable = State { entry: MapEntry::new(place, masks.dirty() != 0, lost), masks };
+            let State { entry, masks } = self.interpret(&self.facts(), durable);
+            (entry, masks)
         };
         let same_place = written.place().is_some() && written.place() == now.place();
         // What only the place records as lost is not at the origin.
@@ -314,7 +311,8 @@ impl CacheDrive {
         let written = self.journal.durable.as_ref().map_or(now, |durable| durable.image[extent as usize]);
         let is_fast = |place: Place| self.layout.fast_slot(place).is_some();
         let here = now.place().is_some_and(|place| if is_fast(place) { doubt.fast } else { doubt.slow });
-        if here || doubt.moved { self.without_gone(written) } else { now }
+        let durable = State { entry: written, masks: Masks::default() };
+        if here || doubt.moved { self.interpret(&self.facts(), durable).entry } else { now }
     }
 
     /// Changes the map entry of an extent in doubt to the one that is sure. Nothing may be under way for the extent.
@@ -329,10 +327,7 @@ impl CacheDrive {
         if sure.place() != before.place() {
             if let Some(place) = before.place() {
                 self.map.set_clean(extent).and(self.map.unmap(extent)).needs_no_record(NoRecord::GivenUpNext);
-                match self.layout.fast_slot(place) {
-                    Some(slot) => self.release_slot(slot, Release::Detached),
-                    None => self.release_place(place, Release::Detached),
-                }
+                self.give_up(place, Release::Detached);
             }
             if let Some(place) = sure.place() {
                 self.journal.reclaim(place);

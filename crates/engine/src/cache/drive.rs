@@ -19,13 +19,13 @@ use crate::{
     cache::map::extent_map::ExtentMap,
     cache::movers::table::{InRun, Move},
     cache::ready::ReadyQueue,
+    cache::reclaim::ForeseenVictims,
     cache::reshape::Reshape,
     cache::routes::read_on::ReadOn,
     cache::routes::waited_for::WaitedFor,
     cache::step::CacheIo,
     cache::streams::Streams,
     cache::tuner::Tuner,
-    cache::victims::ForeseenVictims,
     cache::warm::state::Warm,
     io::RequestIndex,
     io::slab::Slab,
@@ -116,8 +116,6 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) warm: Warm,
     /// The slots that are being emptied, because the fast device becomes smaller.
     pub(in crate::cache) emptying: Option<Emptying>,
-    /// Nothing that can wait is begun, so that the drive becomes idle.
-    pub(crate) rests: bool,
     /// The layout from which the next recovery takes the map, if a device was resized.
     pub(crate) reshape: Option<Reshape>,
     /// The placement as the configuration has it.
@@ -183,7 +181,6 @@ impl CacheDrive {
             tuner: Tuner::new(placement, tuning),
             warm: Warm::default(),
             emptying: None,
-            rests: false,
             reshape: None,
             placement: placement.clone(),
         }

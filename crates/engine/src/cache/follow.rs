@@ -26,6 +26,8 @@ pub(crate) struct Follow(u32);
 
 impl Follow {
     pub(in crate::cache) const NOTHING: Follow = Follow(u32::MAX);
+    /// A write of whole extents has gone to their origins past their copies, which are given up (partitioned).
+    pub(in crate::cache) const PAST: Follow = Follow(u32::MAX - 1);
 }
 
 /// What follows the ends of all commands of the host in flight. Most own nothing here.
@@ -50,7 +52,7 @@ impl Follows {
 
     /// What follows two accesses whose commands become one.
     pub(in crate::cache) fn join(&mut self, first: Follow, second: Follow) -> Follow {
-        if first == Follow::NOTHING {
+        if first == Follow::NOTHING || first == Follow::PAST {
             return second;
         }
         let mut last = first;

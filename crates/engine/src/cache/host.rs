@@ -49,23 +49,15 @@ impl CacheDrive {
             io.add_part(request);
             let before = out.len();
             let to = match self.route(io, now, fragment, out) {
-                Route::Direct(device, at, follow) => Some((device, at, false, follow)),
-                Route::Past(at) => Some((self.layout.slow, at, true, Follow::NOTHING)),
+                Route::Direct(device, at, follow) => Some((device, at, follow)),
                 Route::Taken => None,
             };
             if !run.as_mut().is_some_and(|run| self.continues(io, run, fragment, to, out)) {
                 if let Some(run) = run {
                     self.issue_before(io, run, before, out);
                 }
-                run = to.map(|(device, at, past, follow)| Run {
-                    fragment,
-                    device,
-                    at,
-                    len: Bytes(u64::from(len)),
-                    extents: 1,
-                    past,
-                    follow,
-                });
+                let len = Bytes(u64::from(len));
+                run = to.map(|(device, at, follow)| Run { fragment, device, at, len, extents: 1, follow });
             }
             offset += u64::from(len);
             extent += 1;
@@ -178,13 +170,8 @@ impl CacheDrive {
     /// Routes a fragment that has waited.
     pub(in crate::cache) fn resume(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) {
         let fragment = Fragment { first: false, ..fragment };
-        let (device, at, past, follow) = match self.route(io, now, fragment, out) {
-            Route::Direct(device, at, follow) => (device, at, false, follow),
-            Route::Past(at) => (self.layout.slow, at, true, Follow::NOTHING),
-            Route::Taken => return,
-        };
-        let run = Run { fragment, device, at, len: Bytes(u64::from(fragment.len)), extents: 1, past, follow };
-        self.issue(io, run, out);
+        let route = self.route(io, now, fragment, out);
+        self.carry_out(io, fragment, route, out);
     }
 
     #[inline]
@@ -214,11 +201,12 @@ impl CacheDrive {
         io: &mut CacheIo,
         run: &mut Run,
         fragment: Fragment,
-        to: Option<(DeviceId, Bytes, bool, Follow)>,
+        to: Option<(DeviceId, Bytes, Follow)>,
         out: &mut Commands,
     ) -> bool {
-        let Some((device, at, past, follow)) = to else { return false };
-        let continues = (device, at, past) == (run.device, run.at + run.len, run.past)
+        let Some((device, at, follow)) = to else { return false };
+        let continues = (device, at) == (run.device, run.at + run.len)
+            && (run.follow == Follow::PAST) == (follow == Follow::PAST)
             && run.fragment.extent + run.extents == fragment.extent;
         if continues {
             run.follow = self.follows.join(run.follow, follow);

@@ -59,15 +59,12 @@ impl CacheDrive {
 
     #[inline]
     pub(in crate::cache) fn issue(&mut self, io: &mut CacheIo, run: Run, out: &mut Commands) {
-        let Run { fragment, device, at, len, extents, past, follow } = run;
+        let Run { fragment, device, at, len, extents, follow } = run;
         if device == self.layout.slow {
             self.cleaner.slow_used = io.now;
         }
         let (request, first, count) = (fragment.request, fragment.extent, extents);
-        let purpose = match past {
-            false => CacheStep::Host { request, first, count, follow },
-            true => CacheStep::HostPast { request, first, count },
-        };
+        let purpose = CacheStep::Host { request, first, count, follow };
         let buffer = Buffer::Request { id: io.id_of(request), offset: fragment.offset };
         match fragment.op {
             Op::Read => io.read((device, at), len, buffer, purpose, Cause::Host, out),
@@ -151,7 +148,7 @@ impl CacheDrive {
     pub(in crate::cache) fn carry_out(&mut self, io: &mut CacheIo, piece: Fragment, route: Route, out: &mut Commands) {
         if let Route::Direct(device, at, follow) = route {
             let len = Bytes(u64::from(piece.len));
-            self.issue(io, Run { fragment: piece, device, at, len, extents: 1, past: false, follow }, out);
+            self.issue(io, Run { fragment: piece, device, at, len, extents: 1, follow }, out);
         }
     }
 

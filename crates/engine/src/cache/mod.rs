@@ -33,6 +33,7 @@ mod drive;
 mod emptying;
 mod follow;
 mod host;
+mod interpret;
 mod invariants;
 mod issuing;
 mod journal;
@@ -55,7 +56,6 @@ mod streams;
 mod through;
 mod timers;
 mod tuner;
-mod victims;
 mod warm;
 
 pub(crate) use access::Mode;

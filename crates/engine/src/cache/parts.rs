@@ -45,28 +45,6 @@ impl CacheDrive {
         Contents::Map { extents, places }
     }
 
-    /// The masks of a place of the fast device after recovery. `crashed`: the volume was not closed; `known`: shared memory has
-    /// the last state of the process that did not close it.
-    pub(in crate::cache) fn restored_part(&self, io: &CacheIo, durable: Masks, crashed: bool, known: bool) -> Masks {
-        let all = self.layout.blocks.expect("a volume with masks has blocks").all;
-        let mut masks = Masks::new(durable.valid() & all, durable.not_at_home() & all);
-        if mutation::is(Mutation::ForgetMasks) {
-            masks = Masks::new(all, masks.not_at_home());
-        }
-        if self.gone.slow {
-            // There is no origin: what the fast device has counts, and the rest is lost.
-            let lost = if mutation::is(Mutation::ForgetLostBlocks) { masks.valid() } else { all };
-            return Masks::new(masks.valid() | all & !lost, lost);
-        }
-        let valid = self.valid(io);
-        let trusts = match valid {
-            Valid::Copy => mutation::is(Mutation::TrustCleanCopies),
-            Valid::Home => mutation::is(Mutation::KeepCleanCopies),
-        };
-        // What is clean in memory is clean: the memory says that copy and origin may differ before either is written.
-        if !crashed || known || trusts { masks } else { valid.of_two(masks) }
-    }
-
     /// Which of copy and origin is valid where a crash may have cut a write to one of them or to both.
     pub(in crate::cache) fn valid(&self, io: &CacheIo) -> Valid {
         let copy = io.tuning.write == WritePolicy::Back || self.controller.is_some();

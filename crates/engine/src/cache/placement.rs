@@ -103,15 +103,15 @@ impl PlacementOps for CacheDrive {
     ) {
         self.partition_served(now, command);
         match step {
-            CacheStep::Host { request, first, count, follow } => {
-                self.host_done(io, now, command, (request, first, count), (failed, follow), out);
-            }
-            CacheStep::HostPast { request, first, count } => {
+            CacheStep::Host { request, first, count, follow: Follow::PAST } => {
                 let result = if failed { Err(RequestError::Device) } else { Ok(()) };
                 for extent in first..first + count {
                     self.past_done(io, now, extent, request, failed, out);
                 }
                 io.part_done(request, result, out);
+            }
+            CacheStep::Host { request, first, count, follow } => {
+                self.host_done(io, now, command, (request, first, count), (failed, follow), out);
             }
             CacheStep::First { request, extent } => self.first_done(io, now, command, (request, extent), failed, out),
             CacheStep::Through { write } => self.through_step(io, now, write, command.device, failed, out),
@@ -273,11 +273,6 @@ impl PlacementOps for CacheDrive {
         Bytes(u64::from(self.still_beyond()) * self.layout.extent_bytes)
     }
 
-    fn set_resting(&mut self, io: &mut CacheIo, rests: bool) {
-        self.rests = rests;
-        io.due(io.now);
-    }
-
     fn flush_failed(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) {
         self.doubt(io, now, device);
         self.go_on(io, now, out);
@@ -342,10 +337,6 @@ impl PlacementOps for CacheDrive {
 
     fn used_places(&self) -> [u32; 2] {
         self.touched_places()
-    }
-
-    fn has_metadata(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> bool {
-        self.has_newest_checkpoint(storage, device, volume)
     }
 
     fn last_commit(&self, device: DeviceId) -> u64 {

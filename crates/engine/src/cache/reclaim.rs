@@ -9,7 +9,6 @@ use crate::{
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
     cache::step::CacheIo,
-    cache::victims::ForeseenVictims,
 };
 
 /// The most dirty evictions in flight for promotions that need a slot immediately.
@@ -24,6 +23,21 @@ const MOST_STEPS: u32 = 32;
 const PASSED_OVER: u32 = 32;
 /// After a search in vain, this many victims are taken as the policy names them.
 const AS_THEY_COME: u32 = 16;
+
+/// Victims whose data are prefetched before the policy names them.
+#[derive(Debug)]
+pub(in crate::cache) struct ForeseenVictims {
+    /// The first and the last of them.
+    next: SlotIndex,
+    farthest: SlotIndex,
+    /// How many further victims are found from the farthest one before it is looked for again from the next one.
+    steps: u32,
+}
+
+impl ForeseenVictims {
+    pub(in crate::cache) const NONE: ForeseenVictims =
+        ForeseenVictims { next: SlotIndex(0), farthest: SlotIndex(0), steps: 0 };
+}
 
 impl CacheDrive {
     /// Reserves a slot for an extent that is to be promoted.
@@ -137,7 +151,7 @@ impl CacheDrive {
     #[inline(never)]
     fn start_leaving(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let high = io.tuning.demotion_high;
-        if self.rests || self.gone.any() {
+        if io.rests || self.gone.any() {
             return;
         }
         // A partitioned drive can send a write that finds no room to the slow device. Moving another extent out of the

@@ -3,7 +3,6 @@
 use peryton_format::{
     block::BLOCK,
     checkpoint::{self, CheckpointHeader},
-    entry::MapEntry,
     map::{self, NoMap, Older},
     mutation::{self, Mutation},
     storage::Storage,
@@ -16,7 +15,6 @@ use crate::{
     api::command::DeviceId,
     api::error::OpenError,
     api::opened::{Opened, Trust},
-    cache::access::Mode,
     cache::drive::CacheDrive,
     cache::reshape::Reshape,
     cache::step::CacheIo,
@@ -69,17 +67,6 @@ impl CacheDrive {
                 *entry = map::without_fast(*entry, map::masks_of(*entry, &found.masks));
             }
         }
-        if touched.is_none() && left.is_none() && found.notice.home && self.mode == Mode::Caching {
-            // No copy was newer than its origin when the map was last recorded. The server may have made host data durable at
-            // their origins alone, and not the copies, nor which copies count.
-            let drops = !mutation::is(Mutation::TrustUnflushedCopies);
-            let masks = &found.masks;
-            // Where blocks are lost, the place records which.
-            let records_loss = |entry: MapEntry| map::masks_of(entry, masks).lost() != 0;
-            for entry in found.entries.iter_mut().filter(|entry| drops && !entry.is_dirty() && !records_loss(**entry)) {
-                *entry = MapEntry::new(None, false, entry.is_lost());
-            }
-        }
         let damaged = |what| OpenError::Damaged { device: pair[0].index(), what };
         let room = reshape.as_ref().map_or(self.room(), Reshape::room);
         if !self.find_snapshot(io, storage, volume, (opened.generation, room)) {
@@ -89,7 +76,7 @@ impl CacheDrive {
             self.reshape_map(&mut found, reshape).map_err(damaged)?;
         }
         let restored = self
-            .restore(io, io.now, (&found.entries, &found.masks), (touched, left.is_some()), trust)
+            .restore(io, io.now, (&found.entries, &found.masks), (touched, left.is_some(), found.notice.home), trust)
             .map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
         let (image, masks) = self.map.image();
@@ -118,12 +105,7 @@ impl CacheDrive {
 impl CacheDrive {
     /// Whether the device has the newest checkpoint of this volume. One is written to both devices whenever the volume is
     /// opened, so that a copy from an earlier generation has not.
-    pub(in crate::cache) fn has_newest_checkpoint(
-        &self,
-        storage: &mut dyn Storage,
-        device: DeviceId,
-        volume: VolumeId,
-    ) -> bool {
+    pub(crate) fn has_newest_checkpoint(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> bool {
         let mut newest = |device| {
             let headers = checkpoint::headers(storage, device, &self.layout.metadata, volume);
             headers.into_iter().flatten().map(|header| header.number).max()

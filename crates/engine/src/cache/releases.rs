@@ -12,6 +12,7 @@ use peryton_units::{Bytes, Nanos, Op};
 use crate::{
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
+    cache::interpret::State,
     cache::journal::batch::Freed,
     cache::map::changed::{Changed, NoRecord},
     cache::map::extent::Place,
@@ -56,6 +57,14 @@ impl CacheDrive {
         self.policy.removed(slot, extent, evicted);
         self.map.vacate(slot);
         self.release_place(Place(slot.0), why);
+    }
+
+    /// Gives up a place on either device.
+    pub(in crate::cache) fn give_up(&mut self, place: Place, why: Release) {
+        match self.layout.fast_slot(place) {
+            Some(slot) => self.release_slot(slot, why),
+            None => self.release_place(place, why),
+        }
     }
 
     pub(in crate::cache) fn release_place(&mut self, place: Place, why: Release) {
@@ -160,24 +169,17 @@ impl CacheDrive {
     /// Marks the data that the dead device had of an extent as lost.
     #[cold]
     pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
-        let entry = *self.map.entry(extent);
-        let masks = self.map.masks_of(extent);
-        let had_lost = masks.lost() != 0;
-        let lost = match (self.mode, entry.place()) {
-            (_, Some(place)) if self.is_on_gone(place) => {
-                self.map.set_clean(extent).and(self.map.unmap(extent)).needs_no_record(NoRecord::MeansTheSame);
-                // The place is never used again, so the durable map may keep pointing to it.
-                match self.layout.fast_slot(place) {
-                    Some(slot) => self.release_slot(slot, Release::NeverUsed),
-                    None => self.release_place(place, Release::NeverUsed),
-                }
-                (self.mode == Mode::Tiering || entry.is_dirty() || had_lost || self.gone.slow)
-                    && !mutation::is(Mutation::ForgetLost)
-            }
-            (Mode::Caching, None) => self.gone.slow,
-            _ => false,
-        };
-        if lost && !self.map.entry(extent).is_lost() {
+        let (entry, masks) = (*self.map.entry(extent), self.map.masks_of(extent));
+        if entry.place().is_some_and(|place| !self.is_on_gone(place)) {
+            return;
+        }
+        let found = self.interpret(&self.facts(), State { entry: entry.entry(), masks });
+        if let Some(place) = entry.place() {
+            self.map.set_clean(extent).and(self.map.unmap(extent)).needs_no_record(NoRecord::MeansTheSame);
+            // The place is never used again, so the durable map may keep pointing to it.
+            self.give_up(place, Release::NeverUsed);
+        }
+        if found.entry.is_lost() && !entry.is_lost() && !mutation::is(Mutation::ForgetLost) {
             self.map.set_lost(extent, true).needs_no_record(NoRecord::MeansTheSame);
             io.stats.lost_extents += 1;
             if let Some(place) = entry.place() {
@@ -235,25 +237,8 @@ impl CacheDrive {
         self.map.entry_mut(extent).misses = 0;
         self.record(io, now, changed, self.layout.fast_slot(to).is_none());
         if let Some(place) = before {
-            match self.layout.fast_slot(place) {
-                Some(slot) => self.release_slot(slot, Release::Evicted),
-                None => self.release_place(place, Release::Detached),
-            }
-        }
-    }
-
-    /// The meaning of a durable map entry when devices are gone.
-    pub(in crate::cache) fn without_gone(&self, entry: MapEntry) -> MapEntry {
-        match (entry.place(), self.mode) {
-            (Some(place), mode) if self.layout.has_place(place) && self.is_on_gone(place) => MapEntry::new(
-                None,
-                false,
-                entry.is_lost() || mode == Mode::Tiering || entry.is_dirty() || self.gone.slow,
-            ),
-            // There is no origin that the copy could agree with, so it counts as dirty.
-            (Some(place), Mode::Caching) if self.gone.slow => MapEntry::new(Some(place), true, entry.is_lost()),
-            (None, Mode::Caching) if self.gone.slow => MapEntry::new(None, false, true),
-            _ => entry,
+            let is_fast = self.layout.fast_slot(place).is_some();
+            self.give_up(place, if is_fast { Release::Evicted } else { Release::Detached });
         }
     }
 

@@ -4,7 +4,6 @@ use peryton_format::{
     blocks::Masks,
     checkpoint::CheckpointHeader,
     entry::MapEntry,
-    map,
     mutation::{self, Mutation},
     notice::Notice,
     superblock::VolumeId,
@@ -12,8 +11,14 @@ use peryton_format::{
 use peryton_units::Nanos;
 
 use crate::{
-    api::config::Tuning, api::opened::Trust, cache::access::Mode, cache::drive::CacheDrive,
-    cache::journal::map_journal::Durable, cache::map::changed::NoRecord, cache::map::extent::Place,
+    api::config::Tuning,
+    api::opened::Trust,
+    cache::access::Mode,
+    cache::drive::CacheDrive,
+    cache::interpret::{Facts, State},
+    cache::journal::map_journal::Durable,
+    cache::map::changed::NoRecord,
+    cache::map::extent::{Place, Valid},
     cache::step::CacheIo,
 };
 
@@ -28,13 +33,14 @@ pub(crate) struct Restored {
 
 impl CacheDrive {
     /// Loads the durable map. `touched`: after a clean close, the places from which on none was ever written; after a
-    /// crash every free place may hold data. `known`: the map is what a process that was killed had in memory.
+    /// crash every free place may hold data. `known`: the map is what a process that was killed had in memory. `home`: no copy was
+    /// newer than its origin when the map was last recorded.
     pub(crate) fn restore(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
         (image, masks): (&[MapEntry], &[Masks]),
-        (touched, known): (Option<[u32; 2]>, bool),
+        (touched, known, home): (Option<[u32; 2]>, bool, bool),
         trust: Trust,
     ) -> Result<Restored, &'static str> {
         let mut restored = Restored::default();
@@ -45,37 +51,37 @@ impl CacheDrive {
             return Err("it has masks of another number of places");
         }
         let places = self.layout.fast_slots + if self.mode == Mode::Tiering { self.layout.slow_slots } else { 0 };
-        for (index, at_rest) in (0..).zip(image) {
-            let entry = self.without_gone(*at_rest);
-            let mut place = entry.place();
-            let mut dirty = entry.is_dirty();
-            if place.is_some_and(|place| place.0 >= places) {
+        let crashed = touched.is_none() && !known;
+        let trusts = |valid: &Valid| match valid {
+            Valid::Copy => mutation::is(Mutation::TrustCleanCopies),
+            Valid::Home => mutation::is(Mutation::KeepCleanCopies),
+        };
+        let facts = Facts {
+            // What is clean in memory is clean: the memory says that copy and origin may differ before either is written.
+            valid: crashed.then(|| self.valid(io)).filter(|valid| !trusts(valid)),
+            // The server may have made host data durable at their origins alone, and not the copies, nor which copies count.
+            unflushed: crashed && home && !mutation::is(Mutation::TrustUnflushedCopies),
+            trusts_origins: trust == Trust::Slow,
+            ..self.facts()
+        };
+        for (index, entry) in (0..).zip(image) {
+            let at_rest = facts.counts(State::of(*entry, masks));
+            if at_rest.entry.place().is_some_and(|place| place.0 >= places) {
                 return Err("an extent is in a place that is not there");
             }
-            if dirty && self.mode == Mode::Tiering {
+            if at_rest.entry.is_dirty() && self.mode == Mode::Tiering {
                 return Err("an extent is dirty that has no copy");
             }
-            if self.mode == Mode::Caching && trust == Trust::Slow {
-                (place, dirty) = (None, false);
-            }
-            let mut lost = entry.is_lost();
-            let mut parts = Masks::default();
-            if self.mode == Mode::Caching {
-                let durable = map::masks_of(*at_rest, masks);
-                // The origin had what the slot records as lost, and that is not there.
-                lost |= place.is_none() && durable.lost() != 0 && trust != Trust::Slow;
-                parts = place.map_or(Masks::default(), |_| self.restored_part(io, durable, touched.is_none(), known));
-                place = place.filter(|_| !parts.is_empty());
-                dirty = parts.dirty() != 0;
-            }
+            let State { entry, masks: parts } = self.interpret(&facts, at_rest);
+            let (place, lost) = (entry.place(), entry.is_lost());
             self.map.set_lost(index, lost).needs_no_record(NoRecord::WholeMap);
-            if let Some(left) = at_rest.place().filter(|_| lost && place.is_none()) {
-                self.map.leave_behind(index, left, map::masks_of(*at_rest, masks));
+            if let Some(left) = at_rest.entry.place().filter(|_| lost && place.is_none()) {
+                self.map.leave_behind(index, left, at_rest.masks);
             }
             restored.lost += u64::from(lost || place.is_some() && parts.lost() != 0);
             let Some(place) = place else { continue };
             restored.mapped += 1;
-            restored.dirty += u64::from(dirty);
+            restored.dirty += u64::from(entry.is_dirty());
             if !self.map.adopt(index, place) {
                 return Err("two extents are in one place");
             }
@@ -83,7 +89,7 @@ impl CacheDrive {
                 self.map.set_masks(index, parts, now).needs_no_record(NoRecord::WholeMap);
             }
         }
-        if touched.is_none() && !known {
+        if crashed {
             self.map.takes_for_dirty(now);
         }
         self.warm_up(io);

@@ -10,8 +10,6 @@ use crate::{
 pub(crate) enum CacheStep {
     /// A plain access of a host request to `count` extents from `first`, and what follows its end.
     Host { request: RequestIndex, first: u32, count: u32, follow: Follow },
-    /// A plain access that bypasses the fast device's copies of these extents (partitioned).
-    HostPast { request: RequestIndex, first: u32, count: u32 },
     /// A write, or the zeroing, of blocks of an extent of which the fast device has not all yet.
     First { request: RequestIndex, extent: u32 },
     /// One half of a write to both devices.

@@ -60,6 +60,8 @@ pub(crate) struct Io<S> {
     ahead: Nanos,
     /// Whether that is to be found out with the next tick.
     pub(crate) continues: bool,
+    /// Nothing that can wait is begun, so that the drive becomes idle.
+    pub(crate) rests: bool,
 }
 
 impl<S: Step> Io<S> {
@@ -82,6 +84,7 @@ impl<S: Step> Io<S> {
             deadline: Nanos::ZERO,
             ahead: Nanos::ZERO,
             continues: false,
+            rests: false,
         }
     }
 

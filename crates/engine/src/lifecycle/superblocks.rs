@@ -10,7 +10,7 @@ use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Config, Placement, Tuning},
+    api::config::{Config, Tuning},
     api::error::OpenError,
     api::opened::Trust,
     api::resizing::Settled,
@@ -117,11 +117,9 @@ pub(super) fn lost_superblocks(
         return None;
     }
     let drive = AnyDrive::new(config.clone(), Some(Settled::from(&newest.geometry))).ok()?;
-    let (fingerprint, has_newest, has_some) = with_drive!(&drive, drive => (
-        drive.fingerprint(storage, device, newest.volume),
-        drive.placed.has_metadata(storage, device, newest.volume),
-        drive.placed.has_some_metadata(storage, device, newest.volume),
-    ));
+    let fingerprint = with_drive!(&drive, drive => drive.fingerprint(storage, device, newest.volume));
+    let has_newest =
+        drive.cache().is_some_and(|drive| drive.placed.has_newest_checkpoint(storage, device, newest.volume));
     // Nothing says whether the device was closed in good order: the volume is recovered.
     let state = if newest.state == VolumeState::Clean { VolumeState::Closing } else { newest.state };
     let recovered = Superblock { device, state, fingerprint: 0, ..newest.clone() };
@@ -129,7 +127,7 @@ pub(super) fn lost_superblocks(
     if has_newest && newest.successions[device.index()] == 0 {
         return Some(LostSuperblocks { superblock: recovered, certain: true });
     }
-    if let Placement::Caching(_) | Placement::Partitioned(_) | Placement::Tiering(_) = config.placement {
+    if drive.cache().is_some() {
         return has_newest.then_some(LostSuperblocks { superblock: recovered, certain: false });
     }
     // The other devices know what it said when the volume was closed, a digest of samples of its data included. An earlier copy
@@ -139,7 +137,9 @@ pub(super) fn lost_superblocks(
     if as_closed.state == VolumeState::Clean && as_closed.seal() == seal {
         return Some(LostSuperblocks { superblock: as_closed, certain: false });
     }
-    has_some.then_some(LostSuperblocks { superblock: recovered, certain: false })
+    // Nothing says how new its commits are.
+    let has_commits = drive.log().is_some_and(|drive| drive.placed.has_commits(storage, device, recovered.volume));
+    has_commits.then_some(LostSuperblocks { superblock: recovered, certain: false })
 }
 
 /// Writes the superblocks again of a device that has lost both, if it is known to be the present one, or `trust` says so.

@@ -1,6 +1,7 @@
 //! The parts of a drive with a log before a primary, and how it cuts requests into pieces.
 
 use peryton_format::{
+    layout::MetadataLayout,
     log::layout::LogLayout,
     log::{HEADER, SECTOR},
     superblock::VolumeId,
@@ -66,6 +67,16 @@ pub(crate) struct LogDrive {
 }
 
 impl LogDrive {
+    /// Where a byte of the volume is on the primary. Byte 0 of the volume is deliberately not byte 0 of the primary: the primary alone must
+    /// not look like a file system while the log holds newer data.
+    pub(in crate::log) fn primary_place(&self, offset: u64) -> (DeviceId, Bytes) {
+        (self.primary, MetadataLayout::bare().data_at + Bytes(offset))
+    }
+
+    pub(in crate::log) fn log_place(&self, at: u64) -> (DeviceId, Bytes) {
+        (self.log_device, Bytes(self.log_at + at))
+    }
+
     pub(crate) fn new(layout: LogLayout) -> LogDrive {
         let Logging { primary, log, block } = layout.pair();
         let (size, segment, count) = (layout.volume_size().0, layout.segment_bytes(), layout.segments());

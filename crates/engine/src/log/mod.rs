@@ -9,7 +9,7 @@
 //!
 //! None of them calls another that might call it again: `ready.rs` carries out what follows from what has ended.
 //!
-//! `layout.rs` divides the devices, and `places.rs` says where bytes are on them; `fenced.rs` continues with one of the two devices.
+//! `layout.rs` divides the devices; `fenced.rs` continues with one of the two devices.
 //!
 //! The format on disk and its scan are in `peryton_format::log`. `indexing.rs` writes indexes for a quick restart,
 //! `restore.rs` makes a running drive of what the scan finds, and `report.rs` makes a report of it.
@@ -48,7 +48,6 @@ mod migration;
 mod mode;
 mod outrun;
 mod placement;
-mod places;
 mod ready;
 mod report;
 mod restore;

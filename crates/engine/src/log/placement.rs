@@ -238,10 +238,6 @@ impl PlacementOps for LogDrive {
         self.close_log(storage, volume)
     }
 
-    fn has_some_metadata(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> bool {
-        device == self.log_device && self.read_ring(storage, volume, None).is_ok()
-    }
-
     fn take_back(
         &mut self,
         _: &LogIo,
@@ -294,6 +290,11 @@ impl LogDrive {
     /// Whether data was found that has lost its checksums.
     pub(crate) fn has_unverifiable(&self) -> bool {
         self.has_unverifiable
+    }
+
+    /// Whether the device has commits of this volume.
+    pub(crate) fn has_commits(&self, storage: &mut dyn Storage, device: DeviceId, volume: VolumeId) -> bool {
+        device == self.log_device && self.read_ring(storage, volume, None).is_ok()
     }
 
     /// Whether the last [`PlacementOps::write_all_back`] left more than can be listed.

@@ -117,24 +117,7 @@ impl LogDrive {
         self.index.resume(next_sequence, index, upto, pending);
 
         let records = self.still_needed(&recorded, &in_use, cut, next_sequence);
-        let used = recorded.used;
-        let head = CommitHead {
-            number: recorded.next_number,
-            attempt: 0,
-            previous: recorded.newest.head.number,
-            first_needed: recorded.next_number,
-            next_sequence,
-            flushed: next_sequence,
-            index,
-            segments: self.log.segments.len() as u32,
-            records: records.len() as u32,
-        };
-        if used + head.bytes() > self.commit.ring.bytes() {
-            return Err(self.damaged("its ring of commits has no room for what it records"));
-        }
-        let next = (recorded.newest.at + recorded.newest.head.bytes()) % self.commit.ring.bytes();
-        self.store_commit(storage, volume, &head, &records, next)
-            .map_err(|_| OpenError::Device { device: self.log_device.index() })?;
+        let (head, next) = self.record_anew(storage, volume, &recorded, (next_sequence, index), &records)?;
         self.commit.resume(head, (next + head.bytes()) % self.commit.ring.bytes(), records);
         self.volume = Some(volume);
         opened.commits = recorded.commits;
@@ -153,6 +136,36 @@ impl LogDrive {
         }
         io.due(Nanos::ZERO);
         Ok(())
+    }
+
+    /// Writes a commit that says what the log has from now on. Returns its head and its place in the ring.
+    pub(in crate::log) fn record_anew(
+        &self,
+        storage: &mut dyn Storage,
+        volume: VolumeId,
+        recorded: &Recorded,
+        (next_sequence, index): (u64, u64),
+        records: &[CommitRecord],
+    ) -> Result<(CommitHead, u64), OpenError> {
+        let (before, ring) = (&recorded.newest, self.commit.ring.bytes());
+        let head = CommitHead {
+            number: recorded.next_number,
+            attempt: 0,
+            previous: before.head.number,
+            first_needed: recorded.next_number,
+            next_sequence,
+            flushed: next_sequence,
+            index,
+            segments: self.log.segments.len() as u32,
+            records: records.len() as u32,
+        };
+        if recorded.used + head.bytes() > ring {
+            return Err(self.damaged("its ring of commits has no room for what it records"));
+        }
+        let next = (before.at + before.head.bytes()) % ring;
+        self.store_commit(storage, volume, &head, records, next)
+            .map_err(|_| OpenError::Device { device: self.log_device.index() })?;
+        Ok((head, next))
     }
 
     /// A sequence after those of all appends that may be in the log. Appends beyond the cut have lower ones and lie in segments of

@@ -9,8 +9,6 @@
 
 use peryton_format::{
     block::BLOCK,
-    log::recorded::Recorded,
-    log::ring::CommitHead,
     log::{NOWHERE, header},
     storage::Storage,
     superblock::VolumeId,
@@ -20,7 +18,7 @@ use peryton_units::Bytes;
 use crate::{
     api::command::DeviceId,
     api::error::{OpenError, ReadmitError},
-    log::{damage::OnDamage, drive::LogDrive, found::Contents, layout::BUFFER},
+    log::{damage::OnDamage, drive::LogDrive, layout::BUFFER},
 };
 
 impl LogDrive {
@@ -45,7 +43,10 @@ impl LogDrive {
         if newer > 0 {
             return Err(ReadmitError::LogIsNewer { device: index, bytes: Bytes(newer) });
         }
-        back.empty(storage, volume, (&recorded, &contents))?;
+        // Everything in the log is given up.
+        let next_sequence = back.sequence_after(&recorded, &contents);
+        back.log.restore(&[], next_sequence);
+        back.record_anew(storage, volume, &recorded, (next_sequence, NOWHERE), &[])?;
         Ok(0)
     }
 
@@ -76,35 +77,5 @@ impl LogDrive {
             }
         }
         Some(differing)
-    }
-
-    /// Gives up everything in the log.
-    fn empty(
-        &mut self,
-        storage: &mut dyn Storage,
-        volume: VolumeId,
-        (recorded, contents): (&Recorded, &Contents),
-    ) -> Result<(), ReadmitError> {
-        let newest = &recorded.newest;
-        let next_sequence = self.sequence_after(recorded, contents);
-        self.log.restore(&[], next_sequence);
-        let head = CommitHead {
-            number: recorded.next_number,
-            attempt: 0,
-            previous: newest.head.number,
-            first_needed: recorded.next_number,
-            next_sequence,
-            flushed: next_sequence,
-            index: NOWHERE,
-            segments: newest.head.segments,
-            records: 0,
-        };
-        let index = self.log_device.index();
-        if recorded.used + head.bytes() > self.commit.ring.bytes() {
-            return Err(ReadmitError::Damaged { device: index, what: "its ring of commits has no room" });
-        }
-        let next = (newest.at + newest.head.bytes()) % self.commit.ring.bytes();
-        self.store_commit(storage, volume, &head, &[], next).map_err(|_| OpenError::Device { device: index })?;
-        Ok(())
     }
 }

@@ -62,7 +62,7 @@ impl CacheDrive {
             return self.cleaner.all_is_clean();
         }
         // Without the slow device there is no origin to write to. A partitioned drive cleans only on demand.
-        if self.gone.any() || self.rests || self.controller.is_some() && self.cleaner.asked.is_none() {
+        if self.gone.any() || io.rests || self.controller.is_some() && self.cleaner.asked.is_none() {
             return;
         }
         let share = self.dirty_share();

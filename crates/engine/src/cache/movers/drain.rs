@@ -34,9 +34,7 @@ impl CacheDrive {
         failed: bool,
         out: &mut Commands,
     ) {
-        let row = &mut self.moves[index];
-        let extent = row.extent;
-        let fragment = row.trigger.take().expect("a superseding write is answered when it is done");
+        let extent = self.moves[index].extent;
         if !failed {
             self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
             self.drop_copy(io, now, extent, Release::Detached, false);
@@ -46,6 +44,19 @@ impl CacheDrive {
             self.journal.takes_all_next();
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
+        self.answer(io, now, index, result, out);
+    }
+
+    /// Answers the request that began the move, which has ended.
+    pub(in crate::cache) fn answer(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        index: u32,
+        result: Result<(), RequestError>,
+        out: &mut Commands,
+    ) {
+        let fragment = self.moves[index].trigger.take().expect("a request has begun it");
         io.part_done(fragment.request, result, out);
         self.end(io, now, index, out);
     }
@@ -59,9 +70,7 @@ impl CacheDrive {
         failed: bool,
         out: &mut Commands,
     ) {
-        let row = &mut self.moves[index];
-        let extent = row.extent;
-        let fragment = row.trigger.take().expect("a discard is answered when it is done");
+        let extent = self.moves[index].extent;
         let keeps = self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0;
         // After a failure, part of the origin may be discarded. A dirty copy stays valid; a clean one may differ from its
         // origin and is dropped anyway.
@@ -74,8 +83,7 @@ impl CacheDrive {
             self.journal.takes_all_next();
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        io.part_done(fragment.request, result, out);
-        self.end(io, now, index, out);
+        self.answer(io, now, index, result, out);
     }
 
     /// Detaches the extent after its last access has ended.
@@ -91,42 +99,29 @@ impl CacheDrive {
         let extent = row.extent;
         match then {
             // Writes that were in flight have made blocks dirty, so the copy stays, and takes the write.
-            Drained::Invalidate if self.map.masks_of(extent).not_at_home() != 0 && !self.gone.slow => {
+            // So it does if its origin is gone by now, because of which it was to be dropped.
+            Drained::Invalidate if self.map.masks_of(extent).not_at_home() != 0 || self.gone.slow => {
                 let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
                 self.wait_behind(index, fragment);
                 self.end(io, now, index, out);
             }
             Drained::Drop(result) if !self.gone.slow => {
-                let fragment = row.trigger.take().expect("a failed write is answered when its copy is gone");
+                let fragment = row.trigger.expect("a failed write is answered when its copy is gone");
                 // Of blocks that are dirty only the copy counts, which may not have the write.
                 let newer = self.touched(fragment) & self.map.masks_of(extent).dirty() != 0;
                 let result = if newer { Err(RequestError::Device) } else { result };
                 self.drop_blocks(io, now, extent, self.touched(fragment));
                 self.journal.takes_all_next();
-                io.part_done(fragment.request, result, out);
-                self.end(io, now, index, out);
+                self.answer(io, now, index, result, out);
             }
-            // The copy was to be dropped because its origin is valid, but the device of the origin is gone now. So the copy stays, and a write
-            // that only the origin has is lost.
-            Drained::Invalidate | Drained::Drop(_) if self.gone.slow => {
-                let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
-                match then {
-                    Drained::Drop(_) => io.part_done(fragment.request, Err(RequestError::Device), out),
-                    _ => self.wait_behind(index, fragment),
-                }
-                self.end(io, now, index, out);
-            }
+            // The device of the origin is gone, so the copy stays, and a write that only the origin has is lost.
+            Drained::Drop(_) => self.answer(io, now, index, Err(RequestError::Device), out),
             Drained::Unmap => {
-                let fragment = row.trigger.take().expect("a discard is answered when it is done");
                 let place = self.map.entry(extent).place().expect("only a mapped extent is unmapped");
                 let changed = self.map.unmap(extent).and(self.map.set_lost(extent, false));
-                match self.layout.fast_slot(place) {
-                    Some(slot) => self.release_slot(slot, Release::Discarded),
-                    None => self.release_place(place, Release::Discarded),
-                }
+                self.give_up(place, Release::Discarded);
                 self.record(io, now, changed, false);
-                io.part_done(fragment.request, Ok(()), out);
-                self.end(io, now, index, out);
+                self.answer(io, now, index, Ok(()), out);
             }
             Drained::Discard => {
                 self.map.set_may_differ(extent, Some(self.valid(io)));
@@ -173,7 +168,6 @@ impl CacheDrive {
                 self.drop_stale(io, now, extent);
                 self.end(io, now, index, out);
             }
-            Drained::Drop(_) => unreachable!("with and without a home it is done above"),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Accesses to an extent that is being moved: they wait, are served from the move's buffer, or proceed and cancel it.
+//! Accesses to an extent that is being moved: they wait, are served from the move's buffer, or proceed and cancel it. And allocations that
+//! find no free place: they wait for a commit that frees some, or for a move that gives one back.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Nanos, Op};
@@ -7,7 +8,9 @@ use crate::{
     api::command::{Buffer, Command, Commands},
     cache::access::Fragment,
     cache::drive::CacheDrive,
-    cache::movers::table::{Kind, Move},
+    cache::journal::batch::Waiter,
+    cache::movers::table::{Kind, Move, Phase},
+    cache::ready::Ready,
     cache::step::CacheIo,
     io::RequestIndex,
 };
@@ -52,5 +55,30 @@ impl CacheDrive {
             return io.part_done(request, Ok(()), out);
         }
         self.moves[index].answers.push(request);
+    }
+
+    pub(in crate::cache) fn wait_for_commit(&mut self, fragment: Fragment) {
+        let index = self.start(Kind::Allocation, Phase::Committing, fragment.extent, None, None);
+        self.moves[index].waiters.push(fragment);
+        self.journal.wait(Waiter::Move(index));
+        self.ready.commit(true);
+    }
+
+    pub(in crate::cache) fn wait_for_place(&mut self, fragment: Fragment) {
+        let index = self.start(Kind::Allocation, Phase::Committing, fragment.extent, None, None);
+        self.moves[index].waiters.push(fragment);
+        self.allocation_waiters.push(index);
+    }
+
+    /// Serves waiting allocations when a place is free; starts a commit if one would free some.
+    pub(in crate::cache) fn serve_allocation_waiters(&mut self) {
+        for index in std::mem::take(&mut self.allocation_waiters) {
+            if self.journal.has_pending_free() {
+                self.journal.wait(Waiter::Move(index));
+                self.ready.commit(true);
+            } else {
+                self.ready.push(Ready::Committed(index));
+            }
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::{
     cache::access::{Fragment, Route},
     cache::blocks::{first_run, runs},
     cache::drive::CacheDrive,
+    cache::follow::Follow,
     cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::movers::table::Drained,
@@ -224,10 +225,7 @@ impl CacheDrive {
             Op::Write if way == Way::Slow && covers && entry.moving().is_none() => {
                 io.stats.fast_misses += 1;
                 self.map.set_may_differ(fragment.extent, Some(self.valid(io)));
-                match self.direct(now, fragment, home) {
-                    Route::Direct(_, at, _) => Route::Past(at),
-                    other => other,
-                }
+                self.direct_then(now, fragment, home, Follow::PAST)
             }
             Op::Write if way == Way::Slow && touched & (masks.valid() | masks.lost()) == 0 => {
                 io.stats.fast_misses += 1;

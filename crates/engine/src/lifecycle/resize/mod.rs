@@ -36,8 +36,7 @@ impl<P: PlacementOps> Drive<P> {
             return Err(ResizeError::Lost);
         }
         let total = self.placed.bytes_beyond();
-        self.resizing =
-            Some(Box::new(Resizing { plan, target, stage: Stage::Emptying, before, total, began, rests: false }));
+        self.resizing = Some(Box::new(Resizing { plan, target, stage: Stage::Emptying, before, total, began }));
         self.resize_ended = None;
         self.placed.tick(&mut self.io, began, out);
         Ok(())
@@ -62,11 +61,9 @@ impl<P: PlacementOps> Drive<P> {
     /// See [`Engine::rest`](crate::Engine::rest).
     pub(crate) fn rest(&mut self, now: Nanos, rests: bool, out: &mut Commands) {
         let now = self.io.advance(now);
-        if let Some(resizing) = &mut self.resizing
-            && resizing.rests != rests
-        {
-            resizing.rests = rests;
-            self.placed.set_resting(&mut self.io, rests);
+        if self.resizing.is_some() && self.io.rests != rests {
+            self.io.rests = rests;
+            self.io.due(now);
             self.placed.tick(&mut self.io, now, out);
         }
     }
@@ -83,7 +80,8 @@ impl<P: PlacementOps> Drive<P> {
             self.resizing = None;
             self.resize_ended = Some(how);
             self.placed.stop_shrinking(&mut self.io);
-            self.placed.set_resting(&mut self.io, false);
+            self.io.rests = false;
+            self.io.due(self.io.now);
         }
     }
 

@@ -33,8 +33,6 @@ pub(crate) struct Resizing {
     /// How much was beyond the new end.
     pub(super) total: Bytes,
     pub(super) began: Nanos,
-    /// Whether nothing is begun that can wait.
-    pub(super) rests: bool,
 }
 
 impl Resizing {

@@ -1,0 +1,166 @@
+//! What the durable map says of an extent, and what has happened since it was written: together they say where the extent is.
+
+use peryton_format::{
+    blocks::Masks,
+    entry::MapEntry,
+    map,
+    mutation::{self, Mutation},
+};
+
+use crate::{
+    cache::access::{CacheFenced, Mode},
+    cache::drive::CacheDrive,
+    cache::map::extent::{Place, Valid},
+};
+
+/// An extent in the durable map: its entry, and the masks of the place that the entry names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::cache) struct State {
+    pub(in crate::cache) entry: MapEntry,
+    pub(in crate::cache) masks: Masks,
+}
+
+impl State {
+    pub(in crate::cache) fn of(entry: MapEntry, masks: &[Masks]) -> State {
+        State { entry, masks: map::masks_of(entry, masks) }
+    }
+
+    /// An extent of a cache with these blocks in a place; without blocks it has none.
+    pub(in crate::cache) fn new(place: Option<Place>, masks: Masks, lost: bool) -> State {
+        let place = place.filter(|_| !masks.is_empty());
+        let masks = if place.is_some() { masks } else { Masks::default() };
+        State { entry: MapEntry::new(place, masks.dirty() != 0, lost), masks }
+    }
+}
+
+/// What has happened.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cache) struct Facts {
+    pub(in crate::cache) mode: Mode,
+    pub(in crate::cache) gone: CacheFenced,
+    /// All blocks of an extent (caching).
+    pub(in crate::cache) all: u16,
+    /// Which of copy and origin is valid where the map calls a copy clean; `None`: they agree (caching).
+    pub(in crate::cache) valid: Option<Valid>,
+    /// Whether clean copies may lack what was made durable at their origins (caching).
+    pub(in crate::cache) unflushed: bool,
+    /// Whether the origins count alone, because another program has written to them (caching).
+    pub(in crate::cache) trusts_origins: bool,
+}
+
+impl Facts {
+    /// What the map says that counts. A copy that may not is in no place: another extent may have been given the place since. But where
+    /// blocks are lost, only the place says which.
+    pub(in crate::cache) fn counts(&self, durable: State) -> State {
+        let State { entry, masks } = durable;
+        let drops = self.unflushed && self.mode == Mode::Caching && !entry.is_dirty() && masks.lost() == 0;
+        if drops { State::new(None, Masks::default(), entry.is_lost()) } else { durable }
+    }
+
+    /// Where the extent is, by what counts ([`Facts::counts`]). `is_on_gone`: its place is on a device that is gone.
+    pub(in crate::cache) fn interpret(&self, durable: State, is_on_gone: bool) -> State {
+        match self.mode {
+            Mode::Tiering if is_on_gone => State::new(None, Masks::default(), true),
+            Mode::Tiering => durable,
+            Mode::Caching => self.copy(durable, is_on_gone),
+        }
+    }
+
+    fn copy(&self, durable: State, is_on_gone: bool) -> State {
+        let State { entry, masks } = durable;
+        if is_on_gone || self.trusts_origins || entry.place().is_none() {
+            // What is newer than its origin is lost with its place, and a place that is gone no longer records which blocks are lost.
+            let misses = is_on_gone && entry.is_dirty() || masks.lost() != 0 && !self.trusts_origins;
+            return State::new(None, masks, entry.is_lost() || misses || self.gone.slow);
+        }
+        let mut masks = Masks::new(masks.valid() & self.all, masks.not_at_home() & self.all);
+        if mutation::is(Mutation::ForgetMasks) {
+            masks = Masks::new(self.all, masks.not_at_home());
+        }
+        if self.gone.slow {
+            // There is no origin: what the fast device has counts, and the rest is lost.
+            let lost = if mutation::is(Mutation::ForgetLostBlocks) { masks.valid() } else { self.all };
+            masks = Masks::new(masks.valid() | self.all & !lost, lost);
+        } else if let Some(valid) = self.valid {
+            masks = valid.of_two(masks);
+        }
+        State::new(entry.place(), masks, entry.is_lost())
+    }
+}
+
+impl CacheDrive {
+    /// What has happened to the drive while it ran: devices may be gone.
+    pub(in crate::cache) fn facts(&self) -> Facts {
+        let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
+        Facts { mode: self.mode, gone: self.gone, all, valid: None, unflushed: false, trusts_origins: false }
+    }
+
+    /// Where an extent is that the durable map has so.
+    pub(in crate::cache) fn interpret(&self, facts: &Facts, durable: State) -> State {
+        let is_on_gone = |place| self.layout.has_place(place) && self.is_on_gone(place);
+        facts.interpret(durable, durable.entry.place().is_some_and(is_on_gone))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: CacheFenced = CacheFenced { fast: false, slow: false };
+    const FAST: CacheFenced = CacheFenced { fast: true, slow: false };
+    const SLOW: CacheFenced = CacheFenced { fast: false, slow: true };
+    const CALM: Facts =
+        Facts { mode: Mode::Caching, gone: NONE, all: 15, valid: None, unflushed: false, trusts_origins: false };
+
+    /// An extent in place 3, of four blocks.
+    fn here(valid: u16, not_at_home: u16) -> State {
+        State::new(Some(Place(3)), Masks::new(valid, not_at_home), false)
+    }
+
+    fn nowhere(lost: bool) -> State {
+        State::new(None, Masks::default(), lost)
+    }
+
+    #[test]
+    fn what_has_happened_decides_what_the_map_means() {
+        let copies = Facts { valid: Some(Valid::Copy), ..CALM };
+        let homes = Facts { valid: Some(Valid::Home), ..CALM };
+        let unflushed = Facts { unflushed: true, ..copies };
+        let alone = Facts { trusts_origins: true, ..CALM };
+        let tiers = Facts { mode: Mode::Tiering, all: 0, ..CALM };
+        // The place was given to another extent, which is newer there.
+        let shared = State { entry: MapEntry::new(Some(Place(3)), false, false), masks: Masks::new(7, 1) };
+        let whole = State { entry: MapEntry::new(Some(Place(3)), false, false), masks: Masks::default() };
+        for (facts, gone, durable, means) in [
+            // It was closed.
+            (CALM, NONE, here(7, 12), here(7, 12)),
+            (CALM, NONE, nowhere(true), nowhere(true)),
+            // The power was lost.
+            (copies, NONE, here(7, 12), here(7, 15)),
+            (homes, NONE, here(7, 12), here(4, 12)),
+            (homes, NONE, here(7, 0), nowhere(false)),
+            (unflushed, NONE, here(7, 0), nowhere(false)),
+            (unflushed, NONE, here(7, 8), here(7, 15)),
+            (unflushed, NONE, shared, nowhere(false)),
+            (alone, NONE, here(7, 12), nowhere(false)),
+            // The fast device is gone.
+            (CALM, FAST, here(7, 0), nowhere(false)),
+            (CALM, FAST, here(7, 1), nowhere(true)),
+            (CALM, FAST, here(7, 8), nowhere(true)),
+            // The slow device is gone.
+            (copies, SLOW, here(7, 1), here(7, 15)),
+            (unflushed, SLOW, here(7, 0), nowhere(true)),
+            (CALM, SLOW, nowhere(false), nowhere(true)),
+            // Tiering has each extent once.
+            (tiers, NONE, whole, whole),
+            (tiers, FAST, whole, nowhere(true)),
+            (tiers, SLOW, whole, whole),
+            (tiers, SLOW, nowhere(false), nowhere(false)),
+        ] {
+            let counts = facts.counts(durable);
+            let is_on_gone = gone.fast && counts.entry.place().is_some();
+            let found = Facts { gone, ..facts }.interpret(counts, is_on_gone);
+            assert_eq!(found, means, "{facts:?} {durable:?}");
+        }
+    }
+}
