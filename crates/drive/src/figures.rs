@@ -138,6 +138,7 @@ pub(crate) struct DeviceSnapshot {
 pub(crate) struct OutageSnapshot {
     pub(crate) lasts: Nanos,
     pub(crate) patience_left: Nanos,
+    pub(crate) only_reads: bool,
     pub(crate) commands_waiting: usize,
 }
 

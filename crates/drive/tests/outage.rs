@@ -145,6 +145,73 @@ fn without_patience_a_longer_outage_costs_the_device() {
     let _ = served.end();
 }
 
+/// A device takes reads and nothing else for longer than the patience. Returns the state of the volume then.
+fn takes_only_reads(placement: &str, device: u8) -> String {
+    let mut config = served::config(placement);
+    config.tuning.patience = Nanos::from_ms(300);
+    let directory = tempfile::tempdir().unwrap();
+    let served = Served::new(directory.path(), config.clone(), Settings::default());
+    let mut client = served.client();
+    fill(&mut client);
+    // A log stops when a flush fails.
+    let refused: &[Only] = if placement == "logging" { &[Only::Writes] } else { &[Only::Writes, Only::Flushes] };
+    for only in refused {
+        served.handle.fault(Fault { only: Some(*only), ..all_of(device, Effect::Outage) }).unwrap();
+    }
+    let case = format!("{placement}, device {device}");
+    let busy = keep_busy(&served, Duration::from_secs(4)).join();
+    assert!(busy.is_ok(), "{case}: {}", served.handle.status().unwrap());
+    let lost = unreadable(&mut client);
+    assert_eq!(lost, 0, "{case}: readable data are given up: {}", served.handle.status().unwrap());
+    let began = Instant::now();
+    let _ = client.flush();
+    assert!(began.elapsed() < Duration::from_secs(10), "{case}: a flush hangs");
+    let status = served.handle.status().unwrap();
+    assert_eq!(status["lost"]["bytes"], 0, "{case}: {status}");
+    served.handle.heal().unwrap();
+    let began = Instant::now();
+    while !overwrite_if_possible(&mut client) {
+        assert!(began.elapsed() < Duration::from_secs(20), "{case}: it does not come back: {status}");
+        thread::sleep(Duration::from_millis(50));
+    }
+    drop(client);
+    served.end().unwrap();
+    let without = status["devices"]["fast"]["state"] == "gone";
+    if !without {
+        let served = Served::start(directory.path(), config, Settings::default());
+        assert_eq!(unreadable(&mut served.client()), 0, "{case}: afterwards");
+        served.stop();
+    }
+    status["state"].as_str().unwrap().to_owned()
+}
+
+/// Writes every block and flushes, if nothing fails.
+fn overwrite_if_possible(client: &mut Client) -> bool {
+    (0..client.size).step_by(BLOCK).all(|at| client.write(at, &block(at), false).is_ok()) && client.flush().is_ok()
+}
+
+/// The fear: a device that takes no writes any more, as a worn SSD, is given up with data that could be read.
+#[test]
+fn what_can_be_read_and_is_needed_is_not_given_up() {
+    thread::scope(|scope| {
+        for (placement, devices) in
+            [("single", 1), ("linear", 2), ("tiering", 2), ("back", 2), ("through", 2), ("logging", 2)]
+        {
+            for device in 0..devices {
+                scope.spawn(move || {
+                    let state = takes_only_reads(placement, device);
+                    // A copy is not needed: the volume goes on without its device.
+                    let may_go = matches!((placement, device), ("back" | "through", 0));
+                    assert!(state == "outage" || may_go && state == "degraded", "{placement}, {device}: {state}");
+                    if placement == "through" && device == 0 {
+                        assert_eq!(state, "degraded");
+                    }
+                });
+            }
+        }
+    });
+}
+
 #[test]
 fn an_outage_is_reported_and_patience_runs_out() {
     let mut config = config("back");

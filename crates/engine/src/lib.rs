@@ -208,6 +208,7 @@ pub use api::{
     warmth::{SnapshotTaken, WarmStart, Warmth},
 };
 pub use engine::Engine;
+pub use io::Excuses;
 pub use lifecycle::{
     CheckpointReport, CommitReport, Detached, DeviceReport, DisplacedReport, Forgone, Inspection, Lost, Overlay,
     Readmitted, Sizes, SnapshotReport, SuperblockReport, Verdict, Without,

@@ -273,6 +273,12 @@ impl PlacementOps for Linear {
         }
     }
 
+    fn fail_flushes(&mut self, io: &mut Io, out: &mut Commands) {
+        for request in std::mem::take(&mut self.held) {
+            io.flush_fails(request, out);
+        }
+    }
+
     fn fence(&mut self, _: &mut Io, _: Nanos, device: DeviceId, _: &mut Commands) -> bool {
         self.segments.iter().any(|(_, other)| *other == device)
     }
@@ -280,16 +286,12 @@ impl PlacementOps for Linear {
     /// If the fenced device was the only one, no device is left to flush.
     #[cold]
     fn fence_is_durable(&mut self, io: &mut Io, now: Nanos, out: &mut Commands) {
-        let mut held = std::mem::take(&mut self.held);
-        let fails = !held.is_empty() && io.owes_error;
-        if fails {
-            io.error_reported();
+        if io.owes_error {
+            return self.fail_flushes(io, out);
         }
-        for request in held.drain(..) {
-            if !fails {
-                self.flush(io, now, request, out);
-            }
-            io.part_done(request, if fails { Err(RequestError::Device) } else { Ok(()) }, out);
+        for request in std::mem::take(&mut self.held) {
+            self.flush(io, now, request, out);
+            io.part_done(request, Ok(()), out);
         }
     }
 

@@ -216,6 +216,9 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// flushes say.
     fn flush_failed(&mut self, io: &mut Io<Self::Step>, now: Nanos, device: DeviceId, out: &mut Commands);
 
+    /// Fails the flushes of the host that wait, because nothing becomes durable for now. What they wait for is made durable later.
+    fn fail_flushes(&mut self, io: &mut Io<Self::Step>, out: &mut Commands);
+
     /// Fences a dead device. Returns whether data whose write was answered may be lost with it.
     fn fence(&mut self, io: &mut Io<Self::Step>, now: Nanos, device: DeviceId, out: &mut Commands) -> bool;
 

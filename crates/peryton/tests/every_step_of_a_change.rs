@@ -243,9 +243,6 @@ fn tried(base: &Path, change: &Change, (point, names): (Point, &[&str]), nth: u3
         let alive = watched.child.try_wait().unwrap().is_none();
         let said = fs::read_to_string(folder.join("err")).unwrap();
         assert!(alive, "{case}: the server has ended: {said}");
-        // All devices have refused everything for so long that none is left.
-        let none_is_left = point == Point::Refuses && said.contains("the device is given up");
-        let may_lack = may_lack || none_is_left;
         check(&mut client, folder, may_lack, &case);
         watched.disarm();
         check(&mut client, folder, may_lack, &case);
@@ -255,7 +252,8 @@ fn tried(base: &Path, change: &Change, (point, names): (Point, &[&str]), nth: u3
         let flushed = client.flush();
         if written.is_err() || flushed.is_err() {
             let status = status(folder);
-            let is_refused = point == Point::Refuses && (status["state"] == "read_only" || none_is_left);
+            let refuses = |state: &serde_json::Value| ["read_only", "outage"].iter().any(|refuses| state == refuses);
+            let is_refused = point == Point::Refuses && refuses(&status["state"]);
             assert!(
                 is_refused,
                 "{case}: {written:?}, {flushed:?}: {}, {status}",

@@ -356,6 +356,8 @@ impl Disks {
     /// Ends a job and reports its result.
     fn finish(&mut self, slot: u32, result: Result<(), DeviceError>) {
         if self.outages.take_probe(slot) {
+            let device = self.jobs[slot as usize].as_ref().expect("a probe ends once").operation.device;
+            self.probe_ended(device, result.is_ok());
             return self.finish_quietly(slot);
         }
         let is_flush = self.jobs[slot as usize].as_ref().is_some_and(|job| job.operation.action == Action::Flush);

@@ -5,14 +5,15 @@
 //! out some kinds. During an outage, commands of its kind wait here. From time to time one of them, or a read of the
 //! first block, is tried; when one succeeds, the outage is over and all that waited continue. How long commands wait at most
 //! is a setting, the patience. After that they fail, and the engine decides whether the device is dead. Until then the
-//! device is excused: the engine does not count its failures. Failures for lack of space are never counted.
+//! device is excused: the engine does not give it up. A device that lacks space is always excused, and so is one that takes no writes if it
+//! can be read, which a read of its first block shows, and is needed.
 //!
 //! A flush that failed does not wait, because its failure has to be reported. A flush that arrives while writes wait begins
 //! only after the writes have been tried.
 
 use std::{collections::VecDeque, io};
 
-use peryton_engine::{DeviceId, IoId};
+use peryton_engine::{DeviceId, Excuses, IoId};
 use peryton_units::Nanos;
 
 use super::{ATTEMPTS, Ask, Disks, Job};
@@ -119,6 +120,20 @@ pub(crate) struct Outage {
     pub(crate) error: String,
     /// Whether the only problem is a lack of space.
     pub(crate) full: bool,
+    /// Whether the patience is over and the device takes reads only.
+    pub(crate) only_reads: bool,
+}
+
+/// Whether a device whose writes or flushes have outlasted the patience can be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Readable {
+    /// That was not tried yet.
+    #[default]
+    Unknown,
+    /// Its first block is being read.
+    Tried,
+    Yes,
+    No,
 }
 
 /// The outages of all devices.
@@ -128,6 +143,7 @@ pub(super) struct Outages {
     /// The time until which commands wait at most, once the volume is being closed.
     limit: Nanos,
     rows: Vec<[Row; KINDS]>,
+    readable: Vec<Readable>,
     /// The rows with an outage, one bit each, so that the common case of none is one test.
     failing: u64,
     /// The rows whose commands wait, one bit each.
@@ -148,6 +164,7 @@ impl Outages {
             patience: Nanos::ZERO,
             limit: Nanos::MAX,
             rows: (0..=devices).map(|_| Default::default()).collect(),
+            readable: vec![Readable::Unknown; devices + 1],
             failing: 0,
             holding: 0,
             pages: Arena::new(PAGE * (devices + 1))?,
@@ -158,11 +175,13 @@ impl Outages {
     /// Ends all outages of a device that no command waits for.
     pub(super) fn end_all_of(&mut self, device: usize) {
         for (kind, row) in self.rows[device].iter_mut().enumerate() {
-            debug_assert!(row.waiting.is_empty() && row.trying.is_none(), "a command waits for device {device}");
+            let is_probe = |slot: &u32| self.probes.contains(slot);
+            debug_assert!(row.waiting.is_empty() && row.trying.as_ref().is_none_or(is_probe), "a command waits for {device}");
             *row = Row::default();
             self.failing &= !bit(device, kind);
             self.holding &= !bit(device, kind);
         }
+        self.readable[device] = Readable::Unknown;
     }
 
     fn is_over(&self, row: &Row, now: Nanos) -> bool {
@@ -209,11 +228,29 @@ impl Outages {
         }
     }
 
-    /// The excused devices, one bit each.
-    fn excused(&self, now: Nanos) -> u32 {
-        let excuses = |row: &Row| row.since.is_some() && (row.full || !self.is_over(row, now));
-        let excused = (0..).zip(&self.rows).filter(|(_, rows)| rows.iter().any(excuses));
-        excused.fold(0, |excused, (device, _): (u32, _)| excused | 1 << device)
+    /// The devices that fail, each with its rows.
+    fn failing(&self) -> impl Iterator<Item = (usize, &[Row; KINDS])> {
+        self.rows.iter().enumerate().filter(|(_, rows)| rows.iter().any(|row| row.since.is_some()))
+    }
+
+    /// Whether the device takes reads, and no writes or no flushes for longer than the patience.
+    fn only_reads(&self, device: usize, now: Nanos) -> bool {
+        let [reads, writes, flushes] = &self.rows[device];
+        // A device that is not part of the volume is nobody's only copy.
+        device + 1 < self.rows.len()
+            && reads.since.is_none()
+            && (self.is_over(writes, now) || self.is_over(flushes, now))
+    }
+
+    fn excuses(&self, now: Nanos) -> Excuses {
+        let waits = |row: &Row| row.since.is_some() && (row.full || !self.is_over(row, now));
+        let mut excuses = Excuses::default();
+        for (device, rows) in self.failing() {
+            excuses.waits |= u32::from(rows.iter().any(waits)) << device;
+            let reads = self.readable[device] != Readable::No && self.only_reads(device, now);
+            excuses.reads |= u32::from(reads) << device;
+        }
+        excuses
     }
 }
 
@@ -228,10 +265,10 @@ impl Disks {
         self.outages.limit = until;
     }
 
-    /// Devices that fail and may come back, one bit each: the engine does not count their failures.
+    /// The devices that the engine is not to give up.
     #[inline]
-    pub(crate) fn excused(&self) -> u32 {
-        if self.outages.failing == 0 { 0 } else { self.outages.excused(self.now) }
+    pub(crate) fn excuses(&self) -> Excuses {
+        if self.outages.failing == 0 { Excuses::default() } else { self.outages.excuses(self.now) }
     }
 
     /// Devices in an outage that is worth reporting, one bit each.
@@ -244,8 +281,14 @@ impl Disks {
             let lasting = row.since.is_some_and(|since| self.now.saturating_sub(since) >= BRIEF);
             row.holds || lasting && self.now.saturating_sub(row.last) < QUIET
         };
-        let devices = (0..).zip(&self.outages.rows).filter(|(_, rows)| rows.iter().any(is_reported));
-        devices.fold(0, |all, (device, _): (u32, _)| all | 1 << device)
+        let is_reported = |device: usize, rows: &[Row; KINDS]| rows.iter().any(is_reported) || self.only_reads(device);
+        let devices = self.outages.failing().filter(|(device, rows)| is_reported(*device, rows));
+        devices.fold(0, |all, (device, _)| all | 1 << device)
+    }
+
+    /// Whether the device is known to take reads only.
+    fn only_reads(&self, device: usize) -> bool {
+        self.outages.readable[device] == Readable::Yes && self.outages.only_reads(device, self.now)
     }
 
     /// Whether a device fails for lack of space.
@@ -265,6 +308,7 @@ impl Disks {
             waiting: rows.clone().map(|row| row.waiting.len() + usize::from(row.trying.is_some())).sum(),
             error: first.error.clone(),
             full: rows.clone().all(|row| row.full),
+            only_reads: self.only_reads(device),
         })
     }
 
@@ -329,7 +373,11 @@ impl Disks {
         let error = io::Error::from_raw_os_error(errno).to_string();
         let tried = self.outages.rows[place.0][place.1].trying == Some(slot);
         self.outages.begin(place, since, self.now, error, class == Class::Full);
+        if place.1 == READS {
+            self.outages.readable[place.0] = Readable::Unknown;
+        }
         if ask == Ask::Sync || !self.outages.may_wait(place, self.now) {
+            self.try_reading(place.0);
             self.outages.rows[place.0][place.1].trying.take_if(|trying| *trying == slot);
             return false;
         }
@@ -349,7 +397,17 @@ impl Disks {
             Action::Write | Action::Zero | Action::ZeroAllocated | Action::Discard => WRITES,
             Action::Flush => FLUSHES,
         };
-        self.outages.begin((operation.device.index(), kind), self.now, self.now, error.to_owned(), false);
+        let device = operation.device.index();
+        self.outages.begin((device, kind), self.now, self.now, error.to_owned(), false);
+        self.try_reading(device);
+    }
+
+    /// Finds out whether a device can be read that takes no writes or no flushes for longer than the patience.
+    fn try_reading(&mut self, device: usize) {
+        if self.outages.readable[device] == Readable::Unknown && self.outages.only_reads(device, self.now) {
+            self.outages.readable[device] = Readable::Tried;
+            self.probe(device);
+        }
     }
 
     fn tried_in_vain(&mut self, (device, kind): (usize, usize)) {
@@ -361,6 +419,10 @@ impl Disks {
 
     /// Handles the end of a read of the first block.
     pub(super) fn probe_ended(&mut self, device: DeviceId, well: bool) {
+        let readable = &mut self.outages.readable[device.index()];
+        if *readable == Readable::Tried {
+            *readable = if well { Readable::Yes } else { Readable::No };
+        }
         if !well {
             self.tried_in_vain((device.index(), READS));
         }
@@ -391,6 +453,9 @@ impl Disks {
     fn end_row(&mut self, device: usize, kind: usize) -> VecDeque<u32> {
         self.outages.failing &= !bit(device, kind);
         self.outages.holding &= !bit(device, kind);
+        if kind != READS {
+            self.outages.readable[device] = Readable::Unknown;
+        }
         std::mem::take(&mut self.outages.rows[device][kind]).waiting
     }
 
@@ -406,6 +471,7 @@ impl Disks {
 
     /// Tries the commands that are due, and fails those that have waited as long as they may.
     pub(super) fn tick_outages(&mut self) {
+        (0..self.outages.rows.len()).for_each(|device| self.try_reading(device));
         for (device, kind) in (0..self.outages.rows.len()).flat_map(|device| [(device, READS), (device, WRITES)]) {
             let row = &self.outages.rows[device][kind];
             if !row.holds {

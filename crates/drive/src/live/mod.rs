@@ -203,6 +203,7 @@ impl Live {
                 outage: now.outage.map(|outage| LiveOutage {
                     lasts_ms: ms(outage.lasts),
                     patience_left_ms: ms(outage.patience_left),
+                    only_reads: outage.only_reads,
                     commands_waiting: outage.commands_waiting as u64,
                 }),
                 power_state: power.get(index).copied().flatten(),

@@ -145,8 +145,10 @@ pub struct LiveDrive {
 pub struct LiveOutage {
     /// How long it has failed.
     pub lasts_ms: u64,
-    /// How much longer commands wait for it; then it is given up.
+    /// How much longer commands wait for it; then it is given up, unless it can be read and is needed.
     pub patience_left_ms: u64,
+    /// Whether it takes reads only, and stays because no other device has its data.
+    pub only_reads: bool,
     /// Commands that wait for it.
     pub commands_waiting: u64,
 }

@@ -12,7 +12,8 @@ use crate::{
     events::What,
     figures::DeviceState,
     line_log::LineLog,
-    open::Device,
+    offline,
+    open::{Device, DevicePath},
     recorder::Recorder,
     shared_memory::{NoMemory, SharedMemory},
 };
@@ -126,6 +127,10 @@ impl Server {
                             "patience_left_s": outage.patience_left.as_s_f64(),
                             "commands_waiting": outage.waiting,
                             "full": outage.full,
+                            "only_reads": outage.only_reads.then(|| {
+                                let at = DevicePath { name: device.name.clone(), path: device.path.clone() };
+                                offline::refuses_writes(&at, DeviceId(index as u8), &engine.placement())
+                            }),
                             "error": outage.error,
                         })
                     });
@@ -368,12 +373,11 @@ impl Server {
                 continue;
             }
             let (device, lost) = (self.about.names[device.index()].clone(), ranges(&losses));
-            let none_is_left = (0..self.about.names.len() as u8).all(|device| engine.is_gone(DeviceId(device)));
-            let then = match none_is_left {
-                true => "the device is given up; no device is left, and all requests fail from now on",
-                false => "the device is given up; the volume goes on without it",
-            };
-            tracing::error!(device, lost_bytes = losses.bytes.0, "{then}");
+            tracing::error!(
+                device,
+                lost_bytes = losses.bytes.0,
+                "the device is given up; what only it had cannot be read from now on"
+            );
             self.about.events.report(What::DeviceGone { device, lost });
         }
     }

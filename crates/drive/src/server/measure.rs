@@ -119,6 +119,7 @@ impl Server {
             outage: outage.map(|outage| OutageSnapshot {
                 lasts: self.now.saturating_sub(outage.since),
                 patience_left: outage.patience_left,
+                only_reads: outage.only_reads,
                 commands_waiting: outage.waiting,
             }),
             rest_cycles: rest.cycles,

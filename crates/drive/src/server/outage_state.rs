@@ -1,13 +1,14 @@
 //! The outages that the server has reported, apart from the methods of [`Server`](super::Server) that use them, which keeps
 //! the circle of imports small.
 
+use peryton_engine::Excuses;
 use peryton_units::Nanos;
 
 /// The known outages, with a bit for each device.
 #[derive(Debug, Default)]
 pub(super) struct Outages {
-    /// Devices that the engine knows to be excused.
-    pub(super) excused: u32,
+    /// The excuses that the engine knows.
+    pub(super) excuses: Excuses,
     /// Devices whose outage was reported.
     pub(super) reported: u32,
     /// Devices that were given up, so that nothing waits for them any more.

@@ -22,13 +22,13 @@ impl Server {
         self.volume.backend.set_patience(patience);
     }
 
-    /// Notifies the engine which devices may come back.
+    /// Notifies the engine which devices may come back, or can be read.
     #[inline]
     pub(super) fn excuse(&mut self) {
-        let excused = self.volume.backend.excused();
-        if excused != self.outages.excused {
-            self.outages.excused = excused;
-            self.volume.engine_mut().excuse(excused);
+        let excuses = self.volume.backend.excuses();
+        if excuses != self.outages.excuses {
+            self.outages.excuses = excuses;
+            self.volume.engine_mut().excuse(excuses);
         }
     }
 

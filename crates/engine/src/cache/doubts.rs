@@ -40,7 +40,6 @@ use rustc_hash::FxHashMap;
 use crate::{
     api::command::{Commands, DeviceId},
     api::config::WritePolicy,
-    api::error::RequestError,
     cache::access::{Mode, Release},
     cache::drive::CacheDrive,
     cache::interpret::State,
@@ -379,16 +378,14 @@ impl CacheDrive {
             return;
         }
         let notify_host = std::mem::take(&mut self.doubts.notify_host) && !mutation::is(Mutation::KeepFailedFlush);
-        let mut flushes = self.journal.doubts_are_settled(io, notify_host);
+        self.journal.doubts_are_settled(io);
         io.in_doubt = io.owes_error;
         if notify_host {
             // A write that arrived after the failed flush may have written to a place that was given up only now.
             io.doubt_writes();
-            flushes.extend(std::mem::take(&mut self.flushes).into_iter().map(|(request, _)| request));
-            if flushes.is_empty() { io.owe_error() } else { io.error_reported() }
-        }
-        for request in flushes {
-            io.part_done(request, Err(RequestError::Device), out);
+            if !self.fail_flushes(io, out) {
+                io.owe_error();
+            }
         }
         if self.journal.commit_again(io) {
             self.ready.commit(true);

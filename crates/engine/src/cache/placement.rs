@@ -278,6 +278,10 @@ impl PlacementOps for CacheDrive {
         self.go_on(io, now, out);
     }
 
+    fn fail_flushes(&mut self, io: &mut CacheIo, out: &mut Commands) {
+        CacheDrive::fail_flushes(self, io, out);
+    }
+
     fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
         let may_be_lost = self.device_died(io, device);
         self.go_on(io, now, out);

@@ -14,6 +14,7 @@ use crate::{
     api::opened::Opened,
     api::resizing::{Resize, ResizeEnd, ResizeError, ResizePlan},
     api::succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan},
+    io::Excuses,
     lifecycle::{self, Sizes, Without, with_drive},
 };
 
@@ -27,10 +28,9 @@ impl Engine {
         heeded!(self, drive, out => drive.device_failed(now, device, out));
     }
 
-    /// Excuses these devices, one bit each, because the driver knows that they may come back. Their failures are not counted
-    /// from now on, so the engine does not give them up.
-    pub fn excuse(&mut self, devices: u32) {
-        drive!(mut self, drive => drive.io.excused = devices);
+    /// Excuses devices whose commands fail.
+    pub fn excuse(&mut self, excuses: Excuses) {
+        drive!(mut self, drive => drive.io.excuses = excuses);
     }
 
     /// Whether a flush of a device has failed, and this is not settled. It is settled when a flush of the host has failed for it,

@@ -21,6 +21,8 @@ use crate::{
     api::stats::Stats,
 };
 use commands::Table;
+pub use devices::Excuses;
+pub(crate) use devices::Verdict;
 use devices::{Device, MOST_FAILURES, MOST_STRIKES, PATIENCE};
 use requests::Requests;
 
@@ -36,8 +38,9 @@ pub(crate) struct Io<S> {
     devices: Vec<Device>,
     /// The fenced devices, one bit each. They get no commands, and what they still complete counts as failed.
     pub(crate) fenced: u32,
-    /// Devices that may come back, one bit each: their failures are not counted.
-    pub(crate) excused: u32,
+    pub(crate) excuses: Excuses,
+    /// Devices on which nothing becomes durable for now, one bit each.
+    pub(crate) refusing: u32,
     /// Whether a device was fenced and the superblocks do not say so durably yet.
     pub(crate) fencing: bool,
     /// The fenced devices of which the superblocks of a survivor say so durably, one bit each.
@@ -73,7 +76,8 @@ impl<S: Step> Io<S> {
             commands: Table::new(),
             devices: vec![Device::default(); devices],
             fenced: 0,
-            excused: 0,
+            excuses: Excuses::default(),
+            refusing: 0,
             fencing: false,
             recorded: 0,
             owes_error: false,
@@ -389,9 +393,7 @@ impl<S: Step> Io<S> {
         }
         if failed {
             self.stats.devices[command.device.index()].errors += 1;
-            if self.excused >> command.device.index() & 1 == 0 {
-                state.count_failure(now, command.purpose.is_metadata());
-            }
+            state.count_failure(now, command.purpose.is_metadata());
         } else if state.failures > 0 {
             state.failures = 0;
         }
@@ -525,6 +527,13 @@ impl<S: Step> Io<S> {
         (self.owes_error, self.in_doubt) = (false, false);
     }
 
+    /// Fails a flush of the host that waits.
+    #[cold]
+    pub(crate) fn flush_fails(&mut self, request: RequestIndex, out: &mut Commands) {
+        self.error_reported();
+        self.part_done(request, Err(RequestError::Device), out);
+    }
+
     /// The mean time that recent reads and writes of a device took.
     pub(crate) fn latency(&self, device: DeviceId) -> [Nanos; 2] {
         self.devices[device.index()].latency
@@ -545,27 +554,36 @@ impl<S: Step> Io<S> {
     /// Resets the count of failed metadata commands, because a commit or checkpoint is durable on all its devices.
     pub(crate) fn is_durable(&mut self) {
         self.devices.iter_mut().for_each(|state| state.strikes = 0);
+        self.refusing = 0;
     }
 
-    /// Whether the device, which has just failed a command, must be fenced. A device that fails every command is probed
-    /// first, because an unreadable place may be just a bad sector.
+    /// What follows from the failure of a command. A device that fails every command is probed before it counts as dead, because an
+    /// unreadable place may be just a bad sector.
     #[cold]
-    pub(crate) fn is_lost_cause(&mut self, now: Nanos, command: &InFlight<S>, out: &mut Commands) -> bool {
+    pub(crate) fn verdict(&mut self, now: Nanos, command: &InFlight<S>, out: &mut Commands) -> Verdict {
         let device = command.device;
-        if self.is_fenced(device) || self.excused >> device.index() & 1 == 1 {
-            return false;
-        }
+        let is_probe = command.purpose == Purpose::Probe;
         let state = &mut self.devices[device.index()];
-        if command.purpose == Purpose::Probe || state.strikes >= MOST_STRIKES {
-            state.probed = false;
-            return true;
-        }
+        state.probed &= !is_probe;
+        let refuses = is_probe || command.purpose.is_metadata() && state.strikes >= MOST_STRIKES;
         let long = now.saturating_sub(state.failing_since) >= PATIENCE;
+        if self.fenced >> device.index() & 1 == 1 || self.excuses.waits >> device.index() & 1 == 1 {
+            return Verdict::Passes;
+        }
+        if refuses {
+            self.refusing |= self.excuses.reads & 1 << device.index();
+            return if self.is_refusing(device) { Verdict::Refuses } else { Verdict::Dead };
+        }
         if state.failures >= MOST_FAILURES && long && !state.probed {
             state.probed = true;
             self.flush_for(device, Purpose::Probe, out);
         }
-        false
+        Verdict::Passes
+    }
+
+    /// Whether the device refuses writes, and can be read.
+    pub(crate) fn is_refusing(&self, device: DeviceId) -> bool {
+        self.refusing & self.excuses.reads & !self.fenced & 1 << device.index() != 0
     }
 
     /// Handles the successful completion of a probe.

@@ -164,6 +164,14 @@ impl<B: Batch> Group<B> {
         self.failed = true;
     }
 
+    /// Removes and returns the host flushes that wait for a commit.
+    #[cold]
+    pub(crate) fn take_flushes(&mut self) -> Vec<RequestIndex> {
+        let mut flushes = self.committing.take_flushes();
+        flushes.append(&mut self.gathering.take_flushes());
+        flushes
+    }
+
     fn take_back(&mut self) {
         self.phase = Phase::Idle;
         self.committing.append(&mut self.gathering);

@@ -282,7 +282,7 @@ impl<P: PlacementOps> Drive<P> {
             // The command that it belongs to reports it.
             Purpose::Twin => {}
         }
-        if failed || self.io.fencing {
+        if failed || self.io.fencing || self.io.refusing != 0 {
             self.after_failure(now, &command, failed, out);
             self.usual = self.is_usual();
         }

@@ -3,7 +3,8 @@
 //! A device counts as dead in three cases. The driver reports it ([`Engine::device_failed`](crate::Engine::device_failed)).
 //! It failed 16 commands in a row over two seconds and then a flush, which distinguishes a dead device from bad sectors.
 //! Or it failed eight metadata commands with no durable commit between them. Before that, commits are repeated, and the host
-//! gets errors for the affected ranges only.
+//! gets errors for the affected ranges only. A device that can still be read ([`Excuses`](crate::Excuses)) stays while it is
+//! needed; after eight failed metadata commands, flushes of the host fail.
 //!
 //! Fencing goes `Quiescing → Writing ⇄ Flushing → over`. First, commits under way end. Then the survivor gets the whole
 //! map. Then each survivor's superblocks record that the device is fenced. No flush is answered until they are durable,
@@ -21,7 +22,7 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Commands, DeviceId},
     api::resizing::ResizeEnd,
-    io::InFlight,
+    io::{InFlight, Verdict},
     lifecycle::drive::Drive,
     placement::PlacementOps,
 };
@@ -86,12 +87,24 @@ impl<P: PlacementOps> Drive<P> {
         self.go_on_fencing(now, out);
     }
 
-    /// Handles a failed command, and continues fencing if a device is being fenced.
+    /// Handles a failed command or one that follows it, gives up a device that is needed no more, and continues fencing if a device is being fenced.
     #[cold]
     pub(super) fn after_failure(&mut self, now: Nanos, command: &InFlight<P::Step>, failed: bool, out: &mut Commands) {
-        if failed && self.io.is_lost_cause(now, command, out) {
-            self.device_failed(now, command.device, out);
-        } else if self.io.fencing {
+        let verdict = if failed { self.io.verdict(now, command, out) } else { Verdict::Passes };
+        let mut refusing =
+            (0..self.device_bytes.len() as u8).map(DeviceId).filter(|device| self.io.is_refusing(*device));
+        let dead = match verdict {
+            Verdict::Dead => Some(command.device),
+            Verdict::Refuses | Verdict::Passes => refusing.find(|device| !self.is_needed(*device)),
+        };
+        if let Some(device) = dead {
+            return self.device_failed(now, device, out);
+        }
+        if verdict == Verdict::Refuses {
+            // Those who wait hear of it. What they wait for stays, and a later flush may make it durable.
+            self.placed.fail_flushes(&mut self.io, out);
+        }
+        if self.io.fencing {
             self.go_on_fencing(now, out);
         }
     }

@@ -106,7 +106,7 @@ pub(crate) fn open_again<P: PlacementOps>(
 pub(super) fn rebuilt<P: PlacementOps>(mut drive: AnyDrive, before: &Drive<P>) -> AnyDrive {
     with_drive!(&mut drive, drive => {
         drive.io.stats = before.io.stats.clone();
-        drive.io.excused = before.io.excused;
+        drive.io.excuses = before.io.excuses;
         drive.io.continue_from(before.io.now);
         // Closing may have failed, and what was written last may be lost.
         if before.io.owes_error || before.io.in_doubt {
@@ -178,6 +178,20 @@ impl<P: PlacementOps> Drive<P> {
             _ if mutation::is(Mutation::LeaveDirty) => Ok(()),
             extents => Err(EvacuationError::NotEmpty { device: device.index(), extents }),
         }
+    }
+
+    /// Whether the device has data that no other device has, or is the last one.
+    pub(crate) fn is_needed(&self, device: DeviceId) -> bool {
+        let others = (0..self.device_bytes.len() as u8).map(DeviceId).filter(|other| *other != device);
+        let may_go = match &self.placement {
+            Placement::Caching(pair) | Placement::Partitioned(pair) => pair.fast == device,
+            Placement::Logging(log) => log.log == device,
+            Placement::Tiering(_) | Placement::Linear { .. } | Placement::Single { .. } => false,
+        };
+        !may_go
+            || self.placed.away() > 0
+            || self.displaced.is_some()
+            || others.into_iter().all(|other| self.io.is_fenced(other))
     }
 
     /// The devices that were evacuated, one bit each.

@@ -74,7 +74,7 @@ pub fn repair(
     let mut storage = Noting { beneath: storage, failed: None };
     let mut hand = Hand::default();
     // A device that fails is not given up: the operation fails, and can be run again.
-    with_drive!(&mut drive, drive => drive.io.excused = u32::MAX);
+    with_drive!(&mut drive, drive => drive.io.excuses.waits = u32::MAX);
     if let AnyDrive::Log(drive) = &mut drive {
         drive.verify_everything(&mut hand, &mut storage);
         opened.lost += drive.placed.damaged_blocks().saturating_sub(opened.lost);
@@ -152,7 +152,7 @@ impl<P: PlacementOps> Drive<P> {
     ) -> Result<Detached, DetachError> {
         let away = self.placed.away();
         let mut hand = Hand { left: Some(left), ..Hand::default() };
-        self.io.excused = u32::MAX;
+        self.io.excuses.waits = u32::MAX;
         self.write_back_what_can_be(&mut hand, storage, MOST_IN_VAIN);
         let settled = hand.settle(self, storage);
         if self.placed.damaged_blocks() > 0 {

@@ -28,7 +28,7 @@ impl LogDrive {
     /// Starts a commit if one is wanted and none is under way.
     pub(in crate::log) fn pump_commit(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         if self.stopped.any() {
-            return self.fail_flushes(io, out);
+            return self.give_up_commits(io, out);
         }
         let group = &mut self.commit.group;
         let wanted = group.wanted || !group.gathering.flushes.is_empty() || group.gathering.index;

@@ -81,7 +81,7 @@ impl LogDrive {
         // The host's next flush fails, even if the volume is opened again before that.
         io.owe_error();
         self.commit.group.flush_failed();
-        self.fail_flushes(io, out);
+        self.give_up_commits(io, out);
         self.ready.push(Turn::Pieces);
         self.ready.push(Turn::Migration);
     }
@@ -106,19 +106,22 @@ impl LogDrive {
         io.stopped = self.stopped.any();
     }
 
-    /// Fails the host flushes that wait for a commit, because the log commits no more.
+    /// The log commits no more, so the host flushes that wait for a commit fail.
     #[cold]
-    pub(in crate::log) fn fail_flushes(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn give_up_commits(&mut self, io: &mut LogIo, out: &mut Commands) {
         let group = &mut self.commit.group;
         group.wanted = false;
-        let mut flushes = std::mem::take(&mut group.gathering.flushes);
-        flushes.append(&mut group.committing.flushes);
         for batch in [&mut group.gathering, &mut group.committing] {
             batch.index = false;
         }
-        for flush in flushes {
-            io.error_reported();
-            io.part_done(flush, Err(RequestError::Device), out);
+        self.fail_flushes(io, out);
+    }
+
+    /// Fails the host flushes that wait for a commit.
+    #[cold]
+    pub(in crate::log) fn fail_flushes(&mut self, io: &mut LogIo, out: &mut Commands) {
+        for flush in self.commit.group.take_flushes() {
+            io.flush_fails(flush, out);
         }
     }
 

@@ -6,10 +6,8 @@
 
 use peryton_units::Nanos;
 
-use crate::journal::Batch as _;
 use crate::{
     api::command::{Commands, DeviceId},
-    api::error::RequestError,
     api::location::Losses,
     log::drive::LogDrive,
     log::ready::Turn,
@@ -52,12 +50,8 @@ impl LogDrive {
     /// Resumes commits once it is durable that a device is gone.
     #[cold]
     pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, out: &mut Commands) {
-        let failed = if io.owes_error { self.commit.group.gathering.take_flushes() } else { Vec::new() };
-        if !failed.is_empty() {
-            io.error_reported();
-        }
-        for flush in failed {
-            io.part_done(flush, Err(RequestError::Device), out);
+        if io.owes_error {
+            self.fail_flushes(io, out);
         }
         self.ready.push(Turn::Commit);
         self.ready.push(Turn::Pieces);

@@ -196,6 +196,10 @@ impl PlacementOps for LogDrive {
         self.go_on(io, now, out);
     }
 
+    fn fail_flushes(&mut self, io: &mut LogIo, out: &mut Commands) {
+        LogDrive::fail_flushes(self, io, out);
+    }
+
     fn fence(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
         let loses = self.device_died(io, device);
         self.go_on(io, now, out);

@@ -187,7 +187,8 @@
     const all = [];
     for (const device of devices) {
       if (device.state === "gone") all.push(`Degraded: the volume goes on without ${device.name}.`);
-      if (device.outage) all.push(`Outage: ${device.name} fails. Commands wait for it for ${number(Math.ceil(device.outage.patience_left_ms / 10_000) * 10)} s more at most; then it is given up.`);
+      if (device.outage && device.outage.only_reads) all.push(`Outage: ${device.name} takes no writes, and stays, because no other device has its data: writes and flushes that need it fail.`);
+      else if (device.outage) all.push(`Outage: ${device.name} fails. Commands wait for it for ${number(Math.ceil(device.outage.patience_left_ms / 10_000) * 10)} s more at most; then it is given up.`);
       for (const drive of device.drives) {
         for (const warning of drive.warnings) all.push(`The drive ${drive.drive} beneath ${device.name} ${warning}.`);
       }

@@ -152,6 +152,11 @@ fn warnings(status: &Value) -> Vec<String> {
         let outage = &device["outage"];
         if device["state"] == "gone" {
             lines.push(format!("DEGRADED: without {name}; {} lost", Bytes(number(&status["lost"]["bytes"]))));
+        } else if outage["only_reads"].is_string() {
+            lines.push(format!(
+                "OUTAGE: {name} takes no writes ({}), and stays, because no other device has its data",
+                text(&outage["error"])
+            ));
         } else if outage.is_object() {
             lines.push(format!(
                 "OUTAGE: {name} fails for {:.0} s, {} commands wait {:.0} s more ({})",

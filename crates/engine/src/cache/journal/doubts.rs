@@ -3,10 +3,7 @@
 
 use rustc_hash::FxHashSet;
 
-use crate::journal::Batch as _;
-use crate::{
-    cache::journal::map_journal::MapJournal, cache::map::extent::Place, cache::step::CacheIo, io::RequestIndex,
-};
+use crate::{cache::journal::map_journal::MapJournal, cache::map::extent::Place, cache::step::CacheIo};
 
 impl MapJournal {
     /// Abandons the commit and the checkpoint under way, because a flush has failed. Returns, each once, the extents whose
@@ -42,18 +39,11 @@ impl MapJournal {
         assert!(found, "place {} was given up and may be in use", place.0);
     }
 
-    /// Resumes commits once no extent is in doubt. If the host has to be notified, returns its waiting flushes, which
-    /// then have to fail.
+    /// Resumes commits once no extent is in doubt.
     #[cold]
-    pub(in crate::cache) fn doubts_are_settled(&mut self, io: &CacheIo, notify_host: bool) -> Vec<RequestIndex> {
+    pub(in crate::cache) fn doubts_are_settled(&mut self, io: &CacheIo) {
         self.in_doubt = false;
         // The commit that failed may still wait for the completion of its last command.
         self.group.wanted |= !self.group.is_paused(io.now);
-        if !notify_host {
-            return Vec::new();
-        }
-        let mut flushes = self.group.committing.take_flushes();
-        flushes.append(&mut self.group.gathering.take_flushes());
-        flushes
     }
 }

@@ -7,7 +7,6 @@ use crate::{
     cache::journal::batch::MapBatch,
     cache::journal::map_journal::{Bar, MapJournal},
     cache::step::CacheIo,
-    io::RequestIndex,
 };
 
 impl MapJournal {
@@ -41,12 +40,11 @@ impl MapJournal {
         true
     }
 
-    /// Resumes commits. Returns the waiting host flushes if `fails` is true: they must fail because data is lost.
+    /// Resumes commits.
     #[cold]
-    pub(crate) fn lift_bar(&mut self, fails: bool) -> Vec<RequestIndex> {
+    pub(crate) fn lift_bar(&mut self) {
         self.bar = Bar::Open;
         self.group.forget_failure();
-        if fails { self.group.gathering.take_flushes() } else { Vec::new() }
     }
 
     /// Whether both devices are fenced, so that nothing becomes durable any more.
