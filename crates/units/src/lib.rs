@@ -32,7 +32,7 @@ pub use duration::Nanos;
 pub use numbering::Numbering;
 pub use op::Op;
 pub use parse::ParseUnitError;
-pub use person::{person, person_ms, person_years};
+pub use person::{MOST_YEARS, person, person_ms, person_years};
 pub use prefetch::prefetch;
 pub use random::{SplitMix64, block_hash, mixed};
 

@@ -35,8 +35,14 @@ pub fn person_ms(ms: f64) -> String {
     if ms < 10_000.0 { format!("{} ms", person(ms)) } else { person_years(ms / 1e3 / SECONDS_PER_YEAR) }
 }
 
-/// A time in years, in the unit that a person would use.
+/// Nobody decides by a longer time, and no model of wear holds for it.
+pub const MOST_YEARS: f64 = 1_000.0;
+
+/// A time in years, in the unit that a person would use. Above [`MOST_YEARS`] it says only that.
 pub fn person_years(years: f64) -> String {
+    if years > MOST_YEARS {
+        return format!("> {} y", person(MOST_YEARS));
+    }
     let seconds = years * SECONDS_PER_YEAR;
     let units = [
         (1.0 / 12.0, "months"),

@@ -16,7 +16,7 @@ use peryton_plan::{
     constraint::{Constraint, Metric},
     evaluate::Account,
 };
-use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR, person, person_ms, person_years};
+use peryton_units::{Bytes, MOST_YEARS, Nanos, SECONDS_PER_YEAR, person, person_ms, person_years};
 
 use crate::{
     failure::Failure,
@@ -400,7 +400,7 @@ fn miss(found: &Found) -> String {
 /// A lifetime, with its interval where there is one.
 fn lifetime(metrics: &peryton_plan::evaluate::Metrics) -> String {
     let interval = &metrics.lifetime_interval;
-    let ends = interval.lifetime_years_low.zip(interval.lifetime_years_high);
+    let ends = interval.lifetime_years_low.zip(interval.lifetime_years_high).filter(|(low, _)| *low < MOST_YEARS);
     let ends = ends.map(|(low, high)| format!(" ({} to {})", person_years(low), person_years(high)));
     optional(metrics.lifetime_years, person_years) + &ends.unwrap_or_default()
 }

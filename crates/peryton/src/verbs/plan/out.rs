@@ -4,6 +4,7 @@ use std::{fs, io, path::Path};
 
 use peryton_plan::capacity::{Found, Plan};
 use peryton_sim::Design;
+use peryton_units::person_years;
 
 use super::Args;
 use crate::{failure::Failure, output, page};
@@ -71,7 +72,8 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failu
 
 fn figures(found: &Found) -> String {
     let metrics = &found.metrics;
-    let lifetime = metrics.lifetime_years.map_or_else(String::new, |years| format!(", lifetime {years} years"));
+    let lifetime =
+        metrics.lifetime_years.map_or_else(String::new, |years| format!(", lifetime {}", person_years(years)));
     format!("Mean response time {} ms, p99 {} ms{lifetime}", metrics.mean_ms, metrics.p99_ms)
 }
 
