@@ -58,6 +58,13 @@ impl Change {
             if state.is_null() {
                 break status[self.last].take();
             }
+            if let Some(device) = takes_no_writes(&status) {
+                bar.finish_and_clear();
+                return Err(Failure::failed(format!(
+                    "the change of '{name}' goes on when device '{device}' takes writes again, or is no longer needed: {}",
+                    told_where(volume)
+                )));
+            }
             let (at, left) = look(&bar, state);
             bar.set_position(at);
             bar.set_message(left);
@@ -70,6 +77,12 @@ impl Change {
         let why = last["why"].as_str().unwrap_or("the server has ended it");
         Err(Failure::failed(format!("'{name}' {}: {why}", self.stays)))
     }
+}
+
+/// The device that takes no writes for longer than the patience, and is needed.
+fn takes_no_writes(status: &Value) -> Option<&str> {
+    let mut devices = status["devices"].as_object().into_iter().flatten();
+    devices.find(|(_, device)| device["outage"]["only_reads"].is_string()).map(|(name, _)| name.as_str())
 }
 
 /// Says that a change was given up.

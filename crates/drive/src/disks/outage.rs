@@ -176,7 +176,10 @@ impl Outages {
     pub(super) fn end_all_of(&mut self, device: usize) {
         for (kind, row) in self.rows[device].iter_mut().enumerate() {
             let is_probe = |slot: &u32| self.probes.contains(slot);
-            debug_assert!(row.waiting.is_empty() && row.trying.as_ref().is_none_or(is_probe), "a command waits for {device}");
+            debug_assert!(
+                row.waiting.is_empty() && row.trying.as_ref().is_none_or(is_probe),
+                "a command waits for {device}"
+            );
             *row = Row::default();
             self.failing &= !bit(device, kind);
             self.holding &= !bit(device, kind);
