@@ -10,6 +10,7 @@ use std::{fs, fs::File, path::Path, thread, time::Duration};
 
 use model::write;
 use peryton_drive::{Effect, Fault, Only, Settings, Successor};
+use peryton_units::Nanos;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
 use served::{Client, Served, config, refusal, ways};
@@ -123,6 +124,39 @@ fn what_cannot_be_read_is_zeros_if_that_is_accepted() {
     model[40_960..49_152].fill(0);
     check(&mut client, &model);
     assert_eq!(served.handle.status().unwrap()["faults"], serde_json::json!([]), "the drill was for the old device");
+    served.stop();
+}
+
+/// The fear: the new device is in charge or is not, as the power fails, and clients wait until the other device takes writes again.
+#[test]
+fn a_device_that_cannot_record_it_leaves_the_old_one_in_charge() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut config = config("back");
+    config.tuning.patience = Nanos::from_ms(100);
+    let served = Served::new(directory.path(), config.clone(), Settings::default());
+    let (mut client, mut random) = (served.client(), Pcg64::seed_from_u64(9));
+    let mut model = vec![0; client.size as usize];
+    write(&mut client, &mut model, 100, &mut random);
+    let slowly = Successor { bytes_per_s: Some(4 << 20), ..successor(&empty(directory.path(), "fast")) };
+    served.handle.replace("fast", slowly).unwrap();
+    // It records the succession in its last block, and not in its first.
+    let refused = Fault { device: 1, only: Some(Only::Writes), from: 0, to: 4096, times: None, effect: Effect::Outage };
+    served.handle.fault(refused).unwrap();
+    served
+        .wait_for(|status| status["replacement"]["state"] == "succeeding" && status["devices"]["slow"]["errors"] != 0);
+    // Clients get an answer.
+    write(&mut client, &mut model, 50, &mut random);
+    check(&mut client, &model);
+    assert!(!served.handle.status().unwrap()["replacement"].is_null(), "it is not decided yet");
+    served.handle.heal().unwrap();
+    let status = served.wait_for(|status| status["replacement"].is_null());
+    assert_eq!(status["last_replacement"]["why"], "a device of the volume refuses writes", "{status}");
+    write(&mut client, &mut model, 50, &mut random);
+    check(&mut client, &model);
+    drop(client);
+    served.stop();
+    let served = Served::start(directory.path(), config, Settings::default());
+    check(&mut served.client(), &model);
     served.stop();
 }
 

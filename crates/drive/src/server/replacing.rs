@@ -122,6 +122,7 @@ impl Server {
             Some(SuccessionEnd::Stopped) => Some("it was stopped"),
             Some(SuccessionEnd::SuccessorFailed) => Some("the new device has failed too many commands, or a flush"),
             Some(SuccessionEnd::DeviceGone) => Some("a device of the volume was given up"),
+            Some(SuccessionEnd::DeviceRefuses) => Some("a device of the volume refuses writes"),
             None => Some("the volume was opened again after a flush had failed"),
         };
         let _ = self.front.kernel.set_file(self.about.names.len(), None);

@@ -89,6 +89,8 @@ pub enum SuccessionEnd {
     SuccessorFailed,
     /// A device of the volume was given up.
     DeviceGone,
+    /// A device of the volume takes no writes, so that it cannot record which device is in charge.
+    DeviceRefuses,
 }
 
 /// Why a device cannot be replaced while the volume is served.

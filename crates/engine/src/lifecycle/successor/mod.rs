@@ -73,11 +73,11 @@ enum Stage {
     Draining,
     /// It is being put in charge.
     Succeeding,
-    /// It could not be put in charge, because the last device that had to record this has died. Until the death of that device is
-    /// recorded, a recovery may find either of the two in charge, so everything goes to both, flushes as well. A write may be on the old
-    /// device only, because another write to the same place was in flight or the successor failed it. Such a write is not answered
-    /// before the death is recorded.
-    Failing,
+    /// It could not be put in charge, because a device that had to record this takes no writes, or the last of them has died. Until the
+    /// superblocks of the others say again that the old device is in charge, or record the death, a recovery may find either of the two in
+    /// charge, so everything goes to both, flushes as well. A write may be on the old device only, because another write to the same place
+    /// was in flight or the successor failed it. Such a write is not answered before.
+    Failing(SuccessionEnd),
     /// It is over, but for commands in flight.
     Ending(SuccessionEnd),
 }
@@ -117,6 +117,8 @@ pub(crate) struct Successor {
     acts: Vec<Act>,
     /// When the act that failed is tried again.
     retry_at: Nanos,
+    /// How often another device has failed to record it, in a row.
+    refusals: u32,
     /// Whether a flush of another device has failed, which may have lost the superblock that is being written.
     is_in_doubt: bool,
     /// Whether the new device has superblocks that would be accepted without the other devices.
@@ -132,8 +134,12 @@ impl Successor {
         matches!(self.stage, Stage::Draining | Stage::Succeeding)
     }
 
+    fn is_failing(&self) -> bool {
+        matches!(self.stage, Stage::Failing(_))
+    }
+
     fn tracks(&self) -> bool {
-        matches!(self.stage, Stage::Naming | Stage::Copying | Stage::Failing)
+        matches!(self.stage, Stage::Naming | Stage::Copying | Stage::Failing(_))
     }
 
     /// Whether a write to this range goes to the successor as well: it has all of it, and no other write to a part of it is in
@@ -141,7 +147,7 @@ impl Successor {
     fn has(&self, at: u64, len: u64) -> bool {
         let mut regions = self.regions.of(at, len);
         // Everything was copied before that stage, and nothing is copied in it.
-        let is_failing = self.stage == Stage::Failing && !mutation::is(Mutation::AnswerOnOne);
+        let is_failing = self.is_failing() && !mutation::is(Mutation::AnswerOnOne);
         (is_failing || regions.all(|region| self.regions.state(region) == State::Copied))
             && self.writes.values().all(|write| write.at + write.len <= at || at + len <= write.at)
     }
@@ -160,7 +166,7 @@ impl Successor {
 
     /// Whether the write, which has ended, is not answered yet.
     fn withholds(&self, write: &Write) -> bool {
-        let is_found_on_one = self.stage == Stage::Failing && !write.is_metadata && write.is_on_one();
+        let is_found_on_one = self.is_failing() && !write.is_metadata && write.is_on_one();
         is_found_on_one && !mutation::is(Mutation::AnswerOnOne)
     }
 
@@ -173,7 +179,7 @@ impl Successor {
 
     /// Ends it, unless it has ended or the successor may be in charge already.
     fn end(&mut self, how: SuccessionEnd) {
-        if !self.is_committing && !matches!(self.stage, Stage::Failing | Stage::Ending(_)) {
+        if !self.is_committing && !matches!(self.stage, Stage::Failing(_) | Stage::Ending(_)) {
             self.stage = Stage::Ending(how);
             self.acts.clear();
         }
@@ -260,6 +266,7 @@ impl<P: PlacementOps> Drive<P> {
             held: Commands::new(),
             acts: Vec::new(),
             retry_at: Nanos::ZERO,
+            refusals: 0,
             is_committing: false,
             has_succeeded: false,
             is_in_doubt: false,
@@ -305,7 +312,7 @@ impl<P: PlacementOps> Drive<P> {
             Stage::Copying if regions.is_complete() => SuccessionStage::Copied,
             Stage::Copying if regions.count(State::Absent) == 0 => SuccessionStage::Unreadable,
             Stage::Naming | Stage::Copying => SuccessionStage::Copying,
-            Stage::Draining | Stage::Succeeding | Stage::Failing => SuccessionStage::Succeeding,
+            Stage::Draining | Stage::Succeeding | Stage::Failing(_) => SuccessionStage::Succeeding,
             Stage::Ending(_) => SuccessionStage::Ending,
         };
         let (unreadable, ranges) = successor.copying.unreadable(most);
@@ -339,7 +346,7 @@ impl<P: PlacementOps> Drive<P> {
                 Command::Zero { io, device, at, len } => (io, device, at, len, Some(Buffer::Metadata)),
                 Command::Discard { io, device, at, len } => (io, device, at, len, None),
                 Command::Read { io, device, at, len, .. } if successor.holds() => (io, device, at, len, None),
-                Command::Flush { io, device } if successor.stage == Stage::Failing => {
+                Command::Flush { io, device } if successor.is_failing() => {
                     (io, device, Bytes::ZERO, Bytes::ZERO, Some(Buffer::Metadata))
                 }
                 _ => {

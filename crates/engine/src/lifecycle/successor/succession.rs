@@ -25,6 +25,9 @@ use crate::{
 /// The pause before another attempt to write a superblock.
 const RETRY: Nanos = Nanos::from_ms(250);
 
+/// After this many failures in a row of a device that has to record the succession, the old device stays in charge.
+const MOST_REFUSALS: u32 = 3;
+
 /// A number of successions that no device is given.
 pub(super) const NEVER: u8 = u8::MAX;
 
@@ -67,6 +70,12 @@ fn both(device: DeviceId, last: Bytes, content: Content) -> [Act; 4] {
     let write = |at| Act::Write { device, at, content };
     let flush = |at| Act::Flush { device, again: Some((at, content)) };
     [flush(Bytes::ZERO), write(Bytes::ZERO), flush(last), write(last)]
+}
+
+/// The acts by which the other devices record which of the two is in charge.
+fn recorded(used: &[Bytes], own: DeviceId) -> impl Iterator<Item = Act> {
+    let others = (0..).map(DeviceId).zip(used).filter(move |(device, _)| *device != own);
+    others.flat_map(|(device, used)| both(device, *used - Bytes(BLOCK), Content::Open))
 }
 
 impl<P: PlacementOps> Drive<P> {
@@ -116,9 +125,10 @@ impl<P: PlacementOps> Drive<P> {
                 self.go_on_succeeding(out);
             }
             Stage::Succeeding => self.go_on_succeeding(out),
-            Stage::Failing if self.io.fencing => {}
-            Stage::Failing => {
-                successor.stage = Stage::Ending(SuccessionEnd::DeviceGone);
+            Stage::Failing(_) if !successor.acts.is_empty() => self.go_on_succeeding(out),
+            Stage::Failing(_) if self.io.fencing => {}
+            Stage::Failing(how) => {
+                successor.stage = Stage::Ending(how);
                 self.end_withheld();
                 self.go_on_replacing(out);
             }
@@ -154,11 +164,10 @@ impl<P: PlacementOps> Drive<P> {
         let Some(successor) = &mut self.successor else { return };
         let last = Bytes(successor.last_block);
         let (own, new) = (successor.plan.device, successor.id);
-        let others = (0..).map(DeviceId).zip(&self.device_bytes).filter(|(device, _)| *device != own);
         // The next act is the last one in the list.
         let mut acts = both(new, last, Content::Replaced).to_vec();
         acts.extend([Act::Release, Act::Succeed]);
-        acts.extend(others.flat_map(|(device, used)| both(device, *used - Bytes(BLOCK), Content::Open)));
+        acts.extend(recorded(&self.device_bytes, own));
         acts.push(Act::Commit);
         if !mutation::is(Mutation::SucceedUnnamed) {
             acts.extend(both(new, last, Content::Successor));
@@ -185,16 +194,14 @@ impl<P: PlacementOps> Drive<P> {
                     let others = (0..self.device_bytes.len() as u8).map(DeviceId).filter(|device| *device != own);
                     if !successor.has_succeeded && others.into_iter().all(|device| io.is_fenced(device)) {
                         // No other device is left to record it. What the last one has recorded may count until it is recorded that
-                        // this one is gone, and until then both devices hold the same.
-                        identity.successions[own.index()] = successor.counts.0;
-                        successor.is_committing = false;
-                        successor.stage = Stage::Failing;
-                        successor.acts.clear();
-                        let from = out.len();
-                        out.append(&mut successor.held);
-                        self.mirror(from, out);
-                        return self.go_on_replacing(out);
+                        // this one is gone.
+                        return self.fail_succession(SuccessionEnd::DeviceGone, Vec::new(), out);
                     }
+                }
+                // What it has recorded may count until it has recorded the contrary.
+                _ if successor.stage == Stage::Succeeding && successor.refusals >= MOST_REFUSALS => {
+                    let undone = recorded(&self.device_bytes, own).collect();
+                    return self.fail_succession(SuccessionEnd::DeviceRefuses, undone, out);
                 }
                 Act::Flush { device, .. } => {
                     (successor.in_flight, successor.is_acting) = (true, true);
@@ -242,6 +249,19 @@ impl<P: PlacementOps> Drive<P> {
         }
     }
 
+    /// The successor is not put in charge. Until these acts are carried out and no device is being fenced, both devices get everything.
+    fn fail_succession(&mut self, how: SuccessionEnd, acts: Vec<Act>, out: &mut Commands) {
+        let Drive { successor: Some(successor), identity: Some(identity), .. } = self else { return };
+        identity.successions[successor.plan.device.index()] = successor.counts.0;
+        successor.is_committing = false;
+        successor.stage = Stage::Failing(how);
+        successor.acts = acts;
+        let from = out.len();
+        out.append(&mut successor.held);
+        self.mirror(from, out);
+        self.go_on_replacing(out);
+    }
+
     /// Handles the end of an act.
     pub(crate) fn succession_step(&mut self, failed: bool) {
         let Drive { successor: Some(successor), io, .. } = self else { return };
@@ -255,12 +275,14 @@ impl<P: PlacementOps> Drive<P> {
         if !failed || successor.has_succeeded || matches!(successor.stage, Stage::Ending(_)) {
             // The devices that say who is in charge have said so: what follows is for later openings.
             successor.acts.pop();
+            successor.refusals = 0;
         } else if device == successor.id {
             successor.end(SuccessionEnd::SuccessorFailed);
         } else {
             if let Act::Flush { again: Some((at, content)), .. } = act {
                 successor.acts.push(Act::Write { device, at, content });
             }
+            successor.refusals += 1;
             successor.retry_at = io.now.saturating_add(RETRY);
         }
     }
@@ -274,12 +296,16 @@ impl<P: PlacementOps> Drive<P> {
 
     /// Whether what the placement asks for waits, or either of two devices may be found in charge: the volume cannot be closed then.
     pub(crate) fn puts_successor_in_charge(&self) -> bool {
-        self.successor.as_deref().is_some_and(|successor| successor.holds() || successor.stage == Stage::Failing)
+        self.successor.as_deref().is_some_and(|successor| successor.holds() || successor.is_failing())
     }
 
     /// Whether the superblocks of the other devices are being changed, so that others of them have to wait.
     pub(crate) fn is_undecided(&self) -> bool {
-        let undecided = |successor: &super::Successor| successor.stage == Stage::Succeeding && !successor.has_succeeded;
+        let undecided = |successor: &super::Successor| match successor.stage {
+            Stage::Succeeding => !successor.has_succeeded,
+            Stage::Failing(_) => !successor.acts.is_empty(),
+            _ => false,
+        };
         self.successor.as_deref().is_some_and(undecided)
     }
 
