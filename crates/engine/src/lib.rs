@@ -198,6 +198,7 @@ pub use api::{
         RequestError, TuningError,
     },
     evacuation::EvacuationError,
+    excuses::Excuses,
     location::{BlocksRow, Location, Losses, MapRow, Origin, Source},
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, Triggers},
     opened::{Formatting, Opened, Trust},
@@ -208,7 +209,6 @@ pub use api::{
     warmth::{SnapshotTaken, WarmStart, Warmth},
 };
 pub use engine::Engine;
-pub use io::Excuses;
 pub use lifecycle::{
     CheckpointReport, CommitReport, Detached, DeviceReport, DisplacedReport, Forgone, Inspection, Lost, Overlay,
     Readmitted, Sizes, SnapshotReport, SuperblockReport, Verdict, Without,

@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub mod endurance;
 pub(crate) mod error;
 pub(crate) mod evacuation;
+pub(crate) mod excuses;
 pub(crate) mod location;
 pub(crate) mod logging;
 pub(crate) mod opened;

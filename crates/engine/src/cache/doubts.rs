@@ -383,7 +383,7 @@ impl CacheDrive {
         if notify_host {
             // A write that arrived after the failed flush may have written to a place that was given up only now.
             io.doubt_writes();
-            if !self.fail_flushes(io, out) {
+            if !self.flushes_fail(io, out) {
                 io.owe_error();
             }
         }

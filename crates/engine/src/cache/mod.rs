@@ -31,6 +31,8 @@ mod commits;
 mod doubts;
 mod drive;
 mod emptying;
+mod facts;
+mod flushes;
 mod follow;
 mod host;
 mod interpret;

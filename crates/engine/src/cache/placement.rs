@@ -279,7 +279,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn fail_flushes(&mut self, io: &mut CacheIo, out: &mut Commands) {
-        CacheDrive::fail_flushes(self, io, out);
+        self.flushes_fail(io, out);
     }
 
     fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {

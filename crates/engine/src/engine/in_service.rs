@@ -10,11 +10,11 @@ use crate::{
     api::config::Tuning,
     api::error::{OpenError, ReadmitError, ReplaceError},
     api::evacuation::EvacuationError,
+    api::excuses::Excuses,
     api::location::Losses,
     api::opened::Opened,
     api::resizing::{Resize, ResizeEnd, ResizeError, ResizePlan},
     api::succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan},
-    io::Excuses,
     lifecycle::{self, Sizes, Without, with_drive},
 };
 

@@ -9,15 +9,6 @@ pub(super) const PATIENCE: Nanos = Nanos::from_s(2);
 /// durable on it.
 pub(super) const MOST_STRIKES: u32 = 8;
 
-/// Devices that the driver excuses, one bit each ([`Engine::excuse`](crate::Engine::excuse)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Excuses {
-    /// They may come back, and are not given up.
-    pub waits: u32,
-    /// They can be read, and are not given up while they have data that no other device has, or while they are the last.
-    pub reads: u32,
-}
-
 /// What a failed command says of its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {

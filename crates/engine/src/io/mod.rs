@@ -18,10 +18,10 @@ use crate::{
     api::command::{Buffer, Cause, Command, Commands, DeviceId, IoId, Power, RequestId},
     api::config::Tuning,
     api::error::RequestError,
+    api::excuses::Excuses,
     api::stats::Stats,
 };
 use commands::Table;
-pub use devices::Excuses;
 pub(crate) use devices::Verdict;
 use devices::{Device, MOST_FAILURES, MOST_STRIKES, PATIENCE};
 use requests::Requests;

@@ -114,12 +114,12 @@ impl LogDrive {
         for batch in [&mut group.gathering, &mut group.committing] {
             batch.index = false;
         }
-        self.fail_flushes(io, out);
+        self.flushes_fail(io, out);
     }
 
     /// Fails the host flushes that wait for a commit.
     #[cold]
-    pub(in crate::log) fn fail_flushes(&mut self, io: &mut LogIo, out: &mut Commands) {
+    pub(in crate::log) fn flushes_fail(&mut self, io: &mut LogIo, out: &mut Commands) {
         for flush in self.commit.group.take_flushes() {
             io.flush_fails(flush, out);
         }

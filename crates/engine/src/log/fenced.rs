@@ -51,7 +51,7 @@ impl LogDrive {
     #[cold]
     pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, out: &mut Commands) {
         if io.owes_error {
-            self.fail_flushes(io, out);
+            self.flushes_fail(io, out);
         }
         self.ready.push(Turn::Commit);
         self.ready.push(Turn::Pieces);

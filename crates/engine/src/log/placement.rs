@@ -197,7 +197,7 @@ impl PlacementOps for LogDrive {
     }
 
     fn fail_flushes(&mut self, io: &mut LogIo, out: &mut Commands) {
-        LogDrive::fail_flushes(self, io, out);
+        self.flushes_fail(io, out);
     }
 
     fn fence(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {

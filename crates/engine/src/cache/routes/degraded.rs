@@ -67,22 +67,10 @@ impl CacheDrive {
     pub(in crate::cache) fn go_on_without(&mut self, io: &mut CacheIo, out: &mut Commands) {
         self.journal.lift_bar();
         if io.owes_error {
-            self.fail_flushes(io, out);
+            self.flushes_fail(io, out);
         }
         self.ready.commit(true);
         self.ready.place_freed();
-    }
-
-    /// Fails the flushes of the host that wait. Returns whether there were any.
-    #[cold]
-    pub(in crate::cache) fn fail_flushes(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
-        let mut flushes = self.journal.group.take_flushes();
-        flushes.extend(std::mem::take(&mut self.flushes).into_iter().map(|(request, _)| request));
-        let fails = !flushes.is_empty();
-        for request in flushes {
-            io.flush_fails(request, out);
-        }
-        fails
     }
 
     /// Routes an access to an extent that is not lost and that no move is under way for.
