@@ -245,6 +245,12 @@ impl Outages {
             && (self.is_over(writes, now) || self.is_over(flushes, now))
     }
 
+    /// Whether it is to be found out if the device can be read.
+    fn is_to_be_read(&self, device: usize, now: Nanos) -> bool {
+        self.readable[device] == Readable::Unknown && self.only_reads(device, now)
+    }
+
+    /// The devices that fail and are not to be given up.
     fn excuses(&self, now: Nanos) -> Excuses {
         let waits = |row: &Row| row.since.is_some() && (row.full || !self.is_over(row, now));
         let mut excuses = Excuses::default();
@@ -380,7 +386,6 @@ impl Disks {
             self.outages.readable[place.0] = Readable::Unknown;
         }
         if ask == Ask::Sync || !self.outages.may_wait(place, self.now) {
-            self.try_reading(place.0);
             self.outages.rows[place.0][place.1].trying.take_if(|trying| *trying == slot);
             return false;
         }
@@ -400,14 +405,12 @@ impl Disks {
             Action::Write | Action::Zero | Action::ZeroAllocated | Action::Discard => WRITES,
             Action::Flush => FLUSHES,
         };
-        let device = operation.device.index();
-        self.outages.begin((device, kind), self.now, self.now, error.to_owned(), false);
-        self.try_reading(device);
+        self.outages.begin((operation.device.index(), kind), self.now, self.now, error.to_owned(), false);
     }
 
     /// Finds out whether a device can be read that takes no writes or no flushes for longer than the patience.
     fn try_reading(&mut self, device: usize) {
-        if self.outages.readable[device] == Readable::Unknown && self.outages.only_reads(device, self.now) {
+        if self.outages.is_to_be_read(device, self.now) {
             self.outages.readable[device] = Readable::Tried;
             self.probe(device);
         }
@@ -544,6 +547,9 @@ impl Disks {
     pub(super) fn outages_due(&self) -> Option<Nanos> {
         if self.outages.failing == 0 {
             return None;
+        }
+        if self.outages.failing().any(|(device, _)| self.outages.is_to_be_read(device, self.now)) {
+            return Some(self.now);
         }
         let due = |row: &Row| {
             let since = row.since?;
