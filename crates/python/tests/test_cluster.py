@@ -89,6 +89,10 @@ def test_rows_of_a_cluster_are_the_same_bytes_though_a_node_is_killed(cluster: A
     found = peryton.sweep(SPACE, tmp_path / "rows", ray=True, progress=False)
     thread.join(60)
     assert killed and 4 <= killed[0] < 36, killed
+    # Ray takes some seconds to notice.
+    until = time.monotonic() + 60
+    while all(node["Alive"] for node in ray.nodes()) and time.monotonic() < until:
+        time.sleep(0.1)
     assert sum(not node["Alive"] for node in ray.nodes()) == 1
     assert dict(found) == {"points": 40, "known": 0, "simulated": 40, "errors": 0}
     assert parts(tmp_path / "rows") == parts(local)
