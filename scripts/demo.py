@@ -35,8 +35,9 @@ QUESTION = ["--capacity", "40TB", "--active", "1%"]
 BUDGETS = ["--latency", "2ms", "--lifetime", "5y", "--objective", "ownership"]
 # Of each class one that is sold in 2026: the whole catalogue takes minutes.
 DEVICES = "micron-7500-pro-1.92tb,solidigm-d5-p5336-61.44tb,seagate-exos-x24-24tb"
-# Two files of one disk answer alike, and the requests are sent one after the other: so does the simulation that the drive is compared with.
-LIKE_FILES = ["--profile", "fast=fixed", "--profile", "slow=fixed", "--replay", "sync"]
+# Two files of one disk are no disk and no flash: their twins take as long as half of the commands did. Requests are sent one after the
+# other, with the pauses that they had.
+LIKE_FILES = ["--profile", "fast=fixed", "--profile", "slow=fixed", "--replay", "qd=1:think=trace"]
 IN_FLIGHT = 64  # Writes in flight when the drive is killed.
 
 
@@ -180,7 +181,13 @@ def replay(nbd, blocks, asked):
 
 def twin(peryton, drive, promised):
     """What the drive measured, beside a simulation of the same requests and what the plan promised for them."""
-    figures = {one["figure"]: one for one in json.loads(command(peryton, "twin", drive.recording, *LIKE_FILES, "--json"))["figures"]}
+    def figures_of(*settings):
+        return {one["figure"]: one for one in json.loads(command(peryton, "twin", drive.recording, *LIKE_FILES, *settings, "--json"))["figures"]}
+
+    seen = figures_of()
+    times = [(device, key, seen.get(f"{device}: a command, {key}s, median")) for device in ("fast", "slow") for key in ("read", "write")]
+    figures = figures_of(*(part for device, key, time in times if time
+                           for part in ("--set", f"devices.{device}.model.{key}={round(time['measured'] * 1000)}ns")))
     hits = figures["fast hit ratio"]
     print(f"  {'':28} {'the plan':>10} {'simulated':>10} {'measured':>10}")
     share = lambda value: f"{100 * value:.1f} %"

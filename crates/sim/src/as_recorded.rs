@@ -20,6 +20,8 @@ pub struct AsRecorded {
     pub until: Nanos,
     /// Settings that come into force, in the order of their times, each before the first request at or after its time.
     pub changes: Vec<(Nanos, Tuning)>,
+    /// How long the answer of each request took, in their order; empty if that is not known.
+    pub took: Vec<Nanos>,
 }
 
 /// The state of a volume when it was opened: what the opening read of its devices. An opening that reads the same gets to the

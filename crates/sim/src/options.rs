@@ -51,8 +51,8 @@ pub enum Replay {
 pub enum Think {
     /// So long after each reply, as with fio's `thinktime`.
     Fixed(Nanos),
-    /// As long as the trace has between the two requests. A drive that answers at once gets each request at its time in the trace, and
-    /// each response time delays what depends on it.
+    /// As long as the trace has between the two requests, less the recorded response time where that is known. A drive that answers as
+    /// soon as the recorded one, or sooner, gets each request at its time in the trace, and what takes longer delays what depends on it.
     Recorded,
 }
 

@@ -13,6 +13,8 @@ mod measuring;
 mod tests;
 mod whole_run;
 
+use std::sync::Arc;
+
 use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag};
 use peryton_engine::{Command, Commands, IoId, Power, Request, RequestId, Stats, Tuning};
 use peryton_units::{Bytes, Nanos, Op};
@@ -20,7 +22,7 @@ use peryton_units::{Bytes, Nanos, Op};
 pub(crate) use self::whole_run::simulate;
 use self::{above::Above, lanes::Lanes, measuring::Uses};
 use crate::{
-    Options, SimError,
+    AsRecorded, Options, SimError,
     intervals::Intervals,
     latency::ResponseTimes,
     machine::{Machine, Volume},
@@ -125,6 +127,8 @@ struct Simulator<'a, const SEVERAL: bool, const WATCHED: bool> {
     interval_end: Nanos,
     /// The run goes on until this time.
     until: Nanos,
+    /// What a recording says besides its requests.
+    recorded: Option<Arc<AsRecorded>>,
     /// Settings that come into force, the next one last, and the time of that.
     changes: Vec<(Nanos, Tuning)>,
     next_change: Nanos,
@@ -371,7 +375,8 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             }
         };
         if WATCHED && let Some(lanes) = &mut host.lanes {
-            lanes.submitted(id, recorded);
+            let took = self.recorded.as_ref().and_then(|known| known.took.get(number as usize));
+            lanes.submitted(id, recorded + took.copied().unwrap_or_default());
         }
         self.in_flight += 1;
         self.deepest = self.deepest.max(self.in_flight);

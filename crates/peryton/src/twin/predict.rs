@@ -104,7 +104,12 @@ impl Setup {
             changes.push((change.at, self.with(&change.settings)?.tuning));
         }
         let state = if self.is_empty { None } else { recording.opened_state() };
-        Ok(AsRecorded { state, until: recording.figures.at, changes })
+        // A write that was to be durable is followed by a flush, whose answer is the one that was recorded.
+        let took = recording.rows.iter().flat_map(|row| {
+            let is_durable = row.flags.has(Flags::DURABLE);
+            is_durable.then_some(Nanos::ZERO).into_iter().chain([row.latency])
+        });
+        Ok(AsRecorded { state, until: recording.figures.at, changes, took: took.collect() })
     }
 }
 

@@ -8,7 +8,7 @@ use peryton_plan::{
     evaluate::{Account, Metrics, evaluate},
     tune::Knob,
 };
-use peryton_sim::{AsRecorded, KeyValues, Options, SimError, design_keys};
+use peryton_sim::{KeyValues, Options, SimError, design_keys};
 use rayon::prelude::*;
 use serde::Serialize;
 
@@ -192,9 +192,7 @@ impl Trial<'_> {
 
 fn advise(args: &Args, recording: &Recording, setup: &Setup, twin: Twin) -> Result<Advice, Failure> {
     let latest = recording.changes.last().map(|change| change.settings.clone()).unwrap_or_default();
-    let AsRecorded { state, until, .. } = setup.as_recorded(recording, false)?;
-    let recorded = Arc::new(AsRecorded { state, until, changes: Vec::new() });
-    let (recorded, warm_up_requests) = (Some(recorded), recording.warm_up);
+    let (recorded, warm_up_requests) = (Some(Arc::new(setup.as_recorded(recording, false)?)), recording.warm_up);
     let options = Options { replay: args.recorded.replay, recorded, warm_up_requests, ..Options::default() };
     let trial = Trial { setup, requests: Requests::of(&recording.rows), options, latest };
     let now = trial.of(&[])?;

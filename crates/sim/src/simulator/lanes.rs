@@ -13,13 +13,13 @@ pub(super) struct Lanes {
     /// For each lane without a request when it may have the next one: with a fixed think time, the time of that; with that of the
     /// trace, by how much the lane is later than the trace.
     idle: BinaryHeap<Reverse<Nanos>>,
-    /// For each request in flight, by its id, the time in the trace.
-    recorded: Vec<Nanos>,
+    /// For each request in flight, by its id, the time in the trace when it was answered, or when it arrived if that is not known.
+    replied: Vec<Nanos>,
 }
 
 impl Lanes {
     pub(super) fn new(depth: u32, think: Think) -> Lanes {
-        Lanes { think, idle: (0..depth).map(|_| Reverse(Nanos::ZERO)).collect(), recorded: Vec::new() }
+        Lanes { think, idle: (0..depth).map(|_| Reverse(Nanos::ZERO)).collect(), replied: Vec::new() }
     }
 
     /// The time when the first lane may have the request with this time in the trace; `None` if all have one.
@@ -32,20 +32,20 @@ impl Lanes {
     }
 
     /// A lane has a request with this id.
-    pub(super) fn submitted(&mut self, id: u32, recorded: Nanos) {
+    pub(super) fn submitted(&mut self, id: u32, replied: Nanos) {
         self.idle.pop().expect("a request arrives on a lane without one");
-        if self.recorded.len() <= id as usize {
-            self.recorded.resize(id as usize + 1, Nanos::ZERO);
+        if self.replied.len() <= id as usize {
+            self.replied.resize(id as usize + 1, Nanos::ZERO);
         }
-        self.recorded[id as usize] = recorded;
+        self.replied[id as usize] = replied;
     }
 
     /// A lane has the reply to its request.
     pub(super) fn answered(&mut self, id: u32, now: Nanos) {
         self.idle.push(Reverse(match self.think {
             Think::Fixed(time) => Nanos(now.0.saturating_add(time.0)),
-            // It never runs ahead of the trace, so no reply is earlier than its request in the trace.
-            Think::Recorded => Nanos(now.0.saturating_sub(self.recorded[id as usize].0)),
+            // A lane that is ahead of the trace waits for it.
+            Think::Recorded => Nanos(now.0.saturating_sub(self.replied[id as usize].0)),
         }));
     }
 }
@@ -78,5 +78,12 @@ mod tests {
         lanes.submitted(0, Nanos(500));
         lanes.answered(0, Nanos(507));
         assert_eq!(lanes.arrival(Nanos(600)), Some(Nanos(607)));
+        // Where the trace knows that its reply came at 640, the host thought from then on: it is 3 late, and at the next 0.
+        lanes.submitted(0, Nanos(640));
+        lanes.answered(0, Nanos(643));
+        assert_eq!(lanes.arrival(Nanos(700)), Some(Nanos(703)));
+        lanes.submitted(0, Nanos(720));
+        lanes.answered(0, Nanos(719));
+        assert_eq!(lanes.arrival(Nanos(800)), Some(Nanos(800)));
     }
 }

@@ -80,6 +80,7 @@ fn simulate_volumes<const SEVERAL: bool, const WATCHED: bool>(
     let changes: Vec<_> = recorded.map(|recorded| recorded.changes.iter().rev().cloned().collect()).unwrap_or_default();
     let mut simulator = Simulator::<SEVERAL, WATCHED> {
         until: recorded.map_or(Nanos::ZERO, |recorded| recorded.until),
+        recorded: options.recorded.clone(),
         next_change: changes.last().map_or(Nanos::MAX, |(at, _)| *at),
         changes,
         hosts: (0..volumes).map(|_| Host::new(think.map(|think| Box::new(Lanes::new(depth, think))))).collect(),
