@@ -132,6 +132,7 @@ enum Readable {
     Unknown,
     /// Its first block is being read.
     Tried,
+    /// A read has succeeded in this outage.
     Yes,
     No,
 }
@@ -174,17 +175,22 @@ impl Outages {
 
     /// Ends all outages of a device that no command waits for.
     pub(super) fn end_all_of(&mut self, device: usize) {
-        for (kind, row) in self.rows[device].iter_mut().enumerate() {
+        for row in &self.rows[device] {
             let is_probe = |slot: &u32| self.probes.contains(slot);
             debug_assert!(
                 row.waiting.is_empty() && row.trying.as_ref().is_none_or(is_probe),
                 "a command waits for {device}"
             );
-            *row = Row::default();
-            self.failing &= !bit(device, kind);
-            self.holding &= !bit(device, kind);
         }
+        (0..KINDS).for_each(|kind| drop(self.end(device, kind)));
+    }
+
+    /// Ends the outage of a kind of commands; returns the jobs that waited.
+    fn end(&mut self, device: usize, kind: usize) -> VecDeque<u32> {
+        self.failing &= !bit(device, kind);
+        self.holding &= !bit(device, kind);
         self.readable[device] = Readable::Unknown;
+        std::mem::take(&mut self.rows[device][kind]).waiting
     }
 
     fn is_over(&self, row: &Row, now: Nanos) -> bool {
@@ -194,6 +200,9 @@ impl Outages {
     /// Records the failure of a command of this kind. The first failure begins the outage; `since` is when the command failed first.
     fn begin(&mut self, (device, kind): (usize, usize), since: Nanos, now: Nanos, error: String, full: bool) {
         self.failing |= bit(device, kind);
+        if kind == READS {
+            self.readable[device] = Readable::Unknown;
+        }
         let row = &mut self.rows[device][kind];
         (row.error, row.full, row.last) = (error, full, now);
         if row.since.is_none() {
@@ -382,9 +391,6 @@ impl Disks {
         let error = io::Error::from_raw_os_error(errno).to_string();
         let tried = self.outages.rows[place.0][place.1].trying == Some(slot);
         self.outages.begin(place, since, self.now, error, class == Class::Full);
-        if place.1 == READS {
-            self.outages.readable[place.0] = Readable::Unknown;
-        }
         if ask == Ask::Sync || !self.outages.may_wait(place, self.now) {
             self.outages.rows[place.0][place.1].trying.take_if(|trying| *trying == slot);
             return false;
@@ -444,10 +450,13 @@ impl Disks {
 
     #[cold]
     fn works_again(&mut self, device: usize, kind: usize) {
+        if kind == READS {
+            self.outages.readable[device] = Readable::Yes;
+        }
         if self.outages.failing & bit(device, kind) == 0 {
             return;
         }
-        let waiting = self.end_row(device, kind);
+        let waiting = self.outages.end(device, kind);
         for slot in waiting {
             if let Some(job) = self.jobs[slot as usize].as_mut() {
                 job.attempts = 0;
@@ -456,20 +465,11 @@ impl Disks {
         }
     }
 
-    fn end_row(&mut self, device: usize, kind: usize) -> VecDeque<u32> {
-        self.outages.failing &= !bit(device, kind);
-        self.outages.holding &= !bit(device, kind);
-        if kind != READS {
-            self.outages.readable[device] = Readable::Unknown;
-        }
-        std::mem::take(&mut self.outages.rows[device][kind]).waiting
-    }
-
     /// Fails all commands that wait for the device, because the engine has given it up.
     pub(crate) fn end_waiting(&mut self, device: DeviceId) {
         for kind in 0..KINDS {
             let error = self.outages.rows[device.index()][kind].error.clone();
-            for slot in self.end_row(device.index(), kind) {
+            for slot in self.outages.end(device.index(), kind) {
                 self.fail_waiting(slot, &error);
             }
         }

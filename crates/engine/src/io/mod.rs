@@ -581,9 +581,15 @@ impl<S: Step> Io<S> {
         Verdict::Passes
     }
 
+    /// Devices that the driver excuses from now on. One that is excused no more refuses nothing.
+    pub(crate) fn excuse(&mut self, excuses: Excuses) {
+        self.excuses = excuses;
+        self.refusing &= excuses.reads;
+    }
+
     /// Whether the device refuses writes, and can be read.
     pub(crate) fn is_refusing(&self, device: DeviceId) -> bool {
-        self.refusing & self.excuses.reads & !self.fenced & 1 << device.index() != 0
+        self.refusing & !self.fenced & 1 << device.index() != 0
     }
 
     /// Handles the successful completion of a probe.
