@@ -82,7 +82,7 @@ impl Change {
 /// The device that takes no writes for longer than the patience, and is needed.
 fn takes_no_writes(status: &Value) -> Option<&str> {
     let mut devices = status["devices"].as_object().into_iter().flatten();
-    devices.find(|(_, device)| device["outage"]["only_reads"].is_string()).map(|(name, _)| name.as_str())
+    devices.find(|(_, device)| device["outage"]["only_reads"] == true).map(|(name, _)| name.as_str())
 }
 
 /// Says that a change was given up.

@@ -127,7 +127,8 @@ impl Server {
                             "patience_left_s": outage.patience_left.as_s_f64(),
                             "commands_waiting": outage.waiting,
                             "full": outage.full,
-                            "only_reads": outage.only_reads.then(|| {
+                            "only_reads": outage.only_reads,
+                            "way_out": outage.only_reads.then(|| {
                                 let at = DevicePath { name: device.name.clone(), path: device.path.clone() };
                                 offline::refuses_writes(&at, DeviceId(index as u8), &engine.placement())
                             }),

@@ -152,7 +152,7 @@ fn warnings(status: &Value) -> Vec<String> {
         let outage = &device["outage"];
         if device["state"] == "gone" {
             lines.push(format!("DEGRADED: without {name}; {} lost", Bytes(number(&status["lost"]["bytes"]))));
-        } else if outage["only_reads"].is_string() {
+        } else if outage["only_reads"] == true {
             lines.push(format!(
                 "OUTAGE: {name} takes no writes ({}), and stays, because no other device has its data",
                 text(&outage["error"])

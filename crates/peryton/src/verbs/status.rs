@@ -87,10 +87,10 @@ fn block_device(device: &Value) -> Option<String> {
 fn outage(name: &str, outage: &Value) -> String {
     let seconds = |key: &str| Nanos((outage[key].as_f64().unwrap_or(0.0) as u64) * 1_000_000_000);
     let error = outage["error"].as_str().unwrap_or("?");
-    if let Some(why) = outage["only_reads"].as_str() {
+    if let Some(way_out) = outage["way_out"].as_str() {
         return format!(
             "OUTAGE: {name} takes no writes since {} ({error}), and stays, because no other device has its data: writes and flushes that \
-             need it fail. {why}",
+             need it fail. {way_out}",
             seconds("since_s")
         );
     }
