@@ -1,6 +1,7 @@
 //! Opens the devices of a volume: files and block devices, exclusively, bypassing the page cache if possible.
 
 use std::{
+    cell::Cell,
     fs, io,
     mem::MaybeUninit,
     os::{
@@ -177,13 +178,13 @@ pub struct Device {
 }
 
 /// Locks the file beneath a loop device. A device that has a part of it shares the lock with those that have others.
-fn lock_backing(backing: &BackingFile) -> Result<OwnedFd, Errno> {
+fn lock_backing(backing: &BackingFile, holder: &Holder) -> Result<OwnedFd, Errno> {
     let file = rustix::fs::open(&backing.path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
     let kind = match backing.is_whole {
         true => FlockOperation::NonBlockingLockExclusive,
         false => FlockOperation::NonBlockingLockShared,
     };
-    lock(&file, kind)?;
+    lock(&file, kind, holder)?;
     Ok(file)
 }
 
@@ -245,21 +246,11 @@ impl Device {
         }
         let in_use = |by: String| DeviceOpenError::InUse { name: name.clone(), path: path.clone(), by };
         let user = || Linux::default().in_use(path);
-        let (began, said) = (Instant::now(), std::cell::Cell::new(false));
-        let waits = || {
-            let waits = began.elapsed() < HOLDER_PATIENCE;
-            if waits {
-                if !said.replace(true) {
-                    tracing::info!(path = %path.display(), "waiting for whoever has the device to end");
-                }
-                thread::sleep(LOOK);
-            }
-            waits
-        };
+        let holder = Holder::of(path);
         let attempt = |flags| loop {
             match rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)) {
                 // Nothing that Linux knows to use it is about to end.
-                Err(Errno::BUSY) if user().is_none() && waits() => {}
+                Err(Errno::BUSY) if user().is_none() && holder.may_end() => {}
                 other => return other,
             }
         };
@@ -288,7 +279,7 @@ impl Device {
             let (name, path) = (name.clone(), path.clone());
             return Err(DeviceOpenError::ReadOnly { name, path, source: Errno::ROFS.into() });
         }
-        match lock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match lock(&file, FlockOperation::NonBlockingLockExclusive, &holder) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
                 return Err(in_use("is in use by another peryton: only one at a time may have it".to_owned()));
@@ -297,7 +288,7 @@ impl Device {
         }
         let about = rustix::fs::fstat(&file).map_err(|error| failed(error.into(), ""))?;
         let backing = if is_block { Linux::default().backing_file(about.st_rdev) } else { None };
-        let backing = match backing.map(|backing| (lock_backing(&backing), backing)) {
+        let backing = match backing.map(|backing| (lock_backing(&backing, &holder), backing)) {
             Some((Err(Errno::WOULDBLOCK), backing)) => {
                 let file = backing.path.display();
                 return Err(in_use(format!(
@@ -455,13 +446,40 @@ pub(crate) fn refuse_used(at: &DevicePath) -> Result<(), DeviceOpenError> {
 
 /// Locks the file. The lock of a killed server ends only when the kernel has finished the writes that were in flight.
 /// Waiting for that is necessary: such a write must not overwrite ours.
-fn lock(file: &OwnedFd, how: FlockOperation) -> rustix::io::Result<()> {
-    let began = Instant::now();
+fn lock(file: &OwnedFd, how: FlockOperation, holder: &Holder) -> rustix::io::Result<()> {
     loop {
         match rustix::fs::flock(file, how) {
-            Err(Errno::WOULDBLOCK) if began.elapsed() < HOLDER_PATIENCE => thread::sleep(LOOK),
+            Err(Errno::WOULDBLOCK) if holder.may_end() => {}
             other => return other,
         }
+    }
+}
+
+/// Whoever has a device that is to be opened.
+struct Holder<'a> {
+    path: &'a Path,
+    /// When it was found first, which is said then.
+    found: Cell<Option<Instant>>,
+}
+
+impl Holder<'_> {
+    fn of(path: &Path) -> Holder<'_> {
+        Holder { path, found: Cell::new(None) }
+    }
+
+    /// Whether it may still end by itself. Looks again after a while.
+    fn may_end(&self) -> bool {
+        let found = self.found.get().unwrap_or_else(|| {
+            let (path, most) = (self.path.display(), HOLDER_PATIENCE.as_secs());
+            tracing::warn!("{path} is in use: waiting for at most {most} s, in case whoever has it is ending");
+            Instant::now()
+        });
+        self.found.set(Some(found));
+        let may_end = found.elapsed() < HOLDER_PATIENCE;
+        if may_end {
+            thread::sleep(LOOK);
+        }
+        may_end
     }
 }
 

@@ -350,6 +350,9 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs.into()).build_global();
         pool.map_err(|error| Failure::failed(format!("--jobs {jobs}: {error}")))?;
     }
+    if !matches!(cli.verb, Verb::Serve(_)) {
+        terminal::remark_warnings();
+    }
     match cli.verb {
         Verb::Trace(verb) => trace::run(verb),
         Verb::Sim(args) => sim::run(args),

@@ -56,6 +56,18 @@ fn own_columns() -> Option<usize> {
     terminal.map(|(columns, _)| usize::from(columns)).filter(|columns| *columns > 0)
 }
 
+/// Lets what the drive warns of while it works on a volume be remarks.
+pub fn remark_warnings() {
+    if !QUIET.load(Relaxed) {
+        let lines = tracing_subscriber::fmt().without_time().with_level(false).with_target(false);
+        lines
+            .with_ansi(false)
+            .with_max_level(tracing_subscriber::filter::LevelFilter::WARN)
+            .with_writer(std::io::stderr)
+            .init();
+    }
+}
+
 /// Writes a remark: one line that is no error.
 pub fn remark(text: &str) {
     if !QUIET.load(Relaxed) {
