@@ -156,7 +156,7 @@ pub fn random_tuning(fast_extents: u32, rng: &mut Pcg64Mcg) -> Tuning {
         journal: [Journal::Mirrored, Journal::Mirrored, Journal::Named, Journal::Named, Journal::Named]
             [rng.random_range(0..5)],
         spin_down_after: vec![None, Some(Nanos::from_ms(rng.random_range(0..100)))],
-        read_effect: Some(10),
+        endurance: Vec::new(),
         partition: random_partition(rng),
         logging: random_logging(rng),
         // Never, and from far more often than a command takes to rarely.

@@ -92,18 +92,19 @@ pub(crate) fn find(devices: &[Option<Device>]) -> Result<Option<Displaced>, Devi
 pub(crate) fn divide(devices: &mut [Option<Device>], map: Displaced) -> Result<(), DeviceOpenError> {
     let at = |device: DeviceId| devices.get(device.index()).and_then(Option::as_ref);
     let home = match at(map.home) {
-        Some(device) if map.is_elsewhere() => Some((Arc::new(open_again(device)?), device.ability)),
-        Some(device) => Some((Arc::clone(&device.file), device.ability)),
+        Some(device) if map.is_elsewhere() => Some((Arc::new(open_again(device)?), device.ability.clone())),
+        Some(device) => Some((Arc::clone(&device.file), device.ability.clone())),
         None => None,
     };
     if let Some(device) = devices.get_mut(map.device.index()).and_then(Option::as_mut) {
         if let Some((_, ability)) = &home {
-            let Ability { block, memory, punch, zero_range } = device.ability;
+            let Ability { block, memory, punch, zero_range, .. } = device.ability;
             device.ability = Ability {
                 block: block.max(ability.block),
                 memory: memory.max(ability.memory),
                 punch: punch && ability.punch,
                 zero_range: zero_range && ability.zero_range,
+                wear: Arc::clone(&device.ability.wear),
             };
         }
         device.division = Some(Division { map, home: home.map(|(file, _)| file) });

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
-use peryton_engine::{CleaningReport, CleaningState, Stats};
+use peryton_engine::{CleaningReport, CleaningState, Stats, endurance::Endurance};
+use peryton_format::wear::Account;
 use peryton_units::{Bytes, Nanos};
 
-use crate::{heat::Heat, status::Counts};
+use crate::{endurance::DeviceEndurance, heat::Heat, status::Counts};
 
 /// The state of the volume. Later ones take precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,6 +132,15 @@ pub(crate) struct DeviceSnapshot {
     pub(crate) rest_cycles: u64,
     pub(crate) rest: Nanos,
     pub(crate) is_resting: bool,
+    /// What it bears in its life, if that is known, and what has worn it.
+    pub(crate) bears: Option<Endurance>,
+    pub(crate) account: Option<Account>,
+}
+
+impl DeviceSnapshot {
+    pub(crate) fn endurance(&self) -> Option<DeviceEndurance> {
+        self.account.map(|account| DeviceEndurance::of(self.bears, &account))
+    }
 }
 
 /// A device that fails and may come back.

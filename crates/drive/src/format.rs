@@ -120,6 +120,8 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
             return Err(MakeError::Holds { name, path, what });
         }
     }
+    // The device is as worn as it was.
+    devices.iter().flatten().for_each(|device| multi_mount::take_up_wear(device, None));
     let mut zeroed = true;
     for ((device, need), behind) in devices.iter_mut().flatten().zip(&needs).zip(&behind) {
         let (name, path) = (device.name.clone(), device.path.clone());
@@ -138,8 +140,9 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
         .map_err(|error| MakeError::Refused(spec.with_names(error)))?;
     for device in devices.iter().flatten() {
         let (name, path) = (device.name.clone(), device.path.clone());
-        let what = "making its directory durable";
-        device.sync_directory().map_err(|source| MakeError::System { name, path, what, source })?;
+        let kept = multi_mount::keep_wear(device).map_err(|source| ("writing what has worn it", source));
+        let durable = || device.sync_directory().map_err(|source| ("making its directory durable", source));
+        kept.and_then(|()| durable()).map_err(|(what, source)| MakeError::System { name, path, what, source })?;
     }
     let made = devices.iter().flatten().zip(&needs);
     Ok(Made {

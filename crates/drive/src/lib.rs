@@ -61,6 +61,7 @@
 //! - `open`, `probe`, `format`, `offline`, `storage`: a volume that is not served. `adopt`, `division`: a disk that had data.
 //! - `shared_memory`, `own_directory`, `copies`: what outlives a server that is killed, and whether another one has the volume.
 //! - `pool`, `arena`: memory for requests, with its bound. `health/`, `block/`: what drives and Linux say of devices.
+//! - `wear`, `endurance`: what wears each device, and how much of its life that is.
 //! - `control/`, `http/`, `metrics/`, `live/`, `events`, `status`, `figures`, `recorder/`: what others see of a volume.
 //! - `notify`: signs of life for the program that watches this one.
 
@@ -78,6 +79,7 @@ mod design_file;
 mod direct;
 mod disks;
 mod division;
+mod endurance;
 mod events;
 mod figures;
 mod format;
@@ -112,6 +114,7 @@ mod status;
 mod storage;
 mod ublk;
 mod volume;
+mod wear;
 mod written;
 
 pub use adopt::{Adopted, Adopting, AdoptionError, Displacement, adopt, undo_adoption};
@@ -122,6 +125,7 @@ pub use cpu_priority::CpuPriority;
 pub use design_file::DesignFile;
 pub use direct::{Access, DirectDevice, MeasureError, device_about};
 pub use disks::fault::{Effect, Fault, Only};
+pub use endurance::SECONDS_NOT_COUNTED;
 pub use events::{Event, What};
 pub use format::{Made, MadeDevice, MakeError, format};
 pub use health::{DriveHealth, DrivePower, Estimates, PathHealth, Spoken, Warning};

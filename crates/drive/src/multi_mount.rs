@@ -4,6 +4,8 @@
 //! After a clean close the block says that nobody has the volume. After a crash it names a process. If that was one of this start of this
 //! machine and has ended, the volume is free. Otherwise the block is watched for an interval or two: who has the device renews it. A
 //! block that nobody renews is that of a copy of the volume, or of a machine that has failed.
+//!
+//! The block also keeps what has worn the device: what is not renewed before a server is killed is not counted.
 
 use std::{
     collections::BTreeSet,
@@ -84,7 +86,31 @@ fn transfer(device: &Device, write: Option<&[u8]>) -> io::Result<Vec<u8>> {
             rustix::fs::fdatasync(file)?;
         }
     }
+    if write.is_none() {
+        device.ability.wear.read(HOLDER_AT.0, BLOCK as u64);
+    }
     Ok(bytes.to_vec())
+}
+
+/// Writes the block of a device. What that wears is part of what it says.
+fn write(device: &Device, holder: Option<&Holder>) -> io::Result<()> {
+    let wear = &device.ability.wear;
+    wear.wrote(HOLDER_AT.0, BLOCK as u64);
+    transfer(device, Some(&encode(holder, &wear.account().unwrap_or_default()))).map(drop)
+}
+
+/// Writes to a device that nobody has what has worn it.
+pub(crate) fn keep_wear(device: &Device) -> io::Result<()> {
+    write(device, None)
+}
+
+/// Goes on with what the device says has worn it. `ours`: the number of this server.
+pub(crate) fn take_up_wear(device: &Device, ours: Option<u64>) {
+    let held = transfer(device, None).map(|block| decode(&block));
+    // A block that is torn has lost what it said: the count begins again.
+    let held = held.ok().and_then(Result::ok).unwrap_or_default();
+    let is_unclosed = held.holder.is_some_and(|holder| Some(holder.nonce) != ours);
+    device.ability.wear.take_up(held.account, is_unclosed, unix_s());
 }
 
 /// When a process of this machine was started, in ticks; `None` if there is none, or it has ended.
@@ -128,7 +154,7 @@ pub(crate) fn look(devices: &[Option<Device>], notifier: &Notifier) -> Result<()
     let (mut watched, mut until) = (Vec::new(), Duration::ZERO);
     for device in devices.iter().flatten() {
         let Some(block) = found(device) else { continue };
-        let (by, wait) = match decode(&block) {
+        let (by, wait) = match decode(&block).map(|held| held.holder) {
             Ok(None) => continue,
             Ok(Some(holder)) => match lives(&holder) {
                 Some(false) => continue,
@@ -184,7 +210,7 @@ impl Shared {
 
     /// Whether the device still says that this server has it, or nobody.
     fn is_ours(&self, device: &Device) -> Result<bool, String> {
-        match transfer(device, None).map(|block| decode(&block)) {
+        match transfer(device, None).map(|block| decode(&block).map(|held| held.holder)) {
             Ok(Ok(Some(holder))) if holder.nonce != self.holder.nonce => Err(described(&holder)),
             Ok(Ok(Some(_))) => Ok(true),
             _ => Ok(false),
@@ -193,7 +219,7 @@ impl Shared {
 
     fn free(&self, device: &Device) {
         if self.is_ours(device) == Ok(true)
-            && let Err(error) = transfer(device, Some(&encode(None)))
+            && let Err(error) = write(device, None)
         {
             tracing::debug!(device = device.name, %error, "that nobody has the device cannot be written");
         }
@@ -232,10 +258,10 @@ impl Held {
             writing: Mutex::new(()),
             changed: Condvar::new(),
         }));
-        let block = encode(Some(&held.0.holder));
         for (index, device) in held.0.known().devices.iter().enumerate() {
             if let Some(device) = device {
-                transfer(device, Some(&block)).map_err(|error| (index, error))?;
+                take_up_wear(device, None);
+                write(device, Some(&held.0.holder)).map_err(|error| (index, error))?;
             }
         }
         Ok(held)
@@ -264,17 +290,20 @@ impl Held {
                 wait = RENEWED_EVERY;
                 left.iter().for_each(|device| shared.free(device));
                 let rests = drives.rests.load(Ordering::Acquire);
-                let block = encode(Some(&Holder { renewals, ..shared.holder.clone() }));
+                let holder = Holder { renewals, ..shared.holder.clone() };
                 let awake = devices.iter().enumerate().filter(|(index, _)| rests >> index & 1 == 0);
                 for device in awake.filter_map(|(_, device)| device.as_ref()) {
                     if let Err(by) = shared.is_ours(device) {
                         return taken(format!("{}: device '{}' was taken by {by}", device.path.display(), device.name));
                     }
+                    if device.ability.wear.account().is_none() {
+                        take_up_wear(device, Some(shared.holder.nonce));
+                    }
                     let _writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
                     if shared.known().has_ended {
                         return;
                     }
-                    if let Err(error) = transfer(device, Some(&block)) {
+                    if let Err(error) = write(device, Some(&holder)) {
                         tracing::debug!(device = device.name, %error, "that this server has the device is not renewed");
                     }
                 }

@@ -504,7 +504,7 @@ pub(crate) fn ability(file: &OwnedFd, is_direct: bool, is_block: bool) -> Abilit
             (block, block)
         });
     }
-    Ability { block, memory, punch: true, zero_range: true }
+    Ability { block, memory, punch: true, zero_range: true, wear: Arc::default() }
 }
 
 /// The alignment that direct I/O on the file requires: of offsets and lengths, and of memory (`STATX_DIOALIGN`, Linux

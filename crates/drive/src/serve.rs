@@ -16,7 +16,7 @@ use crate::{
     control::{Control, Listening},
     copies::{self, Served},
     design_file::DesignFile,
-    disks::{ABSENT, Disks},
+    disks::{Ability, Disks},
     events::{Events, What},
     health::Table as DriveTable,
     http::{Address, Http, Listening as HttpListening, Refused},
@@ -24,7 +24,7 @@ use crate::{
     line_log::LineLog,
     listen::{Endpoint, Listener},
     live::Live,
-    metrics::{Described, DescribedDevice, Source},
+    metrics::{Described, Source},
     multi_mount::{self, Held},
     nbd::{Export, TlsFiles, TlsServer},
     notify::Notifier,
@@ -334,13 +334,13 @@ impl Service {
         Ok(control)
     }
 
-    /// Answers scrapers of metrics while the returned value lives and the volume is served. `rated_writes` is what may
-    /// be written to each device in its life, in the order of the design, where that is known. The log has to be set before.
+    /// Answers scrapers of metrics while the returned value lives and the volume is served. The log has to be
+    /// set before.
     ///
     /// # Errors
     /// The address cannot be listened on.
-    pub fn metrics(&mut self, address: &Address, rated_writes: &[Option<Bytes>]) -> Result<Http, ServeError> {
-        let metrics = self.source(rated_writes).0;
+    pub fn metrics(&mut self, address: &Address) -> Result<Http, ServeError> {
+        let metrics = self.source().0;
         self.listen(address, metrics, None)
     }
 
@@ -348,13 +348,8 @@ impl Service {
     ///
     /// # Errors
     /// The address cannot be listened on, or the system has no thread that follows the volume.
-    pub fn http(
-        &mut self,
-        address: &Address,
-        page: LivePage,
-        rated_writes: &[Option<Bytes>],
-    ) -> Result<Http, ServeError> {
-        let (metrics, described) = self.source(rated_writes);
+    pub fn http(&mut self, address: &Address, page: LivePage) -> Result<Http, ServeError> {
+        let (metrics, described) = self.source();
         let live = Live::start(self.handle.clone(), described, self.events.clone())
             .map_err(|source| ServeError::System { what: "a thread that follows the volume", source })?;
         let page = PageSite { page, live, handle: self.handle.clone(), changing: Mutex::default() };
@@ -368,16 +363,12 @@ impl Service {
         Ok(http)
     }
 
-    fn source(&self, rated_writes: &[Option<Bytes>]) -> (Source, Arc<Described>) {
-        let described = Arc::new(self.described(rated_writes));
+    fn source(&self) -> (Source, Arc<Described>) {
+        let described = Arc::new(self.described());
         (Source::new(self.handle.clone(), Arc::clone(&described), Arc::clone(&self.refused)), described)
     }
 
-    fn described(&self, rated_writes: &[Option<Bytes>]) -> Described {
-        let device = |(index, name): (usize, &String)| DescribedDevice {
-            name: name.clone(),
-            rated_writes: rated_writes.get(index).copied().flatten(),
-        };
+    fn described(&self) -> Described {
         Described {
             version: self.settings.version,
             name: self.export.name.clone(),
@@ -386,7 +377,7 @@ impl Service {
             fast: self.placement.hybrid().map(|pair| pair.fast.index()),
             started: SystemTime::now(),
             log: self.log.clone(),
-            devices: self.names.iter().enumerate().map(device).collect(),
+            devices: self.names.clone(),
             drives: Arc::clone(&self.drives),
         }
     }
@@ -411,7 +402,8 @@ impl Service {
         let system = |what| move |source| ServeError::System { what, source };
         let sockets = Sockets { controls: self.controls, sites: self.sites };
         let devices = self.devices;
-        let abilities = devices.iter().map(|device| device.as_ref().map_or(ABSENT, |device| device.ability));
+        let abilities =
+            devices.iter().map(|device| device.as_ref().map_or_else(Ability::absent, |device| device.ability.clone()));
         let mut disks = Disks::new(abilities.collect()).map_err(system("memory for bounce buffers"))?;
         let absent = devices.iter().enumerate().filter(|(_, device)| device.is_none());
         absent.for_each(|(index, _)| disks.faults_mut().leave_out(index));
@@ -551,7 +543,7 @@ impl Service {
         let (Some(control), Some(settings)) = (self.ublk.take(), self.settings.ublk.clone()) else { return Ok(None) };
         let mut alignment = None;
         if settings.zero_copy {
-            let devices = self.devices.iter().flatten().map(|device| device.ability);
+            let devices = self.devices.iter().flatten().map(|device| device.ability.clone());
             match alignment_of_pages(&control, &settings, devices) {
                 Ok(found) => alignment = Some(found),
                 Err(why) => tracing::warn!("--zero-copy has no effect: {why}"),
@@ -682,7 +674,10 @@ fn open_with(
     let most_state = settings.record.as_ref().map(|record| Bytes(record.limit.0 / 2));
     check_sizes(spec, &devices, &without)?;
     let held = match rights {
-        Rights::Read => None,
+        Rights::Read => {
+            devices.iter().flatten().for_each(|device| multi_mount::take_up_wear(device, None));
+            None
+        }
         Rights::Write | Rights::Create => Some(Held::take(&devices).map_err(|(index, error)| {
             tracing::warn!(device = spec.devices[index].name, %error, "a write failed");
             let at = &spec.devices[index];

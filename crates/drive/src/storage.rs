@@ -220,11 +220,17 @@ impl Storage for Files<'_> {
 
     fn read(&mut self, device: DeviceId, at: Bytes, into: &mut [u8]) -> Result<(), DeviceError> {
         let done = self.read_parts(device, at, into);
+        if let (Ok(()), Ok(of)) = (&done, at_index(self.devices, device)) {
+            of.ability.wear.read(at.0, into.len() as u64);
+        }
         self.noting(device, READ, done)
     }
 
     fn write(&mut self, device: DeviceId, at: Bytes, from: &[u8]) -> Result<(), DeviceError> {
         let done = self.write_parts(device, at, from);
+        if let (Ok(()), Ok(of)) = (&done, at_index(self.devices, device)) {
+            of.ability.wear.wrote(at.0, from.len() as u64);
+        }
         self.noting(device, "a write", done)
     }
 

@@ -15,13 +15,21 @@ use std::{
 };
 
 use peryton_drive::{Settings, format};
-use peryton_format::holder::{HOLDER_AT, Holder, decode, encode};
+use peryton_format::{
+    holder::{HOLDER_AT, Holder, Torn, decode, encode},
+    wear::Account,
+};
 use served::{Served, config, refusal, spec};
 
 fn block(directory: &Path) -> Vec<u8> {
     let mut block = vec![0; 4096];
     File::open(directory.join("fast")).unwrap().read_exact_at(&mut block, HOLDER_AT.0).unwrap();
     block
+}
+
+/// Who has the volume, as one of its devices says.
+fn held(directory: &Path) -> Result<Option<Holder>, Torn> {
+    decode(&block(directory)).map(|held| held.holder)
 }
 
 fn set_block(directory: &Path, block: &[u8]) {
@@ -32,8 +40,8 @@ fn set_block(directory: &Path, block: &[u8]) {
 fn left(holder: &Holder) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     Served::new(directory.path(), config("back"), Settings::default()).stop();
-    assert_eq!(decode(&block(directory.path())), Ok(None), "nobody has a volume that was closed");
-    set_block(directory.path(), &encode(Some(holder)));
+    assert_eq!(held(directory.path()), Ok(None), "nobody has a volume that was closed");
+    set_block(directory.path(), &encode(Some(holder), &Account::default()));
     directory
 }
 
@@ -58,7 +66,7 @@ fn meanwhile<T>(renew: impl Fn(u64) + Send + Sync, done: impl FnOnce() -> T) -> 
 fn a_volume_that_is_served_by_another_name_is_refused() {
     let (directory, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let served = Served::new(directory.path(), config("back"), Settings::default());
-    let holder = decode(&block(directory.path())).unwrap().expect("who has the volume says so");
+    let holder = held(directory.path()).unwrap().expect("who has the volume says so");
     assert_eq!(holder.pid, std::process::id());
     for name in ["fast", "slow"] {
         fs::copy(directory.path().join(name), other.path().join(name)).unwrap();
@@ -68,14 +76,16 @@ fn a_volume_that_is_served_by_another_name_is_refused() {
     let by = format!("served by process {} on {}", std::process::id(), holder.host);
     assert!(said.contains(&by) && said.contains("stop that first"), "{said}");
     served.stop();
-    assert_eq!(decode(&block(directory.path())), Ok(None));
+    assert_eq!(held(directory.path()), Ok(None));
 }
 
 #[test]
 fn a_volume_that_another_machine_serves_is_refused_also_to_those_that_only_look() {
     let holder = Holder { nonce: 5, pid: 77, host: "other.example".to_owned(), boot: 1, ..Holder::default() };
     let directory = left(&holder);
-    let renew = |renewals| set_block(directory.path(), &encode(Some(&Holder { renewals, ..holder.clone() })));
+    let renew = |renewals| {
+        set_block(directory.path(), &encode(Some(&Holder { renewals, ..holder.clone() }), &Account::default()))
+    };
     let spec = spec(directory.path(), config("back"));
     let said = meanwhile(renew, || {
         [
@@ -94,7 +104,7 @@ fn a_volume_that_another_machine_serves_is_refused_also_to_those_that_only_look(
 fn a_volume_whose_server_has_died_here_is_opened_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let served = Served::new(directory.path(), config("back"), Settings::default());
-    let holder = decode(&block(directory.path())).unwrap().expect("who has the volume says so");
+    let holder = held(directory.path()).unwrap().expect("who has the volume says so");
     served.stop();
     // A process of this start of this machine: one that never was, one whose number another has now, and this one, earlier.
     for dead in [
@@ -102,7 +112,7 @@ fn a_volume_whose_server_has_died_here_is_opened_at_once() {
         Holder { pid: 1, started: u64::MAX, nonce: 2, ..holder.clone() },
         Holder { nonce: 3, ..holder },
     ] {
-        set_block(directory.path(), &encode(Some(&dead)));
+        set_block(directory.path(), &encode(Some(&dead), &Account::default()));
         let began = Instant::now();
         let served = Served::start(directory.path(), config("back"), Settings::default());
         served.client();
@@ -117,7 +127,7 @@ fn a_server_whose_volume_was_taken_stops_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let served = Served::new(directory.path(), config("back"), Settings::default());
     let other = Holder { nonce: 5, pid: 77, host: "other.example".to_owned(), boot: 1, ..Holder::default() };
-    set_block(directory.path(), &encode(Some(&other)));
+    set_block(directory.path(), &encode(Some(&other), &Account::default()));
     let began = Instant::now();
     while served.handle.status().is_some() {
         assert!(began.elapsed() < Duration::from_secs(10), "it goes on");
@@ -125,5 +135,5 @@ fn a_server_whose_volume_was_taken_stops_at_once() {
     }
     let error = served.end().unwrap_err().to_string();
     assert!(error.contains("was taken by process 77 on other.example"), "{error}");
-    assert_eq!(decode(&block(directory.path())), Ok(Some(other)), "what the other one says is left alone");
+    assert_eq!(held(directory.path()), Ok(Some(other)), "what the other one says is left alone");
 }

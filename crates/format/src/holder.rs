@@ -1,5 +1,5 @@
 //! Who serves a volume: multi-mount protection. Behind the first superblock of each device lies a block that a server renews every few
-//! seconds, and that another one looks at before it begins. It has no part in what is recovered.
+//! seconds, and that another one looks at before it begins. It has no part in what is recovered. What has worn the device is counted in it.
 //!
 //! It is found at the same place whatever the volume is, by whichever name a device is opened, and on whichever machine. It is sealed
 //! without a volume's identity, so that it can be read before that is known.
@@ -9,6 +9,7 @@ use peryton_units::Bytes;
 use crate::{
     block::{BLOCK, BLOCK_LEN, Kind, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
     superblock::VolumeId,
+    wear::{ACCOUNT_LEN, Account},
 };
 
 /// Where the block lies on each device.
@@ -21,6 +22,7 @@ pub const RENEWED_EVERY_S: u64 = 5;
 const HELD: u32 = 1;
 const HOST_AT: usize = 80;
 const LONGEST_HOST: usize = 255;
+const ACCOUNT_AT: usize = 512;
 
 /// A server that has the volume, or had it when it died.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,9 +49,19 @@ pub struct Holder {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn;
 
-/// The block that says who has the volume, or that nobody has.
-pub fn encode(holder: Option<&Holder>) -> Vec<u8> {
+/// What the block says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Who has the volume, if anybody.
+    pub holder: Option<Holder>,
+    /// What has worn the device.
+    pub account: Account,
+}
+
+/// The block that says who has the volume, or that nobody has, and what has worn the device.
+pub fn encode(holder: Option<&Holder>, account: &Account) -> Vec<u8> {
     let mut block = vec![0; BLOCK_LEN];
+    account.encode(&mut block[ACCOUNT_AT..ACCOUNT_AT + ACCOUNT_LEN]);
     if let Some(holder) = holder {
         put_u32(&mut block, 8, HELD);
         put_u32(&mut block, 12, holder.pid);
@@ -68,22 +80,23 @@ pub fn encode(holder: Option<&Holder>) -> Vec<u8> {
     block
 }
 
-/// Who has the volume according to the block, if anybody. A block of something else says that nobody has.
+/// What the block says. A block of something else says that nobody has the volume, and that nothing was counted.
 ///
 /// # Errors
 /// It is torn.
-pub fn decode(block: &[u8]) -> Result<Option<Holder>, Torn> {
+pub fn decode(block: &[u8]) -> Result<Held, Torn> {
     if !has_kind(block, Kind::Holder) {
-        return Ok(None);
+        return Ok(Held::default());
     }
     if !is_sealed(block, Kind::Holder, VolumeId::default()) {
         return Err(Torn);
     }
+    let account = Account::decode(&block[ACCOUNT_AT..ACCOUNT_AT + ACCOUNT_LEN]);
     if get_u32(block, 8) != HELD {
-        return Ok(None);
+        return Ok(Held { holder: None, account });
     }
     let len = (get_u32(block, 72) as usize).min(LONGEST_HOST);
-    Ok(Some(Holder {
+    let holder = Holder {
         pid: get_u32(block, 12),
         nonce: get_u64(block, 16),
         renewals: get_u64(block, 24),
@@ -92,7 +105,8 @@ pub fn decode(block: &[u8]) -> Result<Option<Holder>, Torn> {
         pid_namespace: get_u64(block, 56),
         started: get_u64(block, 64),
         host: String::from_utf8_lossy(&block[HOST_AT..HOST_AT + len]).into_owned(),
-    }))
+    };
+    Ok(Held { holder: Some(holder), account })
 }
 
 #[cfg(test)]
@@ -113,14 +127,16 @@ mod tests {
             since_unix_s: 1_760_000_000,
             host: "a.example".to_owned(),
         };
-        assert_eq!(decode(&encode(Some(&holder))), Ok(Some(holder.clone())));
-        assert_eq!(decode(&encode(None)), Ok(None));
-        assert_eq!(decode(&[0; BLOCK_LEN]), Ok(None));
-        let mut torn = encode(Some(&holder));
+        let account = Account { since_unix_s: 1, unclosed: 2, ..Account::default() };
+        assert_eq!(decode(&encode(Some(&holder), &account)), Ok(Held { holder: Some(holder.clone()), account }));
+        assert_eq!(decode(&encode(None, &account)), Ok(Held { holder: None, account }));
+        assert_eq!(decode(&[0; BLOCK_LEN]), Ok(Held::default()));
+        let mut torn = encode(Some(&holder), &account);
         torn[3000] ^= 1;
         assert_eq!(decode(&torn), Err(Torn));
         let long = Holder { host: "x".repeat(400), ..holder };
-        assert_eq!(decode(&encode(Some(&long))).map(|holder| holder.map(|holder| holder.host.len())), Ok(Some(255)));
+        let read = decode(&encode(Some(&long), &account)).expect("it is whole");
+        assert_eq!((read.holder.map(|holder| holder.host.len()), read.account), (Some(255), account));
     }
 
     proptest! {

@@ -83,6 +83,7 @@ pub mod storage;
 pub mod superblock;
 pub mod takeover;
 pub mod translated;
+pub mod wear;
 
 /// The example of the README is a test.
 #[cfg(doctest)]

@@ -18,6 +18,7 @@ mod destination;
 #[cfg(test)]
 mod documented;
 mod drive_health;
+mod endurance;
 mod exit_code;
 mod failure;
 #[cfg(feature = "plan")]

@@ -91,16 +91,6 @@ impl DesignArgs {
         Ok(places.into_iter().filter_map(at).collect())
     }
 
-    /// What may be written to each device in its life; `None` where neither design nor profile say it.
-    pub fn rated_writes(&self, without: &[String]) -> Result<Vec<Option<Bytes>>, Failure> {
-        let design = self.read(Purpose::Use { without })?.design;
-        let rated = |device: &DeviceDesign| {
-            // Mirrors and parity use up the rest.
-            Some(device.written_limit?.saturating_mul(u64::from(device.data_devices())))
-        };
-        Ok(design.devices.iter().map(rated).collect())
-    }
-
     fn read(&self, purpose: Purpose<'_>) -> Result<InPlace, Failure> {
         let text = DesignText::read(self.path())?;
         InPlace::read(text, self.path().parent().unwrap_or(Path::new("")), &self.set, purpose)

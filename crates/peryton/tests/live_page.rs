@@ -184,7 +184,7 @@ fn the_page_shows_what_the_volume_does() {
     assert!(names.contains(&"opened") && names.contains(&"connected"), "{names:?}");
     let small = &report["devices"][0];
     assert_eq!(
-        (&small["rated_writes_bytes"], &small["wear_budget_bytes_per_s"]),
+        (&small["endurance"]["limit_bytes_written"], &small["wear_budget_bytes_per_s"]),
         (&json!(1_000_000_000_000_u64), &json!(1e6))
     );
     assert!(report["devices"][1].get("wear_budget_bytes_per_s").is_none());

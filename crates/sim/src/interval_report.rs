@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use peryton_device::Class;
-use peryton_engine::{Placement, WritePolicy, endurance};
+use peryton_engine::{Placement, WritePolicy, endurance::Wear};
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
@@ -162,7 +161,7 @@ pub(crate) fn of(design: &Design, intervals: Vec<Interval>) -> Vec<IntervalRepor
             .iter()
             .zip(&interval.devices)
             .map(|((name, device, spins_down), counts)| {
-                (Arc::clone(name), device_interval(device, counts, *spins_down, design.tuning.read_effect, span_s))
+                (Arc::clone(name), device_interval(device, counts, *spins_down, span_s))
             })
             .collect();
         let energy_j = devices.iter().map(|(_, device)| device.energy_j).sum::<Option<f64>>();
@@ -206,21 +205,10 @@ fn moves(engine: &EngineCounts) -> IntervalMoves {
     }
 }
 
-fn device_interval(
-    device: &DeviceDesign,
-    counts: &DeviceCounts,
-    spins_down: bool,
-    read_effect: Option<u32>,
-    span_s: f64,
-) -> DeviceInterval {
-    let is_disk = device.profile.class == Class::Hdd;
+fn device_interval(device: &DeviceDesign, counts: &DeviceCounts, spins_down: bool, span_s: f64) -> DeviceInterval {
+    let is_disk = device.is_disk();
     let energy_j = device.profile.has_power().then_some(counts.energy_j);
-    let wear_eu = if is_disk {
-        device.start_stop_limit.map(|limit| endurance::disk_wear_eu(counts.start_stops, limit))
-    } else {
-        let wear = |limit| endurance::flash_wear_eu(counts.bytes_written, counts.bytes_read, read_effect, limit);
-        device.written_limit.map(wear)
-    };
+    let wear = Wear { read: counts.bytes_read, written: counts.bytes_written, start_stops: counts.start_stops };
     DeviceInterval {
         reads: counts.reads,
         writes: counts.writes,
@@ -233,6 +221,6 @@ fn device_interval(
         start_stops: is_disk.then_some(counts.start_stops),
         erases: counts.erases,
         nand_bytes_written: counts.nand_bytes_written.map(|bytes| bytes.0),
-        wear_eu,
+        wear_eu: device.endurance().map(|endurance| endurance.used_eu(wear)),
     }
 }

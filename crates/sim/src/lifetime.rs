@@ -8,6 +8,7 @@
 //! the span has used up free blocks, wears it as well: a short trace may end before that begins.
 
 use peryton_device::{DeviceStats, WearCounts};
+use peryton_engine::endurance::worn_by_reads;
 use peryton_units::{Bytes, SECONDS_PER_YEAR};
 
 use crate::DeviceDesign;
@@ -44,17 +45,10 @@ impl Lifetime {
         Lifetime { rated: least(self.rated, other.rated), physical: least(self.physical, other.physical) }
     }
 
-    /// The lifetime of one member of a device with these `stats` in `span_s` seconds. Reads count as writes of
-    /// 1/`read_effect` of their bytes.
-    pub(crate) fn of(
-        device: &DeviceDesign,
-        stats: &DeviceStats,
-        read_effect: Option<u32>,
-        is_disk: bool,
-        span_s: f64,
-    ) -> Lifetime {
+    /// The lifetime of one member of a device with these `stats` in `span_s` seconds.
+    pub(crate) fn of(device: &DeviceDesign, stats: &DeviceStats, span_s: f64) -> Lifetime {
         let counts = WearCounts::of(stats);
-        Lifetime::of_wear(device, &counts, stats.programmable.zip(stats.modelled), read_effect, is_disk, span_s)
+        Lifetime::of_wear(device, &counts, stats.programmable.zip(stats.modelled), span_s)
     }
 
     /// The same from what wears the device. `flash` is what can be programmed into the modelled flash, and the
@@ -63,14 +57,12 @@ impl Lifetime {
         device: &DeviceDesign,
         stats: &WearCounts,
         flash: Option<(Bytes, Bytes)>,
-        read_effect: Option<u32>,
-        is_disk: bool,
         span_s: f64,
     ) -> Lifetime {
         let years =
             |limit: f64, spent: f64| (spent > 0.0 && span_s > 0.0).then(|| limit / (spent / span_s) / SECONDS_PER_YEAR);
         let written = device.written_limit.and_then(|limit| years(limit.0 as f64, stats.bytes_written.0 as f64));
-        if is_disk {
+        if device.is_disk() {
             let moved = (stats.bytes_read + stats.bytes_written).0 as f64;
             let workload = device.workload_limit.and_then(|limit| years(limit.0 as f64, moved));
             let starts = device.start_stop_limit.and_then(|limit| years(limit as f64, stats.start_stops as f64));
@@ -81,7 +73,7 @@ impl Lifetime {
         // than the profile's has so much less flash.
         let physical = flash.and_then(|(programmable, modelled)| {
             let spent = stats.flash_worn.unwrap_or_default();
-            let reads = read_effect.map_or(0.0, |ratio| stats.bytes_read.0 as f64 / f64::from(ratio));
+            let reads = worn_by_reads(stats.bytes_read, device.read_effect);
             years(programmable.0 as f64 * device.profile.parts(modelled) * device.part(), spent.0 as f64 + reads)
         });
         Lifetime { rated: written, physical }

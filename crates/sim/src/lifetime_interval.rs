@@ -6,7 +6,7 @@
 //! within itself. It cannot show how other days differ from the one that was recorded, nor that a device's wear has not
 //! reached its steady state; neighbouring parts that are alike make it too narrow.
 
-use peryton_device::{Class, WearCounts};
+use peryton_device::WearCounts;
 use peryton_units::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -99,12 +99,9 @@ pub(crate) fn of(design: &Design, outcome: &Outcome) -> Intervals {
     let (count, length_s) = (parts.len(), parts.length().as_s_f64());
     let mut members = Vec::new();
     for (index, (device, stats)) in design.devices.iter().zip(&outcome.devices).enumerate() {
-        let is_disk = device.profile.class == Class::Hdd;
         for (member, stats) in stats.iter().enumerate() {
             let flash = stats.programmable.zip(stats.modelled);
-            let lifetime = move |worn: &WearCounts, span_s: f64| {
-                Lifetime::of_wear(device, worn, flash, design.tuning.read_effect, is_disk, span_s).years()
-            };
+            let lifetime = move |worn: &WearCounts, span_s: f64| Lifetime::of_wear(device, worn, flash, span_s).years();
             members.push(Member { lifetime: Box::new(lifetime), parts: parts.of(index, member), drawn: Vec::new() });
         }
     }

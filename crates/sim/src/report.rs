@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use peryton_device::{Class, DeviceStats, Profile, flash::FtlStats};
-use peryton_engine::{AdaptiveView, AdmitBy, LoggingStats, PartitionStats, Stats, endurance};
+use peryton_device::{DeviceStats, Profile, flash::FtlStats};
+use peryton_engine::{AdaptiveView, AdmitBy, LoggingStats, PartitionStats, Stats, endurance::Wear};
 use peryton_trace::RequestHash;
 use peryton_units::Nanos;
 use schemars::JsonSchema;
@@ -442,7 +442,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     for (index, (device, members)) in design.devices.iter().zip(&outcome.devices).enumerate() {
         let spins_down = design.tuning.spin_down_after[index].is_some();
         for (name, stats) in device.member_names().into_iter().zip(members) {
-            devices.push((name, device_report(device, stats, spins_down, design.tuning.read_effect, outcome.span)));
+            devices.push((name, device_report(device, stats, spins_down, outcome.span)));
         }
     }
     let energy_j = devices.iter().map(|(_, device)| device.energy_j).sum::<Option<f64>>();
@@ -556,28 +556,17 @@ fn moves(stats: &Stats) -> MoveReport {
     }
 }
 
-fn device_report(
-    device: &DeviceDesign,
-    stats: &DeviceStats,
-    spins_down: bool,
-    read_effect: Option<u32>,
-    span: Nanos,
-) -> DeviceReport {
+fn device_report(device: &DeviceDesign, stats: &DeviceStats, spins_down: bool, span: Nanos) -> DeviceReport {
     let span_s = span.as_s_f64();
     let per_s = |count: f64| (span_s > 0.0).then(|| count / span_s);
-    let is_disk = device.profile.class == Class::Hdd;
+    let is_disk = device.is_disk();
     let written = stats.bytes_written.0 as f64;
     let share = |part: f64| (written > 0.0).then(|| part / written);
     // A model without power figures gives no energy.
     let energy_j = device.profile.has_power().then_some(stats.energy_j);
     let erases_per_s = stats.erases.and_then(|erases| per_s(erases as f64));
-    let wear_eu = if is_disk {
-        device.start_stop_limit.map(|limit| endurance::disk_wear_eu(stats.start_stops, limit))
-    } else {
-        let wear = |limit| endurance::flash_wear_eu(stats.bytes_written, stats.bytes_read, read_effect, limit);
-        device.written_limit.map(wear)
-    };
-    let lifetime = Lifetime::of(device, stats, read_effect, is_disk, span_s);
+    let wear = Wear { read: stats.bytes_read, written: stats.bytes_written, start_stops: stats.start_stops };
+    let lifetime = Lifetime::of(device, stats, span_s);
     DeviceReport {
         reads: stats.reads,
         writes: stats.writes,
@@ -600,7 +589,7 @@ fn device_report(
         mapping_hit_ratio: stats.ftl.as_ref().and_then(|ftl| ftl.mapping?.hit_ratio()),
         ftl: stats.ftl.clone(),
         sequential_write_share: share(stats.sequential_bytes_written.0 as f64),
-        wear_eu,
+        wear_eu: device.endurance().map(|endurance| endurance.used_eu(wear)),
         lifetime_years: lifetime.years(),
         lifetime_years_low: None,
         lifetime_years_high: None,

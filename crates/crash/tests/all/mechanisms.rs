@@ -405,7 +405,6 @@ fn re_tuning_is_refused_whole() {
         Tuning { demotion_low: 5, demotion_high: 4, ..tuning() },
         Tuning { demotion_high: 8, ..tuning() },
         Tuning { max_moves: 0, ..tuning() },
-        Tuning { read_effect: Some(0), ..tuning() },
     ] {
         let now = world.now;
         let error = world.engine.retune(now, wrong, &mut out).expect_err("this cannot work");

@@ -211,6 +211,7 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
         Ask::Set { settings, unset } => handle.set(settings, unset).map(|done| json!({ "settings": done })),
         Ask::Fault { fault } => handle.fault(fault).map(|faults| json!({ "faults": faults })),
         Ask::Heal => handle.heal().map(|()| json!({ "faults": [] })),
+        Ask::Mark => return if handle.mark() { well(&json!({})) } else { ended() },
         Ask::Writeback => handle.clean().map(|state| json!({ "cleaning": state })),
         Ask::Replace { device, path, bytes_per_s, accept_loss, force, update_design } => {
             let new = Successor { path, bytes_per_s, accept_loss, force, update_design };

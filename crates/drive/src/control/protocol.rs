@@ -46,6 +46,8 @@ pub enum Ask {
     },
     /// End all faults.
     Heal,
+    /// Count what wears the devices from now on, besides what is counted already.
+    Mark,
     /// Write back everything that is dirty now, without delay.
     Writeback,
     /// Copy a device to another one, which then takes its place.

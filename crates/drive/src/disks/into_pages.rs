@@ -47,7 +47,7 @@ mod tests {
     use crate::{
         arena::Arena,
         backend::{Action, Backend, Operation},
-        disks::Ability,
+        disks::{Ability, tests::plain},
     };
 
     const EACH: u64 = 32 << 10;
@@ -64,8 +64,7 @@ mod tests {
             let mut random = Pcg64::seed_from_u64(block);
             let disk: Vec<u8> = (0..EACH * 4).map(|_| random.random()).collect();
             let (arena, file) = (Arena::new((EACH * 4) as usize).unwrap(), tempfile::tempfile().unwrap());
-            let mut disks =
-                Disks::new(vec![Ability { block, memory: block.min(512), punch: true, zero_range: true }]).unwrap();
+            let mut disks = Disks::new(vec![Ability { block, memory: block.min(512), ..plain() }]).unwrap();
             let pages = RequestPages::new(file.as_raw_fd(), arena.at(0), (SLOTS, SLOTS), EACH as usize, 512);
             disks.pages = Some(pages);
             let mut direct = 0;

@@ -21,7 +21,7 @@ mod rest;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::VecDeque, io};
+use std::{collections::VecDeque, io, sync::Arc};
 
 use peryton_engine::{DeviceError, DeviceId, IoId};
 use peryton_recording::DeviceFigures;
@@ -45,6 +45,7 @@ use crate::{
     arena::{Arena, Memory},
     backend::{Action, Backend, Operation},
     request_pages::{Place, RequestPages},
+    wear::Meter,
 };
 
 /// The size of a bounce buffer in bytes.
@@ -84,8 +85,8 @@ pub(crate) struct Raw {
     pub(crate) pages: Option<Place>,
 }
 
-/// What a device requires and supports.
-#[derive(Clone, Copy, Debug)]
+/// What a device requires and supports, and the meter of its wear.
+#[derive(Clone, Debug)]
 pub(crate) struct Ability {
     /// Offsets and lengths must be multiples of this.
     pub(crate) block: u64,
@@ -93,10 +94,15 @@ pub(crate) struct Ability {
     pub(crate) memory: u64,
     pub(crate) punch: bool,
     pub(crate) zero_range: bool,
+    pub(crate) wear: Arc<Meter>,
 }
 
-/// The abilities of an absent device, which gets no commands.
-pub(crate) const ABSENT: Ability = Ability { block: 1, memory: 1, punch: false, zero_range: false };
+impl Ability {
+    /// Those of an absent device, which gets no commands.
+    pub(crate) fn absent() -> Ability {
+        Ability { block: 1, memory: 1, punch: false, zero_range: false, wear: Arc::default() }
+    }
+}
 
 /// The most failures that are kept until they are reported as events.
 const MOST_FAILURES: usize = 64;
@@ -161,7 +167,7 @@ impl Disks {
     /// Has one place more than there are devices.
     pub(crate) fn new(mut abilities: Vec<Ability>) -> io::Result<Disks> {
         let spare = abilities.len();
-        abilities.push(ABSENT);
+        abilities.push(Ability::absent());
         Ok(Disks {
             spare,
             exchanged: None,
@@ -231,13 +237,13 @@ impl Disks {
     /// Another device has this number now, or the same one after it was away; `None`: there is none. Nothing is in flight on it.
     pub(crate) fn set_device(&mut self, device: DeviceId, ability: Option<Ability>) {
         let index = device.index();
-        self.abilities[index] = ability.unwrap_or(ABSENT);
         self.health[index] = Health::default();
         self.doubts[index] = Doubt::None;
         self.vanished &= !(1 << index);
         // Drills were for the device before.
         self.faults.forget(device);
         self.faults.set_absent(index, ability.is_none());
+        self.abilities[index] = ability.unwrap_or_else(Ability::absent);
         self.outages.end_all_of(index);
     }
 
@@ -302,6 +308,7 @@ impl Disks {
 
     /// Handles the kernel's answer: the number of bytes transferred, or a negative error number.
     pub(crate) fn answered(&mut self, slot: u32, result: i32) {
+        self.note_wear(slot, result);
         let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
         let (_, _, len, _) = job.raw(&self.bounces, &self.zeros);
         let transfers = matches!(job.chunk.ask(), Ask::Read | Ask::Write);
@@ -325,6 +332,20 @@ impl Disks {
         let (device, ask) = (job.operation.device, job.chunk.ask());
         self.works(device, ask);
         self.step(slot);
+    }
+
+    /// Counts what a command has transferred.
+    #[inline]
+    fn note_wear(&self, slot: u32, result: i32) {
+        let job = self.jobs[slot as usize].as_ref().expect("the kernel answers what it was asked");
+        let (ask, at, len, _) = job.raw(&self.bounces, &self.zeros);
+        let moved = u64::try_from(result).unwrap_or(0).min(len);
+        let wear = || &self.abilities[self.asked(slot).index()].wear;
+        match ask {
+            Ask::Read => wear().read(at, moved),
+            Ask::Write => wear().wrote(at, moved),
+            Ask::Sync | Ask::Punch | Ask::ZeroRange => {}
+        }
     }
 
     /// Ends a job whose result no one waits for.

@@ -90,16 +90,17 @@ impl Rests {
         rest.since = None;
     }
 
-    /// The drives of the device were put into standby.
-    pub(crate) fn rested(&mut self, now: Nanos, device: DeviceId) {
+    /// The drives of the device were put into standby. Returns whether they were in use before: a device on several drives hears of each.
+    pub(crate) fn rested(&mut self, now: Nanos, device: DeviceId) -> bool {
         let rests = self.bits >> device.index() & 1 == 1;
         let rest = &mut self.devices[device.index()];
-        // A device on several drives hears of each.
-        rest.cycles += u64::from(rest.since.is_none());
+        let is_new = rest.since.is_none();
+        rest.cycles += u64::from(is_new);
         // Otherwise it was used meanwhile, so that it has started again.
         if rests {
             rest.since.get_or_insert(now);
         }
+        is_new
     }
 
     /// The drives of the device cannot be put into standby.
@@ -135,8 +136,7 @@ mod tests {
         rests.wake(s(1), hdd);
         rests.ask(hdd);
         assert_eq!((rests.orders, table.rests.load(Ordering::Acquire)), (2, 2));
-        rests.rested(s(10), hdd);
-        rests.rested(s(11), hdd);
+        assert!(rests.rested(s(10), hdd) && !rests.rested(s(11), hdd));
         assert_eq!((rests.of(1).cycles, rests.of(1).total(s(15)), rests.of(1).is_resting()), (1, s(5), true));
         rests.wake(s(20), hdd);
         rests.wake(s(30), hdd);
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!((rests.orders, table.rests.load(Ordering::Acquire)), (0, 0));
         rests.ask(hdd);
         rests.wake(s(50), hdd);
-        rests.rested(s(51), hdd);
+        assert!(rests.rested(s(51), hdd));
         assert_eq!(
             (rests.of(1).cycles, rests.of(1).is_resting()),
             (2, false),

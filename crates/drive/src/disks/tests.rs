@@ -20,7 +20,7 @@ impl Kernel {
     /// Carries out the `pick`th command in flight.
     fn answer(&mut self, disks: &mut Disks, pick: usize, mood: u8) {
         let raw = self.in_flight.swap_remove(pick % self.in_flight.len());
-        let Ability { block, memory, .. } = self.ability;
+        let Ability { block, memory, .. } = self.ability.clone();
         let (at, len) = (raw.at as usize, raw.len as usize);
         if raw.ask != Ask::Sync {
             assert!(raw.at.is_multiple_of(block) && raw.len.is_multiple_of(block) && raw.len > 0, "{raw:?}");
@@ -83,7 +83,7 @@ struct Running {
 }
 
 fn run(steps: Vec<Step>, ability: Ability) {
-    let mut disks = Disks::new(vec![ability]).unwrap();
+    let mut disks = Disks::new(vec![ability.clone()]).unwrap();
     let mut kernel = Kernel { data: vec![0; SIZE], ability, in_flight: Vec::new() };
     let mut plain = vec![0_u8; SIZE];
     let mut running: Vec<Running> = Vec::new();
@@ -170,17 +170,19 @@ proptest! {
         steps in steps(), block in prop_oneof![Just(512_u64), Just(4096)], memory in prop_oneof![Just(4_u64), Just(512)],
         zero_range in any::<bool>(), punch in any::<bool>(),
     ) {
-        run(steps, Ability { block, memory, punch, zero_range });
+        run(steps, Ability { block, memory, punch, zero_range, ..plain() });
     }
 
     /// Buffered files take anything as it is.
     #[test]
     fn any_alignment_on_a_file_that_takes_any(steps in steps()) {
-        run(steps, Ability { block: 1, memory: 1, punch: true, zero_range: true });
+        run(steps, Ability { block: 1, memory: 1, ..plain() });
     }
 }
 
-const PLAIN: Ability = Ability { block: 512, memory: 512, punch: true, zero_range: true };
+pub(super) fn plain() -> Ability {
+    Ability { block: 512, memory: 512, punch: true, zero_range: true, wear: std::sync::Arc::default() }
+}
 
 fn operation(io: u32, action: Action, at: u64, len: u64, memory: Memory) -> Operation {
     Operation { io: IoId::new(io, 0), device: DeviceId(0), action, at, len, memory }
@@ -189,7 +191,7 @@ fn operation(io: u32, action: Action, at: u64, len: u64, memory: Memory) -> Oper
 /// A client writes single bytes to a few blocks, as many at once as it may.
 #[test]
 fn many_writes_to_few_blocks_end_within_two_seconds() {
-    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let mut disks = Disks::new(vec![plain()]).unwrap();
     let (mut byte, mut device) = ([7_u8; 1], vec![0_u8; 64 << 10]);
     let began = std::time::Instant::now();
     for n in 0..16_384 {
@@ -212,7 +214,7 @@ fn many_writes_to_few_blocks_end_within_two_seconds() {
 
 #[test]
 fn a_failed_command_is_repeated_a_bounded_number_of_times() {
-    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let mut disks = Disks::new(vec![plain()]).unwrap();
     let memory = disks.zeros.at(0);
     disks.start(operation(7, Action::Read, 0, 4096, memory));
     let mut asked = 0;
@@ -229,7 +231,7 @@ fn a_failed_command_is_repeated_a_bounded_number_of_times() {
 #[test]
 fn a_failed_flush_is_not_repeated() {
     for errno in [libc::EIO, libc::ENOSPC, libc::EAGAIN, libc::ENOMEM, libc::EDQUOT] {
-        let mut disks = Disks::new(vec![PLAIN]).unwrap();
+        let mut disks = Disks::new(vec![plain()]).unwrap();
         disks.start(operation(7, Action::Flush, 0, 0, Memory::NONE));
         let raw = disks.raw.pop().expect("it is asked for");
         disks.answered(raw.slot, -errno);
@@ -243,7 +245,7 @@ fn a_failed_flush_is_not_repeated() {
         assert_eq!(disks.health()[0].failed_flushes, 2);
     }
     // A flush that the kernel never began is repeated.
-    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let mut disks = Disks::new(vec![plain()]).unwrap();
     disks.start(operation(7, Action::Flush, 0, 0, Memory::NONE));
     let raw = disks.raw.pop().expect("it is asked for");
     disks.answered(raw.slot, -libc::EINTR);
@@ -255,7 +257,7 @@ fn a_failed_flush_is_not_repeated() {
 /// The server writes settings beside the engine, which writes the same blocks when it fences a device.
 #[test]
 fn the_engine_waits_for_a_block_that_the_server_is_writing() {
-    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let mut disks = Disks::new(vec![plain()]).unwrap();
     let memory = disks.zeros.at(0);
     disks.start_own(operation(0, Action::Write, 0, 4096, memory));
     disks.start(operation(1, Action::Write, 0, 4096, memory));
@@ -277,7 +279,7 @@ fn the_engine_waits_for_a_block_that_the_server_is_writing() {
 /// The kernel reports a lost write-back to one caller; if that was the server, the server must report it to the engine.
 #[test]
 fn a_failed_flush_of_the_server_is_reported_to_the_engine() {
-    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let mut disks = Disks::new(vec![plain()]).unwrap();
     disks.start_own(operation(0, Action::Flush, 0, 0, Memory::NONE));
     let raw = disks.raw.pop().expect("it is asked for");
     disks.answered(raw.slot, -libc::EIO);
@@ -292,7 +294,7 @@ fn a_failed_flush_of_the_server_is_reported_to_the_engine() {
 
 #[test]
 fn a_command_that_is_always_interrupted_fails_in_the_end() {
-    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let mut disks = Disks::new(vec![plain()]).unwrap();
     let memory = disks.zeros.at(0);
     disks.start(operation(7, Action::Write, 0, 4096, memory));
     for _ in 0..1000 {
@@ -304,7 +306,7 @@ fn a_command_that_is_always_interrupted_fails_in_the_end() {
 
 #[test]
 fn faults_affect_only_matching_commands() {
-    let mut disks = Disks::new(vec![PLAIN]).unwrap();
+    let mut disks = Disks::new(vec![plain()]).unwrap();
     let memory = disks.zeros.at(0);
     let fail =
         Fault { device: 0, only: Some(Only::Writes), from: 4096, to: 8192, times: Some(1), effect: Effect::Fail };
@@ -330,7 +332,7 @@ fn faults_affect_only_matching_commands() {
 }
 
 fn patient(devices: usize) -> Disks {
-    let mut disks = Disks::new(vec![PLAIN; devices]).unwrap();
+    let mut disks = Disks::new(vec![plain(); devices]).unwrap();
     disks.set_patience(Nanos::from_s(60));
     disks
 }
@@ -490,7 +492,7 @@ fn a_flush_succeeds_after_those_before_it_and_fails_with_those_beside_it() {
         let device = DeviceId(device);
         Operation { device, ..operation(io, Action::Flush, 0, 0, Memory::NONE) }
     };
-    let mut disks = Disks::new(vec![PLAIN; 2]).unwrap();
+    let mut disks = Disks::new(vec![plain(); 2]).unwrap();
     let begin = |disks: &mut Disks, device, io| {
         disks.start(flush(device, io));
         disks.raw.pop().expect("it is asked for").slot

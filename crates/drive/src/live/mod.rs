@@ -187,12 +187,12 @@ impl Live {
             warnings: row.health.iter().flat_map(|health| &health.warnings).map(|warning| warning.meaning()).collect(),
         };
         let devices = self.described.devices.iter().zip(&now.devices).zip(&now.stats.devices).enumerate();
-        let device = |(index, ((about, now), traffic)): (usize, ((&crate::metrics::DescribedDevice, _), _))| {
+        let device = |(index, ((name, now), traffic)): (usize, ((&String, _), _))| {
             let now: &crate::figures::DeviceSnapshot = now;
             let traffic: &peryton_engine::DeviceTraffic = traffic;
             let budget = sample.snapshot.wear_budget_bytes_per_s;
             LiveDevice {
-                name: about.name.clone(),
+                name: name.clone(),
                 state: now.state.name(),
                 size_bytes: now.size.map(|size| size.0),
                 used_bytes: now.used.0,
@@ -208,7 +208,7 @@ impl Live {
                 }),
                 power_state: power.get(index).copied().flatten(),
                 written_bytes: traffic.bytes_written.iter().sum(),
-                rated_writes_bytes: about.rated_writes.map(|bytes| bytes.0),
+                endurance: now.endurance(),
                 wear_budget_bytes_per_s: budget.filter(|_| self.described.fast == Some(index)),
                 drives: all.iter().filter(|drive| drive.devices >> index & 1 == 1).map(drive).collect(),
             }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::health::DriveHealth;
+use crate::{endurance::DeviceEndurance, health::DriveHealth};
 
 /// The state of a served volume, and what has happened since a row and an event that the reader has: the answer to
 /// `GET /live.json?since=ROW&events=EVENT`.
@@ -110,9 +110,9 @@ pub struct LiveDevice {
     pub power_state: Option<&'static str>,
     /// Bytes written to it since the volume was opened.
     pub written_bytes: u64,
-    /// What may be written to it in its life, as the design or its profile says.
+    /// What has worn it, and how much of its life that is; absent until that was read from it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rated_writes_bytes: Option<u64>,
+    pub endurance: Option<DeviceEndurance>,
     /// The rate of writes with which it lasts as long as the design asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wear_budget_bytes_per_s: Option<f64>,

@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::SystemTime};
 
 use peryton_engine::PlacementKind;
-use peryton_units::Bytes;
 
 use crate::{health::Table, line_log::LineLog};
 
@@ -20,17 +19,10 @@ pub(crate) struct Described {
     pub(crate) fast: Option<usize>,
     pub(crate) started: SystemTime,
     pub(crate) log: Option<LineLog>,
-    pub(crate) devices: Vec<DescribedDevice>,
+    /// The names of the devices.
+    pub(crate) devices: Vec<String>,
     /// What is known of the drives beneath them.
     pub(crate) drives: Arc<Table>,
-}
-
-/// What does not change of a device.
-#[derive(Debug)]
-pub(crate) struct DescribedDevice {
-    pub(crate) name: String,
-    /// What may be written to it in its life, as the design or its profile says.
-    pub(crate) rated_writes: Option<Bytes>,
 }
 
 impl Described {

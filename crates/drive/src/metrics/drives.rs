@@ -51,7 +51,7 @@ pub(super) fn encode(page: &mut Page<'_>, about: &Described) -> fmt::Result {
             .enumerate()
             .flat_map(|(index, device)| {
                 let its = rows.iter().filter(move |row| on(row, index));
-                its.map(|row| ([device.name.as_str(), row.about.name.as_str()], row))
+                its.map(|row| ([device.as_str(), row.about.name.as_str()], row))
             })
             .collect(),
     );

@@ -7,7 +7,7 @@ use std::{
     time::UNIX_EPOCH,
 };
 
-use peryton_engine::{CleaningState, DeviceTraffic, PlacementKind, Stats};
+use peryton_engine::{CleaningState, DeviceTraffic, PlacementKind, Stats, endurance::Endurance};
 use peryton_units::{Bytes, Nanos};
 use prometheus_client::{
     collector::Collector,
@@ -25,6 +25,7 @@ use super::{
     machine::{Machine, POWER_STATES},
 };
 use crate::{
+    endurance::{DeviceEndurance, DeviceWear},
     figures::{DeviceState, Snapshot, VolumeState, cleaning_name},
     status::{Asked, BOUNDS_NS},
 };
@@ -196,6 +197,7 @@ impl Collector for Figures {
         self.cache(&mut page)?;
         self.logging(&mut page)?;
         self.devices(&mut page)?;
+        self.endurance(&mut page)?;
         self.outages(&mut page)?;
         self.traffic_of_devices(&mut page)?;
         self.rests(&mut page)?;
@@ -317,11 +319,11 @@ impl Figures {
 
     /// A row for each device: its name, and an index.
     fn each(&self) -> impl Iterator<Item = (&str, usize)> {
-        self.described.devices.iter().enumerate().map(|(index, device)| (device.name.as_str(), index))
+        self.described.devices.iter().enumerate().map(|(index, name)| (name.as_str(), index))
     }
 
     fn devices(&self, page: &mut Page<'_>) -> fmt::Result {
-        let (about, now) = (&self.described.devices, &self.snapshot.devices);
+        let now = &self.snapshot.devices;
         let states = self.each().flat_map(|(name, index)| {
             DeviceState::ALL.map(|state| (vec![name, state.name()], one_if(state == now[index].state)))
         });
@@ -329,7 +331,10 @@ impl Figures {
         let sizes = self.each().filter_map(|(name, index)| Some((vec![name], gauge_of(now[index].size?))));
         page.gauges(&all::DEVICE_SIZE, sizes)?;
         page.gauges(&all::DEVICE_USED, self.each().map(|(name, index)| (vec![name], gauge_of(now[index].used))))?;
-        let rated = self.each().filter_map(|(name, index)| Some((vec![name], gauge_of(about[index].rated_writes?))));
+        let rated = self.each().filter_map(|(name, index)| match now[index].bears? {
+            Endurance::Flash { written, .. } => Some((vec![name], gauge_of(written))),
+            Endurance::Disk { .. } => None,
+        });
         page.gauges(&all::DEVICE_RATED, rated)?;
         let fast = self.each().filter(|(_, index)| self.described.fast == Some(*index));
         let budget = fast.filter_map(|(name, _)| Some((vec![name], self.snapshot.wear_budget_bytes_per_s?)));
@@ -344,6 +349,22 @@ impl Figures {
         page.counters(&all::DEVICE_RETRIES, self.each().map(|(name, index)| (vec![name], now[index].retries)))?;
         let flushes = self.each().map(|(name, index)| (vec![name], now[index].failed_flushes));
         page.counters(&all::DEVICE_FAILED_FLUSHES, flushes)
+    }
+
+    fn endurance(&self, page: &mut Page<'_>) -> fmt::Result {
+        let all: Vec<(&str, DeviceEndurance)> =
+            self.each().filter_map(|(name, index)| Some((name, self.snapshot.devices[index].endurance()?))).collect();
+        let gauge = |of: fn(&DeviceEndurance) -> Option<f64>| {
+            all.iter().filter_map(move |(name, endurance)| Some((vec![*name], of(endurance)?)))
+        };
+        page.gauges(&all::DEVICE_EU_LEFT, gauge(|of| of.left_eu))?;
+        page.gauges(&all::DEVICE_EU_MARK, gauge(|of| of.since_mark.used_eu))?;
+        page.gauges(&all::DEVICE_START_STOPS, gauge(|of| Some(of.counted.start_stops as f64)))?;
+        let pages = all.iter().flat_map(|(name, of)| {
+            let DeviceWear { pages_read, pages_written, .. } = of.counted;
+            [(vec![*name, "read"], pages_read as f64), (vec![*name, "write"], pages_written as f64)]
+        });
+        page.gauges(&all::DEVICE_PAGES, pages)
     }
 
     fn outages(&self, page: &mut Page<'_>) -> fmt::Result {

@@ -155,6 +155,14 @@ families! {
     DEVICE_DISCARDS: Counter "peryton_device_discards" None ["device"] "Discards and zeroings of the device";
     DEVICE_RATED: Gauge "peryton_device_rated_writes" Bytes ["device"]
         "What may be written to the device in its life, as the design or its profile says";
+    DEVICE_EU_LEFT: Gauge "peryton_device_endurance_left_eu" None ["device"]
+        "Endurance that the device has left, of 1000000 eu of a new one (GreenDM)";
+    DEVICE_EU_MARK: Gauge "peryton_device_endurance_used_since_mark_eu" None ["device"]
+        "Endurance that was used up since the mark, in eu";
+    DEVICE_PAGES: Gauge "peryton_device_lifetime_pages" None ["device", "access"]
+        "Pages of 4 KiB that were read or written since its wear is counted";
+    DEVICE_START_STOPS: Gauge "peryton_device_lifetime_start_stops" None ["device"]
+        "How often it was put into standby since its wear is counted";
     DEVICE_BUDGET: Gauge "peryton_device_wear_budget" BytesPerSecond ["device"]
         "The rate of writes with which the device lasts as long as the design asks for";
     DEVICE_POWER: Gauge "peryton_device_power_state" None ["device", "state"]

@@ -16,10 +16,7 @@ use std::{
 
 use self::exposition::{Figures, plain};
 pub use self::families::{FAMILIES, Family, Type, Unit};
-pub(crate) use self::{
-    described::{Described, DescribedDevice},
-    machine::Machine,
-};
+pub(crate) use self::{described::Described, machine::Machine};
 use crate::{
     http::{Answer, Method, Refused, Request, Status},
     server::Handle,

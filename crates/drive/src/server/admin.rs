@@ -9,6 +9,7 @@ use super::{Handle, Server, cleaning, say::Kind, warmth};
 use crate::{
     disks::fault::{Effect, Fault, LONGEST_LAG_US},
     division,
+    endurance::DeviceEndurance,
     events::What,
     figures::DeviceState,
     line_log::LineLog,
@@ -147,6 +148,7 @@ impl Server {
                         "last_error": health.last_error,
                         "outage": outage,
                         "rest": self.rest_status(index),
+                        "endurance": self.endurance_status(index),
                         "health": self.health_status(index),
                     });
                     (device.name.clone(), about)
@@ -226,6 +228,13 @@ impl Server {
             status.extend(changes);
         }
         status
+    }
+}
+
+impl Server {
+    fn endurance_status(&self, index: usize) -> Value {
+        let (bears, account) = self.wear_of(index);
+        account.map_or(Value::Null, |account| json!(DeviceEndurance::of(bears, &account)))
     }
 }
 

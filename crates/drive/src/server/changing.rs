@@ -401,12 +401,17 @@ impl Server {
             (None, false) => self.about.devices[index].iter().for_each(Device::unlock),
             (_, true) => {}
         }
-        let now = devices[index].take().filter(|_| is_there);
+        let mut now = devices[index].take().filter(|_| is_there);
+        if let (Some(now), Some(before)) = (&mut now, &self.about.devices[index])
+            && now.identity() == before.identity()
+        {
+            now.ability.wear = Arc::clone(&before.ability.wear);
+        }
         if let Err(error) = self.front.kernel.set_file(index, now.as_ref().map(|device| device.file.clone())) {
             // The engine takes a device for dead whose commands go nowhere.
             tracing::error!(%error, "the kernel does not take the file of a device");
         }
-        self.volume.backend.set_device(DeviceId(index as u8), now.as_ref().map(|device| device.ability));
+        self.volume.backend.set_device(DeviceId(index as u8), now.as_ref().map(|device| device.ability.clone()));
         self.about.devices[index] = now;
         self.about.device_changed(index);
         self.drives_changed(index);

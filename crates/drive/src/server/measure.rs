@@ -5,12 +5,14 @@ use std::{
     time::Duration,
 };
 
-use peryton_engine::{DeviceId, Regulation, Tuning};
+use peryton_engine::{DeviceId, Regulation, Tuning, endurance::Endurance};
+use peryton_format::wear::Account;
 use peryton_recording::Flags;
 use peryton_units::{Bytes, Nanos};
 
 use super::{BlockDevice, Handle, Server};
 use crate::{
+    clock::unix_s,
     figures::{Activity, DeviceSnapshot, DeviceState, OutageSnapshot, Sample, Snapshot, VolumeState},
     shared_memory::NoMemory,
     status::Asked,
@@ -108,6 +110,7 @@ impl Server {
         let (health, rest) = (&disks.health()[index], disks.rests.of(index));
         let outage = disks.outage(index).filter(|_| state == DeviceState::Outage);
         let (device, used) = (self.about.devices[index].as_ref(), self.volume.engine().device_bytes()[index]);
+        let (bears, account) = self.wear_of(index);
         DeviceSnapshot {
             state,
             size: device.map(|device| device.size),
@@ -125,7 +128,15 @@ impl Server {
             rest_cycles: rest.cycles,
             rest: rest.total(self.now),
             is_resting: rest.is_resting(),
+            bears,
+            account,
         }
+    }
+
+    /// What a device bears in its life, and what has worn it, as far as that is known.
+    pub(super) fn wear_of(&self, index: usize) -> (Option<Endurance>, Option<Account>) {
+        let bears = self.volume.engine().tuning().endurance.get(index).copied().flatten();
+        (bears, self.about.devices[index].as_ref().and_then(|device| device.ability.wear.account()))
     }
 
     /// Requests of clients and of the block device that have not been answered.
@@ -160,6 +171,14 @@ impl Handle {
     /// The figures of the volume; `None` if it is closed, or its thread does not answer in this time.
     pub(crate) fn snapshot(&self, within: Duration) -> Option<Snapshot> {
         self.ask_within(within, Server::snapshot_or_last)
+    }
+
+    /// Sets the mark from which the wear of the devices is counted besides; `false` if the volume is closed.
+    pub(crate) fn mark(&self) -> bool {
+        let mark = |server: &mut Server| {
+            server.about.devices.iter().flatten().for_each(|device| device.ability.wear.mark(unix_s()));
+        };
+        self.ask_always(mark).is_some()
     }
 
     /// How long answers take, and what is asked for where; `None` if the volume is closed.

@@ -41,7 +41,7 @@ impl Server {
         let spare = self.about.names.len();
         let system = |error: std::io::Error| format!("{}: {error}", other.path.display());
         self.front.kernel.set_file(spare, Some(other.file.clone())).map_err(system)?;
-        self.volume.backend.add_spare(other.ability);
+        self.volume.backend.add_spare(other.ability.clone());
         if let Err(error) = self.volume.replace_in_service(self.now, plan) {
             let _ = self.front.kernel.set_file(spare, None);
             return Err(error);

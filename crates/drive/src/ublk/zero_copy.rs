@@ -39,12 +39,12 @@ mod tests {
     use super::*;
 
     fn device(block: u64, memory: u64) -> Ability {
-        Ability { block, memory, punch: true, zero_range: true }
+        Ability { block, memory, punch: true, zero_range: true, wear: std::sync::Arc::default() }
     }
 
     #[test]
     fn the_coarsest_device_decides() {
-        let found = |of_device, devices: &[Ability]| alignment(Bytes(of_device), devices.iter().copied());
+        let found = |of_device, devices: &[Ability]| alignment(Bytes(of_device), devices.iter().cloned());
         assert_eq!(found(512, &[device(512, 4), device(512, 512)]), Ok(512));
         assert_eq!(found(4096, &[device(512, 4), device(4096, 512)]), Ok(4096));
         assert_eq!(found(512, &[device(512, 4096)]), Ok(4096));

@@ -5,7 +5,7 @@ use peryton_policy::{Admission, Climb, Partition, Replacement};
 use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::{api::cleaning::Cleaning, api::error::TuningError, api::logging::LoggingTuning};
+use crate::{api::cleaning::Cleaning, api::endurance::Endurance, api::error::TuningError, api::logging::LoggingTuning};
 
 /// The most extents that the map of a volume can number.
 pub const MOST_EXTENTS: u64 = 1 << 29;
@@ -130,8 +130,8 @@ pub struct Tuning {
     pub journal: Journal,
     /// For each device, the idle time after which it is put to standby.
     pub spin_down_after: Vec<Option<Nanos>>,
-    /// One read wears flash as much as 1/`read_effect` of a write (GreenDM, section 2.5); `None` if reads do not wear.
-    pub read_effect: Option<u32>,
+    /// What each device bears in its life, where that is known. For the driver, which says how much of it is left.
+    pub endurance: Vec<Option<Endurance>>,
     /// The log and its migration (logging).
     pub logging: LoggingTuning,
     /// Where writes go, and which background work is done when the host is idle (partitioned).
@@ -168,7 +168,7 @@ impl Default for Tuning {
             commit_interval: Nanos::from_s(5),
             journal: Journal::Mirrored,
             spin_down_after: Vec::new(),
-            read_effect: None,
+            endurance: Vec::new(),
             logging: LoggingTuning::default(),
             partition: Partition::default(),
             patience: Nanos::from_s(120),
@@ -202,9 +202,6 @@ impl Tuning {
         }
         if self.max_moves == 0 || self.max_moves > MOST_MOVES {
             return range("placement.max_moves", self.max_moves, "use 1 to 4096");
-        }
-        if self.read_effect == Some(0) {
-            return range("endurance.read_effect", 0, "use 1 or more, or leave it out if reads do not wear");
         }
         if self.snapshot_interval.is_some_and(|interval| interval < SHORTEST_SNAPSHOT_INTERVAL) {
             return Err(TuningError::Range {

@@ -246,11 +246,13 @@
     const spanned = sum(rows, (row) => row.span_ms) / 1000;
     const body = now.devices.map((device, index) => {
       const written = spanned ? sum(rows, (row) => (row.devices[index] || { written_bytes: 0 }).written_bytes) / spanned : 0;
-      const years = device.rated_writes_bytes && written ? device.rated_writes_bytes / written / YEAR_S : null;
-      const lasts = device.rated_writes_bytes ? (years === null ? "nothing is written" : years > 100 ? "more than 100 years" : `${number(years)} years`) : "–";
+      const life = device.endurance || { since_mark: {} };
+      const eu = (value, digits) => (value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: digits }));
+      const years = life.limit_bytes_written && written ? life.limit_bytes_written / written / YEAR_S : null;
+      const lasts = life.limit_bytes_written ? (years === null ? "nothing is written" : years > 100 ? "more than 100 years" : `${number(years)} years`) : "–";
       const outage = device.outage ? `, for ${duration(device.outage.lasts_ms)}; ${number(device.outage.commands_waiting)} commands wait` : "";
       const used = device.wear_budget_bytes_per_s ? `${rate(device.wear_budget_bytes_per_s)} (${number((100 * written) / device.wear_budget_bytes_per_s)} % used)` : "–";
-      const cells = [`${device.state}${outage}`, device.size_bytes === undefined ? "–" : bytes(device.size_bytes), bytes(device.used_bytes), number(device.errors), number(device.retries), number(device.failed_flushes), number(device.outages), device.power_state || "–", bytes(device.written_bytes), rate(written), used, lasts];
+      const cells = [`${device.state}${outage}`, device.size_bytes === undefined ? "–" : bytes(device.size_bytes), bytes(device.used_bytes), number(device.errors), number(device.retries), number(device.failed_flushes), number(device.outages), device.power_state || "–", bytes(device.written_bytes), rate(written), used, lasts, eu(life.left_eu, 1), eu(life.since_mark.used_eu, 3)];
       return make("tr", { class: device.state === "ok" ? null : "bad" }, make("th", { scope: "row", text: device.name }), ...cells.map((text, column) => make("td", { class: column === 0 ? "text" : null, text })));
     });
     at("devices").replaceChildren(...body);

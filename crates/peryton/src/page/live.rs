@@ -58,7 +58,7 @@ fn body(name: &str, keys: &[(&str, &str)]) -> Markup {
             h2 { "Health" }
             p id="about" { }
             (table(&DEVICES, "devices"))
-            p class="about" { "The rate of writes is that of the last hour at most. " em { "Lasts" } " is how long a new device would last at this rate; what it has been through before is not known." }
+            p class="about" { "The rate of writes is that of the last hour at most. " em { "Lasts" } " is how long a new device would last at this rate. A new device has 1,000,000 eu of life; what wore it before Peryton counted is not known (" code { "peryton status --mark" } " sets the mark)." }
             p id="no-drives" class="about" { "No drive beneath the volume is read (" code { "peryton serve --health" } ", docs/monitor.md)." }
             div id="of-drives" hidden {
                 (table(&DRIVES, "drives"))
@@ -73,7 +73,7 @@ fn body(name: &str, keys: &[(&str, &str)]) -> Markup {
 }
 
 /// The columns of the devices; the first two have text.
-const DEVICES: [&str; 13] = [
+const DEVICES: [&str; 15] = [
     "device",
     "state",
     "size",
@@ -87,6 +87,8 @@ const DEVICES: [&str; 13] = [
     "written now",
     "wear budget",
     "lasts",
+    "life left, eu",
+    "used since the mark, eu",
 ];
 /// The columns of the drives beneath them; the first two have text.
 const DRIVES: [&str; 11] = [

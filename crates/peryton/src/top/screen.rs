@@ -78,6 +78,7 @@ fn lines(view: &View, columns: u16) -> Vec<Line<'static>> {
         );
         lines.push(if device.state == "ok" { Line::raw(row) } else { Line::styled(row, alarm) });
     }
+    lines.extend(view.life.iter().flat_map(|line| folded(line, usize::from(columns))).map(Line::raw));
     for drive in &view.drives {
         let style = if drive.is_bad { alarm } else { Style::new() };
         lines.extend(folded(&drive.text, usize::from(columns)).into_iter().map(|line| Line::styled(line, style)));

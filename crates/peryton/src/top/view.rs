@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::sample::Sample;
 use crate::{
-    cleaning, drive_health,
+    cleaning, drive_health, endurance,
     verbs::status::{read_only, unprotected},
 };
 
@@ -26,6 +26,8 @@ pub struct View {
     pub traffic: Vec<Traffic>,
     pub cache: Vec<String>,
     pub devices: Vec<DeviceRow>,
+    /// How much of their life they have left.
+    pub life: Option<String>,
     /// What the drives beneath them say of their health.
     pub drives: Vec<DriveLine>,
     pub heat: Vec<Heat>,
@@ -127,6 +129,7 @@ impl View {
             traffic: KINDS.iter().map(|kind| traffic(&between, kind)).collect(),
             cache: cache(&between),
             devices: devices(&between),
+            life: endurance::short(status).map(|line| plain(&line)),
             drives: drives(status),
             heat: heat(&between, last),
             heat_part: Bytes(number(&after.activity["heat"]["part_bytes"])),
@@ -335,7 +338,8 @@ pub mod tests {
                 "moves": { "promotions": reads, "demotions": 0, "writebacks": 0, "bytes": reads << 20 },
                 "devices": [{ "reads": [reads, 0, 0, 0, reads], "writes": [0, 0, 0, 0, 0],
                     "bytes_read": [reads * 8192, 0, 0, 0, 0], "bytes_written": [0, 0, 0, 0, 0] }] },
-            "devices": { "ssd": { "state": "ok", "errors": 0, "path": "/dev/x", "outage": null, "health": { "not_read": [], "drives": [
+            "devices": { "ssd": { "state": "ok", "errors": 0, "path": "/dev/x", "outage": null,
+                "endurance": { "left_eu": 999_998.75, "since_mark": { "used_eu": 1.25 } }, "health": { "not_read": [], "drives": [
                 { "drive": "nvme0n1", "error": null, "health": { "passed": true, "warnings": [], "percentage_used": 81, "estimates": {} } },
                 { "drive": "sdb\u{1b}", "error": "it did not answer", "health": null }] } } },
             "cleaning": null, "lost": { "bytes": 0 }, "stopped": false, "in_doubt": false,
@@ -360,6 +364,7 @@ pub mod tests {
         assert_eq!((view.heat[0].reads, view.heat[1].reads, view.heat_part), (1000.0, 0.0, Bytes::mib(4)));
         assert!(view.cache[0].starts_with("hits: 25.0 %"), "{:?}", view.cache);
         assert!(!view.title.contains('\u{1b}'), "{}", view.title);
+        assert_eq!(view.life.as_deref(), Some("life left, in eu: ssd 999998.8 (1.25 since the mark)"));
         let drives: Vec<(&str, bool)> = view.drives.iter().map(|drive| (drive.text.as_str(), drive.is_bad)).collect();
         assert_eq!(drives[0], ("ssd, drive nvme0n1: well, by its own judgement: life used up 81 %", false));
         assert_eq!(drives[1], ("ssd, drive sdb: it did not answer", true));

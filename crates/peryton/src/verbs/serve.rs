@@ -258,13 +258,9 @@ fn listen(
     service: &mut Service,
     page: peryton_drive::LivePage,
 ) -> Result<(Option<Http>, Option<Http>), Failure> {
-    let rated = match (&args.http, &args.metrics) {
-        (None, None) => return Ok((None, None)),
-        _ => args.design.rated_writes(&args.without)?,
-    };
-    let http = args.http.as_ref().map(|address| service.http(address, page, &rated)).transpose()?;
+    let http = args.http.as_ref().map(|address| service.http(address, page)).transpose()?;
     let metrics = args.metrics.as_ref().filter(|address| args.http.as_ref() != Some(*address));
-    let metrics = metrics.map(|address| service.metrics(address, &rated)).transpose()?;
+    let metrics = metrics.map(|address| service.metrics(address)).transpose()?;
     Ok((http, metrics))
 }
 

@@ -6,13 +6,16 @@ use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
 use super::{remove, replace, resize};
-use crate::{cleaning, drive_health, exit_code, failure::Failure, naming::Served, output, table};
+use crate::{cleaning, drive_health, endurance, exit_code, failure::Failure, naming::Served, output, table};
 
 /// Options of `peryton status`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     volume: Served,
+    /// Set the mark since which the wear of the devices is counted besides
+    #[arg(long)]
+    mark: bool,
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
@@ -20,6 +23,9 @@ pub struct Args {
 
 /// Requests the state and prints it.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    if args.mark {
+        args.volume.value(&Ask::Mark, "ok")?;
+    }
     let status = args.volume.value(&Ask::Status, "status")?;
     if args.json {
         output::print_json(&status)?;
@@ -335,6 +341,7 @@ fn shown(status: &Value) -> String {
     lines.extend(remove::line(&status["evacuation"]));
     lines.extend(evacuated(status));
     lines.extend(drives(status));
+    lines.extend(endurance::lines(status));
     lines.extend(energy(&status["energy"]));
     let displaced = &status["displaced"];
     if displaced["elsewhere"] == true {

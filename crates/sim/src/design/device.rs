@@ -1,11 +1,12 @@
 //! A device of a design, and its models.
 
-use std::path::PathBuf;
+use std::{num::NonZeroU32, path::PathBuf};
 
 use peryton_device::{
-    Model, Profile, ProfileError,
+    Class, Model, Profile, ProfileError,
     flash::{Images, Precondition},
 };
+use peryton_engine::endurance::Endurance;
 use peryton_units::Bytes;
 
 use crate::{
@@ -52,6 +53,8 @@ pub struct DeviceDesign {
     pub workload_limit: Option<Bytes>,
     /// Number of times that each member can be started and stopped.
     pub start_stop_limit: Option<u64>,
+    /// How many reads wear it as much as one write; `None`: reads do not wear.
+    pub read_effect: Option<NonZeroU32>,
     /// Whether the design gives the state of the flash at the start.
     pub(super) precondition_given: bool,
     /// The place of its table in the file.
@@ -97,6 +100,33 @@ impl DeviceDesign {
     /// How much of the profile's device each member is: its price and its endurance are in proportion to its capacity.
     pub fn part(&self) -> f64 {
         self.profile.part(self.capacity)
+    }
+
+    /// Whether it is a disk, which starts and stops wear.
+    pub(crate) fn is_disk(&self) -> bool {
+        self.profile.class == Class::Hdd
+    }
+
+    /// What each member bears in its life, if that is known. Of a device without a profile that is what the design gives.
+    pub(crate) fn endurance(&self) -> Option<Endurance> {
+        let disk = self.start_stop_limit.map(|start_stops| Endurance::Disk { start_stops });
+        let flash = self.written_limit.map(|written| Endurance::Flash { written, read_effect: self.read_effect });
+        match self.has_profile {
+            true if self.is_disk() => disk,
+            true => flash,
+            false => flash.or(disk),
+        }
+    }
+
+    /// The same of all members as one device. Mirrors and parity use up the rest of what can be written; all members start and stop
+    /// together.
+    pub(super) fn endurance_of_all(&self) -> Option<Endurance> {
+        Some(match self.endurance()? {
+            Endurance::Flash { written, read_effect } => {
+                Endurance::Flash { written: written.saturating_mul(u64::from(self.data_devices())), read_effect }
+            }
+            disk @ Endurance::Disk { .. } => disk,
+        })
     }
 
     /// The number of members whose capacity is left for data.

@@ -1,6 +1,9 @@
 //! `[devices.NAME]`, and the tables that describe each device further: power and endurance.
 
-use std::path::{Path, PathBuf};
+use std::{
+    num::NonZeroU32,
+    path::{Path, PathBuf},
+};
 
 use peryton_device::{Model, Profile};
 use peryton_engine::Tuning;
@@ -63,7 +66,7 @@ keys! {
     /// What may be written to each such device in its life.
     WRITTEN: Bytes = "endurance.NAME.written" { default: Else("the profile's, or its capacity times its cycles"), live: true, example: "'100TiB'" }
     /// How often each such device can be started and stopped.
-    START_STOPS: u64 = "endurance.NAME.start_stops" { default: Else("the profile's"), unit: "times", example: "1000" }
+    START_STOPS: u64 = "endurance.NAME.start_stops" { default: Else("the profile's"), unit: "times", live: true, example: "1000" }
 }
 
 /// A device as in the file, before sizes are computed.
@@ -106,6 +109,7 @@ pub(super) struct Limits {
     /// Bytes that may be read from and written to a disk.
     workload: Option<Bytes>,
     start_stops: Option<u64>,
+    read_effect: Option<NonZeroU32>,
 }
 
 impl Spec<'_> {
@@ -135,6 +139,7 @@ impl Spec<'_> {
             written_limit: limits.written,
             workload_limit: limits.workload,
             start_stop_limit: limits.start_stops,
+            read_effect: limits.read_effect,
             precondition_given: self.precondition_given,
         }
     }
@@ -412,7 +417,7 @@ pub(super) fn read_power<'a>(
 }
 
 /// A ratio, or `"never"`.
-pub(super) struct ReadEffect(Option<u32>);
+pub(super) struct ReadEffect(Option<NonZeroU32>);
 
 impl FromToml for ReadEffect {
     const TYPE: &'static str = "whole number, or never";
@@ -422,14 +427,13 @@ impl FromToml for ReadEffect {
         if value.as_str() == Some("never") {
             return Ok(ReadEffect(None));
         }
-        u32::from_toml(value).ok().filter(|ratio| *ratio > 0).map(|ratio| ReadEffect(Some(ratio))).ok_or(None)
+        u32::from_toml(value).ok().and_then(NonZeroU32::new).map(|ratio| ReadEffect(Some(ratio))).ok_or(None)
     }
 }
 
 pub(super) fn read_endurance<'a>(
     root: &mut Keys<'a>,
     devices: &[Spec<'a>],
-    tuning: &mut Tuning,
     ignored: &mut Vec<usize>,
 ) -> Result<Vec<Limits>, DesignError> {
     let limits = |device: &Spec<'_>| {
@@ -438,7 +442,7 @@ pub(super) fn read_endurance<'a>(
     let mut all: Vec<Limits> = devices.iter().map(limits).collect();
     let Some(mut keys) = root.table("endurance")? else { return Ok(all) };
     if let Some(effect) = keys.get(&READ_EFFECT)? {
-        tuning.read_effect = effect.0;
+        all.iter_mut().for_each(|limits| limits.read_effect = effect.0);
     }
     each_device(Some(keys.without("read_effect")), devices, ignored, |index, keys| {
         let above_zero = "must be above 0";
@@ -471,5 +475,6 @@ fn default_limits(profile: &Profile, capacity: Bytes) -> Limits {
         programmable: profile.programmable().map(part),
         workload: profile.endurance.workload(),
         start_stops: profile.endurance.start_stops,
+        read_effect: None,
     }
 }

@@ -227,7 +227,7 @@ impl Design {
         let page_cache = page_cache::read(&mut root, host_cache.is_some())?;
         several.check(&placement, &mut devices)?;
         devices::read_power(&mut root, &devices, &mut tuning, &mut ignored)?;
-        let limits = devices::read_endurance(&mut root, &devices, &mut tuning, &mut ignored)?;
+        let limits = devices::read_endurance(&mut root, &devices, &mut ignored)?;
         let seed = match root.table("seed")? {
             None => 1,
             Some(mut keys) => {
@@ -284,6 +284,17 @@ impl Design {
         let applied = overrides.iter().enumerate().filter(|(index, _)| !ignored.contains(index));
         let stream = several.stream(sized.volume, &sized.used, &placement);
         let volume = |stream: &Stream| stream.apart * u64::from(stream.count - 1) + stream.size;
+        let devices: Vec<DeviceDesign> = devices
+            .into_iter()
+            .zip(limits)
+            .zip(sized.data.into_iter().zip(sized.used))
+            .enumerate()
+            .map(|(index, ((device, limits), (data, used)))| {
+                let device = device.finish(limits, data, used);
+                several.shared(&placement, index, device)
+            })
+            .collect();
+        tuning.endurance = devices.iter().map(DeviceDesign::endurance_of_all).collect();
         Ok(Design {
             name,
             volume: stream.as_ref().map_or(sized.volume, volume),
@@ -301,16 +312,7 @@ impl Design {
             toml: document.to_toml(&ignored),
             ignored_overrides: ignored,
             images: None,
-            devices: devices
-                .into_iter()
-                .zip(limits)
-                .zip(sized.data.into_iter().zip(sized.used))
-                .enumerate()
-                .map(|(index, ((device, limits), (data, used)))| {
-                    let device = device.finish(limits, data, used);
-                    several.shared(&placement, index, device)
-                })
-                .collect(),
+            devices,
             placement,
             file: document.file,
         })
