@@ -392,10 +392,17 @@ def around(page, name, table):
     """The figure of a table, or its first rows where it has none, and a link to all of them."""
     header, rows = read(FINDINGS / page / f"{name}.csv")
     how = spec_of(page, name, header)
+    if how and name in leads(page):
+        return [f"The rows of the figure at the top of the page: [{len(rows)} rows as CSV]({page}/{name}.csv)"]
     if how:
         return [image(page, name, how["what"], rows), "", f"[{len(rows)} rows as CSV]({page}/{name}.csv)"]
     first = f"The first {MOST_ROWS} of " if len(rows) > MOST_ROWS else ""
     return [*table[:2 + MOST_ROWS], "", f"{first}[{len(rows)} rows as CSV]({page}/{name}.csv)"]
+
+
+def leads(page):
+    """The figures that stand for a whole page, at its top."""
+    return [name for name, _ in LEAD.findall((FINDINGS / f"{page}.md").read_text())]
 
 
 def led(page):
