@@ -38,13 +38,13 @@ pub(crate) struct Capacity {
     slots: u32,
     /// The most slots that hold an extent at the same time.
     #[pyo3(get)]
-    usable: u64,
+    size: u64,
 }
 
 #[pymethods]
 impl Capacity {
     fn __repr__(&self) -> String {
-        format!("Capacity(slots={}, usable={})", self.slots, self.usable)
+        format!("Capacity(slots={}, size={})", self.slots, self.size)
     }
 }
 
@@ -156,7 +156,7 @@ impl Policy {
     fn new(class: &Py<PyAny>, name: &str, capacity: replacement::Capacity) -> Policy {
         let made = Python::attach(|py| -> PyResult<Policy> {
             let slots = capacity.slots;
-            let capacity = Capacity { slots, usable: capacity.size };
+            let capacity = Capacity { slots, size: capacity.size };
             let policy = class.bind(py).call1((capacity,))?;
             let method =
                 |name: &str| -> PyResult<Option<Py<PyAny>>> { Ok(policy.getattr_opt(name)?.map(Bound::unbind)) };

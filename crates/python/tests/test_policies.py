@@ -15,7 +15,7 @@ class Lru:
     """Least recently used."""
 
     def __init__(self, capacity: peryton.Capacity) -> None:
-        assert capacity.slots > capacity.usable >= 1
+        assert capacity.slots > capacity.size >= 1
         self.order: OrderedDict[int, None] = OrderedDict()
         self.accessed = self.order.move_to_end
 

@@ -119,7 +119,7 @@ class Capacity:
     def slots(self) -> int:
         """Number of slots, numbered from 0."""
     @property
-    def usable(self) -> int:
+    def size(self) -> int:
         """The most slots that hold an extent at the same time; the others are spare."""
 
 @final
