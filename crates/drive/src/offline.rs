@@ -152,7 +152,7 @@ pub(crate) fn rolled_back(
     let mut files = Files::new(devices).ok()?;
     Engine::open_without(spec.config.clone(), &mut Overlay::new(&mut files), without).ok()?;
     Some(
-        "the devices are older than what the server that was killed has left in memory: they were rolled back to a snapshot, or are older \
+        "the devices are older than the records of the killed server: they were rolled back to a snapshot, or are older \
          copies; attach the current ones, or take these as they are, as after a loss of power then (peryton repair --trust as-it-is)"
             .to_owned(),
     )

@@ -36,7 +36,7 @@ pub enum ServeError {
         path: PathBuf,
     },
     /// Something else is at a device's path.
-    #[error("{}: device '{name}' has {size} and no superblock of a volume: it is another one, or an empty stand-in; name the device, or a \
+    #[error("{}: device '{name}' has {size} and no superblock of a volume: it is another device, or an empty file; name the device, or a \
         copy of it, or do without what it has (--without {name})", path.display())]
     StandIn {
         /// The device.

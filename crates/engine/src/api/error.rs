@@ -414,8 +414,7 @@ pub enum OpenError {
     },
     /// The device was to take the place of another one, and has not.
     #[error(
-        "device {device} has a copy that was not put in charge: set its path to the device that it was to replace, and replace that \
-         one again"
+        "device {device} is an unfinished replacement: set its path to the device that it was to replace, and replace that one again"
     )]
     Aside {
         /// The index of the device.

@@ -100,10 +100,9 @@ fn outage(name: &str, outage: &Value) -> String {
             seconds("since_s")
         );
     }
-    let then =
-        if outage["full"] == true { "which is then reported to clients" } else { "then it is given up if it goes on" };
+    let then = if outage["full"] == true { "then they fail" } else { "then the device is given up" };
     format!(
-        "OUTAGE: {name} fails since {} ({error}); {} commands wait for it, for {} more (failure.patience), {then}",
+        "OUTAGE: {name} fails since {} ({error}); commands waiting: {}, for at most {} more (failure.patience), {then}",
         seconds("since_s"),
         number(&outage["commands_waiting"]),
         seconds("patience_left_s"),
