@@ -321,7 +321,7 @@ class Desk:
         if words[-1] == "&":
             words.pop()
         if words[:2] in (["peryton", "serve"], ["peryton", "supervise"]):
-            name = words[2].removesuffix(".toml")
+            name = words[2].removeprefix("./").removesuffix(".toml")
             self.serve(name, words)
             return (self.folder / f"{name}.out").read_text() + (self.folder / f"{name}.log").read_text()
         if (words[:2] == ["peryton", "top"] and "--once" not in words) or "--follow" in words:
@@ -345,13 +345,13 @@ class Desk:
         if words[:2] == ["peryton", "create"]:
             self.prepare_format(words)
         elif words[0] == "peryton" and words[1] in CLOSED:
-            name = words[2].removesuffix(".toml")
+            name = words[2].removeprefix("./").removesuffix(".toml")
             self.stop(name)
             self.make(name)
 
     def prepare_format(self, words: list[str]) -> None:
         """A page that formats a volume again shows another way to do it: that one has new devices, too."""
-        name = words[2].removesuffix(".toml")
+        name = words[2].removeprefix("./").removesuffix(".toml")
         self.stop(name)
         design = self.folder / words[2]
         if name in self.formatted or "--fast" in words:
@@ -654,6 +654,71 @@ def test_designs_of_the_pages_have_keys_that_exist() -> None:
                 if not any(re.fullmatch(known, key) for known in pattern):
                     wrong.append(f"{page}:{block.line}: there is no key '{key}'")
     assert not wrong and seen > 10, "\n".join(wrong)
+
+
+def test_a_page_has_one_name_for_a_volume() -> None:
+    """A volume of /etc/peryton is `NAME`, and its sockets are in /run/peryton; one of a file is `NAME.toml`, with `NAME.control` beside it."""
+    wrong, seen = [], 0
+    for page in PAGES:
+        texts = [command.text for command in commands(page)]
+        named = {match[1] for text in texts if (match := re.match(r"peryton (?!trace|profiles|help|keys|twin|advise)[a-z-]+ ([\w-]+)(?=\s|$)", text))}
+        seen += len(named)
+        wrong += [f"{page}: {text}: '{name}' is no file" for text in texts for name in named if re.search(rf"\b{name}\.(toml|control|nbd)\b", text)]
+    assert not wrong and seen > 5, "\n".join(wrong)
+
+
+def test_commands_for_trouble_overwrite_no_device() -> None:
+    texts = [command for page in PAGES for command in commands(page)]
+    wrong = [f"{command}" for command in texts if re.search(r"\bof=/dev/|> */dev/(?!null\b)", command.text)]
+    wrong += [f"{command}" for command in commands("docs/failures.md") if "/dev/" in command.text and "/dev/urandom" not in command.text]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_package_is_not_installed_from_a_registry() -> None:
+    wrong = [page for page in PAGES if re.search(r"pip install (?!-)[\"']?peryton\b", (REPOSITORY / page).read_text())]
+    assert not wrong, wrong
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"(?ms)^(\s*)```.*?^\s*```$", "", page.read_text())
+    headings = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading) for heading in re.findall(r"(?m)^#+ (.*)$", text)]
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def test_links_lead_somewhere() -> None:
+    wrong, seen = [], 0
+    for page in PAGES:
+        here = REPOSITORY / page
+        text = re.sub(r"(?ms)^(\s*)```.*?^\s*```$", "", here.read_text())
+        for target in re.findall(r"\]\((?!https?:|mailto:)([^)\s]+)\)", text):
+            path, _, anchor = target.partition("#")
+            there = (here.parent / path).resolve() if path else here
+            seen += 1
+            if not there.exists() or (anchor and there.suffix == ".md" and anchor not in anchors(there)):
+                wrong.append(f"{page}: {target}")
+    assert not wrong and seen > 200, "\n".join(wrong)
+
+
+def test_keys_in_sentences_exist() -> None:
+    """A word in backticks that begins like a design key is one, the beginning of one, or a table."""
+    printed = subprocess.run([PERYTON, "keys", "--json"], capture_output=True, text=True, check=True).stdout
+    keys = [key["key"] for key in json.loads(printed)]
+    tables = {key.split(".")[0] for key in keys if "." in key} - {"devices"}
+    # Some tables of a profile have the names of tables of a design.
+    keys += [key for path in (REPOSITORY / "crates/device/profiles").glob("*.toml") for key in leaves(tomllib.loads(path.read_text()))]
+    patterns = [re.compile(re.escape(key).replace("NAME", "[^.]+")) for key in keys]
+    known = {".".join(key.split(".")[:length]) for key in keys for length in range(1, key.count(".") + 1)}
+    wrong, seen = [], 0
+    for page in (page for page in PAGES if page not in GENERATED):
+        text = re.sub(r"(?ms)^(\s*)```.*?^\s*```$", lambda block: "\n" * block[0].count("\n"), (REPOSITORY / page).read_text())
+        for span in re.finditer(r"`([a-z_]+(?:\.[a-z_]+)+)(?: ?=[^`]*)?`", text):
+            name = span[1]
+            if name.split(".")[0] in tables and name not in known and not name.endswith(".rs"):
+                seen += 1
+                if not any(pattern.fullmatch(name) for pattern in patterns):
+                    wrong.append(f"{page}:{text[: span.start()].count(chr(10)) + 1}: there is no key '{name}'")
+    assert not wrong and seen > 25, "\n".join(wrong)
 
 
 def spans(page: str) -> Iterator[tuple[int, str]]:

@@ -19,8 +19,8 @@ class ReplacementPolicy(Protocol):
     the places of the fast device, each with room for one extent. Only ``victim`` is required.
     ``docs/extending.md`` of the repository says what policies must heed. An exception ends the simulation.
 
-    Each call takes about half a microsecond, so a policy in Python is some 10 times slower than one in Rust, which
-    ``simulate`` and ``mrc`` also take, as a capsule (``examples/policy-in-rust`` of the repository is a template).
+        Each call takes about half a microsecond. ``simulate`` and ``mrc`` also take a policy in Rust, as a capsule
+    (``examples/policy-in-rust`` of the repository is a template).
     """
 
     def __init__(self, capacity: Capacity) -> None: ...
