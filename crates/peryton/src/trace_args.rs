@@ -60,7 +60,8 @@ fn formats() -> impl TypedValueParser<Value = Format> {
 }
 
 impl TraceArgs {
-    fn options(&self) -> OpenOptions {
+    /// The options in the form of the library.
+    pub fn options(&self) -> OpenOptions {
         OpenOptions {
             format: self.format,
             columns: self.columns.clone(),

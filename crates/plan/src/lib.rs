@@ -30,6 +30,7 @@ pub mod capacity;
 pub mod constraint;
 pub mod energy;
 pub mod evaluate;
+pub mod fleet;
 pub mod lifetime;
 pub mod metric;
 pub mod size;

@@ -2,7 +2,9 @@
 
 use std::fmt::Display;
 
-use peryton_plan::{capacity::PlanError, energy::QuestionError, lifetime::LifetimeError, size::SizeError};
+use peryton_plan::{
+    capacity::PlanError, energy::QuestionError, fleet::FleetPlanError, lifetime::LifetimeError, size::SizeError,
+};
 use peryton_sim::{DesignError, MiniatureError, SimError, SpaceError, SweepError};
 use peryton_trace::{SaveError, SourceError, TraceError};
 use pyo3::{
@@ -101,6 +103,16 @@ impl<T> InPython<T> for Result<T, SizeError> {
                 "{design}: placement.mode = \"{mode}\" has no fast device whose size could differ: use a design with tiering, \
                  caching or partitioned, or simulate(..., sweep={{\"devices.NAME.size\": [...]}})"
             )),
+            error => input(error),
+        })
+    }
+}
+
+impl<T> InPython<T> for Result<T, FleetPlanError> {
+    fn in_python(self) -> Result<T, PyErr> {
+        self.map_err(|error| match error {
+            FleetPlanError::Sim(error) if !error.is_bad_input() => failed(error),
+            FleetPlanError::Io { .. } | FleetPlanError::Elsewhere(_) => failed(error),
             error => input(error),
         })
     }

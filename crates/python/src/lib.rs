@@ -9,6 +9,7 @@ mod arrow;
 mod curves;
 mod design;
 mod error;
+mod fleet;
 mod lifetime;
 mod numpy;
 mod policy;
@@ -44,6 +45,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(lifetime::lifetime, module)?)?;
     module.add_function(wrap_pyfunction!(purchase::plan, module)?)?;
     module.add_function(wrap_pyfunction!(purchase::energy, module)?)?;
+    module.add_function(wrap_pyfunction!(fleet::plan_fleet, module)?)?;
+    module.add_function(wrap_pyfunction!(fleet::fleet_points, module)?)?;
+    module.add_function(wrap_pyfunction!(fleet::fleet_row, module)?)?;
     module.add_function(wrap_pyfunction!(design::profiles, module)?)?;
     module.add_function(wrap_pyfunction!(reference::design_keys, module)?)?;
     module.add_function(wrap_pyfunction!(reference::report_schema, module)?)?;

@@ -29,40 +29,8 @@ pub(crate) fn plan(
     arguments: &Bound<'_, PyDict>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
-    let latency: Option<Time> = given(arguments, "latency")?;
-    let lifetime: Option<Time> = given(arguments, "lifetime")?;
-    let subject_to: Vec<String> = given(arguments, "subject_to")?.unwrap_or_default();
-    let constraints = Constraint::gather(latency.map(|time| time.0), lifetime.map(|time| time.0), &subject_to);
-    let constraints = constraints.map_err(input)?;
-    let run_for: Nanos =
-        given::<Time>(arguments, "run_for")?.map_or_else(|| word("run_for", "5y"), |time| Ok(time.0))?;
-    if run_for == Nanos::ZERO {
-        return Err(input("run_for 0s: give a time such as '5y'"));
-    }
-    let electricity: f64 = given(arguments, "electricity")?.unwrap_or(0.12);
-    if !(electricity >= 0.0 && electricity.is_finite()) {
-        return Err(input(format!("electricity {electricity}: use a price such as 0.12")));
-    }
+    let ask = ask(arguments)?;
     let warm_up_requests: Option<u64> = given(arguments, "warm_up_requests")?;
-    let duty: f64 = given(arguments, "duty")?.unwrap_or(1.0);
-    if !(duty > 0.0 && duty <= 1.0) {
-        return Err(input(format!("duty {duty}: give a share above 0 and up to 1, such as 0.05")));
-    }
-    let replay: String = given(arguments, "replay")?.unwrap_or_else(|| "timed".to_owned());
-    let replay = simulate::replay(&replay, given(arguments, "speed")?)?;
-    let ask = Ask {
-        constraints,
-        objective: word_given::<Metric>(arguments, "objective")?.unwrap_or(Metric::Dollars),
-        capacity: given::<Size>(arguments, "capacity")?.map(|size| size.0),
-        active: word_given::<Active>(arguments, "active")?,
-        most: given(arguments, "most")?.unwrap_or(8),
-        runners_up: given(arguments, "runners_up")?.unwrap_or(3),
-        protection: protection(arguments)?,
-        flash: word_given::<Flash>(arguments, "flash")?.unwrap_or_default(),
-        flash_need: given(arguments, "flash_need")?.unwrap_or(true),
-        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity, duty },
-        options: Options { replay, ..Options::default() },
-    };
     let catalogue = catalogue(arguments)?;
     let opener = trace.opener.clone();
     let work = |running: &Arc<Running>| -> Result<_, PlanError> {
@@ -77,8 +45,45 @@ pub(crate) fn plan(
     json(&run(py, threads(given(arguments, "jobs")?)?, progress, work)?.in_python()?)
 }
 
+/// What is asked of a planner.
+pub(crate) fn ask(arguments: &Bound<'_, PyDict>) -> PyResult<Ask> {
+    let latency: Option<Time> = given(arguments, "latency")?;
+    let lifetime: Option<Time> = given(arguments, "lifetime")?;
+    let subject_to: Vec<String> = given(arguments, "subject_to")?.unwrap_or_default();
+    let constraints = Constraint::gather(latency.map(|time| time.0), lifetime.map(|time| time.0), &subject_to);
+    let constraints = constraints.map_err(input)?;
+    let run_for: Nanos =
+        given::<Time>(arguments, "run_for")?.map_or_else(|| word("run_for", "5y"), |time| Ok(time.0))?;
+    if run_for == Nanos::ZERO {
+        return Err(input("run_for 0s: give a time such as '5y'"));
+    }
+    let electricity: f64 = given(arguments, "electricity")?.unwrap_or(0.12);
+    if !(electricity >= 0.0 && electricity.is_finite()) {
+        return Err(input(format!("electricity {electricity}: use a price such as 0.12")));
+    }
+    let duty: f64 = given(arguments, "duty")?.unwrap_or(1.0);
+    if !(duty > 0.0 && duty <= 1.0) {
+        return Err(input(format!("duty {duty}: give a share above 0 and up to 1, such as 0.05")));
+    }
+    let replay: String = given(arguments, "replay")?.unwrap_or_else(|| "timed".to_owned());
+    let replay = simulate::replay(&replay, given(arguments, "speed")?)?;
+    Ok(Ask {
+        constraints,
+        objective: word_given::<Metric>(arguments, "objective")?.unwrap_or(Metric::Dollars),
+        capacity: given::<Size>(arguments, "capacity")?.map(|size| size.0),
+        active: word_given::<Active>(arguments, "active")?,
+        most: given(arguments, "most")?.unwrap_or(8),
+        runners_up: given(arguments, "runners_up")?.unwrap_or(3),
+        protection: protection(arguments)?,
+        flash: word_given::<Flash>(arguments, "flash")?.unwrap_or_default(),
+        flash_need: given(arguments, "flash_need")?.unwrap_or(true),
+        account: Account { years: run_for.as_s_f64() / SECONDS_PER_YEAR, usd_per_kwh: electricity, duty },
+        options: Options { replay, ..Options::default() },
+    })
+}
+
 /// Devices with their prices, those owned, and their failure rates.
-fn catalogue(arguments: &Bound<'_, PyDict>) -> PyResult<Catalogue> {
+pub(crate) fn catalogue(arguments: &Bound<'_, PyDict>) -> PyResult<Catalogue> {
     let devices: Vec<String> = given(arguments, "devices")?.unwrap_or_default();
     let prices: Option<BTreeMap<String, f64>> = given(arguments, "prices")?;
     let era = word_given::<Era>(arguments, "era")?.unwrap_or_default();

@@ -86,6 +86,7 @@ mod request_source;
 mod run;
 pub mod sampling;
 mod sensitivity;
+mod shared_drive;
 mod simulator;
 mod space;
 mod sweep;
@@ -133,6 +134,7 @@ pub use report_schema::{report_schema, reports_schema, schema_of};
 pub use run::{Progress, TraceFactory, run, run_as_recorded, run_observed, run_one};
 pub use sampling::{ParseSamplingError, SampleFigure, SampleReport, Sampling};
 pub use sensitivity::{Sensitivity, SimulationsDone, Subject, Swing, sensitivity};
+pub use shared_drive::{MOST_SHARING, SharedReport, SharedVolume, Sharing, run_shared};
 pub use space::{
     Axis, DataSet, MOST_POINTS as MOST_SWEEP_POINTS, Point, PointTrace, Prepared, Row, Scale as AxisScale, Space,
     SpaceError, SweepDone, SweepProgress, Unit as AxisUnit, Values, file_hash, sweep_into,

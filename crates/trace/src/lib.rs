@@ -75,9 +75,9 @@ pub use format::UnknownFormatName;
 pub use formats::{Format, TimeUnit, block_event::BlockEvent};
 pub use info::{
     BlockAccess, Characteristics, CurvePoint, DEFAULT_MAX_BLOCKS, DEFAULT_MAX_PAGES, Distribution, Footprint,
-    IntervalShare, Intervals, MissRatioCurve, MissRatios, ObjectCharacteristics, Overwrites, PAGE, Ratios,
-    RewriteIntervals, STREAMS, Sequentiality, SizeBucket, SizeDistribution, Sizes, Tally, VolumeRow, WorkingSet,
-    block_accesses, block_hash,
+    GrowingCurve, IntervalShare, Intervals, MissRatioCurve, MissRatios, ObjectCharacteristics, Overwrites, PAGE,
+    Ratios, RewriteIntervals, STREAMS, Sequentiality, SizeBucket, SizeDistribution, Sizes, Tally, VolumeRow,
+    WorkingSet, block_accesses, block_hash,
 };
 pub use join::Join;
 pub use measured::{MAX_MEASURED, TimedRequest, measured};

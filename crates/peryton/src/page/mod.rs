@@ -5,6 +5,8 @@
 mod calibration;
 mod chart;
 mod figure;
+#[cfg(feature = "plan")]
+mod fleet;
 mod frame;
 mod live;
 mod miss_ratios;
@@ -24,6 +26,8 @@ mod validation;
 mod weights;
 
 pub use calibration::{TRUSTED as TRUSTED_DEMERIT, calibration, no_better};
+#[cfg(feature = "plan")]
+pub use fleet::fleet;
 pub use live::live;
 pub use miss_ratios::miss_ratios;
 #[cfg(feature = "plan")]

@@ -2,6 +2,7 @@
 
 mod estimates;
 mod flash;
+pub mod fleet;
 mod infeasible;
 mod out;
 mod prices;
@@ -28,18 +29,41 @@ use crate::{
     trace_args::{self, Counted, TraceArgs},
 };
 
+/// What is asked of one volume, or of its one drive.
+const NOT_OF_FLEETS: &[&str] = &[
+    "trace",
+    "capacity",
+    "active",
+    "per_day",
+    "own",
+    "flash",
+    "runners_up",
+    "no_flash_need",
+    "sensitivity",
+    "warm_up_requests",
+    "concatenate",
+    "files_as_volumes",
+];
+
 /// Options of `peryton plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The planner simulates the trace, and finds the cheapest devices that do (docs/planning.md):
   peryton plan --trace my.parquet --latency 2ms --lifetime 5y
-  peryton plan --trace my.parquet --subject-to 'p99<=10ms,power<=20W' --objective ownership")]
+  peryton plan --trace my.parquet --subject-to 'p99<=10ms,power<=20W' --objective ownership
+  peryton plan --fleet recordings --latency 5ms --report fleet.html")]
 pub struct Args {
     /// The trace, or a specification (.toml) of one; several are merged
     ///
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
-    #[arg(long, required = true, value_name = "FILE")]
+    #[arg(long, required_unless_present = "fleet", value_name = "FILE")]
     trace: Vec<PathBuf>,
+    /// In place of it, recordings of many volumes: they share drives
+    ///
+    /// In place of --trace, the recordings of many volumes: a folder with one of each, or a trace that names its volumes. The plan
+    /// says which of them share a drive, and how its flash is divided among them.
+    #[arg(long, value_name = "FOLDER|TRACE", conflicts_with_all = NOT_OF_FLEETS)]
+    fleet: Option<PathBuf>,
     /// The highest mean response time
     #[arg(long, value_name = "TIME", help_heading = "Budgets")]
     latency: Option<Nanos>,
@@ -162,6 +186,9 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     )?;
     for (name, afr) in protection::failure_rates(&args.protection.afr)? {
         catalogue.fails(&name, afr)?;
+    }
+    if let Some(path) = &args.fleet {
+        return fleet::run(path, &args, &catalogue, report_to_stdout);
     }
     let bar = Bar::new();
     if args.trace.iter().any(|path| path.as_os_str() == "-") {

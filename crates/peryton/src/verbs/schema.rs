@@ -10,7 +10,8 @@ use crate::{failure::Failure, output};
 #[command(after_help = "\
 The schema (draft 2020-12) describes what `peryton sim --json` writes: a list with an object for each design. A
 figure that does not apply is absent, never null. Later versions may add figures. Its definition LiveReport is what
-a volume that is being served answers at /live.json, and PathHealth what peryton health writes for each path.")]
+a volume that is being served answers at /live.json, PathHealth what peryton health writes for each path, and FleetPlan what
+peryton plan --fleet writes.")]
 pub struct Args {
     /// Describe a single report in place of the list
     ///
@@ -25,6 +26,10 @@ pub struct Args {
     /// Describe what `peryton health --json` writes: a list with an object for each path.
     #[arg(long, conflicts_with_all = ["one", "live"])]
     health: bool,
+    /// Describe what peryton plan --fleet --json writes
+    #[cfg(feature = "plan")]
+    #[arg(long, conflicts_with_all = ["one", "live", "health"])]
+    fleet: bool,
 }
 
 /// The name of the definition of what a served volume answers.
@@ -40,10 +45,26 @@ fn health_of_a_path() -> Value {
     peryton_sim::schema_of::<PathHealth>("path-health", "What peryton health --json writes for a path")
 }
 
+/// What is bought for many volumes.
+#[cfg(feature = "plan")]
+fn fleet() -> (&'static str, Value) {
+    let schema =
+        peryton_sim::schema_of::<peryton_plan::fleet::FleetPlan>("fleet", "What peryton plan --fleet --json writes");
+    ("FleetPlan", schema)
+}
+
+/// What there is beside reports, with their names.
+fn others() -> Vec<(&'static str, Value)> {
+    let mut all = vec![(LIVE, live()), (HEALTH, health_of_a_path())];
+    #[cfg(feature = "plan")]
+    all.push(fleet());
+    all
+}
+
 /// The schema of reports, with what a served volume answers and what `health` writes among its definitions.
 fn all() -> Value {
     let mut all = peryton_sim::reports_schema();
-    for (name, mut schema) in [(LIVE, live()), (HEALTH, health_of_a_path())] {
+    for (name, mut schema) in others() {
         let Some(own) = schema.as_object_mut() else { continue };
         for of_a_whole_schema in ["$schema", "$id", "version"] {
             own.remove(of_a_whole_schema);
@@ -64,6 +85,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::print_json(&match args {
         Args { one: true, .. } => peryton_sim::report_schema(),
         Args { live: true, .. } => live(),
+        #[cfg(feature = "plan")]
+        Args { fleet: true, .. } => fleet().1,
         Args { health: true, .. } => {
             peryton_sim::schema_of::<Vec<PathHealth>>("health", "What peryton health --json writes, for each path")
         }
@@ -78,7 +101,8 @@ mod tests {
     #[test]
     fn no_two_types_have_one_name() {
         let whole = all();
-        for schema in [peryton_sim::reports_schema(), live(), health_of_a_path()] {
+        let schemas = others().into_iter().map(|(_, schema)| schema).chain([peryton_sim::reports_schema()]);
+        for schema in schemas {
             for (name, definition) in schema["$defs"].as_object().into_iter().flatten() {
                 assert_eq!(whole["$defs"][name], *definition, "two types are called {name}");
             }

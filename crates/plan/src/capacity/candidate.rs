@@ -288,20 +288,43 @@ impl Candidate {
 
     /// The design that is bought: its file. It holds these data.
     pub fn text(&self, catalogue: &Catalogue, data: Bytes) -> String {
+        let extent = self.extent(catalogue, data);
+        let part = |role: &str, has: Bytes, whole: Bytes| {
+            let part = match role {
+                "log" => Some(round(has.min(data))),
+                "fast" if matches!(self.mode, Mode::Tiering | Mode::Single) => Some(round(has.min(data))),
+                // All data fit beside the room that is kept free.
+                "fast" => Some(round(has.min(data + kept_free(extent)))),
+                "slow" if self.mode == Mode::Tiering => Some(data),
+                _ => None,
+            };
+            // The whole device except for the drive's metadata, which grows with the volume; the design computes its size.
+            part.filter(|part| *part < whole)
+        };
+        self.design(catalogue, data, extent, &part)
+    }
+
+    /// The design of a volume on devices that others share: it holds these data, and has so much of the fast devices where slow ones have
+    /// all data.
+    pub(crate) fn shared_text(&self, catalogue: &Catalogue, data: Bytes, fast: Option<Bytes>) -> String {
+        let extent = chosen_extent(self.mode.placement(), data, fast.unwrap_or(data), MAP_MEMORY);
+        self.design(catalogue, data, extent, &|role, _, _| if role == "fast" { fast } else { None })
+    }
+
+    /// `part`: what a device has for data, by its role, of what is filled of it, and of what it could have.
+    fn design(
+        &self,
+        catalogue: &Catalogue,
+        data: Bytes,
+        extent: Bytes,
+        part: &dyn Fn(&str, Bytes, Bytes) -> Option<Bytes>,
+    ) -> String {
         let fill = self.fill();
         let mut devices = Vec::new();
         for (role, member) in self.members() {
             let kind = &catalogue.kinds[member.kind];
             let whole = usable(kind.capacity(member)) * u64::from(member.data_devices());
             let has = Bytes((whole.0 as f64 * fill) as u64);
-            let part = match role {
-                "log" => Some(round(has.min(data))),
-                "fast" if matches!(self.mode, Mode::Tiering | Mode::Single) => Some(round(has.min(data))),
-                // All data fit beside the room that is kept free.
-                "fast" => Some(round(has.min(data + kept_free(self.extent(catalogue, data))))),
-                "slow" if self.mode == Mode::Tiering => Some(data),
-                _ => None,
-            };
             let mut model = Vec::new();
             if let Model::Flash(flash) = &kind.profile.model {
                 // Flash as after years of use, and as full as it will be.
@@ -323,8 +346,7 @@ impl Candidate {
                 redundancy: member.redundancy,
                 spares: member.spares,
                 owned: kind.owned.min(member.bought()),
-                // The whole device except for the drive's metadata, which grows with the volume; the design computes its size.
-                size: part.filter(|part| *part < whole),
+                size: part(role, has, whole),
                 model,
                 spin_down_after: spins.then(|| format!("\"{SPIN_DOWN}\"")),
                 ..NewDevice::named(role)
@@ -333,7 +355,7 @@ impl Candidate {
         let placement = self.mode.placement();
         NewDesign {
             volume: (self.mode != Mode::Tiering).then_some(data),
-            extent: self.is_hybrid().then(|| (self.extent(catalogue, data), String::new())),
+            extent: self.is_hybrid().then(|| (extent, String::new())),
             write: match self.mode {
                 Mode::CachingBack => Some(WritePolicy::Back),
                 Mode::CachingThrough => Some(WritePolicy::Through),

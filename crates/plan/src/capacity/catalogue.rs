@@ -200,7 +200,7 @@ fn reference(name: &str) -> Result<String, PlanError> {
 
 impl Kind {
     /// To have so many, beside those that are there already.
-    pub(super) fn dollars(&self, member: Member) -> f64 {
+    pub(crate) fn dollars(&self, member: Member) -> f64 {
         match member.bought().saturating_sub(self.owned) {
             0 => 0.0,
             more => self.price_usd * self.profile.part(self.capacity(member)) * f64::from(more),

@@ -9,12 +9,12 @@ The figures are those of the command ``peryton`` for the same input, to the last
 ``docs/python.md`` of the repository is a tutorial.
 """
 
-from ._api import energy, lifetime, mrc, plan, simulate, size
+from ._api import energy, lifetime, mrc, plan, plan_fleet, simulate, size
 from ._design import Design, design_keys
 from ._keys import DesignKeys
 from ._native import Candidates, Capacity, InputError, SimulationError, __version__, formats, profiles
 from ._policy import DISCARD, FLUSH, READ, WRITE, AdmissionRule, ReplacementPolicy, admission_rules, replacement_policies
-from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports, SizeCurve, report_schema
+from ._report import Answer, Curves, FleetPlan, Lifetimes, Plan, Report, Reports, SizeCurve, report_schema
 from ._sweep import Sweep, rows, sweep
 from ._trace import Trace
 
@@ -30,6 +30,7 @@ __all__ = [
     "Curves",
     "Design",
     "DesignKeys",
+    "FleetPlan",
     "InputError",
     "Lifetimes",
     "Plan",
@@ -48,6 +49,7 @@ __all__ = [
     "lifetime",
     "mrc",
     "plan",
+    "plan_fleet",
     "profiles",
     "replacement_policies",
     "report_schema",

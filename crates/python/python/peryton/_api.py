@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, Unpack, overload
 
 from . import _native
@@ -10,7 +10,8 @@ from ._checked import checked
 from ._design import Design, designs
 from ._policy import AdmissionRule, PolicyCapsule, ReplacementPolicy
 from ._progress import Progress, shown
-from ._report import Answer, Curves, Lifetimes, Plan, Report, Reports, SizeCurve
+from ._report import Answer, Curves, FleetPlan, Lifetimes, Plan, Report, Reports, SizeCurve
+from ._sweep import on_cluster
 from ._trace import Trace, traced
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -435,6 +436,105 @@ def plan(
     }
     with shown(progress) as callback:
         return Plan(json.loads(_native.plan(traced(trace)._inner, arguments, callback)))
+
+
+@checked
+def plan_fleet(
+    recordings: Path,
+    *,
+    latency: Time | None = None,
+    lifetime: Time | None = None,
+    subject_to: str | Iterable[str] = (),
+    objective: str = "dollars",
+    devices: Iterable[Path] = (),
+    era: str | None = None,
+    prices: Mapping[str, float] | None = None,
+    redundancy: str = "none",
+    fast_redundancy: str | None = None,
+    slow_redundancy: str | None = None,
+    spares: int | str = 0,
+    fill_limit: str | None = None,
+    most: int = 8,
+    run_for: Time = "5y",
+    electricity: float = 0.12,
+    duty: float = 1.0,
+    speed: float | None = None,
+    format: str | None = None,
+    columns: str | None = None,
+    unit: str | None = None,
+    volumes: Iterable[int | str] | None = None,
+    skip_bad: bool = False,
+    sort: bool = False,
+    spread: bool = False,
+    ray: bool | str = False,
+    share: Literal["store", "path"] = "store",
+    jobs: int | None = None,
+    progress: Progress = None,
+) -> FleetPlan:
+    """The cheapest drives for many volumes, which share them; as ``peryton plan --fleet --json``.
+
+    ``docs/planning.md`` of the repository says how drives are chosen, and within which bounds.
+
+    Args:
+        recordings: a folder with a recording of each volume, or a trace whose requests name their volumes.
+        latency: the highest mean response time of each volume.
+        lifetime: the shortest time until the first device of any drive is worn out.
+        subject_to: more budgets, of read and write (each volume), and of dollars (all drives together).
+        objective: ``"dollars"`` or ``"ownership"``, which is minimised.
+        devices, era, prices, redundancy, fast_redundancy, slow_redundancy, spares, fill_limit, most, run_for, electricity, duty: as in
+            :func:`plan`.
+        speed: how many times faster than recorded.
+        format, columns, unit, volumes, skip_bad, sort, spread: as in :class:`Trace`.
+        ray, share: measure and simulate on a cluster of Ray, as in :func:`sweep`; the plan is the same to the bit.
+        jobs, progress: as in :func:`simulate`.
+
+    Returns:
+        A :class:`FleetPlan`.
+
+    Raises:
+        InputError: a recording, a profile or an argument is wrong.
+        SimulationError: a simulation failed.
+        ImportError: Ray is needed and not installed.
+    """
+    if share not in ("store", "path"):
+        raise _native.InputError(f"share {share!r}: use 'store' or 'path'")
+    path = os.fspath(recordings)
+    arguments = {
+        "latency": latency,
+        "lifetime": lifetime,
+        "subject_to": [subject_to] if isinstance(subject_to, str) else list(subject_to),
+        "objective": objective,
+        "devices": [os.fspath(device) for device in devices],
+        "era": era,
+        "prices": None if prices is None else dict(prices),
+        "redundancy": redundancy,
+        "fast_redundancy": fast_redundancy,
+        "slow_redundancy": slow_redundancy,
+        "spares": spares,
+        "fill_limit": fill_limit,
+        "most": most,
+        "run_for": run_for,
+        "electricity": electricity,
+        "duty": duty,
+        "speed": speed,
+        "format": format,
+        "columns": columns,
+        "unit": unit,
+        "volumes": None if volumes is None else [part for volume in volumes for part in str(volume).split(",")],
+        "skip_bad": skip_bad,
+        "sort": sort,
+        "spread": spread,
+        "jobs": jobs,
+    }
+    with shown(progress) as callback:
+        if not ray:
+            return FleetPlan(json.loads(_native.plan_fleet(path, arguments, None, None, callback)))
+
+        def on_rows(rows: Callable[[Sequence[str]], list[str]]) -> str:
+            measured = rows(_native.fleet_points(path, arguments))
+            return _native.plan_fleet(path, arguments, measured, rows, callback)
+
+        return FleetPlan(json.loads(on_cluster(ray, share, jobs, on_rows)))
 
 
 @checked

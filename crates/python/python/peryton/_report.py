@@ -501,3 +501,27 @@ class Plan(Answer):
 
     def __repr__(self) -> str:
         return f"Plan({'no design meets the budgets' if self.best is None else self.best['label']})"
+
+
+class FleetPlan(Answer):
+    """What to buy for many volumes: the figures of ``peryton plan --fleet --json``. ``plan["drives"]`` and ``plan["volumes"]`` have a
+    row for each; ``plan["meets"]`` says whether all budgets are kept, and ``plan["infeasible"]`` why not."""
+
+    __slots__ = ()
+
+    def to_polars(self) -> "polars.DataFrame":
+        """A data frame with a row for each volume."""
+        return _frame([_flat(volume) for volume in self["volumes"]])
+
+    def _repr_html_(self) -> str:
+        names = ["drive", "stored_bytes", "flash_bytes", "predicted_mean_ms", "mean_ms", "fast_hit_ratio"]
+        rows = [[volume["volume"], *(volume.get(name) for name in names)] for volume in self["volumes"][:10]]
+        return f"<p>{html.escape(self._summary())}</p>" + _table(rows, ["volume", *names])
+
+    def _summary(self) -> str:
+        if not self["meets"]:
+            return "no drives meet the budgets"
+        return f"{len(self['volumes'])} volumes on {len(self['drives'])} drives for {self['usd']:.0f} USD"
+
+    def __repr__(self) -> str:
+        return f"FleetPlan({self._summary()})"

@@ -329,18 +329,19 @@ def _same_file(file: str, hash: str) -> str:
 
 
 def _on_cluster(point: str, stored: Mapping[str, Any], files: Sequence[str]) -> str:
-    """Simulates a point on a machine of a cluster. `stored` has references to the bytes of files by their hashes, if they come
+    """Does a point, or a part of a fleet's plan, on a machine of a cluster. `stored` has references to the bytes of files by their hashes, if they come
     through the object store; otherwise `files` are paths or addresses."""
     import ray  # type: ignore[import-not-found, import-untyped, unused-ignore]
 
-    hashes = json.loads(point)["trace"]["hashes"]
+    parsed = json.loads(point)
+    hashes = parsed["trace"]["hashes"]
     if stored:
         names = [os.path.basename(file) for file in files]
         # A machine fetches the bytes only if it does not have them.
         found = [_file_of(hash, name, lambda hash=hash: ray.get(stored[hash])) for hash, name in zip(hashes, names, strict=True)]  # type: ignore[misc]
     else:
         found = [_same_file(file, hash) for file, hash in zip(files, hashes, strict=True)]
-    return _native.point_row(point, found)
+    return _native.fleet_row(point, found) if "what" in parsed else _native.point_row(point, found)
 
 
 class _Cluster:
@@ -408,6 +409,25 @@ class _Cluster:
                 what = str(error).strip().splitlines()[0]
                 raise _native.SimulationError(f"ray: a simulation was begun {_RETRIES + 1} times and did not end: {what}") from error
         return found
+
+
+def on_cluster(
+    ray: bool | str, share: str, jobs: int | None, work: Callable[[Callable[[Sequence[str]], list[str]]], Any]
+) -> Any:
+    """Gives `work` a function that does points on a cluster and returns their rows in the same order."""
+    with _Cluster(ray, share, {}, jobs) as cluster:
+
+        def rows(points: Sequence[str]) -> list[str]:
+            found: dict[str, str] = {}
+            for number, point in enumerate(points):
+                while number - len(found) >= cluster.most:
+                    found.update(cluster.ended())
+                cluster.begin(point, str(number))
+            while len(found) < len(points):
+                found.update(cluster.ended())
+            return [found[str(number)] for number in range(len(points))]
+
+        return work(rows)
 
 
 class _Work:

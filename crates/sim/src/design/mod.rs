@@ -18,6 +18,7 @@ mod new_design;
 mod page_cache;
 mod partition;
 mod placement;
+mod shared;
 mod sizes;
 mod text;
 mod volumes;

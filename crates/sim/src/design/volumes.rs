@@ -42,7 +42,7 @@ const LOGS: &[(&str, bool)] = &[("regions", false), ("stream", true)];
 /// The most volumes. Each has its own engine, and a number that marks its commands on the shared device.
 const MOST_VOLUMES: u32 = 256;
 /// Regions of a shared device begin at multiples of this many bytes.
-const REGION: u64 = 1 << 20;
+pub(super) const REGION: u64 = 1 << 20;
 
 /// The number of volumes, and the assignment of requests to them.
 #[derive(Default)]

@@ -13,7 +13,7 @@ mod sequential;
 
 pub use characteristics::{Characteristics, Footprint, Intervals, Sizes, VolumeRow};
 pub use distribution::{Distribution, SizeBucket, SizeDistribution};
-pub use mrc::{BlockAccess, MissRatioCurve, MissRatios, Ratios, Tally, block_accesses};
+pub use mrc::{BlockAccess, GrowingCurve, MissRatioCurve, MissRatios, Ratios, Tally, block_accesses};
 pub use objects::ObjectCharacteristics;
 pub use overwrites::{CurvePoint, DEFAULT_MAX_BLOCKS, IntervalShare, Overwrites, RewriteIntervals};
 pub use pages::{DEFAULT_MAX_PAGES, PAGE, WorkingSet};

@@ -162,34 +162,19 @@ impl MissRatioCurve {
     /// # Errors
     /// Those of the source.
     pub fn of(source: &mut dyn Source, block: Bytes, max_blocks: usize) -> Result<MissRatioCurve, TraceError> {
-        assert!(block > Bytes::ZERO, "a cache of blocks of no size has none");
-        let mut stack = Stack::new(max_blocks.clamp(1, MAX_BLOCKS));
-        let mut curve = MissRatioCurve {
-            block,
-            hits: Vec::new(),
-            all: Tally::default(),
-            followed: Tally::default(),
-            blocks: 0,
-            sample: Sample::default(),
-        };
+        let mut curve = GrowingCurve::new(block, max_blocks);
         let mut batch: Vec<Request> = Vec::new();
         loop {
             source.next_batch(&mut batch)?;
             if batch.is_empty() {
-                curve.sample = stack.sample;
-                curve.blocks = stack.last.len() as u64 * stack.sample.weight();
-                return Ok(curve);
+                return Ok(curve.curve());
             }
-            for request in &batch {
-                for access in block_accesses(request, block) {
-                    curve.access(&mut stack, access);
-                }
-            }
+            batch.iter().for_each(|request| curve.add(request, 1));
         }
     }
 
-    fn access(&mut self, stack: &mut Stack, access: BlockAccess) {
-        self.all.add(access, 1);
+    fn access(&mut self, stack: &mut Stack, access: BlockAccess, times: u64) {
+        self.all.add(access, times);
         if !stack.sample.contains(access.volume, access.block) {
             return;
         }
@@ -200,7 +185,7 @@ impl MissRatioCurve {
         }
         // The number of blocks that the block represented when it was accessed, so that halving the sample later does
         // not change it.
-        let weight = stack.sample.weight();
+        let weight = stack.sample.weight() * times;
         self.followed.add(access, weight);
         if let Some(distance) = distance {
             if self.hits.len() <= distance {
@@ -264,23 +249,75 @@ impl MissRatioCurve {
     }
 }
 
+/// A miss-ratio curve that gets its requests one by one, each with a weight: so that those that only warm the caches up count less.
+///
+/// ```
+/// use peryton_trace::{GrowingCurve, Request};
+/// use peryton_units::{Bytes, Nanos, Op};
+///
+/// let mut curve = GrowingCurve::new(Bytes::kib(4), 1 << 10);
+/// let read = Request { at: Nanos::ZERO, offset: Bytes::ZERO, len: Bytes::kib(4), volume: 0, op: Op::Read };
+/// curve.add(&read, 1);
+/// curve.add(&read, 3);
+/// assert_eq!(curve.curve().at(&[Bytes::kib(4)])[0].blocks.all, 0.25);
+/// ```
+#[derive(Clone, Debug)]
+pub struct GrowingCurve {
+    curve: MissRatioCurve,
+    stack: Stack,
+}
+
+impl GrowingCurve {
+    /// A curve of caches of blocks of this size, with at most so many blocks in its sample.
+    pub fn new(block: Bytes, max_blocks: usize) -> GrowingCurve {
+        assert!(block > Bytes::ZERO, "a cache of blocks of no size has none");
+        let curve = MissRatioCurve {
+            block,
+            hits: Vec::new(),
+            all: Tally::default(),
+            followed: Tally::default(),
+            blocks: 0,
+            sample: Sample::default(),
+        };
+        GrowingCurve { curve, stack: Stack::new(max_blocks.clamp(1, MAX_BLOCKS)) }
+    }
+
+    /// A request counts `weight` times for every block that it accesses.
+    #[inline]
+    pub fn add(&mut self, request: &Request, weight: u64) {
+        for access in block_accesses(request, self.curve.block) {
+            self.curve.access(&mut self.stack, access, weight);
+        }
+    }
+
+    /// The curve so far.
+    pub fn curve(&self) -> MissRatioCurve {
+        let sample = self.stack.sample;
+        MissRatioCurve { sample, blocks: self.stack.last.len() as u64 * sample.weight(), ..self.curve.clone() }
+    }
+}
+
 /// The LRU stack: the time of each block's last access, and a counting tree over these times.
+#[derive(Clone, Debug)]
 struct Stack {
     last: FxHashMap<(u32, u64), u32>,
     /// Fenwick tree with a one at each time that is the last access of a block. Times begin at one.
     tree: Vec<u32>,
     now: usize,
     max_blocks: usize,
+    /// The least number of accesses that the tree has space for.
+    least: usize,
     sample: Sample,
 }
 
-/// The least number of accesses that the tree has space for before times are renumbered.
+/// The least number of accesses that the tree has space for before times are renumbered, and the same for each block of a small sample.
 const MIN_TREE: usize = 1 << 16;
+const MIN_TREE_A_BLOCK: usize = 4;
 
 impl Stack {
     fn new(max_blocks: usize) -> Stack {
-        let tree = vec![0; MIN_TREE];
-        Stack { last: FxHashMap::default(), tree, now: 0, max_blocks, sample: Sample::default() }
+        let least = MIN_TREE.min(max_blocks.saturating_mul(MIN_TREE_A_BLOCK) + 2);
+        Stack { last: FxHashMap::default(), tree: vec![0; least], now: 0, max_blocks, least, sample: Sample::default() }
     }
 
     /// The number of other blocks that were accessed since the last access of this one; `None` for its first access.
@@ -328,7 +365,7 @@ impl Stack {
     fn renumber(&mut self) {
         let mut order: Vec<(u32, (u32, u64))> = self.last.iter().map(|(&key, &time)| (time, key)).collect();
         order.sort_unstable();
-        let room = (order.len() * 2 + 2).max(MIN_TREE);
+        let room = (order.len() * 2 + 2).max(self.least);
         self.tree.clear();
         self.tree.resize(room, 0);
         self.now = order.len();

@@ -1,0 +1,144 @@
+//! The page of `peryton plan --fleet`: what to buy for many volumes, with a row for each drive and a row for each volume.
+
+use maud::{Markup, html};
+use peryton_plan::fleet::FleetPlan;
+use peryton_units::{Bytes, person, person_ms};
+
+use super::{
+    figure::{Figures, Line, Scale},
+    frame::{Head, counted, grouped, page, sentence, warned_below},
+    sorted::{self, Column},
+};
+use crate::verbs::plan::fleet::{beside, bought, corrected};
+
+/// The most drives whose load is drawn.
+const MOST_LINES: usize = 8;
+
+/// The plan as a page.
+pub fn fleet(plan: &FleetPlan, repeat: &str) -> String {
+    let mut figures = Figures::default();
+    let mut warnings = Vec::new();
+    for sentence_of in &plan.infeasible {
+        warnings.push(("infeasible".to_owned(), sentence(sentence_of)));
+    }
+    let body = html! {
+        p class="about" {
+            (grouped(plan.requests)) " requests of " (counted(plan.volumes.len(), "volume", "volumes")) " in " (person(plan.span_s)) " s; "
+            (Bytes(plan.stored_bytes).to_string()) " are stored and " (Bytes(plan.touched_bytes).to_string()) " touched. Loads are added up in windows of "
+            (person(plan.window_s)) " s."
+        }
+        @if !plan.drives.is_empty() {
+            h2 { "Drives" }
+            ul { @for line in beside(plan) { li { (sentence(&line)) } } }
+            (busy(plan, &mut figures))
+            p class="about" { (sorted::ABOUT) " A drive is as busy as its busiest devices. " em { "If together" } " is what its volumes' peaks would make if they coincided." }
+            (drives(plan))
+        }
+        h2 { "Volumes" }
+        (volumes(plan))
+        h2 { "What this rests on" }
+        ul {
+            li { "Drives were chosen and simulated in " (counted(plan.rounds, "round", "rounds")) ", among " (plan.drive_kinds) " kinds." }
+            @for (label, correction) in &plan.corrections { li { (sentence(&format!("Corrected by simulations: {}", corrected(label, correction)))) } }
+            @for assumption in &plan.assumptions { li { (sentence(assumption)) } }
+        }
+    };
+    let title = format!("What to buy for {}", plan.fleet);
+    let verdict = verdict(plan, warnings.len());
+    page(&Head { title: &title, verdict, warnings }, repeat, &figures, &body)
+}
+
+fn verdict(plan: &FleetPlan, warnings: usize) -> [String; 2] {
+    let answer = match (plan.meets, plan.usd) {
+        (true, Some(usd)) => {
+            let drives =
+                bought(plan).into_iter().map(|(count, label)| format!("{count} × {label}")).collect::<Vec<_>>();
+            format!(
+                "Buy {} for {} USD: {}",
+                counted(plan.drives.len(), "drive", "drives"),
+                person(usd),
+                drives.join(", ")
+            )
+        }
+        _ => "No drives were found that keep the budgets".to_owned(),
+    };
+    let slowest = plan.volumes.iter().filter_map(|volume| Some((volume.mean_ms?, &volume.volume)));
+    let slowest = slowest.max_by(|a, b| a.0.total_cmp(&b.0));
+    let rests = match slowest {
+        Some((ms, name)) => format!(
+            "All volumes of a drive were simulated together; the slowest volume is {name}, with {} on average{}",
+            person_ms(ms),
+            warned_below(warnings)
+        ),
+        None => format!("Nothing was simulated{}", warned_below(warnings)),
+    };
+    [sentence(&answer), sentence(&rests)]
+}
+
+/// How busy the busiest drives are over time.
+fn busy(plan: &FleetPlan, figures: &mut Figures) -> Markup {
+    let mut order: Vec<_> = plan.drives.iter().collect();
+    order.sort_by(|a, b| b.busiest.total_cmp(&a.busiest).then(a.drive.cmp(&b.drive)));
+    let line = |(colour, drive): (usize, &&peryton_plan::fleet::FleetDrive)| {
+        let points = drive.busy.iter().enumerate().map(|(index, busy)| (index as f64 * plan.window_s, busy * 100.0));
+        Line::new(&format!("drive {}", drive.drive), colour, points)
+    };
+    let lines = order.iter().take(MOST_LINES).enumerate().map(line).collect();
+    let note = if order.len() > MOST_LINES { "the busiest drives, by prediction" } else { "by prediction" };
+    let scales = (Scale::new("time", "s"), Scale::new("busy", "%"));
+    figures.lines(("How busy the drives are", note), scales, vec![("busy".to_owned(), lines)], &[])
+}
+
+fn drives(plan: &FleetPlan) -> Markup {
+    let all = &plan.drives;
+    let figure = |of: &dyn Fn(&peryton_plan::fleet::FleetDrive) -> Option<f64>| all.iter().map(of).collect::<Vec<_>>();
+    let sizes =
+        |of: &dyn Fn(&peryton_plan::fleet::FleetDrive) -> u64| all.iter().map(|one| Bytes(of(one))).collect::<Vec<_>>();
+    sorted::table(&[
+        Column::counts("drive", &all.iter().map(|one| one.drive as u64).collect::<Vec<_>>()),
+        Column::words("devices", &all.iter().map(|one| one.label.clone()).collect::<Vec<_>>()),
+        Column::counts("volumes", &all.iter().map(|one| one.volumes.len() as u64).collect::<Vec<_>>()),
+        Column::sizes("stored", &sizes(&|one| one.stored_bytes)),
+        Column::sizes("room", &sizes(&|one| one.room_bytes)),
+        Column::figures("busy, %", &figure(&|one| Some(one.mean_busy * 100.0))),
+        Column::figures("busiest, %", &figure(&|one| Some(one.busiest * 100.0))),
+        Column::figures("if together, %", &figure(&|one| Some(one.busiest_if_together * 100.0))),
+        Column::figures("predicted mean, ms", &figure(&|one| Some(one.predicted_mean_ms))),
+        Column::figures("simulated mean, ms", &figure(&|one| one.mean_ms)),
+        Column::figures("p99, ms", &figure(&|one| one.p99_ms)),
+        Column::figures("simulated, %", &figure(&|one| one.simulated_share.map(|share| share * 100.0))),
+        Column::figures("lifetime, years", &figure(&|one| one.lifetime_years)),
+        Column::figures("power, W", &figure(&|one| one.power_w)),
+        Column::figures("USD", &figure(&|one| Some(one.usd))),
+    ])
+}
+
+fn volumes(plan: &FleetPlan) -> Markup {
+    let all = &plan.volumes;
+    let figure = |of: &dyn Fn(&peryton_plan::fleet::FleetVolume) -> Option<f64>| all.iter().map(of).collect::<Vec<_>>();
+    let sizes = |of: &dyn Fn(&peryton_plan::fleet::FleetVolume) -> u64| {
+        all.iter().map(|one| Bytes(of(one))).collect::<Vec<_>>()
+    };
+    let mut columns = vec![
+        Column::words("volume", &all.iter().map(|one| one.volume.clone()).collect::<Vec<_>>()),
+        Column::figures("drive", &figure(&|one| one.drive.map(|drive| drive as f64))),
+        Column::counts("requests", &all.iter().map(|one| one.requests).collect::<Vec<_>>()),
+        Column::sizes("stored", &sizes(&|one| one.stored_bytes)),
+        Column::sizes("touched", &sizes(&|one| one.touched_bytes)),
+    ];
+    if all.iter().any(|one| one.flash_bytes.is_some()) {
+        columns.push(Column::sizes("flash", &sizes(&|one| one.flash_bytes.unwrap_or(0))));
+    }
+    columns.extend([
+        Column::figures("requests/s in its peak", &figure(&|one| Some(one.busiest_requests_per_s))),
+        Column::figures("predicted mean, ms", &figure(&|one| one.predicted_mean_ms)),
+        Column::figures("simulated mean, ms", &figure(&|one| one.mean_ms)),
+        Column::figures("p99, ms", &figure(&|one| one.p99_ms)),
+        Column::figures(
+            "predicted read hits, %",
+            &figure(&|one| one.predicted_read_hit_ratio.map(|ratio| ratio * 100.0)),
+        ),
+        Column::figures("hits, %", &figure(&|one| one.fast_hit_ratio.map(|ratio| ratio * 100.0))),
+    ]);
+    sorted::table(&columns)
+}
