@@ -120,7 +120,7 @@ impl<const N: usize> Ghosts<N> {
     /// Drops the oldest extent of a list.
     #[inline]
     pub fn drop_oldest(&mut self, list: usize) -> Option<u32> {
-        let node = self.lists.oldest(list, |_| true)?;
+        let node = self.lists.first(list)?;
         let extent = self.extents[node.index()];
         self.nodes.remove(&extent);
         self.lists.unlink(node);

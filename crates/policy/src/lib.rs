@@ -34,6 +34,7 @@ mod names;
 mod parameters;
 pub mod admission;
 mod error;
+mod frequencies;
 mod ghosts;
 pub mod hill_climbing;
 mod members;
@@ -45,6 +46,7 @@ mod recent;
 pub mod replacement;
 mod response_times;
 pub mod saving;
+mod search;
 
 pub use admission::{AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, Gate, Objective, Threshold, WriteHits};
 pub use error::SettingError;

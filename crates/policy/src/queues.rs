@@ -2,14 +2,12 @@
 
 use peryton_units::prefetch;
 
-use crate::replacement::SlotIndex;
+use crate::{
+    replacement::SlotIndex,
+    search::{OLDEST, Search},
+};
 
 const NONE: u32 = u32::MAX;
-
-/// The most slots that are examined from the end of a queue for one that may leave: it bounds the time that a request waits for a victim.
-/// Those passed over have an access or a move in flight, or are dirty where only what is clean may leave. If all of these are such, none is
-/// found: the caller cleans some first, or passes the cache by.
-const MOST_EXAMINED: usize = 128;
 
 /// Sixteen bytes, so that a slot is in one cache line.
 #[derive(Clone, Copy, Debug)]
@@ -27,8 +25,23 @@ const UNLINKED: Link = Link { newer: NONE, older: NONE, size: 0, queue: NO_QUEUE
 struct Ends {
     newest: u32,
     oldest: u32,
+    search: Search<u32>,
     len: u32,
     size: u64,
+}
+
+impl Ends {
+    const EMPTY: Ends = Ends { newest: NONE, oldest: NONE, search: Search::new(NONE), len: 0, size: 0 };
+
+    /// A slot leaves its place in the queue, which `newer` has from now on.
+    #[inline(always)]
+    fn pass(&mut self, slot: u32, newer: u32) {
+        for place in [&mut self.search.again, &mut self.search.beyond] {
+            if *place == slot {
+                *place = newer;
+            }
+        }
+    }
 }
 
 /// `N` doubly linked queues; each slot is in one of them or in none. They allocate nothing after [`Queues::new`], unless a slot
@@ -44,7 +57,7 @@ struct Ends {
 ///     queues.push(0, SlotIndex(slot));
 /// }
 /// queues.renew(0, SlotIndex(0));
-/// assert_eq!(queues.oldest(0, |_| true), Some(SlotIndex(1)));
+/// assert_eq!(queues.first(0), Some(SlotIndex(1)));
 /// ```
 #[derive(Clone, Debug)]
 pub struct Queues<const N: usize> {
@@ -59,11 +72,7 @@ const NO_QUEUE: u8 = u8::MAX;
 impl<const N: usize> Queues<N> {
     /// Makes empty queues for the slots from 0 to `slots` - 1.
     pub fn new(slots: u32) -> Queues<N> {
-        Queues {
-            links: vec![UNLINKED; slots as usize],
-            ends: [Ends { newest: NONE, oldest: NONE, len: 0, size: 0 }; N],
-            reader: NONE,
-        }
+        Queues { links: vec![UNLINKED; slots as usize], ends: [Ends::EMPTY; N], reader: NONE }
     }
 
     /// Adds a slot, which is in no queue; it has the next number.
@@ -145,6 +154,7 @@ impl<const N: usize> Queues<N> {
             self.reader = newer;
         }
         let ends = &mut self.ends[usize::from(queue)];
+        ends.pass(slot, newer);
         ends.len -= 1;
         ends.size -= u64::from(size);
         self.close(slot, older, newer);
@@ -178,6 +188,7 @@ impl<const N: usize> Queues<N> {
         if slot == self.reader {
             self.reader = by;
         }
+        self.ends[usize::from(link.queue)].pass(slot, by);
         self.close(slot, by, by);
     }
 
@@ -197,6 +208,7 @@ impl<const N: usize> Queues<N> {
         if slot.0 == self.reader {
             self.reader = newer;
         }
+        self.ends[queue].pass(slot.0, newer);
         self.links[newer as usize].older = older;
         match older {
             NONE => self.ends[queue].oldest = newer,
@@ -243,19 +255,128 @@ impl<const N: usize> Queues<N> {
         }
     }
 
-    /// The first slot that `may_leave`, from the oldest of `queue` on; `None` if there is none among the first 128.
+    /// The oldest slot of `queue`.
     #[inline]
-    pub fn oldest(&self, queue: usize, mut may_leave: impl FnMut(SlotIndex) -> bool) -> Option<SlotIndex> {
-        let mut slot = self.ends[queue].oldest;
-        for _ in 0..MOST_EXAMINED {
-            if slot == NONE {
-                return None;
+    pub fn first(&self, queue: usize) -> Option<SlotIndex> {
+        let oldest = self.ends[queue].oldest;
+        (oldest != NONE).then_some(SlotIndex(oldest))
+    }
+
+    /// The oldest slot of `queue` that `may_leave`; `None` if a search of at most 128 slots finds none. While the 64 oldest may not leave,
+    /// each search looks at 32 of those that were passed over before, and goes on from there.
+    #[inline]
+    pub fn oldest(&mut self, queue: usize, mut may_leave: impl FnMut(SlotIndex) -> bool) -> Option<SlotIndex> {
+        let Ends { oldest, mut search, .. } = self.ends[queue];
+        let mut walk = |from, end, most| self.walk(from, end, most, &mut may_leave);
+        match walk(oldest, NONE, OLDEST) {
+            Ok((slot, _)) => Some(slot),
+            Err(NONE) => None,
+            Err(next) => {
+                let found = search.go_on(next, NONE, walk);
+                self.ends[queue].search = search;
+                found
+            }
+        }
+    }
+
+    /// The first slot from `from` on that `may_leave`, with its place; otherwise where the walk ended.
+    #[inline(always)]
+    fn walk(
+        &self,
+        from: u32,
+        end: u32,
+        most: usize,
+        may_leave: &mut impl FnMut(SlotIndex) -> bool,
+    ) -> Result<(SlotIndex, u32), u32> {
+        let mut slot = from;
+        for _ in 0..most {
+            if slot == end || slot == NONE {
+                break;
             }
             if may_leave(SlotIndex(slot)) {
-                return Some(SlotIndex(slot));
+                return Ok((SlotIndex(slot), slot));
             }
             slot = self.links[slot as usize].newer;
         }
-        None
+        Err(slot)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    /// The oldest 3,000 of 4,000 may not leave.
+    fn blocked() -> Queues<1> {
+        let mut queues = Queues::new(4_000);
+        (0..4_000).for_each(|slot| queues.push(0, SlotIndex(slot)));
+        queues
+    }
+
+    /// The fear: as soon as 128 in a row are dirty, nothing comes into the cache any more.
+    #[test]
+    fn a_long_row_that_may_not_leave_is_passed_in_some_searches_and_then_no_more() {
+        let mut queues = blocked();
+        let looks = Cell::new(0);
+        let search = |queues: &mut Queues<1>| {
+            looks.set(0);
+            let found = queues.oldest(0, |slot| {
+                looks.set(looks.get() + 1);
+                slot.0 >= 3_000
+            });
+            assert!(looks.get() <= 128, "a request waits: {}", looks.get());
+            found
+        };
+        let in_vain = (0..200).take_while(|_| search(&mut queues).is_none()).count();
+        assert!((60..100).contains(&in_vain), "{in_vain} searches");
+        for slot in 3_000..3_900 {
+            assert_eq!(search(&mut queues), Some(SlotIndex(slot)));
+            queues.unlink(SlotIndex(slot));
+        }
+    }
+
+    #[test]
+    fn what_was_passed_over_and_may_leave_by_now_is_found_before_what_is_newer() {
+        let mut queues = blocked();
+        while queues.oldest(0, |slot| slot.0 >= 3_000).is_none() {}
+        let may_leave = |slot: SlotIndex| slot.0 == 700 || slot.0 >= 3_000;
+        let mut found = Vec::new();
+        while !found.contains(&700) {
+            let slot = queues.oldest(0, may_leave).unwrap();
+            queues.unlink(slot);
+            found.push(slot.0);
+        }
+        assert!(found.len() < 100, "{} newer ones left before", found.len());
+        // One of the very oldest is found at once, whatever is under way.
+        assert_eq!(queues.oldest(0, |slot| slot.0 == 5 || slot.0 >= 3_000), Some(SlotIndex(5)));
+    }
+
+    /// Slots come, go and move while searches are under way; what a search finds is in the queue and may leave.
+    #[test]
+    fn searches_survive_that_the_queue_changes() {
+        use rand::{RngExt, SeedableRng, rngs::StdRng};
+
+        let mut random = StdRng::seed_from_u64(1);
+        let mut queues = Queues::<2>::new(1_000);
+        let mut last_found = 0;
+        for step in 0..200_000 {
+            let slot = SlotIndex(random.random_range(0..1_000));
+            let queue = usize::from(slot.0 % 5 == 0);
+            match (queues.queue_of(slot), random.random_range(0..8)) {
+                (None, _) => queues.push(queue, slot),
+                (Some(_), 0) => queues.unlink(slot),
+                (Some(_), 1..5) => queues.renew(queue, slot),
+                _ => {}
+            }
+            let wanted = random.random_range(0..1_000);
+            let free = |slot: SlotIndex| slot.0.is_multiple_of(100) || slot.0 == wanted;
+            if let Some(found) = queues.oldest(0, free) {
+                assert!(free(found) && queues.queue_of(found) == Some(0));
+                last_found = step;
+            }
+        }
+        assert!(last_found > 199_000);
     }
 }

@@ -6,18 +6,20 @@ use crate::{
     PerSlot,
     replacement::SlotIndex,
     saving::{Saving, halves, whole},
+    search::{OLDEST, Search},
 };
-
-/// The most slots that a search for a victim examines.
-const MOST_EXAMINED: usize = 128;
 
 /// A rank, and the number of the access that gave it: of two equal ranks the older one is lower.
 type Rank = (u64, u64);
+/// A place in the order, with the slot.
+type Place = (u64, u64, u32);
+const END: Place = (u64::MAX, u64::MAX, u32::MAX);
 
 /// Slots with a rank each. Ranks are numbers from 0 on, which compare as their bits do.
 #[derive(Clone, Debug)]
 pub struct Ranks {
-    order: BTreeSet<(u64, u64, u32)>,
+    order: BTreeSet<Place>,
+    search: Search<Place>,
     ranks: PerSlot<Option<Rank>>,
     accesses: u64,
 }
@@ -25,7 +27,7 @@ pub struct Ranks {
 impl Ranks {
     /// No slot has a rank.
     pub fn new(slots: u32) -> Ranks {
-        Ranks { order: BTreeSet::new(), ranks: PerSlot::new(slots), accesses: 0 }
+        Ranks { order: BTreeSet::new(), search: Search::new(END), ranks: PerSlot::new(slots), accesses: 0 }
     }
 
     /// How often [`Ranks::put`] was called.
@@ -58,16 +60,30 @@ impl Ranks {
         Some(f64::from_bits(rank))
     }
 
-    /// The slot that ranks lowest of those that may leave; `None` if there is none among the first 128.
-    pub fn lowest(&self, mut may_leave: impl FnMut(SlotIndex) -> bool) -> Option<SlotIndex> {
-        let slots = self.order.iter().take(MOST_EXAMINED).map(|(_, _, slot)| SlotIndex(*slot));
-        slots.into_iter().find(|slot| may_leave(*slot))
+    /// The slot that ranks lowest of those that may leave; `None` if a bounded search finds none. The next one goes on there
+    /// ([`Queues::oldest`](crate::Queues::oldest)).
+    pub fn lowest(&mut self, may_leave: impl FnMut(SlotIndex) -> bool) -> Option<SlotIndex> {
+        self.lowest_from(0.0, may_leave)
     }
 
     /// The slot that ranks lowest of those that may leave and rank no lower than this.
-    pub fn lowest_from(&self, rank: f64, mut may_leave: impl FnMut(SlotIndex) -> bool) -> Option<SlotIndex> {
-        let from = self.order.range((rank.to_bits(), 0, 0)..).take(MOST_EXAMINED);
-        from.map(|(_, _, slot)| SlotIndex(*slot)).find(|slot| may_leave(*slot))
+    pub fn lowest_from(&mut self, rank: f64, mut may_leave: impl FnMut(SlotIndex) -> bool) -> Option<SlotIndex> {
+        let order = &self.order;
+        let mut walk = |from: Place, end: Place, most: usize| {
+            let mut places = order.range(from..).take_while(|place| **place < end);
+            let found = places.by_ref().take(most).find(|(_, _, slot)| may_leave(SlotIndex(*slot)));
+            found.map(|place| (SlotIndex(place.2), *place)).ok_or_else(|| places.next().copied().unwrap_or(end))
+        };
+        match walk((rank.to_bits(), 0, 0), END, OLDEST) {
+            Ok((slot, _)) => Some(slot),
+            Err(END) => None,
+            Err(next) => {
+                // An earlier search may have been from a lower rank.
+                self.search.again = self.search.again.max(next);
+                self.search.beyond = self.search.beyond.max(next);
+                self.search.go_on(next, END, walk)
+            }
+        }
     }
 
     /// The lowest rank that is no lower than this.
@@ -93,5 +109,26 @@ impl Ranks {
         let Some(slot) = slot_of(extent).filter(|_| number >= 0.0 && number.is_finite()) else { return };
         self.accesses = self.accesses.max(access);
         self.set(slot, (rank, access));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_row_that_may_not_leave_is_passed_in_some_searches_and_then_no_more() {
+        let mut ranks = Ranks::new(4_000);
+        (0..4_000).for_each(|slot| ranks.put(SlotIndex(slot), f64::from(slot)));
+        let may_leave = |slot: SlotIndex| slot.0 >= 3_000;
+        let in_vain = (0..200).take_while(|_| ranks.lowest(may_leave).is_none()).count();
+        assert!((60..100).contains(&in_vain), "{in_vain} searches");
+        for slot in (3_000..3_900).map(SlotIndex) {
+            assert_eq!(ranks.lowest(may_leave), Some(slot));
+            ranks.take(slot);
+        }
+        // From a higher rank on, nothing lower is found, wherever the last search ended.
+        let found = ranks.lowest_from(3_950.0, may_leave);
+        assert_eq!(found, Some(SlotIndex(3_950)));
     }
 }

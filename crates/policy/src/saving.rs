@@ -109,23 +109,23 @@ impl<'a> Saving<'a> {
         true
     }
 
-    /// Saves a table of words in items of a number and seven words each. Returns whether it is complete.
-    pub fn table(&mut self, list: u8, words: &[u64]) -> bool {
-        while self.left > 0 {
-            let at = self.cursor.at as usize;
-            let row = &words[at.min(words.len())..words.len().min(at + ROW)];
-            if row.is_empty() {
-                return true;
+    /// Saves rows, an item each, until they have `most` words in all. The first word of an item says what the others are, and does not
+    /// count; a row without others is not saved. Returns whether that is complete.
+    pub fn rows(&mut self, list: u8, rows: u64, most: u64, item: impl Fn(u64) -> Vec<u32>) -> bool {
+        while self.cursor.at < rows && self.cursor.count < most {
+            if self.left == 0 {
+                return false;
             }
-            // Words of zeros need not be saved.
-            if row.iter().any(|word| *word != 0) {
-                let mut item = vec![at as u32];
-                item.extend(row.iter().flat_map(|word| halves(*word)));
+            let item = item(self.cursor.at);
+            self.cursor.at += 1;
+            self.cursor.count += item.len() as u64 - 1;
+            if item.len() > 1 {
                 self.put(list, &item);
+            } else {
+                self.left -= 1;
             }
-            self.cursor.at += ROW as u64;
         }
-        false
+        true
     }
 
     /// Saves what is kept for each of the first `slots` slots. Returns whether it is complete.
@@ -147,19 +147,6 @@ impl<'a> Saving<'a> {
             }
         }
         true
-    }
-}
-
-/// Words of a table in an item.
-const ROW: usize = 7;
-
-/// Takes words of a table back, from an item that [`Saving::table`] has made.
-pub(crate) fn load_row(words: &mut [u64], item: &[u32]) {
-    let Some((at, row)) = item.split_first() else { return };
-    for (offset, halves) in row.chunks_exact(2).enumerate() {
-        if let Some(word) = words.get_mut(*at as usize + offset) {
-            *word = whole([halves[0], halves[1]]);
-        }
     }
 }
 

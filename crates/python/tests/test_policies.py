@@ -2,13 +2,12 @@
 
 import time
 from collections import OrderedDict
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import peryton
 import pytest
-from conftest import CACHE, EXAMINED
+from conftest import CACHE, SHORT_SEARCHES
 
 
 class Lru:
@@ -26,7 +25,7 @@ class Lru:
         del self.order[slot]
 
     def victim(self, candidates: peryton.Candidates) -> int | None:
-        for slot in islice(self.order, EXAMINED):
+        for slot in self.order:
             if candidates.may_leave(slot):
                 return slot
         return None
@@ -62,8 +61,8 @@ def figures(report: peryton.Report) -> dict[str, Any]:
 
 
 def test_lru_in_python_decides_like_lru_in_rust(sqlite: Path) -> None:
-    builtin = peryton.Design.from_dict(CACHE).set("placement.replacement", "lru")
-    ours = peryton.simulate(CACHE, sqlite, fit="wrap", replacement=Lru)
+    builtin = peryton.Design.from_dict(SHORT_SEARCHES).set("placement.replacement", "lru")
+    ours = peryton.simulate(SHORT_SEARCHES, sqlite, fit="wrap", replacement=Lru)
     theirs = peryton.simulate(builtin, sqlite, fit="wrap")
     assert theirs["moves.demotions"] > 100
     assert figures(ours) == figures(theirs)

@@ -2,13 +2,12 @@
 
 import importlib.util
 import os
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import peryton
 import pytest
-from conftest import CACHE, EXAMINED
+from conftest import CACHE, SHORT_SEARCHES
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +40,12 @@ class SecondChance:
 
     def victim(self, candidates: peryton.Candidates) -> int | None:
         for _ in range(64 if candidates.is_awaited else len(self.queue)):
-            slot = next((slot for slot in islice(self.queue, EXAMINED) if candidates.may_leave(slot)), None)
+            slot = next((slot for slot in self.queue if candidates.may_leave(slot)), None)
             if slot is None or not self.queue[slot]:
                 return slot
             del self.queue[slot]
             self.queue[slot] = False
-        return next((slot for slot in islice(self.queue, EXAMINED) if candidates.may_leave(slot)), None)
+        return next((slot for slot in self.queue if candidates.may_leave(slot)), None)
 
 
 def test_it_decides_like_the_same_policy_in_python(my_policies: Any, sqlite: Path) -> None:
@@ -56,7 +55,7 @@ def test_it_decides_like_the_same_policy_in_python(my_policies: Any, sqlite: Pat
     theirs, ours, lru, clock = ([row["all"] for row in curves.of(policy)] for policy in curves.policies)
     assert theirs == ours == clock != lru
     assert [row["all"] for row in peryton.mrc(sqlite, policies=my_policies.SECOND_CHANCE, rate=1, sizes=["256KiB", "1MiB"])] == theirs
-    reports = [peryton.simulate(CACHE, sqlite, fit="wrap", replacement=policy) for policy in policies[:2]]
+    reports = [peryton.simulate(SHORT_SEARCHES, sqlite, fit="wrap", replacement=policy) for policy in policies[:2]]
     assert reports[0]["fast_hit_ratio"] == reports[1]["fast_hit_ratio"] > 0.1
     assert reports[0]["overrides"] == ["placement.replacement=second_chance"]
 

@@ -118,7 +118,7 @@ impl Shadow {
             self.slots.push((0, false));
             return self.slots.len() as u32 - 1;
         }
-        let oldest = self.queue.oldest(0, |_| true).expect("a full cache has an oldest extent");
+        let oldest = self.queue.first(0).expect("a full cache has an oldest extent");
         self.queue.unlink(oldest);
         let (extent, dirty) = self.slots[oldest.0 as usize];
         self.index.remove(&extent);

@@ -118,7 +118,7 @@ impl ClockPro {
     }
 
     fn oldest(&self, queue: usize) -> Option<SlotIndex> {
-        self.cached.oldest(queue, |_| true)
+        self.cached.first(queue)
     }
 
     fn is_tested(&self, node: SlotIndex) -> bool {
@@ -176,7 +176,7 @@ impl ClockPro {
 
     /// Ends the test periods that the hot hand passes on its way to a position.
     fn end_tests_before(&mut self, position: u64) {
-        while let Some(node) = self.test.oldest(TEST, |_| true)
+        while let Some(node) = self.test.first(TEST)
             && self.moved[node] < position
         {
             self.end_test(node);
@@ -283,7 +283,7 @@ impl ReplacementPolicy for ClockPro {
         self.moved.set(ghost_node(ghost), self.moved[node]);
         // The test hand keeps ghosts at the size of the cache (section 4.3).
         while self.ghost_size > self.size
-            && let Some(oldest) = self.test.oldest(TEST, |_| true)
+            && let Some(oldest) = self.test.first(TEST)
         {
             self.end_test(oldest);
         }

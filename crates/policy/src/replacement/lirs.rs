@@ -99,7 +99,7 @@ impl Lirs {
     }
 
     fn bottom(&self) -> Option<SlotIndex> {
-        self.stack.oldest(STACK, |_| true)
+        self.stack.first(STACK)
     }
 
     fn is_stacked(&self, slot: SlotIndex) -> bool {
@@ -205,7 +205,7 @@ impl ReplacementPolicy for Lirs {
         // The extent that leaves counts as cached: its room is for the one that comes.
         self.cached += 1;
         while !self.has_room_for_ghosts(1)
-            && let Some(oldest) = self.ghost_order.oldest(0, |_| true)
+            && let Some(oldest) = self.ghost_order.first(0)
         {
             self.forget(oldest.0);
         }

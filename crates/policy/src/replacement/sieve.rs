@@ -61,7 +61,7 @@ impl ReplacementPolicy for Sieve {
         let most_spared = if candidates.is_awaited() { MOST_SPARED } else { self.queue.len(0).saturating_add(1) };
         // An extent that may not leave now keeps its place and its mark.
         for step in 0..most_spared.saturating_add(MOST_IN_USE) {
-            let slot = self.hand.or_else(|| self.queue.oldest(0, |_| true))?;
+            let slot = self.hand.or_else(|| self.queue.first(0))?;
             let spared = |marked: &mut bool| std::mem::take(marked) && step < most_spared;
             if candidates.may_leave(slot) && !spared(&mut self.marked[slot]) {
                 self.hand = Some(slot);

@@ -25,7 +25,7 @@ impl Slru {
     fn cool(&mut self, from: usize) {
         for segment in (1..=from).rev() {
             while self.segments.size(segment) > self.most
-                && let Some(oldest) = self.segments.oldest(segment, |_| true)
+                && let Some(oldest) = self.segments.first(segment)
             {
                 self.segments.renew(segment - 1, oldest);
             }

@@ -301,7 +301,7 @@ impl Pages {
 
     /// The page at the end of a list.
     fn last(&self, list: usize) -> SlotIndex {
-        self.lists.oldest(list, |_| true).expect("a page may leave, so one list has it")
+        self.lists.first(list).expect("a page may leave, so one list has it")
     }
 
     /// Whether counts and lists are those of the pages.

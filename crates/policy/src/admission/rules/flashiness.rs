@@ -129,7 +129,7 @@ impl Flashiness {
             self.stage.push(Observed::default());
             return room;
         }
-        let oldest = self.order.oldest(0, |_| true).expect("a full stage has an oldest extent");
+        let oldest = self.order.first(0).expect("a full stage has an oldest extent");
         self.label(oldest.0, false);
         self.order.unlink(oldest);
         self.places.remove(&self.stage[oldest.index()].extent);
