@@ -14,9 +14,27 @@ pub(crate) struct BlockColumns {
     pub(crate) times: Vec<Nanos>,
     pub(crate) bytes: Vec<u32>,
     pub(crate) ops: Vec<Op>,
+    /// The positions of the accesses that are in the part of the sample, too.
+    pub(crate) in_part: Vec<u32>,
 }
 
 impl BlockColumns {
+    /// What is in the part of the sample.
+    pub(crate) fn part(&self) -> BlockColumns {
+        fn of<T: Copy>(column: &[T], positions: &[u32]) -> Vec<T> {
+            positions.iter().map(|position| column[*position as usize]).collect()
+        }
+        let positions = &self.in_part;
+        BlockColumns {
+            keys: of(&self.keys, positions),
+            numbers: of(&self.numbers, positions),
+            times: of(&self.times, positions),
+            bytes: of(&self.bytes, positions),
+            ops: of(&self.ops, positions),
+            in_part: Vec::new(),
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
@@ -31,6 +49,7 @@ impl BlockColumns {
         self.times.clear();
         self.bytes.clear();
         self.ops.clear();
+        self.in_part.clear();
     }
 }
 
@@ -46,6 +65,10 @@ pub(crate) struct Blocks {
     /// All accesses, whether in the sample or not.
     pub(crate) all: Tally,
 }
+
+/// A sample has a part that is smaller by this factor: the blocks of the lowest hashes. How a figure of the part differs from that of the
+/// sample shows how it depends on the rate.
+pub(crate) const PART: u64 = 4;
 
 /// How many blocks ahead the table of numbers is fetched.
 const AHEAD: usize = 16;
@@ -67,8 +90,14 @@ impl Blocks {
         for request in batch {
             for access in block_accesses(request, self.block) {
                 self.all.add_bytes(access.op, access.bytes);
-                if self.from.is_some_and(|from| block_hash(access.volume, access.block ^ self.salt) >= from) {
-                    continue;
+                if let Some(from) = self.from {
+                    let hash = block_hash(access.volume, access.block ^ self.salt);
+                    if hash >= from {
+                        continue;
+                    }
+                    if hash < from / PART {
+                        columns.in_part.push(columns.keys.len() as u32);
+                    }
                 }
                 columns.keys.push((access.volume, access.block));
                 columns.times.push(request.at);

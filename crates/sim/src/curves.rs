@@ -69,12 +69,12 @@ pub struct CurveRow {
     /// The miss ratios, and the size. In a sample they are corrected by LRU's error.
     #[serde(flatten)]
     pub ratios: MissRatios,
-    /// The interval of the miss ratio of all accesses; absent if it is exact.
+    /// The interval of the miss ratio of all accesses; absent if it is exact, and if the simulated cache had fewer than 100 blocks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<CurveInterval>,
     /// The share of blocks that was sampled.
     pub rate: f64,
-    /// Whether the simulated cache had fewer than 100 blocks, so that the figure is less accurate than its interval says.
+    /// Whether the simulated cache had fewer than 100 blocks, so that nothing is known of how accurate the figure is.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub few_blocks: bool,
     /// The error of the same sample for LRU at this size, over all accesses, which was corrected; absent if nothing was sampled.
@@ -102,8 +102,8 @@ pub struct CurveOrigin {
     pub seed: u64,
 }
 
-/// Where a miss ratio lies, with a confidence of 95 % as far as the choice of blocks goes. A small cache may also do otherwise than a
-/// large one, which is not in it.
+/// Where a miss ratio lies, with a confidence of some 95 %: as far as the choice of blocks goes, and by how much a quarter of the sample
+/// says otherwise, because a small cache may do otherwise than a large one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct CurveInterval {
     /// The lower end.
@@ -317,14 +317,22 @@ impl Curves {
             };
             let sample = Sample { rate, blocks: found.sampled_blocks, all: &found.all };
             let (ratios, error) = sample.corrected(size, &missed.misses, &lru.misses, exact);
-            let half = DEVIATIONS * sample.deviation(missed, lru) + NOT_SHARED * error.abs();
-            let miss_ratio = ratios.blocks.all;
-            let interval = CurveInterval { low: (miss_ratio - half).max(0.0), high: (miss_ratio + half).min(1.0) };
+            let interval = || {
+                let part = Sample { rate: miniature.part_rate(), ..sample };
+                let of_lru = found.in_part.len() - sizes.len() + place;
+                let (missed_there, lru_there) = (&found.in_part[index], &found.in_part[of_lru]);
+                let (there, _) = part.corrected(size, &missed_there.misses, &lru_there.misses, exact);
+                let miss_ratio = ratios.blocks.all;
+                let half = DEVIATIONS * sample.deviation(missed, lru)
+                    + NOT_SHARED * error.abs()
+                    + (miss_ratio - there.blocks.all).abs();
+                CurveInterval { low: (miss_ratio - half).max(0.0), high: (miss_ratio + half).min(1.0) }
+            };
             CurveRow {
                 volume: None,
                 replacement,
                 ratios,
-                interval: Some(interval),
+                interval: (!few_blocks).then(interval),
                 rate,
                 few_blocks,
                 sampling_error: Some(error.abs()),
@@ -336,6 +344,7 @@ impl Curves {
 }
 
 /// A sample of blocks, in which LRU was simulated beside others.
+#[derive(Clone, Copy)]
 struct Sample<'a> {
     rate: f64,
     blocks: u32,

@@ -10,7 +10,7 @@ use thiserror::Error;
 
 use crate::{
     CurvePolicy, TraceFactory,
-    blocks::{BlockColumns, Blocks},
+    blocks::{BlockColumns, Blocks, PART},
     future::Future,
 };
 
@@ -130,6 +130,8 @@ pub struct Missed {
 pub struct Simulation {
     /// For each cache its misses.
     pub caches: Vec<Missed>,
+    /// The same in a quarter of the sample, in caches that are smaller by as much. Empty if every block is in the sample.
+    pub in_part: Vec<Missed>,
     /// All accesses of the trace.
     pub all: Tally,
     /// Number of blocks in the sample.
@@ -141,7 +143,16 @@ pub struct Simulation {
 impl Miniature {
     /// Number of blocks in the miniature of a cache of this size, rounded, at least one.
     pub fn slots(&self, size: Bytes) -> u64 {
-        ((size.0 / self.block.0) as f64 * self.rate).round().max(1.0) as u64
+        self.slots_at(self.rate, size)
+    }
+
+    fn slots_at(&self, rate: f64, size: Bytes) -> u64 {
+        ((size.0 / self.block.0) as f64 * rate).round().max(1.0) as u64
+    }
+
+    /// The rate of the part of the sample.
+    pub(crate) fn part_rate(&self) -> f64 {
+        self.rate / PART as f64
     }
 
     /// Reads the trace to its end; returns the miss ratios of each cache, in their order. Calls `progress` with the
@@ -154,7 +165,7 @@ impl Miniature {
     /// # Errors
     /// The rate is not a share, the caches or the future do not fit in memory, or the trace cannot be read.
     pub fn run(&self, trace: &TraceFactory<'_>, progress: &dyn Fn(u64)) -> Result<Vec<MissRatios>, MiniatureError> {
-        let found = self.simulate(trace, progress)?;
+        let found = self.replay(trace, progress, false)?;
         let scaled = |missed: [u64; 2]| missed.map(|missed| missed as f64 / self.rate);
         let ratios = |((_, size), cache): (&(CurvePolicy, Bytes), &Missed)| {
             MissRatios::new(*size, scaled(cache.misses.blocks), scaled(cache.misses.bytes), &found.all)
@@ -167,6 +178,15 @@ impl Miniature {
     /// # Errors
     /// Those of [`Miniature::run`].
     pub fn simulate(&self, trace: &TraceFactory<'_>, progress: &dyn Fn(u64)) -> Result<Simulation, MiniatureError> {
+        self.replay(trace, progress, self.rate < 1.0)
+    }
+
+    fn replay(
+        &self,
+        trace: &TraceFactory<'_>,
+        progress: &dyn Fn(u64),
+        with_part: bool,
+    ) -> Result<Simulation, MiniatureError> {
         assert!(self.block > Bytes::ZERO, "a cache of blocks of no size has none");
         if !(self.rate > 0.0 && self.rate <= 1.0) {
             return Err(MiniatureError::Rate { rate: self.rate });
@@ -178,7 +198,12 @@ impl Miniature {
         let looks_ahead = self.caches.iter().any(|(policy, _)| *policy == CurvePolicy::Optimal);
         let future =
             if looks_ahead { Some(Future::of(&mut *trace()?, self.block, self.rate, self.seed)?) } else { None };
-        let mut caches: Vec<Cache> = self.caches.iter().map(|(policy, size)| self.cache(*policy, *size)).collect();
+        let caches_at = |rate: f64| -> Vec<Cache> {
+            let cache = |(policy, size): &(CurvePolicy, Bytes)| self.cache(*policy, *size, rate);
+            self.caches.iter().map(cache).collect()
+        };
+        let mut caches = caches_at(self.rate);
+        let mut in_part = if with_part { caches_at(self.part_rate()) } else { Vec::new() };
         let blocks = Blocks::new(self.block, self.rate, self.seed);
         let mut reading = Reading { source: Hashed::new(trace()?), blocks, batch: Vec::new(), read: 0 };
         let (mut now, mut next) = (BlockColumns::default(), BlockColumns::default());
@@ -189,7 +214,19 @@ impl Miniature {
                 Some(future) => future.next(replayed, now.len()).ok_or(MiniatureError::Changed)?,
                 None => &[],
             };
-            let replay = || caches.par_iter_mut().for_each(|cache| cache.replay(&now, ahead));
+            let replay_part = || {
+                if with_part {
+                    let part = now.part();
+                    let ahead: Vec<u32> = match ahead.is_empty() {
+                        true => Vec::new(),
+                        false => now.in_part.iter().map(|position| ahead[*position as usize]).collect(),
+                    };
+                    in_part.par_iter_mut().for_each(|cache| cache.replay(&part, &ahead));
+                }
+            };
+            let replay = || {
+                rayon::join(|| caches.par_iter_mut().for_each(|cache| cache.replay(&now, ahead)), replay_part);
+            };
             let (filled, ()) = rayon::join(|| reading.fill(&mut next), replay);
             filled?;
             replayed += now.len();
@@ -199,14 +236,15 @@ impl Miniature {
         progress(reading.read);
         Ok(Simulation {
             caches: caches.into_iter().map(|cache| cache.missed).collect(),
+            in_part: in_part.into_iter().map(|cache| cache.missed).collect(),
             all: reading.blocks.all,
             sampled_blocks: reading.blocks.len(),
             hash: reading.source.hash(),
         })
     }
 
-    fn cache(&self, policy: CurvePolicy, size: Bytes) -> Cache {
-        let slots = self.slots(size) as u32;
+    fn cache(&self, policy: CurvePolicy, size: Bytes, rate: f64) -> Cache {
+        let slots = self.slots_at(rate, size) as u32;
         let under = match policy {
             // A cache too small for one block always misses.
             _ if size.0 < self.block.0 => Under::Nothing,

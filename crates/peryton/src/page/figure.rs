@@ -41,6 +41,9 @@ pub struct Line {
     /// Its values, those of x in ascending order.
     pub x: Vec<f64>,
     pub y: Vec<f64>,
+    /// Intervals, which are shaded: x, the lower and the upper end.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub band: Vec<[f64; 3]>,
     /// Whether its points are marked, or are all that is drawn.
     #[serde(skip_serializing_if = "Points::are_hidden")]
     pub points: Points,
@@ -66,11 +69,17 @@ impl Line {
     pub fn new(name: &str, colour: usize, points: impl IntoIterator<Item = (f64, f64)>) -> Line {
         let finite = points.into_iter().filter(|(x, y)| x.is_finite() && y.is_finite());
         let (x, y) = finite.map(|(x, y)| (short(x, 6), short(y, 4))).unzip();
-        Line { name: name.to_owned(), colour, x, y, points: Points::Hidden }
+        Line { name: name.to_owned(), colour, x, y, band: Vec::new(), points: Points::Hidden }
     }
 
     pub fn points(self, points: Points) -> Line {
         Line { points, ..self }
+    }
+
+    /// With intervals.
+    pub fn band(self, band: impl IntoIterator<Item = (f64, [f64; 2])>) -> Line {
+        let ends = |(x, [low, high]): (f64, [f64; 2])| [short(x, 6), short(low, 4), short(high, 4)];
+        Line { band: band.into_iter().map(ends).collect(), ..self }
     }
 }
 

@@ -29,7 +29,12 @@ pub fn miss_ratios(rows: &[CurveRow], block: Bytes, trace: &str, repeat: &str) -
         let line = |(index, policy): (usize, &&str)| {
             let points =
                 of(policy).into_iter().filter_map(|row| Some((row.ratios.cache_bytes as f64, ratio(row)? * 100.0)));
-            Line::new(policy, index, points).points(if rows.len() / policies.len() > 40 {
+            let interval = |row: &CurveRow| {
+                let interval = row.interval.filter(|_| *name == "accesses")?;
+                Some((row.ratios.cache_bytes as f64, [interval.low * 100.0, interval.high * 100.0]))
+            };
+            let band = of(policy).into_iter().filter_map(interval);
+            Line::new(policy, index, points).band(band).points(if rows.len() / policies.len() > 40 {
                 Points::Hidden
             } else {
                 Points::Marked
@@ -47,7 +52,7 @@ pub fn miss_ratios(rows: &[CurveRow], block: Bytes, trace: &str, repeat: &str) -
     if rate < 1.0 {
         let text = format!(
             "a sample of {} % of the blocks stands for all; LRU's error in it, up to {} %-points, was taken from every curve, and what is left is \
-             up to {} %-points (95 %)",
+             up to {} %-points (95 %, shaded), except in caches of which fewer than 100 blocks were simulated",
             table::number(rate * 100.0),
             table::number(worst * 100.0),
             table::number(widest * 100.0)

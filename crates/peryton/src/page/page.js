@@ -243,6 +243,28 @@
               if (key === "x") zoomed = all.length > 1 && (x.min > all[0] || x.max < all[all.length - 1]);
             },
           ],
+          /* The intervals of lines, behind them. */
+          drawClear: [
+            (u) => {
+              const context = u.ctx;
+              const { left, top, width, height } = u.bbox;
+              context.save();
+              context.beginPath();
+              context.rect(left, top, width, height);
+              context.clip();
+              context.globalAlpha = 0.2;
+              for (const one of view.series) {
+                if (!one.band || hidden.has(one.name)) continue;
+                const to = (x, y) => context.lineTo(u.valToPos(x, "x", true), u.valToPos(y, "y", true));
+                context.fillStyle = seriesColour(one.colour);
+                context.beginPath();
+                for (const [x, low] of one.band) to(x, low);
+                for (const [x, , high] of [...one.band].reverse()) to(x, high);
+                context.fill();
+              }
+              context.restore();
+            },
+          ],
           draw: [
             (u) => {
               const context = u.ctx;

@@ -21,9 +21,9 @@ LRU is exact up to 67 million blocks, from one pass. \"opt\" (Belady) is the bou
 misses less, and none can know the future as it does. It and all other policies are simulated, all sizes and policies at once, on a \
 sample of the blocks by a hash of their address, in caches that are smaller by as much (SHARDS, miniature simulation). \
 At --rate 1 that is the full simulation. At lower rates LRU is simulated on the same sample, and its error (\"sampling error\"), \
-which is known, is taken from all others; \"±\" is half of the interval of 95 % of the choice of blocks. A small \
-cache may also do otherwise than a large one, SIEVE and LIRS most: confirm small differences at --rate 1. Figures marked ~ rest on miniatures of fewer than 100 \
-blocks and are less accurate.
+which is known, is taken from all others; \"±\" is half of the interval of 95 %, of the choice of blocks and of \
+the size of the sample. A small cache may do otherwise than a large one, SIEVE most: confirm small differences at \
+--rate 1. Figures marked ~ rest on miniatures of fewer than 100 blocks and have no interval.
 
 A policy may have parameters: two_queue:kin=0.2:kout=0.6.")]
 pub struct Args {
@@ -162,7 +162,7 @@ fn shown(rows: &[CurveRow]) -> String {
         }
         return shown.shown();
     }
-    let sampled = curves.iter().any(|curve| curve[0].interval.is_some());
+    let sampled = curves.iter().any(|curve| curve.iter().any(|row| row.interval.is_some()));
     let names: Vec<String> = curves.iter().map(|curve| curve[0].replacement.to_string()).collect();
     let names = names.iter().map(String::as_str);
     let header: Vec<&str> = ["cache"].into_iter().chain(names).chain(sampled.then_some("at most ±")).collect();
