@@ -199,7 +199,7 @@ pub use api::{
     },
     evacuation::EvacuationError,
     excuses::Excuses,
-    location::{BlocksRow, Location, Losses, MapRow, Origin, Source},
+    location::{BlocksRow, Location, Losses, MapPart, MapRow, Origin, Source},
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, Triggers},
     opened::{Formatting, Opened, Trust},
     resizing::{Resize, ResizeEnd, ResizeError, ResizePlan, ResizeStage},

@@ -13,7 +13,7 @@ use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::Tuning,
     api::error::{DeviceError, OpenError, ReadmitError, TuningError},
-    api::location::{Location, Losses, Source},
+    api::location::{Location, Losses, MapPart, Source},
     api::opened::{Opened, Trust},
     api::stats::Stats,
     api::verification::Verification,
@@ -158,6 +158,11 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     /// From where the volume's bytes at `offset` can be read while nothing is under way; `rest` bytes of the volume follow it.
     fn source(&self, offset: Bytes, rest: Bytes) -> Source;
+
+    /// The entries of the map from an offset on: of so many extents, or blocks of a log. Where there is no map, there are none.
+    fn map_part(&self, _io: &Io<Self::Step>, _from: Bytes, _most: u32) -> MapPart {
+        MapPart::default()
+    }
 
     /// The lost data, with at most `most` of its ranges.
     fn losses(&self, io: &Io<Self::Step>, most: usize) -> Losses;

@@ -23,6 +23,7 @@ NEEDED: dict[Callable[..., Any], dict[str, Any]] = {
     peryton.rows: {},
     peryton.design_keys: {},
     peryton.Trace: {"paths": "t.csv"},
+    peryton.extents: {"volume": "v.toml"},
     peryton.Design: {},
     peryton.Design.from_toml: {"text": ""},
     peryton.Design.from_dict: {"keys": FIXED},

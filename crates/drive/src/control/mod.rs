@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use peryton_units::Bytes;
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -197,6 +198,10 @@ fn serve(mut stream: UnixStream, handle: &Handle, events: &Events, now: &dyn Fn(
                 send_events(&mut stream, events, after, follow)?;
                 continue;
             }
+            Ok(Ask::Map) => {
+                send_map(&mut stream, handle)?;
+                continue;
+            }
             Ok(ask) => answer(handle, ask),
         };
         say(&mut stream, &answer)?;
@@ -234,9 +239,24 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
             handle.stop();
             Ok(json!({}))
         }
-        Ask::Events { .. } => unreachable!("events are sent as they come"),
+        Ask::Events { .. } | Ask::Map => unreachable!("these have answers of many lines"),
     };
     result.map_or_else(|error| wrong(&error), |more| well(&more))
+}
+
+/// Sends the map, a line for each part that has entries, and a last line with the number of entries. What is written meanwhile may be in one part
+/// and not yet in another.
+fn send_map(stream: &mut UnixStream, handle: &Handle) -> io::Result<()> {
+    let (mut next, mut entries) = (Some(Bytes::ZERO), 0);
+    while let Some(from) = next {
+        let Some((devices, part)) = handle.map_part(from) else { return say(stream, &wrong("the volume is closed")) };
+        entries += part.rows.len();
+        if !part.rows.is_empty() {
+            say(stream, &json!({ "devices": devices, "map": part.rows }))?;
+        }
+        next = part.next;
+    }
+    say(stream, &well(&json!({ "entries": entries })))
 }
 
 /// Sends one line for each event, and a last line with their number.

@@ -46,6 +46,8 @@ pub enum Ask {
     },
     /// End all faults.
     Heal,
+    /// Return the map: where each extent is, and how it was used.
+    Map,
     /// Count what wears the devices from now on, besides what is counted already.
     Mark,
     /// Write back everything that is dirty now, without delay.

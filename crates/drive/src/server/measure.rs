@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use peryton_engine::{DeviceId, Regulation, Tuning, endurance::Endurance};
+use peryton_engine::{DeviceId, MapPart, Regulation, Tuning, endurance::Endurance};
 use peryton_format::wear::Account;
 use peryton_recording::Flags;
 use peryton_units::{Bytes, Nanos};
@@ -17,6 +17,9 @@ use crate::{
     shared_memory::NoMemory,
     status::Asked,
 };
+
+/// So much of the map is looked at in one turn of the volume's thread: that takes less than a millisecond.
+const MOST_EXTENTS_AT_ONCE: u32 = 8192;
 
 impl Server {
     pub(super) fn volume_state(&self) -> VolumeState {
@@ -179,6 +182,14 @@ impl Handle {
             server.about.devices.iter().flatten().for_each(|device| device.ability.wear.mark(unix_s()));
         };
         self.ask_always(mark).is_some()
+    }
+
+    /// The names of the devices, and a part of the map from an offset on; `None` if the volume is closed.
+    pub(crate) fn map_part(&self, from: Bytes) -> Option<(Vec<String>, MapPart)> {
+        self.ask(move |server| {
+            let part = server.volume.engine().map_part(from, MOST_EXTENTS_AT_ONCE);
+            (server.about.names.clone(), part)
+        })
     }
 
     /// How long answers take, and what is asked for where; `None` if the volume is closed.

@@ -52,7 +52,7 @@ pub enum Origin {
 }
 
 /// The map's entry for an extent, or for a range that is newest in a log. Offsets and lengths are in bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MapRow {
     /// Offset on the volume.
     pub offset: u64,
@@ -73,6 +73,24 @@ pub struct MapRow {
     /// Whether the only copy was lost.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
+    /// What is under way for an extent of an open volume: `idle`, `accessed`, or the name of its move.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<&'static str>,
+    /// How often hosts have accessed the extent; absent if that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accesses: Option<u32>,
+    /// When the latest of these accesses was, in seconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_access_unix_s: Option<u64>,
+}
+
+/// A part of the map.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MapPart {
+    /// The entries, in the order of their offsets.
+    pub rows: Vec<MapRow>,
+    /// The offset on the volume at which the rest begins; `None`: this is all.
+    pub next: Option<Bytes>,
 }
 
 /// Which blocks of an extent the fast device has: a character for each, in order. `#` is a block that is newer there, `+` one

@@ -15,7 +15,7 @@ use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config::{Tuning, WritePolicy},
     api::error::{DeviceError, OpenError, ReadmitError, RequestError, TuningError},
-    api::location::{Location, Losses, Origin, Source},
+    api::location::{Location, Losses, MapPart, Origin, Source},
     api::opened::{Opened, Trust},
     api::stats::Stats,
     api::warmth::Warmth,
@@ -215,6 +215,10 @@ impl PlacementOps for CacheDrive {
             _ => Origin::Zeros,
         };
         Source { len, origin }
+    }
+
+    fn map_part(&self, io: &CacheIo, from: Bytes, most: u32) -> MapPart {
+        self.rows_from(io.now, from, most)
     }
 
     fn losses(&self, _: &CacheIo, most: usize) -> Losses {

@@ -11,7 +11,7 @@ use crate::{
     api::error::{OpenError, ReadmitError, ReplaceError},
     api::evacuation::EvacuationError,
     api::excuses::Excuses,
-    api::location::Losses,
+    api::location::{Losses, MapPart},
     api::opened::Opened,
     api::resizing::{Resize, ResizeEnd, ResizeError, ResizePlan},
     api::succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan},
@@ -172,6 +172,11 @@ impl Engine {
     /// The lost data, with at most `most` of its ranges. Walks the map if any data is lost.
     pub fn losses(&self, most: usize) -> Losses {
         drive!(self, drive => drive.losses(most))
+    }
+
+    /// The entries of the map from an offset on: of so many extents, or blocks of a log.
+    pub fn map_part(&self, from: Bytes, most: u32) -> MapPart {
+        drive!(self, drive => drive.map_part(from, most))
     }
 
     /// Logging: the age of the oldest logged write that has not migrated to the primary. With the log gone, how old the

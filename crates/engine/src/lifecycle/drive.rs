@@ -11,7 +11,7 @@ use crate::{
     api::command::{Buffers, Commands, DeviceId, IoId, Request, RequestId},
     api::config,
     api::error::{DeviceError, DriverError, RequestError, TuningError},
-    api::location::{Location, Losses, Origin, Source},
+    api::location::{Location, Losses, MapPart, Origin, Source},
     api::resizing::ResizeEnd,
     api::stats::Stats,
     api::succession::SuccessionEnd,
@@ -79,6 +79,11 @@ impl<P: PlacementOps> Drive<P> {
             }
         }
         losses
+    }
+
+    /// The entries of the map from an offset on: of so many extents, or blocks of a log.
+    pub(crate) fn map_part(&self, from: Bytes, most: u32) -> MapPart {
+        self.placed.map_part(&self.io, from, most)
     }
 
     /// Whether no device is being replaced, none is gone, and the path of a hit has nothing else to test.

@@ -5,7 +5,6 @@ use std::{collections::HashMap, ops::Range};
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
-    blocks::Masks,
     checkpoint::{self, CheckpointHeader},
     displaced::Displaced,
     entry::MapEntry,
@@ -23,10 +22,10 @@ use crate::{
     api::command::DeviceId,
     api::config::Config,
     api::error::{ConfigError, DeviceError, OpenError},
-    api::location::{BlocksRow, Losses, MapRow},
+    api::location::{Losses, MapRow},
     api::opened::{Opened, Trust},
     api::resizing::Settled,
-    cache::{CacheLayout, snapshots_on_device},
+    cache::{CacheLayout, SavedUses, snapshots_on_device},
     lifecycle::any::with_drive,
     lifecycle::resize::in_force::sizes_in_force,
     lifecycle::sizes::{Laid, lay_out},
@@ -441,32 +440,20 @@ fn inspect_map(
     }
     let (Some((commits, map)), Some(header)) = (lists, newest) else { return };
     let Some((mut image, mut masks)) = checkpoint::load(storage, &pair, layout, &header, volume) else { return };
-    let row = |extent: u32, entry: MapEntry, masks: Option<Masks>| {
-        let place = entry.place().filter(|place| map_of.has_place(*place)).map(|place| map_of.at(place));
-        MapRow {
-            offset: u64::from(extent) * map_of.extent_bytes(),
-            len: map_of.extent_bytes(),
-            device: place.map(|(device, _)| device.index()),
-            at: place.map(|(_, at)| at.0),
-            dirty: entry.is_dirty(),
-            blocks: masks.zip(map_of.block_count()).map(|(masks, count)| BlocksRow { masks, count }),
-            lost: entry.is_lost(),
-        }
-    };
     let (mut number, mut at) = (header.first_commit, header.journal_at);
     while let Some(found) = rings.iter().flatten().find_map(|ring: &JournalRing| ring.find(number, at)) {
         let mut updates = Vec::new();
         for record in &found.records {
             record.apply(&mut image, &mut masks);
             let theirs = record.entry.place().filter(|_| layout.masks > 0).map(|_| record.masks);
-            updates.push(row(record.extent, record.entry, theirs));
+            updates.push(map_of.row(record.extent, record.entry, theirs));
         }
         commits.push(CommitReport { number, updates });
         (number, at) = (number + 1, found.next);
     }
-    let said = (0..).zip(&image).filter(|(_, entry)| !entry.is_empty());
+    let saved = SavedUses::read(map_of, storage, volume);
     let of = |entry: &MapEntry| entry.place().and_then(|place| masks.get(place.0 as usize)).copied();
-    map.extend(said.map(|(extent, entry)| row(extent, *entry, of(entry))));
+    map.extend((0..).zip(&image).filter_map(|(extent, entry)| saved.row(map_of, extent, *entry, of(entry))));
 }
 
 fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Losses) -> (Vec<String>, Verdict) {

@@ -48,7 +48,7 @@ impl BlockMap {
         BlockMap { shift, chunks: (0..chunks).map(|_| None).collect(), fragments: Slab::new() }
     }
 
-    fn block_bytes(&self) -> u64 {
+    pub(in crate::log) fn block_bytes(&self) -> u64 {
         1 << self.shift
     }
 

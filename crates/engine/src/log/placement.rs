@@ -13,7 +13,7 @@ use crate::{
     api::command::{Buffers, Commands, DeviceId, Request},
     api::config::Tuning,
     api::error::{DeviceError, OpenError, ReadmitError, RequestError},
-    api::location::{Location, Losses, Origin, Source},
+    api::location::{Location, Losses, MapPart, Origin, Source},
     api::opened::{Opened, Trust},
     api::stats::Stats,
     api::verification::Verification,
@@ -152,6 +152,10 @@ impl PlacementOps for LogDrive {
 
     fn is_verified(&mut self, result: Verification) {
         LogDrive::is_verified(self, result);
+    }
+
+    fn map_part(&self, _: &LogIo, from: Bytes, most: u32) -> MapPart {
+        self.rows_from(from, most)
     }
 
     fn losses(&self, _: &LogIo, most: usize) -> Losses {

@@ -1,14 +1,22 @@
 //! A report of the content of a log that is not open: what opening it would find. Nothing is written.
 
+use std::ops::Range;
+
 use peryton_format::{
     log::header::{AppendBody, AppendHeader, AppendMember},
     log::ring::{CommitRecord, SegmentUse},
     storage::Storage,
     superblock::VolumeId,
 };
+use peryton_units::Bytes;
 use serde::Serialize;
 
-use crate::{api::error::OpenError, api::location::MapRow, log::drive::LogDrive, log::found::Contents};
+use crate::{
+    api::error::OpenError,
+    api::location::{MapPart, MapRow},
+    log::drive::LogDrive,
+    log::found::Contents,
+};
 
 /// The content of a log on its device. All places and lengths are in bytes; places are counted from the start of the
 /// device.
@@ -168,21 +176,32 @@ impl LogDrive {
 
     /// The parts of the volume whose newest copy is in the log.
     fn newest(&self) -> Vec<MapRow> {
-        let mut rows: Vec<MapRow> = Vec::new();
-        self.map.walk_all(self.size, |from, to, at| {
-            let Some(at) = at.map(|at| self.log_place(at).1.0) else { return };
-            let len = to - from;
-            if let Some(last) = rows.last_mut()
-                && last.offset + last.len == from
-                && last.at.map(|before| before + last.len) == Some(at)
-            {
-                last.len += len;
-                return;
-            }
-            let device = Some(self.log_device.index());
-            rows.push(MapRow { offset: from, len, device, at: Some(at), dirty: true, blocks: None, lost: false });
-        });
+        let mut rows = Vec::new();
+        self.map.walk_all(self.size, |from, to, at| self.add_row(&mut rows, from..to, at));
         rows
+    }
+
+    /// The same of so many blocks from an offset on.
+    pub(in crate::log) fn rows_from(&self, Bytes(from): Bytes, most: u32) -> MapPart {
+        let to = from.saturating_add(u64::from(most) * self.map.block_bytes()).min(self.size);
+        let mut rows = Vec::new();
+        self.map.walk(from, to, |from, to, at| self.add_row(&mut rows, from..to, at));
+        MapPart { rows, next: (to < self.size).then_some(Bytes(to)) }
+    }
+
+    /// Adds a range that is in the log at a place there, if it is.
+    fn add_row(&self, rows: &mut Vec<MapRow>, range: Range<u64>, at: Option<u64>) {
+        let Some(at) = at.map(|at| self.log_place(at).1.0) else { return };
+        let (offset, len) = (range.start, range.end - range.start);
+        match rows.last_mut() {
+            Some(last) if last.offset + last.len == offset && last.at.map(|before| before + last.len) == Some(at) => {
+                last.len += len;
+            }
+            _ => {
+                let device = Some(self.log_device.index());
+                rows.push(MapRow { offset, len, device, at: Some(at), dirty: true, ..MapRow::default() });
+            }
+        }
     }
 }
 

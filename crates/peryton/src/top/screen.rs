@@ -9,7 +9,7 @@ use ratatui::{
     widgets::Paragraph,
 };
 
-use super::view::{Heat, KINDS, Traffic, View};
+use super::view::{KINDS, Traffic, View};
 use crate::{cleaning::mebibytes, table};
 
 /// The size of a screen as text.
@@ -152,16 +152,15 @@ fn heat_map(view: &View, columns: usize) -> Vec<Line<'static>> {
     let rows = view.heat.chunks(columns).map(|row| {
         Line::from_iter(row.iter().map(|heat| {
             let style = if heat.reads >= heat.writes { reads } else { writes };
-            Span::styled(shade(*heat, hottest).to_string(), style)
+            Span::styled(shade(heat.reads + heat.writes, hottest).to_string(), style)
         }))
     });
     std::iter::once(legend).chain(rows).collect()
 }
 
 /// The shades are logarithmic: each stands for eight times as many requests as the one before.
-fn shade(heat: Heat, hottest: f64) -> char {
+pub fn shade(all: f64, hottest: f64) -> char {
     const STEP: f64 = 8.0;
-    let all = heat.reads + heat.writes;
     // What has faded to less than this is cold.
     if all < 1e-3 {
         return SHADES[0];
@@ -175,7 +174,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
-    use crate::top::view::{DeviceRow, tests::sample};
+    use crate::top::view::{DeviceRow, Heat, tests::sample};
 
     fn view() -> View {
         let now = Instant::now();
@@ -227,7 +226,7 @@ mod tests {
 
     #[test]
     fn shades_are_logarithmic_and_the_coldest_part_in_use_is_visible() {
-        let of = |reads: f64| shade(Heat { reads, writes: 0.0 }, 4096.0);
+        let of = |reads: f64| shade(reads, 4096.0);
         assert_eq!([0.0, 0.01, 60.0, 100.0, 600.0, 4096.0].map(of), ['·', '░', '▒', '▓', '█', '█']);
     }
 }

@@ -2,14 +2,22 @@
 
 use std::io::{self, Write};
 
+use peryton_drive::control::Ask;
 use peryton_engine::{LogRecord, LogReport, MapRow, SuperblockReport};
+use serde_json::{Value, json};
 
+use self::map::Map;
 use super::check;
-use crate::{failure::Failure, output, volume};
+use crate::{failure::Failure, naming::Served, output, volume};
+
+mod map;
 
 /// Options of `peryton dump`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Nothing is written. docs/format.md explains what is printed.")]
+#[command(after_help = "\
+Nothing is written. Of a volume that is being served, its server says the map; the rest is known of a closed one only.
+
+The map has for each extent its place, what is under way, how often hosts have accessed it, and when last. docs/format.md explains the rest.")]
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
@@ -26,6 +34,10 @@ pub struct Args {
 
 /// Prints the metadata.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let served = Served::new(args.design.named().clone(), None);
+    if args.without.is_empty() && served.is_served() {
+        return of_served(args, &served);
+    }
     let spec = args.design.spec(&args.without)?;
     let mut found = peryton_drive::inspect(&spec, true, &args.without)?;
     if args.no_map {
@@ -35,16 +47,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return output::print_json(&check::as_json(&spec, &found));
     }
     let name = |device: usize| spec.devices.get(device).map_or("?", |device| device.name.as_str());
-    let row = |row: &MapRow, len: &str| {
-        let place = match (row.device, row.at) {
-            (Some(device), Some(at)) => format!("{} {at}", name(device)),
-            _ => "-".to_owned(),
-        };
-        let flags = [(row.dirty, " dirty"), (row.lost, " lost")];
-        let flags: String = flags.iter().filter(|(set, _)| *set).map(|(_, word)| *word).collect();
-        let blocks = row.blocks.map_or(String::new(), |blocks| format!(" {blocks}"));
-        format!("{} {len}{place}{blocks}{flags}", row.offset)
-    };
+    let names: Vec<String> = spec.devices.iter().map(|device| device.name.clone()).collect();
+    let rows: Vec<Value> = found.map.iter().map(|row| json!(row)).collect();
+    let map = Map { rows: &rows, names: &names, is_of_log: found.log.is_some() };
+    let row = |row: &MapRow| map.line(&json!(row));
     output::lines(|out| {
         for device in &found.devices {
             let size = device.size.map_or("missing".to_owned(), |size| format!("{size} bytes"));
@@ -109,22 +115,41 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         for commit in &found.commits {
             writeln!(out, "commit {}", commit.number)?;
             for update in &commit.updates {
-                writeln!(out, "  {}", row(update, ""))?;
+                writeln!(out, "  {}", row(update))?;
             }
         }
         if let Some(log) = &found.log {
             list(log, out)?;
         }
         if !found.map.is_empty() {
-            let ranges = found.log.is_some();
-            writeln!(out, "map (offset, {}device and place, flags)", if ranges { "length, " } else { "" })?;
-            for entry in &found.map {
-                let len = if ranges { format!("+{} ", entry.len) } else { String::new() };
-                writeln!(out, "  {}", row(entry, &len))?;
-            }
+            map.write(out)?;
         }
         Ok(())
     })
+}
+
+/// Prints the map of a volume that is being served.
+fn of_served(args: &Args, served: &Served) -> Result<(), Failure> {
+    let (mut names, mut rows) = (Vec::new(), Vec::new());
+    served.ask(&Ask::Map, |mut line| {
+        if let Value::Array(part) = line["map"].take() {
+            rows.extend(part);
+            let said = line["devices"].as_array().into_iter().flatten();
+            names = said.filter_map(|name| name.as_str().map(str::to_owned)).collect();
+        }
+        true
+    })?;
+    if args.no_map {
+        rows.clear();
+    }
+    if args.json {
+        let devices: Vec<Value> =
+            names.iter().enumerate().map(|(device, name)| json!({ "device": device, "name": name })).collect();
+        return output::print_json(&json!({ "served": true, "devices": devices, "map": rows }));
+    }
+    // An extent has one length, and a range of a log has any.
+    let is_of_log = rows.iter().any(|row| row["len"] != rows[0]["len"]);
+    output::lines(|out| Map { rows: &rows, names: &names, is_of_log }.write(out))
 }
 
 /// Prints the records of a log, in the order in which opening the volume reads them.

@@ -12,6 +12,7 @@ The figures are those of the command ``peryton`` for the same input, to the last
 from ._api import energy, lifetime, mrc, plan, plan_fleet, simulate, size
 from ._design import Design, design_keys
 from ._keys import DesignKeys
+from ._live import extents
 from ._native import Candidates, Capacity, InputError, SimulationError, __version__, formats, profiles
 from ._policy import DISCARD, FLUSH, READ, WRITE, AdmissionRule, ReplacementPolicy, admission_rules, replacement_policies
 from ._report import Answer, Curves, FleetPlan, Lifetimes, Plan, Report, Reports, SizeCurve, report_schema
@@ -45,6 +46,7 @@ __all__ = [
     "admission_rules",
     "design_keys",
     "energy",
+    "extents",
     "formats",
     "lifetime",
     "mrc",

@@ -102,14 +102,14 @@ impl CacheDrive {
                     policy.load((list - POLICY) as u8, item, &slot_of);
                 }
                 (GATE..RESIDENT, item) if has_rule => gate.load((list - GATE) as u8, item),
-                (RESIDENT | MISSED, [extent, usage]) if (*extent as usize) < map.len() => {
+                (RESIDENT | MISSED, [extent, usage, uses]) if (*extent as usize) < map.len() => {
                     let entry = map.entry_mut(*extent);
                     let slot = entry.place().and_then(|place| layout.fast_slot(place));
                     // Misses count until the extent is on the fast device.
                     if slot.is_some() != (list == RESIDENT) {
                         continue;
                     }
-                    set_usage(entry, *usage, clock);
+                    set_usage(entry, *usage, *uses, clock);
                     if let Some(slot) = slot {
                         restored += u64::from(!std::mem::replace(&mut described[slot.index()], true));
                     }

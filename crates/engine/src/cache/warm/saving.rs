@@ -169,7 +169,7 @@ impl CacheDrive {
                     let entry = map.entry(extent);
                     // A slot may be reserved for an extent that is on its way.
                     if entry.place().and_then(|place| layout.fast_slot(place)) == Some(slot) {
-                        packer.put(RESIDENT, &[extent, usage(entry, clock)]);
+                        packer.put(RESIDENT, &[extent, usage(entry, clock), entry.uses]);
                         header.extents += 1;
                     }
                 }
@@ -191,7 +191,7 @@ impl CacheDrive {
                         && clock.saturating_sub(entry.last_access) <= io.tuning.promotion_window
                         && entry.place().and_then(|place| layout.fast_slot(place)).is_none();
                     if counts {
-                        packer.put(MISSED, &[extent, usage(entry, clock)]);
+                        packer.put(MISSED, &[extent, usage(entry, clock), entry.uses]);
                     }
                 }
                 *next = to;

@@ -12,8 +12,8 @@ use crate::{api::warmth::Warmth, cache::map::extent::Extent};
 /// The lists of a snapshot: those of the policy, those of admission, and what the map knows of extents.
 pub(super) const POLICY: u16 = 0;
 pub(super) const GATE: u16 = 256;
-pub(super) const RESIDENT: u16 = 512;
-pub(super) const MISSED: u16 = 513;
+pub(in crate::cache) const RESIDENT: u16 = 512;
+pub(in crate::cache) const MISSED: u16 = 513;
 pub(super) const READ_ON: u16 = 514;
 
 /// Times of extents are saved in milliseconds before the snapshot, in this many bits: up to four and a half hours.
@@ -32,12 +32,17 @@ pub(super) fn usage(extent: &Extent, clock: Nanos) -> u32 {
     age | extent.misses.min(MOST_MISSES) << AGE_BITS | referenced
 }
 
-/// Takes it back.
-pub(super) fn set_usage(extent: &mut Extent, usage: u32, clock: Nanos) {
-    extent.last_access = clock.saturating_sub(Nanos(u64::from(usage & MOST_AGE) * MS));
+/// How long before that time the extent was used.
+pub(in crate::cache) fn age(usage: u32) -> Nanos {
+    Nanos(u64::from(usage & MOST_AGE) * MS)
+}
+
+/// Takes it back, with the number of accesses.
+pub(super) fn set_usage(extent: &mut Extent, usage: u32, uses: u32, clock: Nanos) {
+    extent.last_access = clock.saturating_sub(age(usage));
     extent.misses = usage >> AGE_BITS & MOST_MISSES;
     extent.referenced = usage & REFERENCED != 0;
-    extent.uses = extent.uses.max(1);
+    extent.uses = extent.uses.max(uses).max(1);
 }
 
 /// A snapshot is taken early if more than this part of the cache has changed since the last one, but not more often than this many times
@@ -117,7 +122,7 @@ impl Warm {
     }
 
     /// The time in seconds since 1970; 0 if it is not known.
-    pub(super) fn unix_s(&self, now: Nanos) -> u64 {
+    pub(in crate::cache) fn unix_s(&self, now: Nanos) -> u64 {
         self.wall.map_or(0, |(unix_s, at)| unix_s + now.saturating_sub(at).0 / (1000 * MS))
     }
 
@@ -142,10 +147,11 @@ mod tests {
         let mut before = Extent::default();
         (before.last_access, before.misses, before.referenced) = (Nanos::from_s(940), 3, true);
         let mut after = Extent::default();
-        set_usage(&mut after, usage(&before, clock), clock);
+        set_usage(&mut after, usage(&before, clock), 17, clock);
         assert_eq!((after.last_access, after.misses, after.referenced), (before.last_access, 3, true));
+        assert_eq!((after.uses, age(usage(&before, clock))), (17, Nanos::from_s(60)));
         (before.misses, before.last_access) = (1_000, Nanos::from_s(2000));
-        set_usage(&mut after, usage(&before, clock), clock);
+        set_usage(&mut after, usage(&before, clock), 3, clock);
         assert_eq!((after.misses, after.last_access), (MOST_MISSES, clock));
     }
 
