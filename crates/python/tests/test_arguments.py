@@ -18,6 +18,7 @@ NEEDED: dict[Callable[..., Any], dict[str, Any]] = {
     peryton.mrc: {"trace": "t.csv"},
     peryton.lifetime: {},
     peryton.plan: {"trace": "t.csv"},
+    peryton.plan_fleet: {"recordings": "recordings"},
     peryton.energy: {},
     peryton.sweep: {"space": "space.toml", "out": "rows"},
     peryton.rows: {},
