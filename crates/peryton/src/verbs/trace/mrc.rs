@@ -150,7 +150,7 @@ fn shown(rows: &[CurveRow]) -> String {
     let curves: Vec<&[CurveRow]> = rows.chunks(sizes.len()).collect();
     if let [only] = &curves[..] {
         let header = ["cache", "miss ratio", "of reads", "of writes", "of bytes", "of bytes read", "of bytes written"];
-        let sampled = only.iter().any(|row| row.interval.is_some());
+        let sampled = only.iter().any(|row| row.sampling_error.is_some());
         let header: Vec<&str> =
             header.into_iter().chain(sampled.then_some(["±", "sampling error"]).into_iter().flatten()).collect();
         let mut shown = table::figures(&header);
@@ -162,7 +162,7 @@ fn shown(rows: &[CurveRow]) -> String {
         }
         return shown.shown();
     }
-    let sampled = curves.iter().any(|curve| curve.iter().any(|row| row.interval.is_some()));
+    let sampled = rows.iter().any(|row| row.sampling_error.is_some());
     let names: Vec<String> = curves.iter().map(|curve| curve[0].replacement.to_string()).collect();
     let names = names.iter().map(String::as_str);
     let header: Vec<&str> = ["cache"].into_iter().chain(names).chain(sampled.then_some("at most ±")).collect();
