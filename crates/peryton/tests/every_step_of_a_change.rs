@@ -223,9 +223,6 @@ fn tried(base: &Path, change: &Change, (point, names): (Point, &[&str]), nth: u3
         watched.disarm();
     }
     let succeeded = ended(&mut asked, folder).success();
-    if point == Point::Kills {
-        watched.disarm();
-    }
     let untouched = !watched.has_happened();
     let steps = watched.calls() - before;
     let said = fs::read_to_string(folder.join("said")).unwrap();

@@ -23,7 +23,7 @@ pub(super) fn status(report: Option<CleaningReport>) -> Value {
 }
 
 impl Server {
-    fn clean(&mut self) -> Result<Value, String> {
+    pub(super) fn clean(&mut self) -> Result<Value, String> {
         let engine = self.volume.engine();
         if engine.cleaning(self.now).is_none() {
             let remedy = "only caching and partitioned volumes have data to write back";

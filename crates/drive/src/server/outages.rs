@@ -27,8 +27,14 @@ impl Server {
     pub(super) fn excuse(&mut self) {
         let excuses = self.volume.backend.excuses();
         if excuses != self.outages.excuses {
+            let only_reads = excuses.reads & !self.outages.excuses.reads;
             self.outages.excuses = excuses;
             self.volume.engine_mut().excuse(excuses);
+            let home = self.volume.engine().placement().stands_alone();
+            if home.is_some_and(|home| only_reads & !(1 << home.index()) != 0) {
+                // What only this device has is to be elsewhere before it cannot be read either. It fails where nothing can be written back.
+                let _ = self.clean();
+            }
         }
     }
 

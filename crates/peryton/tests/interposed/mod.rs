@@ -74,9 +74,13 @@ impl Watched {
         self.plan.lock().unwrap().nth = 0;
     }
 
-    /// Whether anything has happened.
+    /// Whether anything has happened; if not, nothing does any more.
     pub fn has_happened(&self) -> bool {
-        self.plan.lock().unwrap().has_happened
+        let mut plan = self.plan.lock().unwrap();
+        if !plan.has_happened {
+            plan.nth = 0;
+        }
+        plan.has_happened
     }
 }
 
