@@ -92,7 +92,7 @@ impl Frequencies {
     #[inline]
     fn places(&self, extent: u32) -> [usize; 2] {
         let hash = mixed(u64::from(extent) ^ self.seed);
-        let place = |half: u32| (u64::from(half) * self.buckets.len() as u64 >> 32) as usize;
+        let place = |half: u32| ((u64::from(half) * self.buckets.len() as u64) >> 32) as usize;
         [place(hash as u32), place((hash >> 32) as u32)]
     }
 

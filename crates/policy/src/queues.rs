@@ -363,7 +363,7 @@ mod tests {
         let mut last_found = 0;
         for step in 0..200_000 {
             let slot = SlotIndex(random.random_range(0..1_000));
-            let queue = usize::from(slot.0 % 5 == 0);
+            let queue = usize::from(slot.0.is_multiple_of(5));
             match (queues.queue_of(slot), random.random_range(0..8)) {
                 (None, _) => queues.push(queue, slot),
                 (Some(_), 0) => queues.unlink(slot),
