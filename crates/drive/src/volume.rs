@@ -188,7 +188,7 @@ impl<B: Backend> Volume<B> {
         self.engine().deadline().filter(|_| self.reader.is_none())
     }
 
-    /// Where that is, or why it is not kept.
+    /// The shared memory that records go to, or why there is none.
     pub(crate) fn memory(&self) -> &Result<SharedMemory, NoMemory> {
         &self.memory
     }
@@ -363,13 +363,13 @@ impl<B: Backend> Volume<B> {
         self.carry_out(now);
     }
 
-    /// Reports that the host has dropped a range from its own cache: see [`Engine::evict`].
+    /// Reports that the host has dropped a range from its own cache: see [`Engine::host_dropped`].
     pub fn evict(&mut self, now: Nanos, range: Range<Bytes>) {
         if self.held.is_some() {
             // It is a hint, and the volume is to come to rest.
             return;
         }
-        self.engine.as_mut().expect(HERE).evict(now, range, &mut self.commands);
+        self.engine.as_mut().expect(HERE).host_dropped(now, range, &mut self.commands);
         self.carry_out(now);
     }
 

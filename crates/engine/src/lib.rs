@@ -2,7 +2,7 @@
 //!
 //! A driver passes host requests ([`Engine::submit`]), completions ([`Engine::complete`]) and the time
 //! ([`Engine::tick`]) to an [`Engine`], and carries out the [`Command`]s that it returns. The engine does not know
-//! whether a completion comes from a device model or from a device: the simulator and the live drive run the same code.
+//! whether a completion comes from a device model or from a device: the simulator and the served drive run the same code.
 //!
 //! # The driver's contract
 //!
@@ -47,6 +47,14 @@
 //! Several flushes of a device may be in flight. The success of one is reported after the results of those that were
 //! issued before it. The system may report a loss to only one of them. If one fails, the driver therefore reports those of
 //! the device that are in flight as failed too (`peryton-drive` does so in `disks/flushes.rs`).
+//!
+//! *Records.* A driver whose memory outlives its process calls [`Engine::keep_records`] once. From then on, after each call that
+//! appends commands and before it carries out any of them, it calls [`Engine::take_records`] and stores what that hands out. Replies rest
+//! on it: without the records a kill of the process loses writes that were acknowledged and not flushed.
+//!
+//! *Zeroing, discards and replacements.* [`Command::Zero`] has to make the range read as zeros; [`Command::Discard`] is a hint, after which
+//! the range may read as anything that it held. [`Command::Succeed`] exchanges a device and its replacement
+//! from this command on.
 //!
 //! *Devices.* The driver reports a device that has been removed with [`Engine::device_failed`]; commands in flight on
 //! it must still be completed. Data does not move by itself from one [`DeviceId`] to another, and reads as zeros at

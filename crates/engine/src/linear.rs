@@ -142,7 +142,7 @@ impl PlacementOps for Linear {
     }
 
     #[inline(always)]
-    fn try_complete_hit<const USUAL: bool>(
+    fn try_complete_plain<const USUAL: bool>(
         &mut self,
         io: &mut Io,
         now: Nanos,
@@ -154,7 +154,7 @@ impl PlacementOps for Linear {
         if !USUAL {
             return false;
         }
-        io.finish_hit::<USUAL>(now, id);
+        io.finish_plain::<USUAL>(now, id);
         io.part_done_in_line(request, Ok(()), out);
         true
     }

@@ -32,7 +32,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     // Host requests.
 
     /// Whether every state is absent that most volumes never see, so that the path of a hit makes one test for all of them
-    /// ([`PlacementOps::try_hit`]). Calls of the driver for requests, timers and failures do not change it.
+    /// ([`PlacementOps::try_hit`]). Requests and timers do not change it. A failure may: the drive asks again after each call that reports one.
     fn is_usual(&self) -> bool {
         true
     }
@@ -72,7 +72,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Completes the commonest command quickly, if it succeeded and nothing waits for it. Returns false, having done
     /// nothing, for any other command.
     #[inline]
-    fn try_complete_hit<const USUAL: bool>(
+    fn try_complete_plain<const USUAL: bool>(
         &mut self,
         _io: &mut Io<Self::Step>,
         _now: Nanos,
@@ -134,7 +134,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     fn write_all_back(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
 
     /// How much [`PlacementOps::write_all_back`] has left to do.
-    fn away(&self) -> u64 {
+    fn dirty_left(&self) -> u64 {
         0
     }
 
@@ -148,7 +148,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         None
     }
 
-    /// The result of that. The completion of the read follows.
+    /// Takes the result of comparing a read with its checksums. The completion of the read follows.
     fn is_verified(&mut self, _result: Verification) {}
 
     // State.
@@ -193,7 +193,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         None
     }
 
-    /// From now on keeps that, for [`PlacementOps::take_records`].
+    /// From now on keeps what the next process has to know, for [`PlacementOps::take_records`].
     fn keep_records(&mut self) {}
 
     /// Hands out what has changed since the last time.
@@ -207,7 +207,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         true
     }
 
-    /// Ends that.
+    /// Ends the emptying of what a device was to give up.
     fn stop_shrinking(&mut self, _io: &mut Io<Self::Step>) {}
 
     /// How much there still is in what the device gives up.
@@ -245,15 +245,16 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         Ok(())
     }
 
-    /// Recovers the state from the devices, and makes it durable. `touched`: after a clean close, the places from which
-    /// on none was ever written.
+    /// Recovers the state from the devices, and makes it durable. `unwritten_from`: after a clean close, the places from which on none was
+    /// ever written; after a crash every free place may hold data. `trust`: what the user has said of devices that contradict each
+    /// other. `handoff`: the records that a killed server has left in memory.
     fn recover(
         &mut self,
         _io: &mut Io<Self::Step>,
         _storage: &mut dyn Storage,
         _volume: VolumeId,
-        _found: (Option<[u32; 2]>, Trust),
-        _left: Option<&Found>,
+        (_unwritten_from, _trust): (Option<[u32; 2]>, Trust),
+        _handoff: Option<&Found>,
         _opened: &mut Opened,
     ) -> Result<(), OpenError> {
         Ok(())

@@ -42,8 +42,8 @@ impl Masks {
     /// Masks of the blocks that the fast device has, and of those that the slow device lacks. A block of the second mask is dirty
     /// if the fast device has it, and lost otherwise.
     #[inline]
-    pub fn new(valid: u16, not_at_home: u16) -> Masks {
-        Masks(u32::from(valid) | u32::from(not_at_home) << 16)
+    pub fn new(valid: u16, differs_from_origin: u16) -> Masks {
+        Masks(u32::from(valid) | u32::from(differs_from_origin) << 16)
     }
 
     /// Decodes masks from a block of metadata.
@@ -66,20 +66,20 @@ impl Masks {
 
     /// The blocks that the slow device does not have.
     #[inline]
-    pub fn not_at_home(self) -> u16 {
+    pub fn differs_from_origin(self) -> u16 {
         (self.0 >> 16) as u16
     }
 
     /// The blocks that are newer on the fast device.
     #[inline]
     pub fn dirty(self) -> u16 {
-        self.valid() & self.not_at_home()
+        self.valid() & self.differs_from_origin()
     }
 
     /// The blocks that neither device has, because a device was lost that had them.
     #[inline]
     pub fn lost(self) -> u16 {
-        !self.valid() & self.not_at_home()
+        !self.valid() & self.differs_from_origin()
     }
 
     /// The same blocks, all of which are newer on the fast device.

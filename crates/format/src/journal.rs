@@ -27,10 +27,10 @@ pub(crate) const fn records_per_block(record: usize) -> u64 {
 /// Set in the count of a commit that goes to both devices.
 const MIRRORED: u32 = 1 << 31;
 /// The commit's [`Notice`].
-const HOME: u32 = 1 << 30;
+const SLOW_CURRENT: u32 = 1 << 30;
 /// The last block of a commit with this flag has names behind its records ([`name_ahead`]).
-const NAMED: u32 = 1 << 29;
-const FLAGS: u32 = MIRRORED | HOME | NAMED;
+const WRITE_INTENT: u32 = 1 << 29;
+const FLAGS: u32 = MIRRORED | SLOW_CURRENT | WRITE_INTENT;
 /// Bytes of a name, and of their number.
 const NAME: usize = 4;
 
@@ -65,7 +65,7 @@ impl MapRecord {
 /// The information about a commit in each of its blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitLabel {
-    /// The number of the commit; there are no gaps.
+    /// The number of the commit. Numbers have no gaps, except one at each opening, closing and fencing.
     pub number: u64,
     /// A failed commit is repeated with the same number; this counts the attempts, from 0.
     pub attempt: u32,
@@ -93,7 +93,7 @@ pub fn encode(
         put_u64(block, 8, number);
         put_u32(block, 16, index as u32);
         put_u32(block, 20, blocks as u32);
-        let flags = [(mirrored, MIRRORED), (notice.home, HOME), (notice.named, NAMED)];
+        let flags = [(mirrored, MIRRORED), (notice.slow_current, SLOW_CURRENT), (notice.write_intent, WRITE_INTENT)];
         let flags: u32 = flags.into_iter().map(|(is, flag)| if is { flag } else { 0 }).sum();
         put_u32(block, 24, here as u32 | flags);
         put_u32(block, 28, attempt);
@@ -159,7 +159,7 @@ fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader
         number: get_u64(block, 8),
         attempt: get_u32(block, 28),
         mirrored: has(MIRRORED),
-        notice: Notice { home: has(HOME), named: has(NAMED) },
+        notice: Notice { slow_current: has(SLOW_CURRENT), write_intent: has(WRITE_INTENT) },
     };
     let header = BlockHeader {
         label,
@@ -285,7 +285,7 @@ impl JournalRing {
                 let masks = if self.record > RECORD { get_u32(block, at + RECORD) } else { 0 };
                 records.push(MapRecord { extent, entry, masks: Masks::from_word(masks) });
             }
-            if header.label.notice.named && index + 1 == headers.len() {
+            if header.label.notice.write_intent && index + 1 == headers.len() {
                 ahead = names_in(block, header.count as usize * self.record)?;
             }
         }
@@ -405,7 +405,7 @@ mod tests {
 
     fn put(memory: &mut Memory, at: u64, number: u64, attempt: u32, records: &[MapRecord]) {
         let mut bytes = vec![0; layout().commit_bytes(records.len() as u64) as usize];
-        let notice = Notice { home: false, named: true };
+        let notice = Notice { slow_current: false, write_intent: true };
         let label = CommitLabel { number, attempt, mirrored: true, notice };
         encode(records.iter().copied(), &label, (&layout(), VOLUME), &mut bytes);
         memory.write(DeviceId(0), layout().journal_at(at), &bytes).unwrap();
@@ -432,7 +432,7 @@ mod tests {
         put(&mut memory, BLOCK, 8, 0, &second);
         let read = ring(&mut memory);
         assert_eq!((read.newest(), read.was_mirrored(8), read.damaged_blocks()), (8, true, 0));
-        assert_eq!(read.notice_since(8), Some(Notice { home: false, named: true }));
+        assert_eq!(read.notice_since(8), Some(Notice { slow_current: false, write_intent: true }));
         let all = replay(&[Some(read)], 7, 0);
         assert_eq!((all.next_commit, all.next, all.broken), (9, 4 * BLOCK, false));
         assert_eq!(all.records, [first.clone(), second].concat());
@@ -459,7 +459,7 @@ mod tests {
                         number: 1,
                         attempt: 3,
                         mirrored: true,
-                        notice: Notice { home: false, named: true },
+                        notice: Notice { slow_current: false, write_intent: true },
                     };
                     let mut blocks = vec![0; layout.commit_bytes(u64::from(count)) as usize];
                     encode(records(count).into_iter(), &label, (&layout, VOLUME), &mut blocks);

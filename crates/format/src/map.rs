@@ -53,7 +53,7 @@ pub struct DurableMap {
     pub replayed: u64,
     /// The base of the next checkpoint's number: higher numbers are newer than everything on the devices. The next
     /// checkpoint is written to the place that does not hold the one that was read.
-    pub number: u64,
+    pub next_number_base: u64,
     /// The last commit that is complete in every journal to which it was written. Without the slow device: the last commit that the
     /// slow device must have.
     pub last_commit: u64,
@@ -98,7 +98,7 @@ pub enum Older {
 
 /// Whether something of an extent is newer on the fast device than on the slow one, or lost.
 pub fn is_newer(entry: MapEntry, masks: Masks) -> bool {
-    entry.is_dirty() || entry.is_lost() || masks.not_at_home() != 0
+    entry.is_dirty() || entry.is_lost() || masks.differs_from_origin() != 0
 }
 
 /// The masks of an extent's place; empty masks if the extent has none.
@@ -175,15 +175,15 @@ pub fn read(
         let found = journal::replay(&rings, header.first_commit, header.journal_at);
         // While nothing is newer on the fast device, commits may not have been flushed on the slow one, which may lack one and have the next.
         // Nor is any of them needed then: of an extent that is not in doubt the origin has all, and no copy counts after a crash.
-        let has_gaps = found.broken && notice.home;
-        if has_gaps || without_fast && notice.named {
+        let has_gaps = found.broken && notice.slow_current;
+        if has_gaps || without_fast && notice.write_intent {
             // The commits that are there do not make up the map, as if some of them were on the fast device alone.
             let newest_commit = rings.iter().flatten().map(JournalRing::newest).max().unwrap_or(0);
             let next_commit = (newest_commit.max(header.last_commit) + 1).max(header.first_commit);
             let (last_commit, next) = (header.last_commit, header.journal_at);
             // The commits before the newest checkpoint, which an older one would need, are overwritten.
-            let shows_newer = !notice.named || header.number == newest;
-            if notice.named && shows_newer {
+            let shows_newer = !notice.write_intent || header.number == newest;
+            if notice.write_intent && shows_newer {
                 show_named(&mut entries, &masks, rings.iter().flatten(), header.first_commit)?;
             }
             let replayed = 0;
@@ -191,7 +191,7 @@ pub fn read(
                 entries,
                 masks,
                 replayed,
-                number,
+                next_number_base: number,
                 last_commit,
                 next_commit,
                 next,
@@ -241,7 +241,7 @@ pub fn read(
             entries,
             masks,
             replayed,
-            number,
+            next_number_base: number,
             last_commit,
             next_commit,
             next,
@@ -272,7 +272,7 @@ mod tests {
     fn devices(commits: &[Commit<'_>]) -> (Vec<Vec<u8>>, MetadataLayout) {
         let layout = MetadataLayout::new(100, Bytes::mib(1));
         let mut devices = vec![vec![0; layout.device_bytes(Bytes::mib(1)).0 as usize]; 2];
-        let notice = Notice { home: false, named: true };
+        let notice = Notice { slow_current: false, write_intent: true };
         let header = CheckpointHeader {
             number: 1,
             journal_at: 0,

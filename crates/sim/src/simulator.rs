@@ -415,7 +415,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             host.touch(request.op, request.offset, request.len);
             for range in host.hints() {
                 self.machine.watch.see(self.now, volume, || Moment::Hinted(range.start, range.end));
-                engine.evict(self.now, range, &mut self.commands);
+                engine.host_dropped(self.now, range, &mut self.commands);
             }
         }
     }
@@ -559,7 +559,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             let engine = &mut self.machine.volumes[volume].engine;
             let whole = Bytes::ZERO..engine.volume_size();
             self.machine.watch.see(self.now, volume, || Moment::Hinted(whole.start, whole.end));
-            engine.evict(self.now, whole, &mut self.commands);
+            engine.host_dropped(self.now, whole, &mut self.commands);
             self.carry_out(volume);
         }
         self.drain();

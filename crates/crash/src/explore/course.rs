@@ -204,7 +204,7 @@ impl<'a> Course<'a> {
             Happening::Cleans => self.drive.call(|engine, now, out| engine.write_all_back(now, out)),
             Happening::Evicts(first, count) => {
                 let at = |sector: u32| Bytes(u64::from(sector) * SECTOR);
-                self.drive.call(|engine, now, out| engine.evict(now, at(first)..at(first + count), out));
+                self.drive.call(|engine, now, out| engine.host_dropped(now, at(first)..at(first + count), out));
             }
             Happening::Dies(device) => {
                 self.faulty = true;

@@ -98,7 +98,7 @@ fn writes_everything_back(run: &mut Run) -> bool {
 
 fn evicts(run: &mut Run) -> bool {
     let size = run.machine.engine.volume_size();
-    run.machine.driver.call(|engine, now, out| engine.evict(now, Bytes::ZERO..size, out));
+    run.machine.driver.call(|engine, now, out| engine.host_dropped(now, Bytes::ZERO..size, out));
     run.rest() && run.ask(Op::Flush, 0, Vec::new()).is_some()
 }
 

@@ -37,7 +37,7 @@ fn world(tiering: bool, fast: u64, slow: u64, tuning: Tuning) -> World {
 /// A tier that was scanned: two places of the fast device are free, and extents from 6 on are on the slow one.
 fn tiers(tuning: Tuning) -> World {
     let mut world = world(true, 8, 32, Tuning { demotion_high: 2, ..tuning });
-    world.engine.fill();
+    world.engine.prefill_map();
     world
 }
 
@@ -162,7 +162,7 @@ fn an_extent_that_is_never_idle_is_promoted_all_the_same() {
 #[test]
 fn promotions_stop_while_the_map_is_written_out() {
     let mut world = world(true, 4, 64, Tuning { promotion_threshold: 0, demotion_high: 2, ..tuning() });
-    world.engine.fill();
+    world.engine.prefill_map();
     // Reads of ever other extents move extents; every flush commits the moves.
     let mut checkpoints_begun = 0;
     for step in 0..20_000u64 {
@@ -448,7 +448,7 @@ fn lru_evicts_what_was_used_longest_ago() {
 #[test]
 fn a_filled_tier_has_its_share_of_every_part_of_the_volume() {
     let mut world = world(true, 16, 48, tuning());
-    world.engine.fill();
+    world.engine.prefill_map();
     let extents = world.engine.volume_size().0 / EXTENT.0;
     let fast = |extents: std::ops::Range<u64>| {
         let device = |extent| world.engine.location(EXTENT * extent).and_then(|location| location.device);

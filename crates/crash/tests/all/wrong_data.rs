@@ -29,7 +29,7 @@ fn run(kind: Kind, has_units: bool, seed: u64, steps: u32, failures: bool) -> Wo
     let first = with_units(world.random_tuning(fast as u32));
     world.retune(first);
     if rng.random_bool(0.3) {
-        world.engine.fill();
+        world.engine.prefill_map();
     }
     if failures {
         world.fail_one_in = rng.random_range(8..200);

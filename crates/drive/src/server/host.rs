@@ -90,7 +90,7 @@ impl Front {
                 owner.incoming = Some(Incoming { request: slot, left: request.length.0, piece: None });
             }
             Command::Cache => {
-                // A cache hint says that the host will read this range from the volume: see `Engine::evict`.
+                // A cache hint says that the host will read this range from the volume: see `Engine::host_dropped`.
                 owner.credit -= share::steps_of_data(request.length.0.min(1 << 30) / 64);
                 self.asks.push(Ask::Evict { from: request.offset, to: request.offset + request.length });
                 self.answer(slot, Ok(()));

@@ -107,7 +107,7 @@ impl fmt::Display for BlocksRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (0..self.count).try_for_each(|block| {
             let has = |mask: u16| mask >> block & 1 == 1;
-            f.write_char(match (has(self.masks.valid()), has(self.masks.not_at_home())) {
+            f.write_char(match (has(self.masks.valid()), has(self.masks.differs_from_origin())) {
                 (true, true) => '#',
                 (true, false) => '+',
                 (false, false) => '.',

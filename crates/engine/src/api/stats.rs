@@ -1,4 +1,4 @@
-//! The engine's statistics, which simulator and live drive both report.
+//! The engine's statistics, which simulator and served drive both report.
 
 use peryton_policy::PartitionStats;
 use peryton_units::Bytes;

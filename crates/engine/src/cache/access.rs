@@ -28,12 +28,12 @@ pub(in crate::cache) enum Router {
 
 /// Which of the two devices are gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::cache) struct CacheFenced {
+pub(in crate::cache) struct Fenced {
     pub(in crate::cache) fast: bool,
     pub(in crate::cache) slow: bool,
 }
 
-impl CacheFenced {
+impl Fenced {
     pub(in crate::cache) fn any(self) -> bool {
         self.fast || self.slow
     }
@@ -52,7 +52,7 @@ pub(in crate::cache) struct Fragment {
     pub(in crate::cache) offset: Bytes,
     pub(in crate::cache) request_len: Bytes,
     /// Whether it is routed for the first time; only then it counts in the statistics and may promote.
-    pub(in crate::cache) first: bool,
+    pub(in crate::cache) is_new: bool,
 }
 
 impl Fragment {
@@ -97,7 +97,7 @@ impl Part {
     pub(in crate::cache) fn read_by(self, request: RequestIndex, request_len: Bytes) -> Fragment {
         let Part { extent, within, len, buffer } = self;
         let Buffer::Request { offset, .. } = buffer else { unreachable!("a host read goes into the request's buffer") };
-        Fragment { request, op: Op::Read, extent, within, len: len.0 as u32, offset, request_len, first: false }
+        Fragment { request, op: Op::Read, extent, within, len: len.0 as u32, offset, request_len, is_new: false }
     }
 }
 

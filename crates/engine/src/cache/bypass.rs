@@ -16,9 +16,9 @@ const NEVER_SLOW: [Nanos; 2] = [Nanos::from_ms(2), Nanos::from_ms(20)];
 const PROBE_ONE_IN: u64 = 16;
 
 impl CacheDrive {
-    /// Whether a miss goes past the fast device.
+    /// Decides whether a miss goes past the fast device; one that does is counted.
     #[inline(always)]
-    pub(in crate::cache) fn goes_past(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
+    pub(in crate::cache) fn bypass_miss(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
         // The slow device would write whole units, one for each such write.
         if self.is_part_of_unit(fragment) {
             return false;

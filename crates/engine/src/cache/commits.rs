@@ -12,7 +12,6 @@ use crate::{
     cache::map::extent::Place,
     cache::ready::Ready,
     cache::step::{CacheIo, CacheStep},
-    io::RequestIndex,
     journal::Outcome,
 };
 
@@ -20,7 +19,7 @@ impl CacheDrive {
     /// Commits the gathered changes. `all`: also those that require a flush of the slow device.
     pub(in crate::cache) fn commit(&mut self, io: &mut CacheIo, now: Nanos, all: bool, out: &mut Commands) {
         if self.journal.is_over() {
-            return self.give_up_commits(io, now, out);
+            return self.give_up_commits(io, out);
         }
         let mut outcome = self.journal.commit(io, all, out);
         // A commit with nothing to write is done immediately; requests that joined meanwhile need another commit.
@@ -38,9 +37,9 @@ impl CacheDrive {
 
     /// Fails all that waits for a commit, because both devices are fenced.
     #[cold]
-    pub(in crate::cache) fn give_up_commits(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn give_up_commits(&mut self, io: &mut CacheIo, out: &mut Commands) {
         if let Some(batch) = self.journal.give_up() {
-            self.settle_batch(io, now, batch, Err(RequestError::Device), out);
+            self.settle_batch(io, batch, Err(RequestError::Device), out);
             self.journal.checkpoint_if_needed(io, out);
         }
     }
@@ -49,7 +48,6 @@ impl CacheDrive {
     pub(in crate::cache) fn settle_batch(
         &mut self,
         io: &mut CacheIo,
-        _now: Nanos,
         mut batch: MapBatch,
         result: Result<(), RequestError>,
         out: &mut Commands,
@@ -77,7 +75,7 @@ impl CacheDrive {
                 Waiter::Move(index) => self.ready.push(Ready::Committed(index)),
             }
         }
-        self.journal.recycle(batch);
+        self.journal.group.recycle(batch);
     }
 
     /// Handles the end of a commit. Returns the outcome of a further commit that was started, if it is already done.
@@ -90,7 +88,7 @@ impl CacheDrive {
     ) -> Option<Outcome<MapBatch>> {
         let durable = match outcome {
             Outcome::Durable(batch) => {
-                self.settle_batch(io, now, batch, Ok(()), out);
+                self.settle_batch(io, batch, Ok(()), out);
                 true
             }
             Outcome::Failed => false,
@@ -115,42 +113,6 @@ impl CacheDrive {
     ) {
         self.journal.checkpoint_step(io, device, failed, out);
         if !self.journal.is_checkpointing() && self.journal.commit_again(io) {
-            self.commit(io, now, false, out);
-        }
-    }
-
-    /// Handles a host flush: waits for moves whose writes were acknowledged from RAM, then commits, which flushes the
-    /// devices and the map.
-    pub(in crate::cache) fn flush_host(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        request: RequestIndex,
-        out: &mut Commands,
-    ) {
-        if mutation::is(Mutation::AnswerFlushAtOnce) {
-            return io.part_done(request, Ok(()), out);
-        }
-        self.waited_for.flushed(io);
-        self.flushes.push((request, self.sequence));
-        self.flushes_may_go(io, now, out);
-    }
-
-    pub(in crate::cache) fn flushes_may_go(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        if self.flushes.is_empty() {
-            return;
-        }
-        let oldest = self.oldest_volatile_move();
-        let mut joined = false;
-        for (request, sequence) in std::mem::take(&mut self.flushes) {
-            if oldest.is_some_and(|oldest| oldest <= sequence) {
-                self.flushes.push((request, sequence));
-            } else {
-                self.journal.wait(Waiter::Flush(request));
-                joined = true;
-            }
-        }
-        if joined {
             self.commit(io, now, false, out);
         }
     }

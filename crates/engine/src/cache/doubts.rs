@@ -155,14 +155,14 @@ impl CacheDrive {
         let which = usize::from(device == self.layout.slow);
         let Doubts { written, more, .. } = &self.doubts;
         let all = more.is_some_and(|stamps| !io.is_flushed(device, stamps[which]))
-            || device == self.layout.slow && self.journal.went_before_homes;
+            || device == self.layout.slow && self.journal.clean_before_slow_flush;
         let unsure = written.iter().filter(|write| !io.is_flushed(device, write.stamps[which]));
         extents.extend(unsure.map(|write| write.extent));
         extents.extend(self.through_in_flight.iter().map(|write| self.through[*write].fragment.extent));
         // A move has read the data that were there before the loss, so its copy would differ from what it was read from.
         // Of blocks that are not neighbours, some may have been written before the flush, and others be under way.
         let may_differ = |row: &Move| match row.kind {
-            Kind::Promotion | Kind::PartFill => device == self.layout.slow || row.phase == Phase::Writing,
+            Kind::Promotion | Kind::Fill => device == self.layout.slow || row.phase == Phase::Writing,
             // A write past the copy is already on the slow device, and the copy is about to be dropped.
             Kind::Drain(Drained::Stale) => device == self.layout.slow,
             Kind::WriteBack | Kind::Eviction => true,
@@ -205,9 +205,7 @@ impl CacheDrive {
             // The move may have read data from before the loss; these must not be written to the origin.
             Kind::Eviction | Kind::WriteBack => row.is_void = true,
             // The data that the move reads are discarded, and no request is served from its buffer.
-            Kind::Promotion | Kind::PartFill if matches!(row.phase, Phase::Reading | Phase::Draining) => {
-                row.failed = true
-            }
+            Kind::Promotion | Kind::Fill if matches!(row.phase, Phase::Reading | Phase::Draining) => row.failed = true,
             Kind::Drain(Drained::Revert) => return,
             _ => {}
         }
@@ -240,7 +238,7 @@ impl CacheDrive {
     /// the fast device, so copies stay, even if the host's writes go to both devices now. Where no copy was ever dirty, the origin can lose
     /// only the host's own writes since its last flush, and the host is told.
     fn writes_home(&self, io: &CacheIo) -> bool {
-        let through = mutation::is(Mutation::DropCopiesOfThrough) || self.journal.only_copies;
+        let through = mutation::is(Mutation::DropCopiesOfThrough) || self.journal.never_dirty;
         io.tuning.write == WritePolicy::Back || self.controller.is_some() || !through
     }
 
@@ -250,7 +248,7 @@ impl CacheDrive {
         let entry = |place: Option<Place>, masks: Masks, lost: bool| {
             let place = place.filter(|_| !masks.is_empty());
             let durable = State { entry: MapEntry::new(place, masks.dirty() != 0, lost), masks };
-            let State { entry, masks } = self.interpret(&self.facts(), durable);
+            let State { entry, masks } = self.interpret(&self.recovery_rules(), durable);
             (entry, masks)
         };
         let same_place = written.place().is_some() && written.place() == now.place();
@@ -311,7 +309,7 @@ impl CacheDrive {
         let is_fast = |place: Place| self.layout.fast_slot(place).is_some();
         let here = now.place().is_some_and(|place| if is_fast(place) { doubt.fast } else { doubt.slow });
         let durable = State { entry: written, masks: Masks::default() };
-        if here || doubt.moved { self.interpret(&self.facts(), durable).entry } else { now }
+        if here || doubt.moved { self.interpret(&self.recovery_rules(), durable).entry } else { now }
     }
 
     /// Changes the map entry of an extent in doubt to the one that is sure. Nothing may be under way for the extent.
@@ -345,7 +343,7 @@ impl CacheDrive {
             let gives_up = sure.place() == before.place() && self.map.masks_of(extent).dirty() & !masks.dirty() != 0;
             self.doubts.notify_host |= gives_up || doubt.slow && (doubt.fast || gave_up_part);
             if sure.is_dirty() {
-                self.set_only_copies(false);
+                self.set_never_dirty(false);
             }
             if sure.place().is_some() {
                 self.map.set_masks(extent, masks, now).needs_no_record(NoRecord::GivenUpNext);
@@ -388,7 +386,19 @@ impl CacheDrive {
             }
         }
         if self.journal.commit_again(io) {
-            self.ready.commit(true);
+            self.ready.commit();
         }
+    }
+
+    /// Fails the flushes of the host that wait. Returns whether there were any.
+    #[cold]
+    pub(in crate::cache) fn flushes_fail(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
+        let mut flushes = self.journal.group.take_flushes();
+        flushes.extend(std::mem::take(&mut self.flushes).into_iter().map(|(request, _)| request));
+        let fails = !flushes.is_empty();
+        for request in flushes {
+            io.flush_fails(request, out);
+        }
+        fails
     }
 }

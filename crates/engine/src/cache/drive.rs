@@ -8,9 +8,8 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffer, Cause, DeviceId},
     api::config::{self, Tuning},
-    cache::access::{CacheFenced, Fragment, Mode, Router, ThroughWrite},
+    cache::access::{Fenced, Fragment, Mode, Router, ThroughWrite},
     cache::blocks::Units,
-    cache::cleaning::urgency::Cleaner,
     cache::doubts::Doubts,
     cache::emptying::Emptying,
     cache::follow::Follows,
@@ -21,12 +20,13 @@ use crate::{
     cache::ready::ReadyQueue,
     cache::reclaim::ForeseenVictims,
     cache::reshape::Reshape,
-    cache::routes::read_on::ReadOn,
-    cache::routes::waited_for::WaitedFor,
+    cache::routes::readahead::Readahead,
+    cache::routes::sync_writer::SyncWriter,
     cache::step::CacheIo,
     cache::streams::Streams,
     cache::tuner::Tuner,
     cache::warm::state::Warm,
+    cache::writeback::urgency::Cleaner,
     io::RequestIndex,
     io::slab::Slab,
 };
@@ -44,7 +44,7 @@ pub(in crate::cache) fn new_gate(layout: &CacheLayout, tuning: &Tuning) -> Gate 
 pub(crate) struct CacheDrive {
     pub(in crate::cache) mode: Mode,
     pub(in crate::cache) router: Router,
-    pub(in crate::cache) gone: CacheFenced,
+    pub(in crate::cache) gone: Fenced,
     pub(in crate::cache) layout: CacheLayout,
     pub(in crate::cache) map: ExtentMap,
     pub(in crate::cache) policy: BuiltInPolicy,
@@ -55,7 +55,7 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) volatile: Vec<u32>,
     /// Copying moves in flight (MCML bounds these), and how many of them move data off the fast device.
     pub(in crate::cache) copying: u32,
-    pub(in crate::cache) leaving: u32,
+    pub(in crate::cache) demoting: u32,
     /// Move buffers that are free.
     pub(in crate::cache) buffers: Vec<u32>,
     pub(in crate::cache) buffer_count: u32,
@@ -87,7 +87,7 @@ pub(crate) struct CacheDrive {
     /// The units in which the slow device maps its data.
     pub(in crate::cache) units: Units,
     /// Writes in flight of blocks that their extents did not have.
-    pub(in crate::cache) first_writes: u32,
+    pub(in crate::cache) allocating_writes: u32,
     pub(in crate::cache) through: Slab<ThroughWrite>,
     pub(in crate::cache) through_in_flight: Vec<u32>,
     /// What commands of the host in flight own besides their answers. The host's queue depth bounds it.
@@ -96,9 +96,9 @@ pub(crate) struct CacheDrive {
     /// The rule that decides where writes go (partitioned).
     pub(in crate::cache) controller: Option<Controller>,
     /// Whether reads that miss bring in the rest of their extents.
-    pub(in crate::cache) read_on: ReadOn,
+    pub(in crate::cache) readahead: Readahead,
     /// Whether the host flushes after every few writes.
-    pub(in crate::cache) waited_for: WaitedFor,
+    pub(in crate::cache) sync_writer: SyncWriter,
     /// Blocks to be copied to the fast device because they are read often (partitioned).
     pub(in crate::cache) candidates: VecDeque<(u32, u16)>,
     /// Host flushes that wait for moves whose writes were acknowledged from RAM, each with the sequence number of the
@@ -134,7 +134,7 @@ impl CacheDrive {
         CacheDrive {
             mode,
             router,
-            gone: CacheFenced::default(),
+            gone: Fenced::default(),
             layout,
             map: ExtentMap::new(layout, mode == Mode::Caching),
             policy: new_policy(&layout, tuning),
@@ -143,7 +143,7 @@ impl CacheDrive {
             waiter_lists: Vec::new(),
             volatile: Vec::new(),
             copying: 0,
-            leaving: 0,
+            demoting: 0,
             buffers: Vec::new(),
             buffer_count: 0,
             making_room: false,
@@ -161,7 +161,7 @@ impl CacheDrive {
             crowded_from: u32::MAX,
             most_dirty_in_part: u32::MAX,
             units: Units::default(),
-            first_writes: 0,
+            allocating_writes: 0,
             through: Slab::new(),
             through_in_flight: Vec::new(),
             follows: Follows::new(),
@@ -171,8 +171,8 @@ impl CacheDrive {
                 (layout.extents, mode == Mode::Caching),
             ),
             controller: partitioned.then(|| Controller::new(&tuning.partition)),
-            read_on: ReadOn::default(),
-            waited_for: WaitedFor::new(),
+            readahead: Readahead::default(),
+            sync_writer: SyncWriter::new(),
             candidates: VecDeque::new(),
             flushes: Vec::new(),
             sequence: 0,

@@ -97,7 +97,7 @@ impl CacheDrive {
                 dropped += 1;
                 continue;
             }
-            if self.leaving >= MOST_LEAVING || self.copying >= io.tuning.max_moves {
+            if self.demoting >= MOST_LEAVING || self.copying >= io.tuning.max_moves {
                 // The end of a move goes on from here.
                 slot -= 1;
                 goes_on_at = now.saturating_add(ROUND_PAUSE);

@@ -8,7 +8,7 @@ use crate::io::slab::Slab;
 pub(in crate::cache) enum Then {
     /// It has read these blocks from the slow device, although the slot has newer ones: these are read over it.
     Overlay(u16),
-    /// Its buffer has the data of this part fill, which counts the command as one of its own.
+    /// Its buffer has the data of this fill, which counts the command as one of its own.
     Feed(u32),
 }
 

@@ -44,7 +44,7 @@ impl CacheDrive {
                 len,
                 offset: Bytes(offset),
                 request_len: asked.len,
-                first: true,
+                is_new: true,
             };
             io.add_part(request);
             let before = out.len();
@@ -69,7 +69,7 @@ impl CacheDrive {
     }
 
     /// Issues the commonest request quickly: a read or write within one extent that the fast device has and for which
-    /// nothing is under way. Does what [`CacheDrive::submit`] would. Returns false, having done nothing, for any other
+    /// nothing is under way. Of a write in a cache, all blocks that it touches have to be dirty already. Does what [`CacheDrive::submit`] would. Returns false, having done nothing, for any other
     /// request. The request must lie within the volume. `USUAL`: what [`PlacementOps::is_usual`](crate::placement::PlacementOps) says.
     #[inline(always)]
     pub(crate) fn try_hit_map<const USUAL: bool>(
@@ -110,8 +110,8 @@ impl CacheDrive {
         entry.access(now);
         entry.in_flight += 1;
         if !USUAL && self.mode == Mode::Caching && !self.gate.is_open() {
-            let miss = Access { extent, op: asked.op, request_len: asked.len };
-            self.show_to_admission(io, now, miss, asked.len);
+            let access = Access { extent, op: asked.op, request_len: asked.len };
+            self.show_to_admission(io, now, access, asked.len);
         }
         if rewrites {
             self.map.rewrite(extent);
@@ -125,7 +125,7 @@ impl CacheDrive {
         let at = self.layout.fast_at(slot) + Bytes(u64::from(within));
         let device = self.layout.fast;
         let buffer = Buffer::Request { id, offset: Bytes::ZERO };
-        let purpose = CacheStep::Host { request, first: extent, count: 1, follow: Follow::NOTHING };
+        let purpose = CacheStep::Host { request, first_extent: extent, count: 1, follow: Follow::NOTHING };
         match asked.op {
             Op::Write => io.write((device, at), asked.len, buffer, purpose, Cause::Host, out),
             _ => io.read((device, at), asked.len, buffer, purpose, Cause::Host, out),
@@ -136,7 +136,7 @@ impl CacheDrive {
     /// Completes an access to one extent for which nothing waits, quickly. Does what [`CacheDrive::host_done`] would.
     /// Returns false, having done nothing, for any other command.
     #[inline(always)]
-    pub(crate) fn try_end_hit<const USUAL: bool>(
+    pub(crate) fn try_end_plain<const USUAL: bool>(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
@@ -150,7 +150,7 @@ impl CacheDrive {
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
         entry.in_flight -= 1;
-        io.finish_hit::<USUAL>(now, id);
+        io.finish_plain::<USUAL>(now, id);
         io.part_done_in_line(request, Ok(()), out);
         true
     }
@@ -169,7 +169,7 @@ impl CacheDrive {
 
     /// Routes a fragment that has waited.
     pub(in crate::cache) fn resume(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) {
-        let fragment = Fragment { first: false, ..fragment };
+        let fragment = Fragment { is_new: false, ..fragment };
         let route = self.route(io, now, fragment, out);
         self.carry_out(io, fragment, route, out);
     }
@@ -241,8 +241,8 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         if failed && command.op == Op::Read && self.mode == Mode::Caching && command.device == self.layout.fast {
-            debug_assert_eq!(follow, Follow::NOTHING, "something follows only what was read or written at home");
-            self.read_home_instead(io, command, (request, first, count), out);
+            debug_assert_eq!(follow, Follow::NOTHING, "something follows only what was read or written at origin");
+            self.read_origin_instead(io, command, (request, first, count), out);
             return;
         }
         let is_in_doubt = command.op == Op::Read && !self.doubts.is_empty() && self.may_be_lost(first, count);
@@ -305,7 +305,7 @@ impl CacheDrive {
 
     /// Handles a read that the cache failed: clean extents are read from their origins; for a dirty one the request
     /// fails.
-    fn read_home_instead(
+    fn read_origin_instead(
         &mut self,
         io: &mut CacheIo,
         command: &CacheCommand,
@@ -321,9 +321,9 @@ impl CacheDrive {
                 self.access_ended(extent);
             } else {
                 io.add_part(request);
-                let home = self.home(extent);
-                let (device, at) = self.layout.at(home);
-                let purpose = CacheStep::Host { request, first: extent, count: 1, follow: Follow::NOTHING };
+                let origin = self.origin_of(extent);
+                let (device, at) = self.layout.at(origin);
+                let purpose = CacheStep::Host { request, first_extent: extent, count: 1, follow: Follow::NOTHING };
                 io.read((device, at + Bytes(within)), len, buffer, purpose, Cause::Host, out);
             }
         }

@@ -1,4 +1,5 @@
-//! What the durable map says of an extent, and what has happened since it was written: together they say where the extent is.
+//! Recovery of one extent: what the durable map says of it, and what has happened since it was written, say where the extent is. The table
+//! of the test is the whole rule.
 
 use peryton_format::{
     blocks::Masks,
@@ -8,7 +9,7 @@ use peryton_format::{
 };
 
 use crate::{
-    cache::access::{CacheFenced, Mode},
+    cache::access::{Fenced, Mode},
     cache::map::extent::{Place, Valid},
 };
 
@@ -32,11 +33,11 @@ impl State {
     }
 }
 
-/// What has happened.
+/// What has happened to a volume since its map was written: by these rules an extent of the durable map is read.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cache) struct Facts {
+pub(in crate::cache) struct RecoveryRules {
     pub(in crate::cache) mode: Mode,
-    pub(in crate::cache) gone: CacheFenced,
+    pub(in crate::cache) gone: Fenced,
     /// All blocks of an extent (caching).
     pub(in crate::cache) all: u16,
     /// Which of copy and origin is valid where the map calls a copy clean; `None`: they agree (caching).
@@ -47,16 +48,16 @@ pub(in crate::cache) struct Facts {
     pub(in crate::cache) trusts_origins: bool,
 }
 
-impl Facts {
-    /// What the map says that counts. A copy that may not is in no place: another extent may have been given the place since. But where
-    /// blocks are lost, only the place says which.
-    pub(in crate::cache) fn counts(&self, durable: State) -> State {
+impl RecoveryRules {
+    /// Drops a clean copy whose data may not be durable: its slot may belong to another extent by now. But where blocks are lost, only the
+    /// place says which.
+    pub(in crate::cache) fn without_stale_copies(&self, durable: State) -> State {
         let State { entry, masks } = durable;
         let drops = self.unflushed && self.mode == Mode::Caching && !entry.is_dirty() && masks.lost() == 0;
         if drops { State::new(None, Masks::default(), entry.is_lost()) } else { durable }
     }
 
-    /// Where the extent is, by what counts ([`Facts::counts`]). `is_on_gone`: its place is on a device that is gone.
+    /// Where the extent is, by what counts ([`RecoveryRules::without_stale_copies`]). `is_on_gone`: its place is on a device that is gone.
     pub(in crate::cache) fn interpret(&self, durable: State, is_on_gone: bool) -> State {
         match self.mode {
             Mode::Tiering if is_on_gone => State::new(None, Masks::default(), true),
@@ -72,16 +73,16 @@ impl Facts {
             let misses = is_on_gone && entry.is_dirty() || masks.lost() != 0 && !self.trusts_origins;
             return State::new(None, masks, entry.is_lost() || misses || self.gone.slow);
         }
-        let mut masks = Masks::new(masks.valid() & self.all, masks.not_at_home() & self.all);
+        let mut masks = Masks::new(masks.valid() & self.all, masks.differs_from_origin() & self.all);
         if mutation::is(Mutation::ForgetMasks) {
-            masks = Masks::new(self.all, masks.not_at_home());
+            masks = Masks::new(self.all, masks.differs_from_origin());
         }
         if self.gone.slow {
             // There is no origin: what the fast device has counts, and the rest is lost.
             let lost = if mutation::is(Mutation::ForgetLostBlocks) { masks.valid() } else { self.all };
             masks = Masks::new(masks.valid() | self.all & !lost, lost);
         } else if let Some(valid) = self.valid {
-            masks = valid.of_two(masks);
+            masks = valid.masks_after_crash(masks);
         }
         State::new(entry.place(), masks, entry.is_lost())
     }
@@ -91,15 +92,21 @@ impl Facts {
 mod tests {
     use super::*;
 
-    const NONE: CacheFenced = CacheFenced { fast: false, slow: false };
-    const FAST: CacheFenced = CacheFenced { fast: true, slow: false };
-    const SLOW: CacheFenced = CacheFenced { fast: false, slow: true };
-    const CALM: Facts =
-        Facts { mode: Mode::Caching, gone: NONE, all: 15, valid: None, unflushed: false, trusts_origins: false };
+    const NONE: Fenced = Fenced { fast: false, slow: false };
+    const FAST: Fenced = Fenced { fast: true, slow: false };
+    const SLOW: Fenced = Fenced { fast: false, slow: true };
+    const CALM: RecoveryRules = RecoveryRules {
+        mode: Mode::Caching,
+        gone: NONE,
+        all: 15,
+        valid: None,
+        unflushed: false,
+        trusts_origins: false,
+    };
 
     /// An extent in place 3, of four blocks.
-    fn here(valid: u16, not_at_home: u16) -> State {
-        State::new(Some(Place(3)), Masks::new(valid, not_at_home), false)
+    fn here(valid: u16, differs_from_origin: u16) -> State {
+        State::new(Some(Place(3)), Masks::new(valid, differs_from_origin), false)
     }
 
     fn nowhere(lost: bool) -> State {
@@ -108,15 +115,15 @@ mod tests {
 
     #[test]
     fn what_has_happened_decides_what_the_map_means() {
-        let copies = Facts { valid: Some(Valid::Copy), ..CALM };
-        let homes = Facts { valid: Some(Valid::Home), ..CALM };
-        let unflushed = Facts { unflushed: true, ..copies };
-        let alone = Facts { trusts_origins: true, ..CALM };
-        let tiers = Facts { mode: Mode::Tiering, all: 0, ..CALM };
+        let copies = RecoveryRules { valid: Some(Valid::Copy), ..CALM };
+        let homes = RecoveryRules { valid: Some(Valid::Origin), ..CALM };
+        let unflushed = RecoveryRules { unflushed: true, ..copies };
+        let alone = RecoveryRules { trusts_origins: true, ..CALM };
+        let tiers = RecoveryRules { mode: Mode::Tiering, all: 0, ..CALM };
         // The place was given to another extent, which is newer there.
         let shared = State { entry: MapEntry::new(Some(Place(3)), false, false), masks: Masks::new(7, 1) };
         let whole = State { entry: MapEntry::new(Some(Place(3)), false, false), masks: Masks::default() };
-        for (facts, gone, durable, means) in [
+        for (rules, gone, durable, means) in [
             // It was closed.
             (CALM, NONE, here(7, 12), here(7, 12)),
             (CALM, NONE, nowhere(true), nowhere(true)),
@@ -142,10 +149,10 @@ mod tests {
             (tiers, SLOW, whole, whole),
             (tiers, SLOW, nowhere(false), nowhere(false)),
         ] {
-            let counts = facts.counts(durable);
+            let counts = rules.without_stale_copies(durable);
             let is_on_gone = gone.fast && counts.entry.place().is_some();
-            let found = Facts { gone, ..facts }.interpret(counts, is_on_gone);
-            assert_eq!(found, means, "{facts:?} {durable:?}");
+            let found = RecoveryRules { gone, ..rules }.interpret(counts, is_on_gone);
+            assert_eq!(found, means, "{rules:?} {durable:?}");
         }
     }
 }

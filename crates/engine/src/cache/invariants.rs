@@ -39,7 +39,11 @@ impl CacheDrive {
                 let says = [extent.is_dirty(), extent.is_whole(false), extent.is_whole(true)];
                 let is = [masks.dirty() != 0, masks.valid() == blocks.all, masks.dirty() == blocks.all];
                 assert_eq!(says, is, "the masks of extent {index} say otherwise");
-                assert_eq!((masks.valid() | masks.not_at_home()) & !blocks.all, 0, "extent {index} has no such blocks");
+                assert_eq!(
+                    (masks.valid() | masks.differs_from_origin()) & !blocks.all,
+                    0,
+                    "extent {index} has no such blocks"
+                );
             }
             assert_eq!(owner.insert(place.0, index), None, "place {} has two tenants", place.0);
             assert!(!self.map.is_free(place), "place {} is in use and free", place.0);

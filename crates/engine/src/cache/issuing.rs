@@ -45,7 +45,7 @@ impl CacheDrive {
     /// waited for its own promotion counted as a miss.
     #[inline]
     pub(in crate::cache) fn count_access(&mut self, io: &mut CacheIo, fragment: Fragment, slot: SlotIndex) {
-        if fragment.first {
+        if fragment.is_new {
             io.stats.fast_hits += 1;
             self.was_accessed(slot);
         }
@@ -64,7 +64,7 @@ impl CacheDrive {
             self.cleaner.slow_used = io.now;
         }
         let (request, first, count) = (fragment.request, fragment.extent, extents);
-        let purpose = CacheStep::Host { request, first, count, follow };
+        let purpose = CacheStep::Host { request, first_extent: first, count, follow };
         let buffer = Buffer::Request { id: io.id_of(request), offset: fragment.offset };
         match fragment.op {
             Op::Read => io.read((device, at), len, buffer, purpose, Cause::Host, out),
@@ -107,7 +107,7 @@ impl CacheDrive {
 
     /// The place of an extent's origin on the slow device.
     #[inline]
-    pub(in crate::cache) fn home(&self, extent: u32) -> Place {
+    pub(in crate::cache) fn origin_of(&self, extent: u32) -> Place {
         self.layout.slow_place(extent)
     }
 
@@ -127,7 +127,7 @@ impl CacheDrive {
         let from = within.max(fragment.within);
         let end = (within + len).min(fragment.within + fragment.len);
         let offset = fragment.offset + Bytes(u64::from(from - fragment.within));
-        Fragment { within: from, len: end - from, offset, first: false, ..fragment }
+        Fragment { within: from, len: end - from, offset, is_new: false, ..fragment }
     }
 
     /// The same, as one more of this many pieces in which the fragment is answered.
@@ -157,7 +157,7 @@ impl CacheDrive {
     pub(in crate::cache) fn current_place(&self, extent: u32) -> Place {
         match self.map.entry(extent).place() {
             Some(place) => place,
-            None => self.home(extent),
+            None => self.origin_of(extent),
         }
     }
 
@@ -169,7 +169,9 @@ impl CacheDrive {
     pub(in crate::cache) fn is_newer(&self, extent: u32, within: u64, len: u64) -> bool {
         match self.layout.blocks {
             None => self.map.entry(extent).is_dirty(),
-            Some(blocks) => blocks.touched(within as u32, len as u32) & self.map.masks_of(extent).not_at_home() != 0,
+            Some(blocks) => {
+                blocks.touched(within as u32, len as u32) & self.map.masks_of(extent).differs_from_origin() != 0
+            }
         }
     }
 
@@ -192,8 +194,8 @@ impl CacheDrive {
         let entry = self.map.entry_mut(fragment.extent);
         entry.access(now);
         entry.in_flight += 1;
-        self.first_writes += 1;
-        let purpose = CacheStep::First { request: fragment.request, extent: fragment.extent };
+        self.allocating_writes += 1;
+        let purpose = CacheStep::Allocating { request: fragment.request, extent: fragment.extent };
         io.zero(self.layout.at(place), Bytes(u64::from(fragment.len)), purpose, out);
     }
 }

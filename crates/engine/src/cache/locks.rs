@@ -18,9 +18,9 @@ use crate::{
 struct Held {
     kind: Kind,
     phase: Phase,
-    /// The blocks that it reads or writes (part fills, write-backs and evictions).
+    /// The blocks that it reads or writes (fills, write-backs and evictions).
     blocks: u16,
-    /// Those of them that its buffer has, or will have, newer than any other place does (part fills).
+    /// Those of them that its buffer has, or will have, newer than any other place does (fills).
     to_bring: u16,
     /// Those of them that a write-back takes from their origin, and writes there again.
     missing: u16,
@@ -81,12 +81,12 @@ fn verdict(held: Held, asked: Asked, beside: Beside) -> Verdict {
     let found = match (held.kind, held.phase) {
         // Until the fast device has the extent's latest data, the buffer has it.
         (Kind::Promotion, Phase::Writing) if op == Op::Read && !beside.in_doubt => return Verdict::FromBuffer,
-        (Kind::Promotion | Kind::Fill | Kind::Zero | Kind::Drain(_) | Kind::Allocation, _) => Verdict::Waits,
-        (Kind::PartFill, Phase::Writing) if op == Op::Read && touched & !held.to_bring == 0 && !beside.in_doubt => {
+        (Kind::Promotion | Kind::Overwrite | Kind::Zero | Kind::Drain(_) | Kind::Allocation, _) => Verdict::Waits,
+        (Kind::Fill, Phase::Writing) if op == Op::Read && touched & !held.to_bring == 0 && !beside.in_doubt => {
             return Verdict::FromBuffer;
         }
-        (Kind::PartFill, Phase::Draining) => Verdict::Waits,
-        (Kind::PartFill, phase) => match op {
+        (Kind::Fill, Phase::Draining) => Verdict::Waits,
+        (Kind::Fill, phase) => match op {
             Op::Read => waits_if(touched & held.to_bring != 0),
             // A fill leaves out blocks that are written while it reads them.
             Op::Write => waits_if(match asked.goes {
@@ -153,7 +153,7 @@ impl CacheDrive {
             }
             Verdict::Waits => {
                 let is_held = held.kind == Kind::WriteBack && (held.phase == Phase::Draining || held.holds_writes);
-                io.stats.held_writes += u64::from(is_held && fragment.first && fragment.op == Op::Write);
+                io.stats.held_writes += u64::from(is_held && fragment.is_new && fragment.op == Op::Write);
                 row.waiters.push(fragment);
             }
             Verdict::Passes => {
@@ -174,7 +174,7 @@ impl CacheDrive {
             return Goes::Home;
         }
         let writes_through = io.tuning.write == WritePolicy::Through && self.controller.is_none();
-        if writes_through && self.may_follow_its_home(fragment) {
+        if writes_through && self.may_follow_its_origin(fragment) {
             return Goes::HomeFirst;
         }
         if self.stays_in_slot(io, fragment) { Goes::Slot } else { Goes::Anywhere }
@@ -209,8 +209,8 @@ mod tests {
 
     const KINDS: [Kind; 9] = [
         Kind::Promotion,
+        Kind::Overwrite,
         Kind::Fill,
-        Kind::PartFill,
         Kind::Demotion,
         Kind::Eviction,
         Kind::WriteBack,
@@ -253,7 +253,7 @@ mod tests {
     /// The blocks that a move is writing to the slot, and to the origin.
     fn writes(held: Held) -> (u16, u16) {
         match (held.kind, held.phase) {
-            (Kind::PartFill, Phase::Writing) => (held.blocks, 0),
+            (Kind::Fill, Phase::Writing) => (held.blocks, 0),
             (Kind::Eviction | Kind::WriteBack, Phase::Writing) => (0, held.blocks),
             _ => (0, 0),
         }
@@ -301,8 +301,8 @@ mod tests {
     #[test]
     fn while_an_extent_is_detached_or_a_device_is_gone_everything_waits() {
         every(|held, asked, beside, verdict| {
-            let detaches = matches!(held.kind, Kind::Drain(_) | Kind::Zero | Kind::Allocation | Kind::Fill);
-            let drains = held.phase == Phase::Draining && matches!(held.kind, Kind::PartFill | Kind::WriteBack);
+            let detaches = matches!(held.kind, Kind::Drain(_) | Kind::Zero | Kind::Allocation | Kind::Overwrite);
+            let drains = held.phase == Phase::Draining && matches!(held.kind, Kind::Fill | Kind::WriteBack);
             if detaches || drains || beside.degraded && verdict != Verdict::FromBuffer {
                 assert_eq!(verdict, Verdict::Waits, "{held:?} {asked:?} {beside:?}");
             }
@@ -319,7 +319,7 @@ mod tests {
         every(|held, asked, beside, verdict| {
             let apart = asked.touched & held.blocks == 0;
             let reads = asked.op == Op::Read && !beside.degraded;
-            let is_fill = held.kind == Kind::PartFill && matches!(held.phase, Phase::Reading | Phase::Writing);
+            let is_fill = held.kind == Kind::Fill && matches!(held.phase, Phase::Reading | Phase::Writing);
             if reads && is_fill && apart {
                 assert_eq!(verdict, Verdict::Passes, "{held:?} {asked:?}");
             }

@@ -2,9 +2,9 @@
 //!
 //! `map/` holds the place of each extent. `routes/` decide where an access goes, and `host.rs` cuts requests into
 //! accesses and answers them. `movers/` move extents from one device to the other; `reclaim.rs` chooses which extents
-//! leave the fast device, and `cleaning/` which are written back. `through.rs` writes to both devices,
+//! leave the fast device, and `writeback/` which are written back. `through.rs` writes to both devices,
 //! and `bypass.rs` keeps streams out. `commits.rs`
-//! and `journal/` make the map durable; `recovery.rs` and `restore.rs` make a running drive from the durable map.
+//! and `journal/` make the map durable; `recovery.rs` and `interpret.rs` make a running drive from the durable map.
 //! `blocks.rs` and `parts.rs` are for extents of which the fast device has a part.
 //! `emptying.rs` and `reshape.rs` are for a device that becomes larger or smaller.
 //! `tuner.rs` adjusts settings while the drive runs, and `warm/` keeps what the policies have learnt.
@@ -17,7 +17,7 @@
 //! - A write that covers its extent is promoted without a read.
 //! - The map is committed in order with the data; the paper flushes it periodically.
 //! - A promotion is given up while its extent is in use, eight times in a row at most. Then new accesses wait for it.
-//! - Write-backs wait to gather overwrites (`cleaning/`); in the paper they begin at once.
+//! - Write-backs wait to gather overwrites (`writeback/`); in the paper they begin at once.
 //! - A write that misses a write-through cache goes to the origin alone; in the paper it may be promoted.
 //!
 //! "Mixed SSD arrays" judges misses in section IV-B and all requests in section VI-A: `admission.write_hits` offers both. Its sampled
@@ -26,12 +26,10 @@
 mod access;
 mod blocks;
 mod bypass;
-mod cleaning;
 mod commits;
 mod doubts;
 mod drive;
 mod emptying;
-mod facts;
 mod flushes;
 mod follow;
 mod host;
@@ -51,15 +49,16 @@ mod reclaim;
 mod recovery;
 mod releases;
 mod reshape;
-mod restore;
 mod routes;
 mod rows;
+mod rules;
 mod step;
 mod streams;
 mod through;
 mod timers;
 mod tuner;
 mod warm;
+mod writeback;
 
 pub(crate) use access::Mode;
 pub(crate) use drive::CacheDrive;

@@ -48,13 +48,13 @@ impl CacheDrive {
     /// Which of copy and origin is valid where a crash may have cut a write to one of them or to both.
     pub(in crate::cache) fn valid(&self, io: &CacheIo) -> Valid {
         let copy = io.tuning.write == WritePolicy::Back || self.controller.is_some();
-        if copy { Valid::Copy } else { Valid::Home }
+        if copy { Valid::Copy } else { Valid::Origin }
     }
 
     /// Notes that a write of these blocks is under way, which makes those dirty that the fast device has.
     pub(in crate::cache) fn became_dirty_in(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
         let masks = self.map.masks_of(extent);
-        let dirties = touched & masks.valid() & !masks.not_at_home();
+        let dirties = touched & masks.valid() & !masks.differs_from_origin();
         if dirties == 0 {
             if self.map.entry(extent).is_dirty() {
                 self.map.rewrite(extent);
@@ -62,8 +62,8 @@ impl CacheDrive {
             return;
         }
         let was_dirty = self.map.entry(extent).is_dirty();
-        self.set_only_copies(false);
-        let dirty = Masks::new(masks.valid(), masks.not_at_home() | dirties);
+        self.set_never_dirty(false);
+        let dirty = Masks::new(masks.valid(), masks.differs_from_origin() | dirties);
         let changed = self.map.set_masks(extent, dirty, now);
         if was_dirty {
             self.map.rewrite(extent);
@@ -80,8 +80,8 @@ impl CacheDrive {
         let before = self.map.masks_of(extent);
         let valid = before.valid() | blocks;
         // A block that was lost has new data.
-        let not_at_home = before.dirty() | before.lost() & !blocks | dirty & valid;
-        let masks = Masks::new(valid, not_at_home);
+        let differs_from_origin = before.dirty() | before.lost() & !blocks | dirty & valid;
+        let masks = Masks::new(valid, differs_from_origin);
         if masks == before {
             if self.map.entry(extent).is_dirty() && dirty != 0 {
                 self.map.rewrite(extent);
@@ -89,7 +89,7 @@ impl CacheDrive {
             return;
         }
         if dirty != 0 {
-            self.set_only_copies(false);
+            self.set_never_dirty(false);
         }
         let changed = self.map.set_masks(extent, masks, now);
         self.record(io, now, changed, false);
@@ -99,7 +99,7 @@ impl CacheDrive {
     }
 
     /// Handles a completed write of blocks that the fast device may not have had.
-    pub(crate) fn first_done(
+    pub(crate) fn allocating_done(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
@@ -108,7 +108,7 @@ impl CacheDrive {
         failed: bool,
         out: &mut Commands,
     ) {
-        self.first_writes -= 1;
+        self.allocating_writes -= 1;
         let kept = !failed && self.first_is_there(io, now, extent, command);
         if kept && self.map.entry(extent).is_lost() {
             self.found_again(io, now, extent, command);

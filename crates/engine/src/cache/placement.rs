@@ -1,4 +1,4 @@
-//! Tiering and caching as a placement.
+//! Tiering, caching and partitioned as a placement.
 
 use peryton_format::{
     entry::MapEntry,
@@ -38,11 +38,11 @@ impl PlacementOps for CacheDrive {
         }
         self.begin_notices(&io.tuning);
         self.bound_dirty(io);
-        self.heed_units(io);
+        self.apply_units(io);
         // Nothing is mapped yet. If a recovery finds dirty extents, of an earlier write policy, it takes this back.
         if self.mode == Mode::Caching && self.controller.is_none() && io.tuning.write != WritePolicy::Back {
-            io.copies |= 1 << self.layout.fast.index();
-            self.set_only_copies(!self.gone.any());
+            io.redundant_devices |= 1 << self.layout.fast.index();
+            self.set_never_dirty(!self.gone.any());
         }
     }
 
@@ -79,7 +79,7 @@ impl PlacementOps for CacheDrive {
     }
 
     #[inline(always)]
-    fn try_complete_hit<const USUAL: bool>(
+    fn try_complete_plain<const USUAL: bool>(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
@@ -87,8 +87,10 @@ impl PlacementOps for CacheDrive {
         step: CacheStep,
         out: &mut Commands,
     ) -> bool {
-        let CacheStep::Host { request, first, count: 1, follow: Follow::NOTHING } = step else { return false };
-        self.try_end_hit::<USUAL>(io, now, id, (request, first), out)
+        let CacheStep::Host { request, first_extent: first, count: 1, follow: Follow::NOTHING } = step else {
+            return false;
+        };
+        self.try_end_plain::<USUAL>(io, now, id, (request, first), out)
     }
 
     #[inline]
@@ -103,17 +105,19 @@ impl PlacementOps for CacheDrive {
     ) {
         self.partition_served(now, command);
         match step {
-            CacheStep::Host { request, first, count, follow: Follow::PAST } => {
+            CacheStep::Host { request, first_extent: first, count, follow: Follow::PAST } => {
                 let result = if failed { Err(RequestError::Device) } else { Ok(()) };
                 for extent in first..first + count {
                     self.past_done(io, now, extent, request, failed, out);
                 }
                 io.part_done(request, result, out);
             }
-            CacheStep::Host { request, first, count, follow } => {
+            CacheStep::Host { request, first_extent: first, count, follow } => {
                 self.host_done(io, now, command, (request, first, count), (failed, follow), out);
             }
-            CacheStep::First { request, extent } => self.first_done(io, now, command, (request, extent), failed, out),
+            CacheStep::Allocating { request, extent } => {
+                self.allocating_done(io, now, command, (request, extent), failed, out)
+            }
             CacheStep::Through { write } => self.through_step(io, now, write, command.device, failed, out),
             CacheStep::Run { run, first, count } => self.run_was_written(io, now, (run, first, count), failed, out),
             CacheStep::Move { index } => self.move_step(io, now, index, failed, out),
@@ -151,8 +155,8 @@ impl PlacementOps for CacheDrive {
             tuner.resume(&earlier);
         }
         if io.tuning.write == WritePolicy::Back {
-            io.copies = 0;
-            self.set_only_copies(false);
+            io.redundant_devices = 0;
+            self.set_never_dirty(false);
         }
         self.settings_changed(io, before, now, out);
         self.go_on(io, now, out);
@@ -176,7 +180,7 @@ impl PlacementOps for CacheDrive {
         self.go_on(io, now, out);
     }
 
-    fn away(&self) -> u64 {
+    fn dirty_left(&self) -> u64 {
         u64::from(self.map.dirty().count())
     }
 
@@ -202,14 +206,14 @@ impl PlacementOps for CacheDrive {
             (self.location(offset, rest), self.layout.split(offset));
         let (entry, within) = (self.map.entry(extent), Bytes(u64::from(within)));
         let beyond = |(device, at): (DeviceId, Bytes)| (device, at + within);
-        let home = (self.mode == Mode::Caching).then(|| beyond(self.layout.at(self.home(extent))));
+        let origin = (self.mode == Mode::Caching).then(|| beyond(self.layout.at(self.origin_of(extent))));
         let here = entry.place().map(|place| beyond(self.layout.at(place)));
         // Of an extent of which some blocks are lost, the others can be read.
         let is_lost = lost && (device.is_none() || entry.slot().is_none() || self.layout.blocks.is_none());
-        let origin = match (is_lost, mapped, home, here) {
+        let origin = match (is_lost, mapped, origin, here) {
             (true, ..) => Origin::Lost,
-            (false, true, Some(home), Some(here)) if device == Some(here.0) => {
-                Origin::At { first: here, second: Some(home).filter(|_| !dirty) }
+            (false, true, Some(origin), Some(here)) if device == Some(here.0) => {
+                Origin::At { first: here, second: Some(origin).filter(|_| !dirty) }
             }
             (false, true, Some(first), _) | (false, true, None, Some(first)) => Origin::At { first, second: None },
             _ => Origin::Zeros,
@@ -303,7 +307,7 @@ impl PlacementOps for CacheDrive {
 
     fn without(&mut self, _: &CacheIo, device: DeviceId) -> bool {
         self.mark_gone(device);
-        self.set_only_copies(false);
+        self.set_never_dirty(false);
         self.journal.without(device);
         true
     }
@@ -326,10 +330,10 @@ impl PlacementOps for CacheDrive {
         if self.map.dirty().count() > 0 || self.gone.slow {
             // Dirty extents are of an earlier write policy: the fast device alone has what is written to them. So it has all that is
             // written without the slow one.
-            io.copies = 0;
+            io.redundant_devices = 0;
         }
         if self.map.dirty().count() > 0 || self.map.lost() > 0 {
-            self.set_only_copies(false);
+            self.set_never_dirty(false);
         }
         Ok(())
     }
@@ -369,7 +373,7 @@ impl PlacementOps for CacheDrive {
         volume: VolumeId,
         _: u64,
     ) -> Result<VolumeId, DeviceId> {
-        self.fill_empty(io, storage, device, volume)?;
+        self.write_metadata_to(io, storage, device, volume)?;
         Ok(volume)
     }
 }

@@ -38,7 +38,7 @@ impl CacheDrive {
             NoMap::Damaged(what) => damaged(what),
             NoMap::Behind { newest, expected, .. } => ReadmitError::Behind { device: index, newest, expected },
         })?;
-        if device == self.layout.slow && found.notice.named {
+        if device == self.layout.slow && found.notice.write_intent {
             return Err(ReadmitError::Untracked { device: index });
         }
         let newest = found.next_commit.saturating_sub(1).max(found.last_commit);
@@ -67,11 +67,11 @@ impl CacheDrive {
         let notice = Notice::default();
         let mut header = CheckpointHeader { last_commit: 0, first_commit, notice, ..next };
         // Neither device may lose the checkpoint that it needs before the new one is complete.
-        if (found.number + 1) % 2 != header.number % 2 {
+        if (found.next_number_base + 1) % 2 != header.number % 2 {
             checkpoint::store(storage, &stayed, layout, &header, words, volume).map_err(failed)?;
             header.number += 1;
         }
-        while header.number <= found.number {
+        while header.number <= found.next_number_base {
             header.number += 2;
         }
         checkpoint::store(storage, &stayed, layout, &header, words, volume).map_err(failed)?;
@@ -93,7 +93,7 @@ impl CacheDrive {
                 // The origin has all that was not newer on the device when it was given up. Where that is not known, what the device has
                 // is at least as new as the origin, and of the rest the origin may be older than what was answered.
                 false => match self.map.left_behind(extent, place) {
-                    Some(left) => Masks::new(theirs.valid() & left.not_at_home(), left.not_at_home()),
+                    Some(left) => Masks::new(theirs.valid() & left.differs_from_origin(), left.differs_from_origin()),
                     None => Masks::new(theirs.valid(), all),
                 },
             };

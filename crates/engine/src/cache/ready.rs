@@ -28,14 +28,14 @@ pub(in crate::cache) struct ReadyQueue {
     move_ended: bool,
     /// A place may have become free: allocations look whether they get it. (The end of one that waited for a place frees none.)
     place_freed: bool,
-    /// A commit is to be made; and whether with what needs a flush of the slow device.
-    commit: Option<bool>,
+    /// A commit is to be made, with what needs a flush of the slow device.
+    commit: bool,
 }
 
 impl ReadyQueue {
     #[inline]
     pub(in crate::cache) fn is_empty(&self) -> bool {
-        self.queue.is_empty() && !self.move_ended && !self.place_freed && self.commit.is_none()
+        self.queue.is_empty() && !self.move_ended && !self.place_freed && !self.commit
     }
 
     pub(in crate::cache) fn push(&mut self, ready: Ready) {
@@ -55,8 +55,8 @@ impl ReadyQueue {
         self.place_freed = true;
     }
 
-    pub(in crate::cache) fn commit(&mut self, all: bool) {
-        self.commit = Some(all || self.commit == Some(true));
+    pub(in crate::cache) fn commit(&mut self) {
+        self.commit = true;
     }
 }
 
@@ -83,8 +83,8 @@ impl CacheDrive {
                 self.serve_allocation_waiters();
             } else if std::mem::take(&mut self.ready.move_ended) {
                 self.after_moves(io, now, out);
-            } else if let Some(all) = self.ready.commit.take() {
-                self.commit(io, now, all, out);
+            } else if std::mem::take(&mut self.ready.commit) {
+                self.commit(io, now, true, out);
             } else {
                 return;
             }
@@ -93,7 +93,7 @@ impl CacheDrive {
 
     /// A move has ended: flushes, room and cleaning may have waited for it.
     fn after_moves(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        self.flushes_may_go(io, now, out);
+        self.release_flushes(io, now, out);
         self.go_on_after_doubts(io, out);
         if self.making_room {
             self.make_room(io, now, out);
@@ -103,7 +103,7 @@ impl CacheDrive {
             self.clean(io, now, out);
         }
         if self.journal.commit_is_full() {
-            self.ready.commit(true);
+            self.ready.commit();
         }
     }
 }

@@ -69,7 +69,7 @@ impl CacheDrive {
     /// in the background, so that they are not chosen again.
     fn drop_one(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) -> bool {
         loop {
-            let may_write_back = self.leaving < MOST_LEAVING && self.copying < io.tuning.max_moves;
+            let may_write_back = self.demoting < MOST_LEAVING && self.copying < io.tuning.max_moves;
             let Some(victim) = self.victim(io, now, !may_write_back) else { return false };
             let clean = !self.map.entry(victim).is_dirty();
             self.evict(io, now, victim, out);
@@ -196,7 +196,7 @@ impl CacheDrive {
                 io.stats.moves.cancelled.slow_full += 1;
                 // Promotions under way free places on the slow device when they are committed.
                 if self.journal.has_pending_free() {
-                    self.ready.commit(true);
+                    self.ready.commit();
                 } else {
                     self.making_room = false;
                 }
@@ -239,5 +239,24 @@ impl CacheDrive {
             self.victims_as_they_come = AS_THEY_COME;
         }
         clean
+    }
+
+    /// Reserves a slot of the fast device for `extent`. Returns `None` if no slot is free; a commit that frees some is
+    /// then started where that is possible.
+    #[inline(always)]
+    pub(in crate::cache) fn reserve_slot(&mut self, extent: u32) -> Option<SlotIndex> {
+        if self.map.fast_is_full() || self.gone.fast {
+            return None;
+        }
+        let slot = self.map.take_slot();
+        // A commit frees the slots that wait for it. It is worth its flushes when these outnumber the free slots.
+        if self.journal.waiting() > self.map.free_slots() as usize {
+            self.ready.commit();
+        }
+        let slot = slot?;
+        self.map.occupy(slot, extent);
+        self.policy.inserted(slot, extent, 1);
+        self.warm.changed = self.warm.changed.saturating_add(1);
+        Some(slot)
     }
 }

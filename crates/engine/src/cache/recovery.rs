@@ -1,21 +1,31 @@
-//! Recovers the map from the newest checkpoint and the journal after it, from whichever device has them.
+//! Makes a running drive from the durable map, and the durable map from a running drive. The map is recovered from the newest checkpoint
+//! and the journal after it, from whichever device has them; `interpret.rs` says what it means.
 
 use peryton_format::{
     block::BLOCK,
+    blocks::Masks,
     checkpoint::{self, CheckpointHeader},
+    entry::MapEntry,
     map::{self, NoMap, Older},
     mutation::{self, Mutation},
+    notice::Notice,
     storage::Storage,
     superblock::VolumeId,
     takeover::Found,
 };
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::DeviceId,
+    api::config::Tuning,
     api::error::OpenError,
     api::opened::{Opened, Trust},
+    cache::access::Mode,
     cache::drive::CacheDrive,
+    cache::interpret::{RecoveryRules, State},
+    cache::journal::map_journal::Durable,
+    cache::map::changed::NoRecord,
+    cache::map::extent::{Place, Valid},
     cache::reshape::Reshape,
     cache::step::CacheIo,
 };
@@ -27,8 +37,8 @@ impl CacheDrive {
         io: &mut CacheIo,
         storage: &mut dyn Storage,
         volume: VolumeId,
-        (touched, trust): (Option<[u32; 2]>, Trust),
-        left: Option<&Found>,
+        (unwritten_from, trust): (Option<[u32; 2]>, Trust),
+        handoff: Option<&Found>,
         opened: &mut Opened,
     ) -> Result<(), OpenError> {
         let (fast, gone) = (self.layout.fast, self.gone);
@@ -46,18 +56,18 @@ impl CacheDrive {
         (opened.commits, opened.last_commit) = (found.replayed, found.last_commit);
         // What a process that was killed has left in memory has all that has changed since the volume was opened, which
         // begins with a checkpoint on both devices.
-        let left = left.filter(|left| left.label.contents == self.contents());
-        for (extent, entry) in left.iter().flat_map(|left| &left.entries) {
+        let handoff = handoff.filter(|found| found.label.contents == self.contents());
+        for (extent, entry) in handoff.iter().flat_map(|handoff| &handoff.entries) {
             found.entries[*extent as usize] = *entry;
         }
-        if let Some(left) = left.filter(|_| !mutation::is(Mutation::TakeOverEntriesOnly)) {
-            for (place, masks) in &left.masks {
+        if let Some(handoff) = handoff.filter(|_| !mutation::is(Mutation::TakeOverEntriesOnly)) {
+            for (place, masks) in &handoff.masks {
                 found.masks[*place as usize] = *masks;
             }
         }
-        opened.taken_over = left.map(|left| left.entries.len() as u64);
-        let untracked = gone.fast && !found.shows_newer && left.is_none();
-        if untracked && !found.notice.home && trust != Trust::Slow {
+        opened.taken_over = handoff.map(|handoff| handoff.entries.len() as u64);
+        let untracked = gone.fast && !found.shows_newer && handoff.is_none();
+        if untracked && !found.notice.slow_current && trust != Trust::Slow {
             return Err(OpenError::Untracked { device: fast.index() });
         }
         if untracked {
@@ -76,13 +86,19 @@ impl CacheDrive {
             self.reshape_map(&mut found, reshape).map_err(damaged)?;
         }
         let restored = self
-            .restore(io, io.now, (&found.entries, &found.masks), (touched, left.is_some(), found.notice.home), trust)
+            .restore(
+                io,
+                io.now,
+                (&found.entries, &found.masks),
+                (unwritten_from, handoff.is_some(), found.notice.slow_current),
+                trust,
+            )
             .map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
         let (image, masks) = self.map.image();
         // A torn commit may remain with the next number, so that number is not reused.
         let mut header = CheckpointHeader {
-            number: found.number + 1,
+            number: found.next_number_base + 1,
             last_commit: found.last_commit,
             first_commit: found.next_commit + u64::from(!mutation::is(Mutation::ReuseCommitNumber)),
             journal_at: found.next,
@@ -92,7 +108,8 @@ impl CacheDrive {
         };
         if let Some(reshape) = &reshape {
             // The ring of the new layout has no commit of it.
-            (header.number, header.last_commit, header.journal_at) = (reshape.checkpoint_after(found.number), 0, 0);
+            (header.number, header.last_commit, header.journal_at) =
+                (reshape.checkpoint_after(found.next_number_base), 0, 0);
         }
         let words = (&image[..], &masks[..]);
         checkpoint::store(storage, &pair, &self.layout.metadata, &header, words, volume)
@@ -138,7 +155,7 @@ impl CacheDrive {
     }
 
     /// Writes the map to a device without metadata; the other device has the map already.
-    pub(in crate::cache) fn fill_empty(
+    pub(in crate::cache) fn write_metadata_to(
         &mut self,
         io: &CacheIo,
         storage: &mut dyn Storage,
@@ -165,5 +182,132 @@ impl CacheDrive {
         self.map.nothing_comes_back();
         let (image, masks) = self.map.image();
         checkpoint::store(storage, &both, layout, &header, (&image[..], &masks[..]), volume)
+    }
+}
+
+/// The state of a volume when it was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Restored {
+    /// Extents with a place (tiering) or with a copy in the cache.
+    pub(crate) mapped: u64,
+    pub(crate) dirty: u64,
+    pub(crate) lost: u64,
+}
+
+impl CacheDrive {
+    /// Loads the durable map. `unwritten_from`: after a clean close, the places from which on none was ever written; after a
+    /// crash every free place may hold data. `known`: the map is what a process that was killed had in memory. `slow_current`: no copy was
+    /// newer than its origin when the map was last recorded.
+    pub(crate) fn restore(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        (image, masks): (&[MapEntry], &[Masks]),
+        (unwritten_from, known, slow_current): (Option<[u32; 2]>, bool, bool),
+        trust: Trust,
+    ) -> Result<Restored, &'static str> {
+        let mut restored = Restored::default();
+        if image.len() != self.map.len() {
+            return Err("it maps another number of extents");
+        }
+        if masks.len() != self.map.all_masks().len() {
+            return Err("it has masks of another number of places");
+        }
+        let places = self.layout.fast_slots + if self.mode == Mode::Tiering { self.layout.slow_slots } else { 0 };
+        let crashed = unwritten_from.is_none() && !known;
+        let trusts = |valid: &Valid| match valid {
+            Valid::Copy => mutation::is(Mutation::TrustCleanCopies),
+            Valid::Origin => mutation::is(Mutation::KeepCleanCopies),
+        };
+        let rules = RecoveryRules {
+            // What is clean in memory is clean: the memory says that copy and origin may differ before either is written.
+            valid: crashed.then(|| self.valid(io)).filter(|valid| !trusts(valid)),
+            // The server may have made host data durable at their origins alone, and not the copies, nor which copies count.
+            unflushed: crashed && slow_current && !mutation::is(Mutation::TrustUnflushedCopies),
+            trusts_origins: trust == Trust::Slow,
+            ..self.recovery_rules()
+        };
+        for (index, entry) in (0..).zip(image) {
+            let at_rest = rules.without_stale_copies(State::of(*entry, masks));
+            if at_rest.entry.place().is_some_and(|place| place.0 >= places) {
+                return Err("an extent is in a place that is not there");
+            }
+            if at_rest.entry.is_dirty() && self.mode == Mode::Tiering {
+                return Err("an extent is dirty that has no copy");
+            }
+            let State { entry, masks: parts } = self.interpret(&rules, at_rest);
+            let (place, lost) = (entry.place(), entry.is_lost());
+            self.map.set_lost(index, lost).needs_no_record(NoRecord::WholeMap);
+            if let Some(left) = at_rest.entry.place().filter(|_| lost && place.is_none()) {
+                self.map.leave_behind(index, left, at_rest.masks);
+            }
+            restored.lost += u64::from(lost || place.is_some() && parts.lost() != 0);
+            let Some(place) = place else { continue };
+            restored.mapped += 1;
+            restored.dirty += u64::from(entry.is_dirty());
+            if !self.map.adopt(index, place) {
+                return Err("two extents are in one place");
+            }
+            if self.mode == Mode::Caching {
+                self.map.set_masks(index, parts, now).needs_no_record(NoRecord::WholeMap);
+            }
+        }
+        if crashed {
+            self.map.takes_for_dirty(now);
+        }
+        self.warm_up(io);
+        let all = if mutation::is(Mutation::ForgetStale) { [0, 0] } else { [u32::MAX, u32::MAX] };
+        self.restore_stale(unwritten_from.unwrap_or(all));
+        io.due(now);
+        Ok(restored)
+    }
+
+    /// Marks free places below these as possibly holding an earlier tenant's data.
+    fn restore_stale(&mut self, unwritten_from: [u32; 2]) {
+        let fast = (0..self.layout.fast_slots.min(unwritten_from[0])).map(Place);
+        let slow_slots = if self.mode == Mode::Tiering { self.layout.slow_slots.min(unwritten_from[1]) } else { 0 };
+        let slow = (0..slow_slots).map(|slot| self.layout.slow_place(slot));
+        for place in fast.chain(slow) {
+            if self.map.is_free(place) {
+                self.map.set_stale(place, true);
+            }
+        }
+    }
+
+    /// The places from which on none was ever written, for each device.
+    pub(in crate::cache) fn touched_places(&self) -> [u32; 2] {
+        let used = |place: Place| !self.map.is_free(place) || self.map.is_stale(place);
+        let fast = (0..self.layout.fast_slots).rfind(|slot| used(Place(*slot)));
+        let slow = match self.mode {
+            Mode::Caching => None,
+            Mode::Tiering => (0..self.layout.slow_slots).rfind(|slot| used(self.layout.slow_place(*slot))),
+        };
+        [fast, slow].map(|last| last.map_or(0, |last| last + 1))
+    }
+
+    /// Builds the header of a checkpoint that is written now.
+    pub(crate) fn next_header(&self, io: &CacheIo) -> CheckpointHeader {
+        self.journal.next_header(&io.tuning)
+    }
+
+    /// What a slow device that is opened alone may conclude about the data on the fast one.
+    pub(crate) fn notice_for(&self, tuning: &Tuning) -> Notice {
+        let slow_current = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty().count() == 0;
+        Notice { slow_current, write_intent: self.journal.names_newer(tuning) && !self.gone.any() }
+    }
+
+    pub(crate) fn begin_notices(&mut self, tuning: &Tuning) {
+        let notice = self.notice_for(tuning);
+        self.journal.has_notified(notice);
+    }
+
+    /// Starts a generation with this map: commits are encoded from now on and follow the checkpoint with this header.
+    pub(crate) fn begin_generation(
+        &mut self,
+        volume: VolumeId,
+        (image, masks): (Vec<MapEntry>, Vec<Masks>),
+        header: &CheckpointHeader,
+    ) {
+        self.journal.resume(Durable { volume, image, masks }, header);
     }
 }

@@ -25,11 +25,11 @@ const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 impl CacheDrive {
     /// Notes whether the slow device has all data and goes on having them. When that ends, the next commit includes everything
     /// that earlier commits left out because of it.
-    pub(in crate::cache) fn set_only_copies(&mut self, only_copies: bool) {
-        if self.journal.only_copies && !only_copies {
+    pub(in crate::cache) fn set_never_dirty(&mut self, never_dirty: bool) {
+        if self.journal.never_dirty && !never_dirty {
             self.journal.takes_all_next();
         }
-        self.journal.only_copies = only_copies;
+        self.journal.never_dirty = never_dirty;
     }
 
     /// Queues the changed map entry of an extent for commit. `awaiting_slow_flush`: the change says that the slow
@@ -84,30 +84,11 @@ impl CacheDrive {
         }
     }
 
-    /// Reserves a slot of the fast device for `extent`. Returns `None` if no slot is free; a commit that frees some is
-    /// then started where that is possible.
-    #[inline(always)]
-    pub(in crate::cache) fn reserve_slot(&mut self, extent: u32) -> Option<SlotIndex> {
-        if self.map.fast_is_full() || self.gone.fast {
-            return None;
-        }
-        let slot = self.map.take_slot();
-        // A commit frees the slots that wait for it. It is worth its flushes when these outnumber the free slots.
-        if self.journal.waiting() > self.map.free_slots() as usize {
-            self.ready.commit(true);
-        }
-        let slot = slot?;
-        self.map.occupy(slot, extent);
-        self.policy.inserted(slot, extent, 1);
-        self.warm.changed = self.warm.changed.saturating_add(1);
-        Some(slot)
-    }
-
     /// Number of fast extents that are free, or will be when the moves under way are done. After a crash a cache can
     /// hold more extents than it may use: a commit that did not flush the slow device recorded promotions, but not the
     /// evictions before them.
     pub(in crate::cache) fn free_soon(&self) -> u32 {
-        (self.map.usable() + self.leaving).saturating_sub(self.map.resident())
+        (self.map.usable() + self.demoting).saturating_sub(self.map.resident())
     }
 
     /// Drops a clean copy; its slot is free after the next commit.
@@ -135,7 +116,7 @@ impl CacheDrive {
     /// After a failure, copy and origin of these blocks differ: the origin counts for those that are not dirty.
     pub(in crate::cache) fn drop_blocks(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
         let masks = self.map.masks_of(extent);
-        let left = Masks::new(masks.valid() & !(touched & !masks.not_at_home()), masks.not_at_home());
+        let left = Masks::new(masks.valid() & !(touched & !masks.differs_from_origin()), masks.differs_from_origin());
         if left.is_empty() {
             return self.drop_clean(io, now, extent, Release::Detached);
         }
@@ -173,7 +154,7 @@ impl CacheDrive {
         if entry.place().is_some_and(|place| !self.is_on_gone(place)) {
             return;
         }
-        let found = self.interpret(&self.facts(), State { entry: entry.entry(), masks });
+        let found = self.interpret(&self.recovery_rules(), State { entry: entry.entry(), masks });
         if let Some(place) = entry.place() {
             self.map.set_clean(extent).and(self.map.unmap(extent)).needs_no_record(NoRecord::MeansTheSame);
             // The place is never used again, so the durable map may keep pointing to it.

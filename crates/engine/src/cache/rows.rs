@@ -45,7 +45,7 @@ impl Kind {
     fn name(self) -> &'static str {
         match self {
             Kind::Promotion => "promoted",
-            Kind::Fill | Kind::PartFill => "filled",
+            Kind::Overwrite | Kind::Fill => "filled",
             Kind::Demotion => "demoted",
             Kind::Eviction => "evicted",
             Kind::WriteBack => "written_back",

@@ -8,10 +8,10 @@ use crate::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheStep {
-    /// A plain access of a host request to `count` extents from `first`, and what follows its end.
-    Host { request: RequestIndex, first: u32, count: u32, follow: Follow },
+    /// A plain access of a host request to `count` extents from `first_extent`, and what follows its end.
+    Host { request: RequestIndex, first_extent: u32, count: u32, follow: Follow },
     /// A write, or the zeroing, of blocks of an extent of which the fast device has not all yet.
-    First { request: RequestIndex, extent: u32 },
+    Allocating { request: RequestIndex, extent: u32 },
     /// One half of a write to both devices.
     Through { write: u32 },
     /// A command of a move.

@@ -1,5 +1,5 @@
 //! Write-through (caching) where it has to go to both devices before it is answered: writes that begin or end within a block,
-//! and copies that count after a crash. (Elsewhere the copy takes it later: `movers/part_fill.rs`.) Overlapping writes go one after the
+//! and copies that count after a crash. (Elsewhere the copy takes it later: `movers/fill.rs`.) Overlapping writes go one after the
 //! other; otherwise copy and origin could end with different data.
 
 use peryton_format::mutation::{self, Mutation};
@@ -46,7 +46,7 @@ impl CacheDrive {
         self.map.set_may_differ(fragment.extent, Some(self.valid(io)));
         self.cleaner.slow_used = now;
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
-        let places = [Place(slot.0), self.home(fragment.extent)];
+        let places = [Place(slot.0), self.origin_of(fragment.extent)];
         let throttled = io.tuning.write == crate::api::config::WritePolicy::Back;
         if mutation::is(Mutation::ThroughWithoutHome) || throttled && mutation::is(Mutation::ThrottleWithoutHome) {
             self.through[write].pending = 1;
@@ -117,7 +117,7 @@ impl CacheDrive {
         }
         let entry = self.map.entry(fragment.extent);
         let masks = self.map.masks_of(fragment.extent);
-        let all_newer = touched & masks.valid() & !masks.not_at_home() == 0;
+        let all_newer = touched & masks.valid() & !masks.differs_from_origin() == 0;
         if !fast_failed && !slow_failed || entry.place().is_none() {
             // The copy was lost with its device, and the origin is valid.
             io.part_done(fragment.request, result, out);

@@ -60,7 +60,7 @@ impl CacheDrive {
             self.retune_partition(io);
         }
         self.bound_dirty(io);
-        self.heed_units(io);
+        self.apply_units(io);
         io.due(now);
         self.make_room(io, now, out);
         self.clean(io, now, out);

@@ -25,7 +25,7 @@ impl Engine {
     /// commands. Commands in flight on it must still be completed, and count as failed.
     #[cold]
     pub fn device_failed(&mut self, now: Nanos, device: DeviceId, out: &mut Commands) {
-        heeded!(self, drive, out => drive.device_failed(now, device, out));
+        mirrored!(self, drive, out => drive.device_failed(now, device, out));
     }
 
     /// Excuses devices whose commands fail.
@@ -249,7 +249,7 @@ impl Engine {
     /// # Errors
     /// It cannot be done with this volume or to this device. Nothing has changed.
     pub fn resize(&mut self, now: Nanos, plan: ResizePlan, out: &mut Commands) -> Result<(), ResizeError> {
-        heeded!(self, drive, out => drive.resize(now, plan, out))
+        mirrored!(self, drive, out => drive.resize(now, plan, out))
     }
 
     /// Checks whether a device can be resized. Returns the sizes of the volume after that.
@@ -282,7 +282,7 @@ impl Engine {
 
     /// Says that the driver submits no requests until [`Engine::resize_now`]: nothing is begun that can wait. Or that it submits some again.
     pub fn rest(&mut self, now: Nanos, rests: bool, out: &mut Commands) {
-        heeded!(self, drive, out => drive.rest(now, rests, out));
+        mirrored!(self, drive, out => drive.rest(now, rests, out));
     }
 
     /// Ends the resizing of a device, unless the volume is closed for it. The device has its old size.

@@ -54,7 +54,7 @@ pub struct Engine {
     drive: AnyDrive,
 }
 
-/// Evaluates the same expression for every placement. Only this module distinguishes the placements.
+/// Evaluates the same expression for every placement.
 macro_rules! drive {
     ($engine:ident, $drive:ident => $body:expr) => {
         with_drive!(&$engine.drive, $drive => $body)
@@ -73,12 +73,12 @@ macro_rules! drive {
 }
 
 /// The same for a call that may ask for commands: a device that is being replaced may have a part in them.
-macro_rules! heeded {
+macro_rules! mirrored {
     ($engine:ident, $drive:ident, $out:ident => $body:expr) => {
         drive!(mut $engine, $drive => {
             let from = $out.len();
             let done = $body;
-            $drive.heed_successor(from, $out);
+            $drive.mirror_to_successor(from, $out);
             done
         })
     };
@@ -208,7 +208,7 @@ impl Engine {
             let from = out.len();
             // What a successor waits for is a timer, too.
             drive.tick(now, out);
-            drive.heed_successor(from, out);
+            drive.mirror_to_successor(from, out);
             drive.usual = drive.is_usual();
             drive.deadline()
         })
@@ -317,7 +317,7 @@ impl Engine {
     /// # Errors
     /// A setting cannot work. The tuning is unchanged.
     pub fn retune(&mut self, now: Nanos, tuning: Tuning, out: &mut Commands) -> Result<(), TuningError> {
-        heeded!(self, drive, out => drive.retune(now, tuning, out))
+        mirrored!(self, drive, out => drive.retune(now, tuning, out))
     }
 
     /// How data are placed.
@@ -342,9 +342,9 @@ impl Engine {
 
     /// Fills the map as a scan of the whole volume would, without I/O (GreenDM, section 3.3). Tiering maps every
     /// extent, those on the fast device evenly over the volume. Other placements are unchanged.
-    pub fn fill(&mut self) {
+    pub fn prefill_map(&mut self) {
         if let Some(drive) = self.drive.cache_mut() {
-            drive.placed.fill_places(&drive.io.tuning);
+            drive.placed.prefill_map(&drive.io.tuning);
         }
     }
 
@@ -373,7 +373,7 @@ impl Engine {
     /// Writes back all data that only the fast device has, without delay; a log migrates to the primary. Call it again
     /// as completions come, until [`Engine::dirty_extents`] is zero. What the host writes meanwhile counts as well.
     pub fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
-        heeded!(self, drive, out => drive.write_all_back(now, out));
+        mirrored!(self, drive, out => drive.write_all_back(now, out));
     }
 
     /// The place of the volume's byte at `offset`, and for how many bytes it applies; `None` past the end.
@@ -399,11 +399,11 @@ impl Engine {
 
     /// Hints that the host has dropped the range from its own cache and will read it from this drive next time: the
     /// log's copy of it migrates (Griffin, section 7). Placements without a log ignore the hint.
-    pub fn evict(&mut self, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
+    pub fn host_dropped(&mut self, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
         let AnyDrive::Log(drive) = &mut self.drive else { return };
         let (now, from) = (drive.io.advance(now), out.len());
-        drive.placed.evict(&mut drive.io, now, range, out);
-        drive.heed_successor(from, out);
+        drive.placed.host_dropped(&mut drive.io, now, range, out);
+        drive.mirror_to_successor(from, out);
     }
 
     /// Closes a volume with nothing in flight, so that the next opening needs no recovery.

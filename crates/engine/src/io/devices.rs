@@ -27,7 +27,7 @@ const LATENCY_SHIFT: u32 = 6;
 pub(super) struct Device {
     pub(super) in_flight: u32,
     /// How many of them move data off the fast device.
-    pub(super) leaving: u32,
+    pub(super) demotion_writes: u32,
     pub(super) idle_since: Nanos,
     pub(super) standby: bool,
     /// Whether a command completed that no flush has covered yet; writes of demotions and write-backs do not count

@@ -52,8 +52,8 @@ pub(crate) struct Io<S> {
     pub(crate) in_doubt: bool,
     /// Devices that hold only copies of data that other devices hold too, one bit each: if they fail a flush, no data of the
     /// host are lost.
-    pub(crate) copies: u32,
-    /// Whether such data are in doubt until the volume is opened again, because a log has stopped.
+    pub(crate) redundant_devices: u32,
+    /// A log has stopped: data are in doubt until the volume is opened again.
     pub(crate) stopped: bool,
     /// The time of the call that is being served: the latest that any call has named.
     pub(crate) now: Nanos,
@@ -61,7 +61,7 @@ pub(crate) struct Io<S> {
     deadline: Nanos,
     /// How far this clock is ahead of the driver's: it goes on from an earlier process.
     ahead: Nanos,
-    /// Whether that is to be found out with the next tick.
+    /// `ahead` is set at the next tick.
     pub(crate) continues: bool,
     /// Nothing that can wait is begun, so that the drive becomes idle.
     pub(crate) rests: bool,
@@ -82,7 +82,7 @@ impl<S: Step> Io<S> {
             recorded: 0,
             owes_error: false,
             in_doubt: false,
-            copies: 0,
+            redundant_devices: 0,
             stopped: false,
             now: Nanos::ZERO,
             deadline: Nanos::ZERO,
@@ -226,7 +226,7 @@ impl<S: Step> Io<S> {
         state.standby = false;
         let (began, zeroes, again) = (self.now, false, false);
         let command = InFlight { purpose, device, op, at, len, buffer, began, cause, zeroes, again };
-        state.leaving += u32::from(command.leaves());
+        state.demotion_writes += u32::from(command.leaves());
         self.commands.insert(command)
     }
 
@@ -368,7 +368,7 @@ impl<S: Step> Io<S> {
         self.commands.remove(id);
         let state = &mut self.devices[command.device.index()];
         state.in_flight -= 1;
-        state.leaving -= u32::from(command.leaves());
+        state.demotion_writes -= u32::from(command.leaves());
         if let Op::Read | Op::Write = command.op {
             state.measure(command.op as usize, command.took(now));
         }
@@ -381,13 +381,13 @@ impl<S: Step> Io<S> {
             Op::Flush if !failed => state.flushed = state.flushed.max(command.at.0),
             // A failed flush covers nothing.
             Op::Flush => {
-                let copies = self.copies >> command.device.index() & 1 == 1;
+                let is_redundant = self.redundant_devices >> command.device.index() & 1 == 1;
                 let fenced = self.fenced >> command.device.index() & 1 == 1;
-                if !fenced && !copies && !mutation::is(Mutation::ForgetWritesInFlight) {
+                if !fenced && !is_redundant && !mutation::is(Mutation::ForgetWritesInFlight) {
                     self.requests.flush_failed();
                 }
                 state.unflushed |= state.host_flush > state.flushed;
-                state.host_doubt |= state.unflushed && !copies;
+                state.host_doubt |= state.unflushed && !is_redundant;
                 state.unflushed_moves = true;
             }
         }
@@ -411,7 +411,7 @@ impl<S: Step> Io<S> {
     /// Does what [`Io::finish`] does for a read, write or discard of the host that succeeded, without a copy of its row. `USUAL`: what
     /// [`Io::is_usual`] says.
     #[inline(always)]
-    pub(crate) fn finish_hit<const USUAL: bool>(&mut self, now: Nanos, id: IoId) {
+    pub(crate) fn finish_plain<const USUAL: bool>(&mut self, now: Nanos, id: IoId) {
         let command = self.commands.remove(id);
         debug_assert!(command.op != Op::Flush && !command.leaves());
         let device = command.device;
@@ -443,7 +443,7 @@ impl<S: Step> Io<S> {
     /// Whether commands are in flight on the device that do not move data off the fast device.
     pub(crate) fn is_busy_for_host(&self, device: DeviceId) -> bool {
         let state = &self.devices[device.index()];
-        state.in_flight > state.leaving
+        state.in_flight > state.demotion_writes
     }
 
     /// Whether the device was put to standby.

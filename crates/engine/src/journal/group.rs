@@ -172,7 +172,7 @@ impl<B: Batch> Group<B> {
         flushes
     }
 
-    fn take_back(&mut self) {
+    fn requeue(&mut self) {
         self.phase = Phase::Idle;
         self.committing.append(&mut self.gathering);
         std::mem::swap(&mut self.committing, &mut self.gathering);
@@ -196,16 +196,16 @@ pub(crate) trait Commits {
     fn group(&mut self) -> &mut Group<Self::Batch>;
 
     /// Flushes what must be durable before the record of `committing` is written. Returns how many flushes were issued.
-    fn flush_before(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> u32;
+    fn preflush(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> u32;
 
     /// Called when those flushes have succeeded.
-    fn is_flushed_before(&mut self) {}
+    fn is_preflushed(&mut self) {}
 
     /// Writes the record.
     fn write_record(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> Written;
 
     /// Flushes the record. Returns how many flushes were issued.
-    fn flush_after(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> u32;
+    fn postflush(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> u32;
 
     /// Called when the batch is durable, with its record if it has one.
     fn is_durable(&mut self, io: &mut Io<Self::Step>, batch: &Self::Batch);
@@ -220,7 +220,7 @@ pub(crate) trait Commits {
         debug_assert!(group.is_idle(), "one commit at a time");
         group.failed = false;
         group.committing = std::mem::replace(&mut group.gathering, std::mem::take(&mut group.spare));
-        let left = self.flush_before(io, out);
+        let left = self.preflush(io, out);
         self.group().phase = Phase::FlushingBefore { left };
         if left == 0 { self.flushed_before(io, out) } else { None }
     }
@@ -245,7 +245,7 @@ pub(crate) trait Commits {
         match group.phase {
             Phase::FlushingBefore { .. } => self.flushed_before(io, out),
             Phase::Writing { .. } if !group.failed => {
-                let left = self.flush_after(io, out);
+                let left = self.postflush(io, out);
                 self.group().phase = Phase::FlushingAfter { left };
                 if left == 0 { Some(self.end(io)) } else { None }
             }
@@ -258,7 +258,7 @@ pub(crate) trait Commits {
         if self.group().failed {
             return Some(self.end(io));
         }
-        self.is_flushed_before();
+        self.is_preflushed();
         match self.write_record(io, out) {
             Written::Nothing => Some(self.end(io)),
             Written::InFlight(left) => {
@@ -266,7 +266,7 @@ pub(crate) trait Commits {
                 None
             }
             Written::NoRoom => {
-                self.group().take_back();
+                self.group().requeue();
                 self.is_taken_back(io, Setback::NoRoom);
                 Some(Outcome::Failed)
             }
@@ -277,7 +277,7 @@ pub(crate) trait Commits {
     fn end(&mut self, io: &mut Io<Self::Step>) -> Outcome<Self::Batch> {
         let group = self.group();
         if group.failed {
-            group.take_back();
+            group.requeue();
             self.is_taken_back(io, Setback::Failure);
             return Outcome::Failed;
         }

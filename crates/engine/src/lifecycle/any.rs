@@ -1,4 +1,4 @@
-//! A drive of any placement. Only this module lists the placements.
+//! A drive of any placement. This module lists the placements.
 
 use peryton_format::geometry::MOST_DEVICES;
 use peryton_units::Bytes;

@@ -105,7 +105,7 @@ impl<P: PlacementOps> Drive<P> {
     fn submit_unusual(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
         let from = out.len();
         self.submit_here::<false>(now, id, request, out);
-        self.heed_successor(from, out);
+        self.mirror_to_successor(from, out);
         self.usual = self.is_usual();
     }
 
@@ -196,14 +196,14 @@ impl<P: PlacementOps> Drive<P> {
             true => Ok(()),
             false => self.complete_now::<false>(now, id, result, out),
         };
-        self.heed_successor(from, out);
+        self.mirror_to_successor(from, out);
         done
     }
 
     /// Looks at what was asked for in this call, from the command with this index on, while a device is being replaced: a part of it goes to
     /// its successor, and what has ended there is reported to the placement.
     #[inline]
-    pub(crate) fn heed_successor(&mut self, from: usize, out: &mut Commands) {
+    pub(crate) fn mirror_to_successor(&mut self, from: usize, out: &mut Commands) {
         if self.successor.is_some() {
             self.go_on_beside_successor(from, out);
         }
@@ -217,7 +217,7 @@ impl<P: PlacementOps> Drive<P> {
         self.go_on_replacing(out);
         self.report_ended_writes(out);
         if self.io.fencing {
-            // That may have waited for the successor, and the end of the replacement may wait for that.
+            // Fencing may have waited for the successor, and the successor for the fencing, so both are driven once more.
             let (now, from) = (self.io.now, out.len());
             self.go_on_fencing(now, out);
             self.mirror(from, out);
@@ -254,7 +254,7 @@ impl<P: PlacementOps> Drive<P> {
         if !failed
             && !again
             && let Purpose::Step(step) = purpose
-            && self.placed.try_complete_hit::<USUAL>(&mut self.io, now, id, step, out)
+            && self.placed.try_complete_plain::<USUAL>(&mut self.io, now, id, step, out)
         {
             return Ok(());
         }

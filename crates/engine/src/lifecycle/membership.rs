@@ -173,7 +173,7 @@ impl<P: PlacementOps> Drive<P> {
     /// Checks that the device holds nothing which the others lack.
     pub(crate) fn is_evacuated(&self, device: DeviceId) -> Result<(), EvacuationError> {
         can_evacuate(self, device)?;
-        match self.placed.away() {
+        match self.placed.dirty_left() {
             0 => Ok(()),
             _ if mutation::is(Mutation::LeaveDirty) => Ok(()),
             extents => Err(EvacuationError::NotEmpty { device: device.index(), extents }),
@@ -189,7 +189,7 @@ impl<P: PlacementOps> Drive<P> {
             Placement::Tiering(_) | Placement::Linear { .. } | Placement::Single { .. } => false,
         };
         !may_go
-            || self.placed.away() > 0
+            || self.placed.dirty_left() > 0
             || self.displaced.is_some()
             || others.into_iter().all(|other| self.io.is_fenced(other))
     }

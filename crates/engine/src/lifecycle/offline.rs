@@ -133,14 +133,14 @@ pub fn detach(
 impl<P: PlacementOps> Drive<P> {
     /// Writes back what the origin lacks, until nothing is left or this many rounds in a row write nothing.
     fn write_back_what_can_be(&mut self, hand: &mut Hand<'_>, storage: &mut dyn Storage, most_in_vain: u32) {
-        let (mut least, mut in_vain) = (self.placed.away(), 0);
-        while self.placed.away() > 0 && in_vain < most_in_vain {
+        let (mut least, mut in_vain) = (self.placed.dirty_left(), 0);
+        while self.placed.dirty_left() > 0 && in_vain < most_in_vain {
             let mut out = Commands::new();
             hand.now += Nanos::from_ms(10);
             self.write_all_back(hand.now, &mut out);
             hand.carry_out(self, storage, out);
-            in_vain = if self.placed.away() < least { 0 } else { in_vain + 1 };
-            least = least.min(self.placed.away());
+            in_vain = if self.placed.dirty_left() < least { 0 } else { in_vain + 1 };
+            least = least.min(self.placed.dirty_left());
         }
     }
 
@@ -150,7 +150,7 @@ impl<P: PlacementOps> Drive<P> {
         device: DeviceId,
         left: &mut dyn FnMut(u64),
     ) -> Result<Detached, DetachError> {
-        let away = self.placed.away();
+        let away = self.placed.dirty_left();
         let mut hand = Hand { left: Some(left), ..Hand::default() };
         self.io.excuses.waits = u32::MAX;
         self.write_back_what_can_be(&mut hand, storage, MOST_IN_VAIN);
@@ -158,8 +158,8 @@ impl<P: PlacementOps> Drive<P> {
         if self.placed.damaged_blocks() > 0 {
             return Err(DetachError::Lost { extents: self.placed.damaged_blocks() });
         }
-        if self.placed.away() > 0 {
-            return Err(DetachError::Dirty { extents: self.placed.away() });
+        if self.placed.dirty_left() > 0 {
+            return Err(DetachError::Dirty { extents: self.placed.dirty_left() });
         }
         settled.map_err(|DeviceError| DetachError::Device)?;
         self.close(VolumeState::Detached, storage).map_err(|DeviceError| DetachError::Device)?;
@@ -291,7 +291,7 @@ impl Hand<'_> {
                 }
                 drive.complete(self.now, io, result, &mut out).expect("each command is completed once");
                 if let Some(left) = &mut self.left {
-                    left(drive.placed.away());
+                    left(drive.placed.dirty_left());
                 }
             }
             if next == MOST_DONE {

@@ -1,5 +1,5 @@
-//! Superblocks that are written outside the usual course: those that a device has lost, which are known from the other
-//! device and from the rest of the device's own metadata, and those that make a device part of the volume.
+//! Superblocks of a volume that is not open: they are read, compared, and written again where a device has lost them, or becomes part of
+//! the volume. Lost ones are known from the other device and from the rest of the device's own metadata.
 
 use peryton_format::{
     copies::{self, FoundSuperblock, NoSuperblock},

@@ -60,15 +60,15 @@ pub(crate) fn open(
     open_or_mend(config, storage, trust, without, false)
 }
 
-/// The same without a device that holds nothing which the others lack, if `leaving` names one: their superblocks record that, and
+/// The same without a device that holds nothing which the others lack, if `evacuating` names one: their superblocks record that, and
 /// from then on the volume opens without it by itself.
 pub(super) fn open_leaving(
     config: Config,
     storage: &mut dyn Storage,
     without: &[DeviceId],
-    leaving: Option<DeviceId>,
+    evacuating: Option<DeviceId>,
 ) -> Result<(AnyDrive, Opened), OpenError> {
-    let mask = leaving.map_or(0, |device| 1 << device.index());
+    let mask = evacuating.map_or(0, |device| 1 << device.index());
     open_with(config, storage, (Trust::Nobody, without, mask), false)
 }
 
@@ -86,15 +86,15 @@ pub(super) fn open_or_mend(
 fn open_with(
     config: Config,
     storage: &mut dyn Storage,
-    (trust, without, leaving): (Trust, &[DeviceId], u32),
+    (trust, without, evacuating): (Trust, &[DeviceId], u32),
     names_damage: bool,
 ) -> Result<(AnyDrive, Opened), OpenError> {
     let count = config.devices.len();
     let planned = sizes_in_force(&config, storage)?;
     let without = &with_evacuated(&planned.devices, storage, without)[..];
-    let left: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
+    let present: Vec<DeviceId> = devices(count).filter(|device| !without.contains(device)).collect();
     let found = Superblocks::read(&planned.devices, storage);
-    let mut found = found.of(&left).map_err(|error| match lost_superblocks(&config, storage, without) {
+    let mut found = found.of(&present).map_err(|error| match lost_superblocks(&config, storage, without) {
         Some(lost) => lost.error(),
         None => error,
     })?;
@@ -105,7 +105,7 @@ fn open_with(
         return Err(OpenError::NothingLeft { device: 0 });
     }
     let displaced = storage.displaced();
-    let newest = agree(&left, &blocks, &config, displaced)?;
+    let newest = agree(&present, &blocks, &config, displaced)?;
     // Nothing says whether a device without a map was resized.
     let may_be_resized = newest.geometry.places.is_some()
         || matches!(config.placement, Placement::Single { .. } | Placement::Linear { .. });
@@ -122,7 +122,7 @@ fn open_with(
             drive.volume_size = drive.volume_size.min(displaced.volume);
             drive.displaced = Some(displaced);
         }
-        drive.take_over(storage, (trust, without, leaving), &blocks, newest, None)
+        drive.recover(storage, (trust, without, evacuating), &blocks, newest, None)
     })?;
     opened.repaired += repaired;
     Ok((drive, opened))
@@ -319,49 +319,32 @@ impl<P: PlacementOps> Drive<P> {
     /// Recovers the state from devices with these superblocks, the newest of which is `newest`. `resized`: a device that was resized
     /// since these were written, and what formatting would have fixed with its new size. The map is taken from where the superblocks say
     /// that it is.
-    pub(super) fn take_over(
+    pub(super) fn recover(
         &mut self,
         storage: &mut dyn Storage,
-        (trust, without, leaving): (Trust, &[DeviceId], u32),
+        (trust, without, evacuating): (Trust, &[DeviceId], u32),
         blocks: &[Superblock],
         newest: Superblock,
         resized: Option<(DeviceId, Geometry)>,
     ) -> Result<Opened, OpenError> {
         let clean =
             blocks.iter().all(|block| block.state == VolumeState::Clean && block.generation == newest.generation);
-        for block in blocks {
-            let device = block.device;
-            let (size, need) = (storage.size(device).unwrap_or_default(), self.device_bytes[device.index()]);
-            if size < need {
-                return Err(OpenError::TooSmall { device: device.index(), size, need });
-            }
-        }
-        if clean {
-            sealed(blocks)?;
-            for block in blocks {
-                // The samples of a device that was resized are others.
-                let changed =
-                    resized.is_none() && self.fingerprint(storage, block.device, block.volume) != block.fingerprint;
-                if changed && trust == Trust::Nobody && !mutation::is(Mutation::AcceptChanged) {
-                    return Err(OpenError::Changed { device: block.device.index() });
-                }
-            }
-        }
+        self.check_devices(storage, (trust, clean), blocks, resized.is_some())?;
         let volume = newest.volume;
         // A generation that was only announced is announced again with the same number. If every attempt took a new
         // number, a device that missed two attempts would look as if it had been left out.
         let generation = newest.generation + u64::from(newest.state != VolumeState::Opening);
         // Another program's data may be anywhere, so every free place counts as possibly written.
-        let touched = (clean && trust == Trust::Nobody).then_some(newest.touched);
-        let written_to = touched.filter(|_| resized.is_none() && self.counts_written());
+        let unwritten_from = (clean && trust == Trust::Nobody).then_some(newest.touched);
+        let written_to = unwritten_from.filter(|_| resized.is_none() && self.counts_written());
         let written_to = written_to.filter(|[_, to]| *to < u32::MAX).map(|[_, to]| Bytes(u64::from(to) * WRITTEN_UNIT));
         let (resized, geometry) = resized.map_or((None, newest.geometry.clone()), |(at, new)| (Some(at), new));
-        let touched = touched.map(|touched| self.touched_after(touched, resized));
+        let unwritten_from = unwritten_from.map(|places| self.touched_after(places, resized));
         let mut opened =
             Opened { volume, generation, clean, notes: newest.notes.clone(), written_to, ..Opened::default() };
         for device in devices(self.device_bytes.len()).filter(|device| without.contains(device)) {
             opened.gone |= 1 << device.index();
-            opened.evacuated = (newest.evacuated | leaving) & opened.gone;
+            opened.evacuated = (newest.evacuated | evacuating) & opened.gone;
             self.io.fence(device);
             if !self.placed.without(&self.io, device) {
                 return Err(OpenError::NothingLeft { device: device.index() });
@@ -374,10 +357,10 @@ impl<P: PlacementOps> Drive<P> {
                 return Err(OpenError::Device { device: device.index() });
             }
         }
-        let left = if clean { None } else { storage.left_in_memory(volume) };
-        let left = left.filter(|left| left.label.generation + 1 == generation);
-        if let Some(left) = &left {
-            self.heed_fenced(left.gone, without, newest.generation)?;
+        let handoff = if clean { None } else { storage.left_in_memory(volume) };
+        let handoff = handoff.filter(|found| found.label.generation + 1 == generation);
+        if let Some(handoff) = &handoff {
+            self.refuse_fenced(handoff.gone, without, newest.generation)?;
         }
         if resized.is_none() {
             agree_on_size(storage, blocks, &newest, (generation, &self.device_bytes))?;
@@ -385,7 +368,7 @@ impl<P: PlacementOps> Drive<P> {
             let new = Superblock { geometry: geometry.clone(), ..newest.clone() };
             agree_on_size(storage, blocks, &new, (generation, &self.device_bytes))?;
         }
-        self.placed.recover(&mut self.io, storage, volume, (touched, trust), left.as_ref(), &mut opened)?;
+        self.placed.recover(&mut self.io, storage, volume, (unwritten_from, trust), handoff.as_ref(), &mut opened)?;
         let identity = Superblock {
             generation,
             state: VolumeState::Open,
@@ -398,6 +381,48 @@ impl<P: PlacementOps> Drive<P> {
             geometry,
             ..newest
         };
+        self.announce(storage, blocks, &identity, resized)?;
+        self.identity = Some(identity);
+        self.io.recorded = self.io.fenced;
+        Ok(opened)
+    }
+
+    /// Checks that devices are as large as their superblocks say, and, after a clean close, that no other program has written to them.
+    fn check_devices(
+        &self,
+        storage: &mut dyn Storage,
+        (trust, clean): (Trust, bool),
+        blocks: &[Superblock],
+        is_resized: bool,
+    ) -> Result<(), OpenError> {
+        for block in blocks {
+            let device = block.device;
+            let (size, need) = (storage.size(device).unwrap_or_default(), self.device_bytes[device.index()]);
+            if size < need {
+                return Err(OpenError::TooSmall { device: device.index(), size, need });
+            }
+        }
+        if clean {
+            sealed(blocks)?;
+            for block in blocks {
+                // The samples of a device that was resized are others.
+                let changed = !is_resized && self.fingerprint(storage, block.device, block.volume) != block.fingerprint;
+                if changed && trust == Trust::Nobody && !mutation::is(Mutation::AcceptChanged) {
+                    return Err(OpenError::Changed { device: block.device.index() });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins the generation in two rounds: all devices record that it is announced, and then that it has begun.
+    fn announce(
+        &self,
+        storage: &mut dyn Storage,
+        blocks: &[Superblock],
+        identity: &Superblock,
+        resized: Option<DeviceId>,
+    ) -> Result<(), OpenError> {
         // The resized device is the first to say so: the others' last superblocks are found whatever they say.
         let mut order: Vec<&Superblock> = blocks.iter().collect();
         order.sort_by_key(|block| Some(block.device) != resized);
@@ -412,9 +437,7 @@ impl<P: PlacementOps> Drive<P> {
                     .map_err(|_| OpenError::Device { device: device.index() })?;
             }
         }
-        self.identity = Some(identity);
-        self.io.recorded = self.io.fenced;
-        Ok(opened)
+        Ok(())
     }
 
     /// Whether superblocks say from where on nothing was ever written, which with tiering is what the map says.
@@ -439,7 +462,7 @@ impl<P: PlacementOps> Drive<P> {
 
     /// Fences the devices that a killed process had given up. The superblocks of the others may not say so, but requests that
     /// were answered since then are not on these devices.
-    fn heed_fenced(&self, fenced: u32, without: &[DeviceId], generation: u64) -> Result<(), OpenError> {
+    fn refuse_fenced(&self, fenced: u32, without: &[DeviceId], generation: u64) -> Result<(), OpenError> {
         let mut named = devices(self.device_bytes.len()).filter(|device| fenced >> device.index() & 1 == 1);
         match named.find(|device| !without.contains(device)) {
             Some(device) => Err(OpenError::LeftOut { device: device.index(), generation }),

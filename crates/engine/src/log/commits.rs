@@ -215,7 +215,7 @@ impl Commits for LogDrive {
 
     /// A record that moves data to the primary requires that the primary is flushed. A record that gives up segments
     /// requires that the log is flushed too, because a newer copy in the log may have superseded their content.
-    fn flush_before(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
+    fn preflush(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
         let commit = &mut self.commit;
         if let Some(kept) = &mut commit.kept {
             kept.commit_begins();
@@ -239,7 +239,7 @@ impl Commits for LogDrive {
         left
     }
 
-    fn is_flushed_before(&mut self) {
+    fn is_preflushed(&mut self) {
         self.log_flushed();
     }
 
@@ -289,7 +289,7 @@ impl Commits for LogDrive {
         Written::InFlight(left)
     }
 
-    fn flush_after(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
+    fn postflush(&mut self, io: &mut LogIo, out: &mut Commands) -> u32 {
         u32::from(self.flush_log(io, out))
     }
 

@@ -112,7 +112,7 @@ impl PlacementOps for LogDrive {
         self.go_on(io, now, out);
     }
 
-    fn away(&self) -> u64 {
+    fn dirty_left(&self) -> u64 {
         self.blocks_away()
     }
 
@@ -276,8 +276,8 @@ impl PlacementOps for LogDrive {
 }
 
 impl LogDrive {
-    /// See [`Engine::evict`](crate::Engine::evict).
-    pub(crate) fn evict(&mut self, io: &mut LogIo, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
+    /// See [`Engine::host_dropped`](crate::Engine::host_dropped).
+    pub(crate) fn host_dropped(&mut self, io: &mut LogIo, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
         // Only whole blocks are migrated: a block in two places costs more than it saves.
         let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
         self.migration.hint(from, to);

@@ -346,7 +346,7 @@ impl Design {
         let failed = |source| DesignError::Config { place: self.file.clone(), source };
         let mut engine = Engine::new(self.config()).map_err(failed)?;
         if in_use {
-            engine.fill();
+            engine.prefill_map();
         }
         Ok(engine)
     }

@@ -395,7 +395,7 @@ impl World {
 
     /// A hint for this range.
     pub fn evict_range(&mut self, range: Range<Bytes>) {
-        self.driver.call(|engine, now, out| engine.evict(now, range, out));
+        self.driver.call(|engine, now, out| engine.host_dropped(now, range, out));
         self.answers();
     }
 

@@ -296,7 +296,7 @@ fn step(machine: &mut Machine, host: &mut Host, rng: &mut Pcg64Mcg) {
     if rng.random_bool(0.005) {
         let size = machine.engine.volume_size();
         let from = Bytes(rng.random_range(0..size.0));
-        machine.driver.call(|engine, now, out| engine.evict(now, from..size, out));
+        machine.driver.call(|engine, now, out| engine.host_dropped(now, from..size, out));
     }
     machine.engine.check_invariants();
     host.answers(machine);

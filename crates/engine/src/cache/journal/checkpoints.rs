@@ -8,7 +8,7 @@ use peryton_format::{
 use crate::{
     api::command::{Commands, DeviceId},
     api::config::Tuning,
-    cache::journal::map_journal::{Bar, MapJournal},
+    cache::journal::map_journal::{CommitHold, MapJournal},
     cache::step::{CacheIo, CacheStep},
     journal::{Checkpoint, Progress},
 };
@@ -16,15 +16,15 @@ use crate::{
 impl MapJournal {
     /// Starts writing the whole map out if this much of the ring is used and no commit is under way.
     pub(crate) fn checkpoint_if_needed(&mut self, io: &mut CacheIo, out: &mut Commands) {
-        let needed = match self.bar {
-            Bar::Open => self.ring.used() > self.most_used(&io.tuning) || self.ring_is_full(),
-            Bar::Draining => true,
-            Bar::Ready => false,
+        let needed = match self.hold {
+            CommitHold::None => self.ring.used() > self.most_used(&io.tuning) || self.ring_is_full(),
+            CommitHold::Draining => true,
+            CommitHold::AwaitingSuperblocks => false,
         };
         if self.checkpoint.is_some() || !self.group.is_idle() || !needed || self.group.is_paused(io.now) {
             return;
         }
-        if self.bar == Bar::Draining {
+        if self.hold == CommitHold::Draining {
             // A failed commit may remain in the survivor's journal. What it says about later commits is wrong, so its
             // number is skipped.
             (self.next_commit, self.attempt) = (self.next_commit + 1, 0);
@@ -66,11 +66,11 @@ impl MapJournal {
                 let Checkpoint { header, covers, .. } = *checkpoint;
                 self.ring.release(covers);
                 // Commits may have recorded more on the slow device since the checkpoint began.
-                let Notice { home, named } = header.notice;
-                self.notified = Notice { home: home && self.notified.home, named };
+                let Notice { slow_current, write_intent } = header.notice;
+                self.notified = Notice { slow_current: slow_current && self.notified.slow_current, write_intent };
                 self.names.checkpoint_is_durable();
-                if self.bar == Bar::Draining {
-                    self.bar = Bar::Ready;
+                if self.hold == CommitHold::Draining {
+                    self.hold = CommitHold::AwaitingSuperblocks;
                 }
                 io.is_durable();
                 self.checkpoint_number = header.number;

@@ -12,7 +12,7 @@ impl MapJournal {
     #[cold]
     pub(in crate::cache) fn flush_failed(&mut self, slow: bool) -> Vec<u32> {
         self.in_doubt = true;
-        self.wanted_all = true;
+        self.must_flush_slow = true;
         self.group.flush_failed();
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.abandon();
@@ -23,8 +23,8 @@ impl MapJournal {
         let updates = batches.into_iter().flat_map(|batch| &batch.updates);
         let unsure = updates.filter(|update| update.sequence > flushed).map(|update| update.record.extent);
         // The slow device's flush may still be under way when one of the fast device fails.
-        let overtaken = if slow { std::mem::take(&mut self.overtaken) } else { Vec::new() };
-        unsure.chain(overtaken).filter(|extent| seen.insert(*extent)).collect()
+        let superseded_in_flush = if slow { std::mem::take(&mut self.superseded_in_flush) } else { Vec::new() };
+        unsure.chain(superseded_in_flush).filter(|extent| seen.insert(*extent)).collect()
     }
 
     /// Withdraws a place from those that become free with the next commits, because the map points to it again.

@@ -5,7 +5,7 @@ use crate::journal::Batch as _;
 use crate::{
     api::command::{Commands, DeviceId},
     cache::journal::batch::MapBatch,
-    cache::journal::map_journal::{Bar, MapJournal},
+    cache::journal::map_journal::{CommitHold, MapJournal},
     cache::step::CacheIo,
 };
 
@@ -14,7 +14,7 @@ impl MapJournal {
     #[cold]
     pub(crate) fn fence(&mut self, device: DeviceId) {
         self.group.fence(usize::from(device == self.slow));
-        self.bar = Bar::Draining;
+        self.hold = CommitHold::Draining;
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.abandon();
         }
@@ -32,7 +32,7 @@ impl MapJournal {
         if !self.group.is_idle() || self.checkpoint.is_some() {
             return false;
         }
-        if self.bar == Bar::Draining && self.group.alive != [false; 2] {
+        if self.hold == CommitHold::Draining && self.group.alive != [false; 2] {
             self.checkpoint_if_needed(io, out);
             self.group.declare_retry(io);
             return false;
@@ -43,7 +43,7 @@ impl MapJournal {
     /// Resumes commits.
     #[cold]
     pub(crate) fn lift_bar(&mut self) {
-        self.bar = Bar::Open;
+        self.hold = CommitHold::None;
         self.group.forget_failure();
     }
 
@@ -63,7 +63,7 @@ impl MapJournal {
         let mut all = std::mem::take(&mut self.group.gathering);
         all.append(&mut self.awaiting_slow_flush);
         self.latest.clear();
-        self.after.clear();
+        self.place_after_slow_flush.clear();
         let nothing = all.freed.is_empty() && all.waiters.is_empty();
         (!nothing).then_some(all)
     }

@@ -2,7 +2,7 @@
 //! points to data that is not there, and that no place is reused while the durable map still points to it.
 //!
 //! The order of the steps is that of every group commit (`crate::journal`). The journal is a ring, as a rule with the
-//! same content on both devices. When half of it is used, the whole durable map is written out as a checkpoint, again
+//! same content on both devices. When half of it is used (`checkpoints.rs`: three quarters of a short one), the whole durable map is written out as a checkpoint, again
 //! on both devices, so that each device alone can say where everything was. The part of the ring that a checkpoint
 //! covers is free after that.
 
@@ -43,14 +43,14 @@ fn full_commit(layout: &MetadataLayout) -> usize {
     (blocks * layout.records_per_block()) as usize
 }
 
-/// Whether commits must wait because a device was fenced.
+/// What commits wait for, because a device was fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cache) enum Bar {
-    Open,
+pub(in crate::cache) enum CommitHold {
+    None,
     /// Commits wait until everything under way has ended and the survivor has the whole map.
     Draining,
     /// The survivor has the whole map; commits wait until its superblocks record the fencing.
-    Ready,
+    AwaitingSuperblocks,
 }
 
 /// The durable state of the volume; a simulated drive has none.
@@ -90,41 +90,43 @@ pub(crate) struct MapJournal {
     /// committed after a later one that replaced it.
     pub(in crate::cache) latest: FxHashMap<u32, u64>,
     /// For each of them, where the extent was after it, if places have masks.
-    pub(in crate::cache) after: FxHashMap<u32, Option<Place>>,
+    pub(in crate::cache) place_after_slow_flush: FxHashMap<u32, Option<Place>>,
     /// Extents whose update in `awaiting_slow_flush` was replaced during the flush of the slow device that it needed. The newer
     /// update does not say that the slow device has their data. Places have masks, so the map may still say that some blocks
     /// are at the origin.
-    pub(in crate::cache) overtaken: Vec<u32>,
-    /// Whether the commit under way goes to the fast and to the slow device, whether it is flushed on the slow one, and what it records there.
+    pub(in crate::cache) superseded_in_flush: Vec<u32>,
+    /// Whether the commit under way goes to the fast and to the slow device.
     pub(in crate::cache) to: [bool; 2],
-    flushes_slow: bool,
+    /// Whether the block of the commit under way is flushed on the slow device after it is written.
+    postflush_slow: bool,
+    /// What the slow device records with the commit under way, and what it has recorded.
     pub(in crate::cache) notifying: Notice,
     pub(in crate::cache) notified: Notice,
     /// Which extents the slow device says may be newer on the fast one.
     pub(in crate::cache) names: Names,
     /// The further extents that the commit under way names in advance.
     ahead: Vec<u32>,
-    pub(in crate::cache) bar: Bar,
+    pub(in crate::cache) hold: CommitHold,
     /// Whether a flush of a journal block made host data on the slow device durable. The updates in
     /// `awaiting_slow_flush` that point to this data must then be in the next commit.
     pub(in crate::cache) slow_was_flushed: bool,
-    /// Whether the next commit must include the updates in `awaiting_slow_flush`, because data would be at risk otherwise; and whether it
-    /// shall, because the places that they give up are needed.
-    pub(in crate::cache) wanted_all: bool,
-    asked_for_all: bool,
+    /// The next commit must include the updates in `awaiting_slow_flush`: data would be at risk otherwise.
+    pub(in crate::cache) must_flush_slow: bool,
+    /// The next commit shall include them: the places that they give up are needed.
+    wants_free_slots: bool,
     /// Caching without write-back: no copy was newer than its origin since the volume was opened, and none will be by a write.
     /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
-    pub(in crate::cache) only_copies: bool,
+    pub(in crate::cache) never_dirty: bool,
     /// Number of updates so far.
     pub(in crate::cache) sequence: u64,
     /// What updates up to these say of the fast and of the slow device is durable there, or will be when the flushes under way
     /// have succeeded.
     pub(in crate::cache) flushed: [u64; 2],
     pub(in crate::cache) flushing: [u64; 2],
-    /// A commit has called copies clean since the slow device was flushed last, so their origins may not be durable; and whether the flushes
-    /// under way are of the slow device too.
-    pub(in crate::cache) went_before_homes: bool,
-    flushes_homes: bool,
+    /// A commit has called copies clean since the slow device was flushed last, so their origins may not be durable.
+    pub(in crate::cache) clean_before_slow_flush: bool,
+    /// The flushes under way are of the slow device too.
+    flushes_origins: bool,
     /// A flush has failed: nothing is committed until what it put in doubt is settled.
     pub(in crate::cache) in_doubt: bool,
     /// The number of the next commit, and how often it has been tried.
@@ -157,24 +159,24 @@ impl MapJournal {
             durable: None,
             awaiting_slow_flush: MapBatch::default(),
             latest: FxHashMap::default(),
-            after: FxHashMap::default(),
-            overtaken: Vec::new(),
+            place_after_slow_flush: FxHashMap::default(),
+            superseded_in_flush: Vec::new(),
             to: [true; 2],
-            flushes_slow: true,
+            postflush_slow: true,
             notifying: Notice::default(),
             notified: Notice::default(),
             names: Names::new(),
             ahead: Vec::new(),
-            bar: Bar::Open,
+            hold: CommitHold::None,
             slow_was_flushed: false,
-            wanted_all: false,
-            asked_for_all: false,
-            only_copies: false,
+            must_flush_slow: false,
+            wants_free_slots: false,
+            never_dirty: false,
             sequence: 0,
             flushed: [0; 2],
             flushing: [0; 2],
-            went_before_homes: false,
-            flushes_homes: false,
+            clean_before_slow_flush: false,
+            flushes_origins: false,
             in_doubt: false,
             next_commit: 1,
             attempt: 0,
@@ -214,7 +216,7 @@ impl MapJournal {
     /// Builds the header of a checkpoint that is written while no commit is under way.
     pub(crate) fn next_header(&self, tuning: &Tuning) -> CheckpointHeader {
         CheckpointHeader {
-            notice: Notice { named: self.names_newer(tuning), ..self.notified },
+            notice: Notice { write_intent: self.names_newer(tuning), ..self.notified },
             number: self.checkpoint_number + 1,
             last_commit: self.last_commit,
             first_commit: self.next_commit,
@@ -239,7 +241,7 @@ impl MapJournal {
         let batch = if awaiting_slow_flush {
             self.latest.insert(extent, self.sequence);
             if self.layout.masks > 0 {
-                self.after.insert(extent, entry.place());
+                self.place_after_slow_flush.insert(extent, entry.place());
             }
             &mut self.awaiting_slow_flush
         } else {
@@ -266,12 +268,12 @@ impl MapJournal {
 
     /// If an update waits which says that the slow device has data of the extent: where the extent was after it (caching).
     pub(in crate::cache) fn place_that_awaits(&self, extent: u32) -> Option<Option<Place>> {
-        self.after.get(&extent).copied()
+        self.place_after_slow_flush.get(&extent).copied()
     }
 
     /// Makes the next commit include the updates in `awaiting_slow_flush`.
     pub(crate) fn takes_all_next(&mut self) {
-        self.wanted_all = true;
+        self.must_flush_slow = true;
     }
 
     /// Freed places that may not be reused yet.
@@ -282,11 +284,6 @@ impl MapJournal {
     /// Number of freed places that the next commit can free.
     pub(crate) fn waiting(&self) -> usize {
         self.group.gathering.freed.len() + self.awaiting_slow_flush.freed.len()
-    }
-
-    /// Takes the batch of a commit that is over, for its allocations.
-    pub(in crate::cache) fn recycle(&mut self, batch: MapBatch) {
-        self.group.recycle(batch);
     }
 
     pub(crate) fn has_pending_free(&self) -> bool {
@@ -315,7 +312,7 @@ impl MapJournal {
     /// Whether nothing may be committed for now.
     pub(in crate::cache) fn is_held(&self, io: &CacheIo) -> bool {
         let in_doubt = self.in_doubt && !mutation::is(Mutation::CommitInDoubt);
-        self.bar != Bar::Open || in_doubt || self.group.is_paused(io.now)
+        self.hold != CommitHold::None || in_doubt || self.group.is_paused(io.now)
     }
 
     /// Adds a waiter to the next commit.
@@ -326,7 +323,7 @@ impl MapJournal {
     /// Commits the gathered changes, now or right after the commit under way. `all`: also the updates in
     /// `awaiting_slow_flush`.
     pub(crate) fn commit(&mut self, io: &mut CacheIo, all: bool, out: &mut Commands) -> Option<Outcome<MapBatch>> {
-        self.asked_for_all |= all;
+        self.wants_free_slots |= all;
         if !self.group.is_idle() || self.ring_is_full() || self.is_held(io) {
             self.group.wanted |= !self.group.is_paused(io.now);
             // If a checkpoint failed, this is when it is tried again: its room is needed.
@@ -338,35 +335,35 @@ impl MapJournal {
     }
 
     /// Drops the updates in `awaiting_slow_flush` that a later one replaced.
-    fn drop_overtaken(&mut self) {
+    fn drop_superseded(&mut self) {
         if mutation::is(Mutation::KeepOvertaken) {
             return;
         }
-        let (latest, overtaken, masks) = (&self.latest, &mut self.overtaken, self.layout.masks > 0);
+        let (latest, superseded_in_flush, masks) = (&self.latest, &mut self.superseded_in_flush, self.layout.masks > 0);
         self.awaiting_slow_flush.updates.retain(|update| {
             let stays = latest.get(&update.record.extent) == Some(&update.sequence);
             if !stays && masks {
-                overtaken.push(update.record.extent);
+                superseded_in_flush.push(update.record.extent);
             }
             stays
         });
     }
 
-    /// Decides which devices the commit under way goes to. The slow device must record that commits go to the fast device alone
+    /// Chooses the devices that the commit under way goes to. The slow device must record that commits go to the fast device alone
     /// before the first of them does, and before such a commit says that data on the fast device is newer than its origin.
-    pub(in crate::cache) fn address(&mut self, tuning: &Tuning) {
+    pub(in crate::cache) fn choose_targets(&mut self, tuning: &Tuning) {
         self.notifying = self.notified;
         self.to = self.group.alive;
         if self.group.alive != [true; 2] {
             return;
         }
         let names_newer = self.names_newer(tuning);
-        self.notifying.home &= !self.group.committing.updates.iter().any(|update| update.newer().1);
-        self.notifying.named |= names_newer;
+        self.notifying.slow_current &= !self.group.committing.updates.iter().any(|update| update.newer().1);
+        self.notifying.write_intent |= names_newer;
         // A checkpoint under way has the settings of its start. Once its header is written, it replaces what the slow
         // device recorded before.
         let unsaid = |checkpoint: &journal::Checkpoint<CheckpointHeader>| {
-            self.notifying.named && !checkpoint.header.notice.named
+            self.notifying.write_intent && !checkpoint.header.notice.write_intent
         };
         let updates = || self.group.committing.updates.iter().map(Update::newer);
         // Of a commit that failed, the slow device may have what the next attempt replaces.
@@ -386,10 +383,11 @@ impl MapJournal {
     /// Whether the commit under way has to be durable on the slow device too. While that has all data, recovery does not need
     /// what it says of copies. Its flush, for which writes of the host would wait, is then left to the next flush of the host.
     fn slow_has_to_record(&self) -> bool {
-        !self.only_copies || self.wanted_all || self.notifying != self.notified || self.group.alive != [true; 2]
+        !self.never_dirty || self.must_flush_slow || self.notifying != self.notified || self.group.alive != [true; 2]
     }
 
-    pub(in crate::cache) fn copies(&self) -> u32 {
+    /// The number of devices that the commit under way goes to.
+    pub(in crate::cache) fn target_count(&self) -> u32 {
         self.to.into_iter().map(u32::from).sum()
     }
 
@@ -441,7 +439,7 @@ impl MapJournal {
                     number: self.next_commit,
                     attempt: self.attempt,
                     // Else nobody may expect that the slow device has it.
-                    mirrored: self.to == [true; 2] && self.flushes_slow,
+                    mirrored: self.to == [true; 2] && self.postflush_slow,
                     notice: self.notifying,
                 };
                 encode(records.into_iter(), &label, (&self.layout, durable.volume), into);
@@ -481,51 +479,51 @@ impl Commits for MapJournal {
     }
 
     /// Flushes data before the map: what the updates point to must be durable before the updates are.
-    fn flush_before(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
+    fn preflush(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
         let alive = self.group.alive;
-        let asked_for_all = std::mem::take(&mut self.asked_for_all);
+        let wants_free_slots = std::mem::take(&mut self.wants_free_slots);
         let host_waits = self.group.committing.has_flushes();
-        if self.only_copies && !self.wanted_all && !asked_for_all && self.group.committing.has_only_flushes() {
+        if self.never_dirty && !self.must_flush_slow && !wants_free_slots && self.group.committing.has_only_flushes() {
             // What the host has written is on the slow device. The map can wait for a commit that is asked for.
             self.group.committing.leave_map_to(&mut self.group.gathering);
             self.slow_was_flushed = true;
             self.flushing = [self.flushed[0], self.sequence];
-            self.flushes_homes = true;
+            self.flushes_origins = true;
             let flushes = !mutation::is(Mutation::SkipSlowDataFlush);
             return u32::from(flushes && io.flush_if_needed(self.slow, CacheStep::Commit, out));
         }
         // No copy was ever newer than its origin: what a copy had that is given up was flushed there with the host's data, or was never
         // durable.
-        let needs_no_home = self.only_copies && !self.wanted_all && !host_waits && alive == [true; 2];
-        let flushes_slow = !needs_no_home
-            && (self.wanted_all
-                || asked_for_all
+        let needs_no_slow_flush = self.never_dirty && !self.must_flush_slow && !host_waits && alive == [true; 2];
+        let preflush_slow = !needs_no_slow_flush
+            && (self.must_flush_slow
+                || wants_free_slots
                 || self.slow_was_flushed
                 || alive != [true; 2]
                 || io.is_unflushed_by_host(self.slow));
-        if flushes_slow || needs_no_home || mutation::is(Mutation::CommitWithoutSlowFlush) {
-            self.drop_overtaken();
+        if preflush_slow || needs_no_slow_flush || mutation::is(Mutation::CommitWithoutSlowFlush) {
+            self.drop_superseded();
             self.latest.clear();
-            self.after.clear();
+            self.place_after_slow_flush.clear();
             journal::Batch::append(&mut self.group.committing, &mut self.awaiting_slow_flush);
-            (self.wanted_all, self.slow_was_flushed) = (false, false);
+            (self.must_flush_slow, self.slow_was_flushed) = (false, false);
         }
         if self.group.committing.updates.len() as u64 > self.layout.records_per_block() {
             self.group.committing.keep_the_latest();
         }
-        self.flushes_homes = flushes_slow;
-        self.went_before_homes |= needs_no_home;
-        self.flushing = [self.sequence, if flushes_slow { self.sequence } else { self.flushed[1] }];
-        let flushes_slow = flushes_slow && alive[1] && !mutation::is(Mutation::SkipSlowDataFlush);
-        let flushes_fast = alive[0] && !mutation::is(Mutation::SkipFastDataFlush);
-        let left = u32::from(flushes_fast && io.flush_if_needed(self.fast, CacheStep::Commit, out));
-        left + u32::from(flushes_slow && io.flush_if_needed(self.slow, CacheStep::Commit, out))
+        self.flushes_origins = preflush_slow;
+        self.clean_before_slow_flush |= needs_no_slow_flush;
+        self.flushing = [self.sequence, if preflush_slow { self.sequence } else { self.flushed[1] }];
+        let preflush_slow = preflush_slow && alive[1] && !mutation::is(Mutation::SkipSlowDataFlush);
+        let preflush_fast = alive[0] && !mutation::is(Mutation::SkipFastDataFlush);
+        let left = u32::from(preflush_fast && io.flush_if_needed(self.fast, CacheStep::Commit, out));
+        left + u32::from(preflush_slow && io.flush_if_needed(self.slow, CacheStep::Commit, out))
     }
 
-    fn is_flushed_before(&mut self) {
+    fn is_preflushed(&mut self) {
         self.flushed = self.flushing;
-        self.went_before_homes &= !self.flushes_homes;
-        self.overtaken.clear();
+        self.clean_before_slow_flush &= !self.flushes_origins;
+        self.superseded_in_flush.clear();
     }
 
     fn write_record(&mut self, io: &mut CacheIo, out: &mut Commands) -> Written {
@@ -540,40 +538,40 @@ impl Commits for MapJournal {
             return Written::NoRoom;
         }
         self.attempt += 1;
-        self.address(&io.tuning);
-        self.flushes_slow = self.to[1] && self.slow_has_to_record();
+        self.choose_targets(&io.tuning);
+        self.postflush_slow = self.to[1] && self.slow_has_to_record();
         for (device, to) in [self.fast, self.slow].into_iter().zip(self.to) {
             if to {
                 let place = (device, self.layout.journal_at(span.at));
                 io.write(place, Bytes(len), Buffer::Metadata, CacheStep::Commit, Cause::Metadata, out);
             }
         }
-        Written::InFlight(self.copies())
+        Written::InFlight(self.target_count())
     }
 
-    fn flush_after(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
+    fn postflush(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
         if mutation::is(Mutation::SkipJournalFlush) {
             return 0;
         }
         if self.to[0] {
             io.flush(self.fast, CacheStep::Commit, out);
         }
-        if self.flushes_slow {
+        if self.postflush_slow {
             self.slow_was_flushed |=
                 io.is_unflushed_by_host(self.slow) && !mutation::is(Mutation::ForgetSlowWasFlushed);
             io.flush(self.slow, CacheStep::Commit, out);
         }
-        u32::from(self.to[0]) + u32::from(self.flushes_slow)
+        u32::from(self.to[0]) + u32::from(self.postflush_slow)
     }
 
     fn is_durable(&mut self, io: &mut CacheIo, batch: &MapBatch) {
         if !batch.updates.is_empty() {
             let updates = batch.updates.iter().map(Update::newer);
-            self.names.are_durable(updates, &self.ahead, self.flushes_slow, self.names_newer(&io.tuning));
+            self.names.are_durable(updates, &self.ahead, self.postflush_slow, self.names_newer(&io.tuning));
             self.notified = self.notifying;
             self.ring.take(self.ring.span(self.layout.commit_bytes(batch.updates.len() as u64)));
             self.last_commit = self.next_commit;
-            if self.flushes_slow {
+            if self.postflush_slow {
                 self.last_on_slow = self.next_commit;
             }
             self.next_commit += 1;
@@ -591,9 +589,9 @@ impl Commits for MapJournal {
     /// Keeps the number of the commit for the next attempt. That attempt flushes the slow device, because the batch no
     /// longer records which of its updates needed that.
     fn is_taken_back(&mut self, io: &mut CacheIo, why: Setback) {
-        self.wanted_all = true;
+        self.must_flush_slow = true;
         // A commit that fencing interrupted is repeated without a pause.
-        if why == Setback::Failure && self.bar == Bar::Open {
+        if why == Setback::Failure && self.hold == CommitHold::None {
             self.pause(io);
         }
     }

@@ -62,7 +62,7 @@ pub(in crate::cache) struct ExtentMap {
     full: [u32; FULL as usize + 1],
     /// Extents whose entries have changed since that was last asked, where the next process or an observer has to know them.
     changed: Option<Vec<u32>>,
-    /// Whether answers rest on that, because the next process has to know it.
+    /// A handoff is kept: a reply needs its changes recorded first.
     answers_rest_on_changed: bool,
     /// Extents whose origins are being written while they have copies, or were when that failed, so that the two may differ: the next
     /// process takes the copies for newer. Only kept where answers rest on what changes.
@@ -148,13 +148,13 @@ impl ExtentMap {
         self.changed = Some(Vec::new());
     }
 
-    /// From now on [`ExtentMap::take_changed`] says what has changed, and answers rest on it.
+    /// From now on [`ExtentMap::take_changed`] says what has changed, and no reply may go before its changes are recorded.
     pub(in crate::cache) fn keep_changed(&mut self) {
         self.watch_changed();
         self.answers_rest_on_changed = true;
     }
 
-    /// Whether answers rest on it.
+    /// Whether replies need their changes recorded first.
     #[inline]
     pub(in crate::cache) fn keeps_changed(&self) -> bool {
         self.answers_rest_on_changed
@@ -172,7 +172,7 @@ impl ExtentMap {
             {
                 let masks = masks[place.0 as usize];
                 let differs = if may_differ.is_empty() { None } else { may_differ.get(&extent) };
-                let masks = differs.map_or(masks, |valid| valid.of_two(masks));
+                let masks = differs.map_or(masks, |valid| valid.masks_after_crash(masks));
                 take(Record::Masks { place: place.0, masks });
             }
             take(Record::Entry { extent, entry });
@@ -206,7 +206,7 @@ impl ExtentMap {
     pub(in crate::cache) fn unmap(&mut self, extent: u32) -> Changed {
         let entry = &mut self.extents[extent as usize];
         entry.set_place(None);
-        entry.heed_masks(Masks::default(), u16::MAX);
+        entry.sync_flags_with_masks(Masks::default(), u16::MAX);
         entry.misses = 0;
         self.may_differ.remove(&extent);
         self.has_changed(extent);
@@ -245,7 +245,7 @@ impl ExtentMap {
             self.count_full(masks.dirty(), u32::wrapping_add);
         }
         let entry = &mut self.extents[extent as usize];
-        entry.heed_masks(masks, blocks.all);
+        entry.sync_flags_with_masks(masks, blocks.all);
         match (before.dirty() != 0, masks.dirty() != 0) {
             (false, true) => {
                 entry.rewritten = 0;

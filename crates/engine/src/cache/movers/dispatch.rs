@@ -20,7 +20,7 @@ impl CacheDrive {
         match row.kind {
             Kind::Drain(then) => self.detach(io, now, index, then, out),
             Kind::Promotion => self.promotion_drained(io, index, out),
-            Kind::PartFill => self.part_fill_drained(io, now, index, out),
+            Kind::Fill => self.fill_drained(io, now, index, out),
             Kind::WriteBack => self.writeback_drained(io, now, index, out),
             kind => unreachable!("a {kind:?} waits for no accesses"),
         }
@@ -70,10 +70,10 @@ impl CacheDrive {
                 }
                 self.abort_promotion(io, now, index, out);
             }
-            (Kind::PartFill, Phase::Reading, false) if !self.gone.any() => self.part_was_read(io, now, index, out),
-            (Kind::PartFill, Phase::Reading, _) => self.end(io, now, index, out),
-            (Kind::PartFill, Phase::Writing, failed) => self.part_filled(io, now, index, failed, out),
+            (Kind::Fill, Phase::Reading, false) if !self.gone.any() => self.part_was_read(io, now, index, out),
+            (Kind::Fill, Phase::Reading, _) => self.end(io, now, index, out),
             (Kind::Fill, Phase::Writing, failed) => self.filled(io, now, index, failed, out),
+            (Kind::Overwrite, Phase::Writing, failed) => self.overwritten(io, now, index, failed, out),
             (Kind::Demotion, Phase::Reading, false) if !row.accessed => {
                 row.phase = Phase::Writing;
                 let to = row.to.expect("a demotion has a destination");

@@ -100,7 +100,7 @@ impl CacheDrive {
         match then {
             // Writes that were in flight have made blocks dirty, so the copy stays, and takes the write.
             // So it does if its origin is gone by now, because of which it was to be dropped.
-            Drained::Invalidate if self.map.masks_of(extent).not_at_home() != 0 || self.gone.slow => {
+            Drained::Invalidate if self.map.masks_of(extent).differs_from_origin() != 0 || self.gone.slow => {
                 let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
                 self.wait_behind(index, fragment);
                 self.end(io, now, index, out);
@@ -128,7 +128,7 @@ impl CacheDrive {
                 let row = &mut self.moves[index];
                 row.phase = Phase::Writing;
                 row.pending = 1;
-                let (at, len) = (self.layout.at(self.home(extent)), Bytes(self.layout.extent_bytes));
+                let (at, len) = (self.layout.at(self.origin_of(extent)), Bytes(self.layout.extent_bytes));
                 // A dirty copy is newer than its origin: after the copy is dropped, the old data of the origin must not
                 // reappear.
                 if self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0 {
@@ -140,7 +140,7 @@ impl CacheDrive {
             Drained::Invalidate => {
                 row.phase = Phase::Committing;
                 self.drop_clean(io, now, extent, Release::Detached);
-                if self.journal.only_copies && self.doubts.is_empty() {
+                if self.journal.never_dirty && self.doubts.is_empty() {
                     // After a crash no copy counts, so the write need not wait until it is durable that this one does not.
                     return self.ready.push(Ready::Committed(index));
                 }
@@ -148,7 +148,7 @@ impl CacheDrive {
                 if !self.doubts.is_empty() {
                     self.look_at_doubt(io, now, extent);
                 }
-                self.ready.commit(true);
+                self.ready.commit();
             }
             Drained::Supersede => {
                 self.map.set_may_differ(extent, Some(self.valid(io)));
@@ -157,7 +157,7 @@ impl CacheDrive {
                 row.pending = 1;
                 let fragment = row.trigger.expect("a superseding write is answered when it is done");
                 let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
-                let (at, len) = (self.layout.at(self.home(extent)), Bytes(u64::from(fragment.len)));
+                let (at, len) = (self.layout.at(self.origin_of(extent)), Bytes(u64::from(fragment.len)));
                 io.write(at, len, buffer, CacheStep::Move { index }, Cause::Host, out);
             }
             Drained::Revert => {

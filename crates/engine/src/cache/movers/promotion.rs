@@ -63,7 +63,7 @@ impl CacheDrive {
         let to = Place(slot.0);
         self.map.entry_mut(extent).access(now);
         if fills {
-            self.start_fill(io, fragment, to, out);
+            self.start_overwrite(io, fragment, to, out);
         } else {
             let phase = if in_use { Phase::Draining } else { Phase::Reading };
             let buffer = self.take_buffer();

@@ -1,17 +1,4 @@
-//! Moves: small state machines that move an extent from one place to another.
-//!
-//! ```text
-//! promotion   [Draining →] Reading → (waiters served from RAM) → Writing → done   a failed write: → WritingHome → done
-//! fill        Writing → done                                            the host's own data covers the extent
-//! part fill   [Draining →] Reading → (waiters served from RAM) → Writing → done    blocks of an extent that has a slot
-//! demotion    Reading → Writing → done                                  an access cancels it
-//! eviction    Reading → Writing → done                                  dirty extents of the cache; an access cancels
-//! write-back  [Draining →] Reading → Writing → done                     a write leaves the extent dirty, or waits
-//! zero        Writing → done                                            a reused place must not show its last tenant
-//! drain       Draining → (Writing | Committing) → done                  waits for accesses in flight, then detaches
-//! ```
-//! The journal gathers the map update when a move ends; the places that a move frees may be reused only after the
-//! commit. One file a kind; `waiters.rs` handles accesses during a move.
+//! The start, the end and the commands of a move.
 
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -38,7 +25,7 @@ impl CacheDrive {
         trigger: Option<Fragment>,
     ) -> u32 {
         let needs_buffer =
-            matches!(kind, Kind::Promotion | Kind::PartFill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
+            matches!(kind, Kind::Promotion | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack);
         let buffer = if needs_buffer { self.take_buffer() } else { NO_BUFFER };
         self.start_with(kind, phase, extent, to, trigger, buffer)
     }
@@ -63,7 +50,7 @@ impl CacheDrive {
     ) -> u32 {
         let copies = kind.copies();
         self.copying += u32::from(copies);
-        self.leaving += u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
+        self.demoting += u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
         self.writing_back += u32::from(kind == Kind::WriteBack);
         self.sequence += 1;
         let index = self.moves.claim();
@@ -106,7 +93,7 @@ impl CacheDrive {
         }
         let copied = kind.copies();
         self.copying -= u32::from(copied);
-        self.leaving -= u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
+        self.demoting -= u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
         self.writing_back -= u32::from(kind == Kind::WriteBack);
         match run {
             Some(place) => self.cleaner.left_run(now, place),

@@ -11,9 +11,10 @@ use crate::{
 pub(in crate::cache) enum Kind {
     #[default]
     Promotion,
-    Fill,
+    /// A write of the host covers the extent, which is in a place of its own from then on: nothing is read (dm-cache: overwrite).
+    Overwrite,
     /// Blocks of an extent that has a slot are brought there.
-    PartFill,
+    Fill,
     Demotion,
     Eviction,
     WriteBack,
@@ -43,10 +44,10 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) buffer: u32,
     /// The run that it is part of, whose buffer it uses (write-backs and evictions).
     pub(in crate::cache) run: Option<InRun>,
-    /// The blocks that it copies, and those that the host wrote meanwhile (part fills, write-backs and evictions).
+    /// The blocks that it copies, and those that the host wrote meanwhile (fills, write-backs and evictions).
     pub(in crate::cache) blocks: u16,
     pub(in crate::cache) rewritten_blocks: u16,
-    /// Whether a write of the host brings blocks (part fills).
+    /// Whether a write of the host brings blocks (fills).
     pub(in crate::cache) is_written: bool,
     /// Of the blocks that a write-back copies, those that it takes from the slow device: the fast one does not have them.
     pub(in crate::cache) missing: u16,
@@ -70,7 +71,7 @@ pub(in crate::cache) struct Move {
 }
 
 impl Move {
-    /// The blocks that a part fill is to bring: what the host has written meanwhile is newer.
+    /// The blocks that a fill is to bring: what the host has written meanwhile is newer.
     pub(in crate::cache) fn blocks_to_bring(&self) -> u16 {
         if mutation::is(Mutation::FillOverRewritten) { self.blocks } else { self.blocks & !self.rewritten_blocks }
     }
@@ -109,17 +110,17 @@ impl Kind {
     /// Whether moves of this kind copy, so that they count among those that MCML bounds.
     pub(in crate::cache) fn copies(self) -> bool {
         match self {
-            Kind::Promotion | Kind::Fill | Kind::PartFill | Kind::Demotion | Kind::Eviction | Kind::WriteBack => true,
+            Kind::Promotion | Kind::Overwrite | Kind::Fill | Kind::Demotion | Kind::Eviction | Kind::WriteBack => true,
             Kind::Zero | Kind::Drain(_) | Kind::Allocation => false,
         }
     }
 
     pub(in crate::cache) fn cause(self) -> Cause {
         match self {
-            Kind::Promotion | Kind::PartFill => Cause::Promotion,
+            Kind::Promotion | Kind::Fill => Cause::Promotion,
             Kind::Demotion | Kind::Eviction => Cause::Demotion,
             Kind::WriteBack => Cause::WriteBack,
-            Kind::Fill | Kind::Zero | Kind::Drain(_) | Kind::Allocation => Cause::Host,
+            Kind::Overwrite | Kind::Zero | Kind::Drain(_) | Kind::Allocation => Cause::Host,
         }
     }
 }

@@ -16,14 +16,21 @@ use crate::{
 };
 
 impl CacheDrive {
+    /// Notes which blocks a write of the host makes unfit to be written back by the move under way for their extent.
+    pub(in crate::cache) fn note_rewritten(&mut self, index: u32, touched: u16) {
+        let row = &mut self.moves[index];
+        let is_read = row.phase == Phase::Reading && mutation::is(Mutation::CompleteFromOldRead);
+        row.rewritten_blocks |= if is_read { touched & !row.missing } else { touched };
+    }
+
     pub(in crate::cache) fn count_hit(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) {
-        if fragment.first && fragment.op != Op::Discard {
+        if fragment.is_new && fragment.op != Op::Discard {
             io.stats.fast_hits += 1;
         }
         let entry = self.map.entry_mut(fragment.extent);
         entry.access(now);
         let moving = entry.moving().map(|index| &self.moves[index]);
-        if let Some(Move { kind: Kind::Promotion | Kind::Fill | Kind::PartFill, to: Some(to), .. }) = moving
+        if let Some(Move { kind: Kind::Promotion | Kind::Overwrite | Kind::Fill, to: Some(to), .. }) = moving
             && let Some(slot) = self.layout.fast_slot(*to)
         {
             self.was_accessed(slot);
@@ -61,7 +68,7 @@ impl CacheDrive {
         let index = self.start(Kind::Allocation, Phase::Committing, fragment.extent, None, None);
         self.moves[index].waiters.push(fragment);
         self.journal.wait(Waiter::Move(index));
-        self.ready.commit(true);
+        self.ready.commit();
     }
 
     pub(in crate::cache) fn wait_for_place(&mut self, fragment: Fragment) {
@@ -75,7 +82,7 @@ impl CacheDrive {
         for index in std::mem::take(&mut self.allocation_waiters) {
             if self.journal.has_pending_free() {
                 self.journal.wait(Waiter::Move(index));
-                self.ready.commit(true);
+                self.ready.commit();
             } else {
                 self.ready.push(Ready::Committed(index));
             }

@@ -1,4 +1,4 @@
-//! Moves of whole extents to new places (tiering). Fills: a write that covers its whole extent goes directly to a new place. Demotions: an
+//! Moves of whole extents to new places (tiering). Overwrites: a write that covers its whole extent goes directly to a new place. Demotions: an
 //! extent moves from the fast device to the slow one. Zeroing: a reused place must not expose an earlier tenant's data.
 
 use peryton_units::{Bytes, Nanos};
@@ -16,15 +16,21 @@ use crate::{
 
 impl CacheDrive {
     /// Starts a write that covers its whole extent at the new place; nothing is read first.
-    pub(in crate::cache) fn start_fill(&mut self, io: &mut CacheIo, fragment: Fragment, to: Place, out: &mut Commands) {
-        let index = self.start(Kind::Fill, Phase::Writing, fragment.extent, Some(to), Some(fragment));
+    pub(in crate::cache) fn start_overwrite(
+        &mut self,
+        io: &mut CacheIo,
+        fragment: Fragment,
+        to: Place,
+        out: &mut Commands,
+    ) {
+        let index = self.start(Kind::Overwrite, Phase::Writing, fragment.extent, Some(to), Some(fragment));
         self.moves[index].pending = 1;
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
         let len = Bytes(u64::from(fragment.len));
         io.write(self.layout.at(to), len, buffer, CacheStep::Move { index }, Cause::Host, out);
     }
 
-    pub(in crate::cache) fn filled(
+    pub(in crate::cache) fn overwritten(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
@@ -33,8 +39,8 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         let row = &mut self.moves[index];
-        let (extent, to) = (row.extent, row.to.expect("a fill has a destination"));
-        let fragment = row.trigger.take().expect("a fill answers the write that began it");
+        let (extent, to) = (row.extent, row.to.expect("an overwrite has a destination"));
+        let fragment = row.trigger.take().expect("an overwrite answers the write that began it");
         if failed {
             self.give_up(to, Release::NeverUsed);
             // If the write can go to another place, it does.

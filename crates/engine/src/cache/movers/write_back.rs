@@ -23,7 +23,7 @@ impl CacheDrive {
     pub(in crate::cache) fn start_writeback(&mut self, io: &mut CacheIo, extent: u32, evict: bool, out: &mut Commands) {
         let from = self.current_place(extent);
         let kind = if evict { Kind::Eviction } else { Kind::WriteBack };
-        let index = self.start(kind, Phase::Reading, extent, Some(self.home(extent)), None);
+        let index = self.start(kind, Phase::Reading, extent, Some(self.origin_of(extent)), None);
         self.take_blocks_home(index);
         self.move_read(io, index, from, kind.cause(), out);
     }
@@ -39,7 +39,7 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         self.cleaner.begins(now);
-        let index = self.start(Kind::WriteBack, Phase::Draining, extent, Some(self.home(extent)), None);
+        let index = self.start(Kind::WriteBack, Phase::Draining, extent, Some(self.origin_of(extent)), None);
         if self.map.entry(extent).in_flight == 0 {
             self.writeback_drained(io, now, index, out);
         }
@@ -87,7 +87,7 @@ impl CacheDrive {
             io.stats.moves.writebacks += 1;
             let written = self.layout.blocks.map_or(0, |blocks| blocks.bytes(home));
             self.cleaner.wrote_home(now, Bytes(written));
-            let left = Masks::new(masks.valid(), masks.not_at_home() & !(home & masks.valid()));
+            let left = Masks::new(masks.valid(), masks.differs_from_origin() & !(home & masks.valid()));
             let changed = self.map.set_masks(extent, left, now);
             self.record(io, now, changed, true);
         }

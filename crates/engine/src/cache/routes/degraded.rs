@@ -26,10 +26,10 @@ impl CacheDrive {
     #[cold]
     pub(crate) fn device_died(&mut self, io: &mut CacheIo, device: DeviceId) -> bool {
         self.mark_gone(device);
-        self.set_only_copies(false);
+        self.set_never_dirty(false);
         if self.gone.slow {
             // From now on the fast device alone takes what is written.
-            io.copies = 0;
+            io.redundant_devices = 0;
         }
         self.journal.fence(device);
         let before = self.map.lost();
@@ -69,7 +69,7 @@ impl CacheDrive {
         if io.owes_error {
             self.flushes_fail(io, out);
         }
-        self.ready.commit(true);
+        self.ready.commit();
         self.ready.place_freed();
     }
 
@@ -86,7 +86,7 @@ impl CacheDrive {
             let nowhere = self.map.entry(fragment.extent).place().is_none();
             if nowhere && fragment.op == Op::Read {
                 // There is less room than extents, so only written extents get a place.
-                io.stats.fast_misses += u64::from(fragment.first);
+                io.stats.fast_misses += u64::from(fragment.is_new);
                 let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
                 out.push(Command::Clear { buffer, len: Bytes(u64::from(fragment.len)) });
                 io.part_done(fragment.request, Ok(()), out);
@@ -95,12 +95,12 @@ impl CacheDrive {
             return self.route_tiering(io, now, fragment, out);
         }
         let Some(slot) = self.map.entry(fragment.extent).slot() else {
-            io.stats.fast_misses += u64::from(fragment.first && fragment.op != Op::Discard);
+            io.stats.fast_misses += u64::from(fragment.is_new && fragment.op != Op::Discard);
             if self.gone.slow {
                 io.part_done(fragment.request, Err(RequestError::Lost), out);
                 return Route::Taken;
             }
-            return self.direct(now, fragment, self.home(fragment.extent));
+            return self.direct(now, fragment, self.origin_of(fragment.extent));
         };
         // Only the cache is left, and it keeps all its extents.
         match fragment.op {
@@ -149,9 +149,9 @@ impl CacheDrive {
                 entry.access(now);
                 entry.in_flight += 1;
                 let (request, first) = (fragment.request, fragment.extent);
-                let purpose = CacheStep::Host { request, first, count: 1, follow: Follow::NOTHING };
-                let home = self.layout.at(self.home(fragment.extent));
-                io.zero(home, Bytes(u64::from(fragment.len)), purpose, out);
+                let purpose = CacheStep::Host { request, first_extent: first, count: 1, follow: Follow::NOTHING };
+                let origin = self.layout.at(self.origin_of(fragment.extent));
+                io.zero(origin, Bytes(u64::from(fragment.len)), purpose, out);
                 Some(Route::Taken)
             }
             _ => None,

@@ -1,10 +1,11 @@
-//! The routes of accesses: one file a placement, and one for a drive with a device gone.
+//! The routes of accesses. Each placement has a file with its router, and a drive with a device gone has one. `write_in_part.rs` and
+//! `read_in_part.rs` route accesses to extents of which the fast device has a part (caching, partitioned).
 
 mod caching;
 mod degraded;
-mod in_part;
 mod partitioned;
 mod read_in_part;
-pub(in crate::cache) mod read_on;
+pub(in crate::cache) mod readahead;
+pub(in crate::cache) mod sync_writer;
 mod tiering;
-pub(in crate::cache) mod waited_for;
+mod write_in_part;

@@ -12,17 +12,129 @@ use peryton_units::{Nanos, Op};
 
 use crate::{
     api::command::{Commands, Request},
+    cache::access::{Fragment, Route},
+    cache::blocks::first_run,
     cache::drive::CacheDrive,
+    cache::follow::Follow,
     cache::map::changed::NoRecord,
+    cache::map::extent::Place,
     cache::movers::table::{Drained, Kind, Phase},
     cache::step::{CacheCommand, CacheIo},
     io::RequestIndex,
 };
 
+/// The most extents of which blocks wait to be copied to the fast device; further ones are dropped until they are read again.
+const MOST_CANDIDATES: usize = 1024;
+
 /// The interval at which background work is attempted while there is some.
 const TIDY_EVERY: Nanos = Nanos::from_ms(1);
 
 impl CacheDrive {
+    /// The routes of a partitioned drive: a write goes to the device that is predicted to answer sooner.
+    pub(in crate::cache) fn route_partitioned(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        out: &mut Commands,
+    ) -> Route {
+        let entry = *self.map.entry(fragment.extent);
+        let (origin, covers) = (self.origin_of(fragment.extent), self.covers_extent(fragment));
+        let way = match &self.controller {
+            Some(controller) if fragment.is_new => controller.way,
+            _ => Way::Fast,
+        };
+        let touched = self.touched(fragment);
+        let Some(slot) = entry.slot() else {
+            match fragment.op {
+                Op::Write if way == Way::Fast && fragment.is_new && self.covered(fragment) == touched => {
+                    if let Some(slot) = self.take_slot_for(io, now, fragment.extent, out) {
+                        io.stats.fast_hits += 1;
+                        let route = self.write_to_part(io, now, fragment, slot, out);
+                        self.make_room(io, now, out);
+                        return route;
+                    }
+                }
+                Op::Read => self.note_small_read(io, now, fragment),
+                _ => {}
+            }
+            io.stats.fast_misses += u64::from(fragment.is_new && fragment.op != Op::Discard);
+            return self.direct(now, fragment, origin);
+        };
+        let masks = self.map.masks(slot);
+        match fragment.op {
+            Op::Write if way == Way::Slow && covers && entry.moving().is_none() => {
+                io.stats.fast_misses += 1;
+                self.map.set_may_differ(fragment.extent, Some(self.valid(io)));
+                self.direct_then(now, fragment, origin, Follow::PAST)
+            }
+            Op::Write if way == Way::Slow && touched & (masks.valid() | masks.lost()) == 0 => {
+                io.stats.fast_misses += 1;
+                self.direct(now, fragment, origin)
+            }
+            Op::Write => {
+                self.count_access(io, fragment, slot);
+                self.write_to_part(io, now, fragment, slot, out)
+            }
+            Op::Discard if covers && entry.is_dirty() && entry.moving().is_none() => {
+                self.became_dirty(io, now, fragment.extent);
+                self.zero_copy(io, now, fragment, Place(slot.0), out);
+                Route::Taken
+            }
+            Op::Discard if covers => {
+                self.start_drain(fragment, Drained::Discard);
+                Route::Taken
+            }
+            Op::Discard => {
+                io.part_done(fragment.request, Ok(()), out);
+                Route::Taken
+            }
+            _ => {
+                if touched & !masks.valid() != 0 {
+                    io.stats.fast_misses += u64::from(fragment.is_new);
+                    self.note_small_read(io, now, fragment);
+                }
+                self.read_in_part(io, now, fragment, slot, false, out)
+            }
+        }
+    }
+
+    /// Brings blocks that are read often to the fast device while the host is idle (partitioned).
+    pub(in crate::cache) fn bring_idle(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        extent: u32,
+        blocks: u16,
+        out: &mut Commands,
+    ) {
+        let entry = self.map.entry(extent);
+        if entry.in_flight > 0 || entry.moving().is_some() || entry.is_lost() {
+            return;
+        }
+        if entry.place().is_none() && (self.map.fast_is_full() || self.take_slot_for(io, now, extent, out).is_none()) {
+            return;
+        }
+        let masks = self.map.masks_of(extent);
+        let run = first_run(blocks & !(masks.valid() | masks.lost()));
+        if run != 0 && self.start_fill(io, extent, run, out) {
+            io.stats.partition_mut().promoted_idle += 1;
+        }
+    }
+
+    /// Notes extents with small frequent reads, to be copied to the fast device when the host is idle.
+    pub(in crate::cache) fn note_small_read(&mut self, io: &CacheIo, now: Nanos, fragment: Fragment) {
+        let tuning = &io.tuning.partition;
+        if !fragment.is_new || tuning.promote_reads == 0 || fragment.request_len > tuning.small {
+            return;
+        }
+        let entry = self.map.entry_mut(fragment.extent);
+        let reads = entry.miss(now, io.tuning.promotion_window);
+        if reads == tuning.promote_reads && self.candidates.len() < MOST_CANDIDATES {
+            self.candidates.push_back((fragment.extent, self.touched(fragment)));
+        }
+    }
+
     /// Records the arrival of a request for the prediction.
     pub(in crate::cache) fn partition_arrived(
         &mut self,

@@ -42,7 +42,7 @@ impl CacheDrive {
             return Route::Taken;
         }
         let missing = touched & !valid;
-        let mut at_home = self.read_at_home_in(io, slot, missing);
+        let mut at_home = self.blocks_from_origin(io, slot, missing);
         let (mut filling, mut follow) = (0, Follow::NOTHING);
         if fills {
             (filling, follow) = self.bring_for_read(io, now, fragment, slot, (missing, at_home), out);
@@ -53,7 +53,7 @@ impl CacheDrive {
         if at_home == touched {
             // With what is read of neighbouring extents this is one command.
             let follow = self.then_newer(slot, extent, at_home, follow);
-            return self.direct_then(now, fragment, self.home(extent), follow);
+            return self.direct_then(now, fragment, self.origin_of(extent), follow);
         }
         debug_assert_eq!(follow, Follow::NOTHING, "a read that brings what it covers is one command");
         let mut pieces = 0;
@@ -69,7 +69,7 @@ impl CacheDrive {
                         continue;
                     }
                     Some(true) => Place(slot.0),
-                    Some(false) => self.home(extent),
+                    Some(false) => self.origin_of(extent),
                 };
                 let follow = match device_has {
                     Some(false) => self.then_newer(slot, extent, run, Follow::NOTHING),
@@ -84,7 +84,7 @@ impl CacheDrive {
 
     /// Of blocks that are read from the slow device, those that the slot has newer are read over them.
     fn then_newer(&mut self, slot: SlotIndex, extent: u32, at_home: u16, follow: Follow) -> Follow {
-        let newer = at_home & self.map.masks(slot).not_at_home();
+        let newer = at_home & self.map.masks(slot).differs_from_origin();
         if newer == 0 || mutation::is(Mutation::ReadOverDirty) {
             return follow;
         }
@@ -107,8 +107,8 @@ impl CacheDrive {
         // What surrounds it may be on the way.
         let under_way = self.being_read(self.map.entry(extent));
         let run = if run & under_way == 0 { run } else { first_run(missing) };
-        let opens = under_way == 0 && masks.valid() & !masks.not_at_home() == 0;
-        self.read_on.saw(extent, opens);
+        let opens = under_way == 0 && masks.valid() & !masks.differs_from_origin() == 0;
+        self.readahead.saw(extent, opens);
         let misses = self.map.entry_mut(extent).miss(now, io.tuning.promotion_window);
         // As for a promotion: then accesses wait until those in flight have ended.
         let waits = misses > PATIENCE;
@@ -118,7 +118,7 @@ impl CacheDrive {
         if reads_all && (!in_use || under_way != 0) {
             return (0, self.bring_with(io, fragment, missing));
         }
-        if (!in_use || waits) && self.start_part_fill(io, extent, run, out) {
+        if (!in_use || waits) && self.start_fill(io, extent, run, out) {
             return (run, Follow::NOTHING);
         }
         (0, Follow::NOTHING)
@@ -127,7 +127,7 @@ impl CacheDrive {
     /// The blocks that a read takes from the slow device: those that the slot does not have, and what lies between them, because its
     /// transfer costs less than a further command. Where the slot has newer blocks between them, these are read over it afterwards,
     /// if the fast device is the faster one.
-    fn read_at_home_in(&self, io: &CacheIo, slot: SlotIndex, missing: u16) -> u16 {
+    fn blocks_from_origin(&self, io: &CacheIo, slot: SlotIndex, missing: u16) -> u16 {
         let masks = self.map.masks(slot);
         let between = between(missing) & !missing;
         // While a flush is in doubt, only the copies are known to be there.
@@ -136,7 +136,7 @@ impl CacheDrive {
         }
         let ([fast, _], [slow, _]) = (io.latency(self.layout.fast), io.latency(self.layout.slow));
         let newer_too = Nanos::ZERO < fast && fast < slow;
-        let takes = if newer_too { masks.valid() } else { masks.valid() & !masks.not_at_home() };
+        let takes = if newer_too { masks.valid() } else { masks.valid() & !masks.differs_from_origin() };
         runs(between).filter(|gap| gap & !takes == 0).fold(missing, |all, gap| all | gap)
     }
 
@@ -155,7 +155,7 @@ impl CacheDrive {
         if mutation::is(Mutation::FillOverDirty) {
             return all;
         }
-        if !self.read_on.reads_on(extent) {
+        if !self.readahead.reads_ahead(extent) {
             return asked;
         }
         runs(all & !valid).find(|run| run & asked == asked).unwrap_or(asked)

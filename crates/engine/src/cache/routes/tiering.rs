@@ -42,7 +42,7 @@ impl CacheDrive {
             self.count_access(io, fragment, slot);
             return self.direct(now, fragment, place);
         }
-        if fragment.first && self.goes_past(io, fragment) {
+        if fragment.is_new && self.bypass_miss(io, fragment) {
             io.stats.fast_misses += 1;
         } else if self.misses_and_promotes(io, now, fragment, out) {
             return Route::Taken;
@@ -58,7 +58,7 @@ impl CacheDrive {
         fragment: Fragment,
         out: &mut Commands,
     ) -> bool {
-        if !fragment.first {
+        if !fragment.is_new {
             return false;
         }
         io.stats.fast_misses += 1;
@@ -88,7 +88,7 @@ impl CacheDrive {
         };
         io.stats.allocations += 1;
         let on_fast = self.layout.fast_slot(place).is_some();
-        if fragment.first {
+        if fragment.is_new {
             io.stats.fast_hits += u64::from(on_fast);
             io.stats.fast_misses += u64::from(!on_fast);
         }
@@ -105,7 +105,7 @@ impl CacheDrive {
             // An earlier tenant's data must not be exposed: the map points to the place only when it holds other data.
             extent.access(now);
             if fragment.op == Op::Write && self.covers_extent(fragment) {
-                self.start_fill(io, fragment, place, out);
+                self.start_overwrite(io, fragment, place, out);
             } else {
                 self.start_zero(io, fragment, place, out);
             }
@@ -119,7 +119,7 @@ impl CacheDrive {
 impl CacheDrive {
     /// Maps every extent, as long use would: all of the fast device is full but HT extents, and what is on it lies evenly over the
     /// volume, so that a trace finds its share there wherever it is.
-    pub(crate) fn fill_places(&mut self, tuning: &crate::api::config::Tuning) {
+    pub(crate) fn prefill_map(&mut self, tuning: &crate::api::config::Tuning) {
         if self.mode == Mode::Caching {
             return;
         }

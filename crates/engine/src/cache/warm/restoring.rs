@@ -89,7 +89,7 @@ impl CacheDrive {
         let clock = Nanos(header.clock_ns);
         let has_policy = header.policy == (io.tuning.replacement.name().to_owned(), self.policy.saved_version());
         let has_rule = header.rule == self.gate.saved_rule();
-        let CacheDrive { map, policy, gate, read_on, layout, .. } = self;
+        let CacheDrive { map, policy, gate, readahead, layout, .. } = self;
         let mut restored = 0;
         let mut described = vec![false; layout.fast_slots as usize];
         for (list, item) in blocks.iter().flat_map(|words| items(words)) {
@@ -114,7 +114,7 @@ impl CacheDrive {
                         restored += u64::from(!std::mem::replace(&mut described[slot.index()], true));
                     }
                 }
-                (READ_ON, [opened, saved]) => read_on.take_back(*opened, *saved),
+                (READ_ON, [opened, saved]) => readahead.restore(*opened, *saved),
                 _ => {}
             }
         }

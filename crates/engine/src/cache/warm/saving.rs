@@ -150,7 +150,7 @@ impl CacheDrive {
 
     /// Saves a bounded part of what is left.
     fn save_some(&mut self, io: &CacheIo, writing: &mut Writing) {
-        let CacheDrive { map, policy, gate, read_on, layout, .. } = self;
+        let CacheDrive { map, policy, gate, readahead, layout, .. } = self;
         let Writing { header, packer, stage, .. } = writing;
         let clock = Nanos(header.clock_ns);
         match stage {
@@ -158,7 +158,7 @@ impl CacheDrive {
                 let extent_in = |slot: SlotIndex| map.tenant(slot);
                 let mut put = |list: u8, item: &[u32]| packer.put(POLICY + u16::from(list), item);
                 if policy.save(&mut Saving::new(cursor, MOST_SAVED, &extent_in, &mut put)) {
-                    packer.put(READ_ON, &read_on.counts());
+                    packer.put(READ_ON, &readahead.counts());
                     *stage = Stage::Residents(0);
                 }
             }

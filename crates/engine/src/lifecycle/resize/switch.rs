@@ -107,7 +107,7 @@ fn open_resized(
     }
     let (ended, volume) = (planned.devices[device.index()], newest.volume);
     let opened = with_drive!(&mut drive, drive => {
-        drive.take_over(storage, (Trust::Nobody, &[], 0), &blocks, newest, Some((device, geometry)))?
+        drive.recover(storage, (Trust::Nobody, &[], 0), &blocks, newest, Some((device, geometry)))?
     });
     if let AnyDrive::Cache(drive) = &mut drive {
         drive.placed.move_room(storage, volume).map_err(|device| OpenError::Device { device: device.index() })?;
@@ -140,7 +140,7 @@ fn checkpoint_alone(layout: &CacheLayout, newest: &Superblock, storage: &mut dyn
     let found =
         found.map_err(|_| OpenError::Damaged { device: layout.fast.index(), what: "the map cannot be read" })?;
     let header = CheckpointHeader {
-        number: found.number + 1,
+        number: found.next_number_base + 1,
         last_commit: 0,
         first_commit: found.next_commit + 1,
         journal_at: found.next,

@@ -7,9 +7,9 @@ use crate::{
     api::cleaning::CleaningState,
     api::command::Commands,
     cache::blocks::FULL,
-    cache::cleaning::urgency::{Figures, MOST_OLD, Old, Pass, max_age},
     cache::drive::CacheDrive,
     cache::step::CacheIo,
+    cache::writeback::urgency::{Figures, MOST_OLD, Old, Pass, max_age},
 };
 
 /// When a pass goes on that has examined as many dirty extents as it may.
@@ -65,7 +65,7 @@ impl CacheDrive {
         if self.gone.any() || io.rests || self.controller.is_some() && self.cleaner.asked.is_none() {
             return;
         }
-        let share = self.dirty_share();
+        let share = self.dirty_extents_weighted();
         if share < self.crowded_from
             && let Some(again) = self.cleaner.goes_on_resting(now)
         {
@@ -283,7 +283,7 @@ impl CacheDrive {
             _ if !self.units.any() => 0,
             CleaningState::Idle => FULL,
             CleaningState::Filling | CleaningState::Full => {
-                let share = u64::from(self.dirty_share().max(1));
+                let share = u64::from(self.dirty_extents_weighted().max(1));
                 let too_many = share.saturating_sub(u64::from(self.most_dirty - self.most_dirty / 4)).max(1);
                 let to_go = (u64::from(self.map.dirty().count()) * too_many).div_ceil(share);
                 fullest(self.map.full(), to_go).min(self.cleaner.full_enough)

@@ -19,7 +19,7 @@ impl CacheDrive {
     pub(in crate::cache) fn dirt_was_added(&self, io: &mut CacheIo, now: Nanos) {
         // A partitioned drive keeps dirty extents on the fast device until they are cold.
         if self.controller.is_none() && !self.gone.any() {
-            match self.dirty_share() >= self.crowded_from {
+            match self.dirty_extents_weighted() >= self.crowded_from {
                 true => self.clean_soon(io, now),
                 false => io.due(now.saturating_add(io.tuning.writeback_delay)),
             }
@@ -39,13 +39,14 @@ impl CacheDrive {
     /// Whether a write must not make another extent dirty. Writes in flight that will make one dirty count as well.
     #[inline]
     pub(in crate::cache) fn is_full_of_dirty(&self) -> bool {
-        self.dirty_share().saturating_add(self.first_writes) >= self.most_dirty && !self.gone.any()
+        self.dirty_extents_weighted().saturating_add(self.allocating_writes) >= self.most_dirty && !self.gone.any()
     }
 
-    /// How many extents count as dirty against the bound: what is dirty, in whole extents. But a dirty extent, however little of it is dirty, cannot give up its slot before it was written back: so a
-    /// quarter of those that the bound leaves clean have nothing dirty.
+    /// How many extents count as dirty against `most_dirty`: the dirty bytes in whole extents, or the dirty extents if these are near their own
+    /// bound, `most_dirty_in_part`. That bound leaves a quarter of the slots that may be clean without anything dirty, because an extent
+    /// that is dirty in part cannot give up its slot either.
     #[inline]
-    pub(in crate::cache) fn dirty_share(&self) -> u32 {
+    pub(in crate::cache) fn dirty_extents_weighted(&self) -> u32 {
         let count = self.map.dirty().count();
         if self.most_dirty == u32::MAX {
             return count;
@@ -56,7 +57,7 @@ impl CacheDrive {
 
     /// Counts a write that goes to the slow device because no further extent may become dirty.
     pub(in crate::cache) fn throttle(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) {
-        if fragment.first {
+        if fragment.is_new {
             io.stats.bypasses.dirty_target += 1;
         }
         self.cleaner.throttled = Some(now);

@@ -7,7 +7,6 @@
 //! is written ([`Move::rewritten_blocks`](crate::cache::movers::table::Move)); one that comes while they are being written, and
 //! would go to the origin, waits for the end of the move ([`CacheDrive::races_with_missing`]).
 
-use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Op};
 
 use crate::{
@@ -15,14 +14,13 @@ use crate::{
     cache::access::Fragment,
     cache::blocks::{Units, runs},
     cache::drive::CacheDrive,
-    cache::movers::table::Phase,
     cache::ready::Ready,
     cache::step::{CacheIo, CacheStep},
 };
 
 impl CacheDrive {
     /// Adapts the units to the tuning.
-    pub(in crate::cache) fn heed_units(&mut self, io: &CacheIo) {
+    pub(in crate::cache) fn apply_units(&mut self, io: &CacheIo) {
         let heeds = self.controller.is_none();
         let units = Units::new(self.layout.blocks, io.tuning.write_unit.filter(|_| heeds));
         if units != self.units {
@@ -48,7 +46,7 @@ impl CacheDrive {
         out: &mut Commands,
     ) {
         let blocks = self.layout.blocks.expect("only extents in part miss blocks");
-        let (device, at) = self.layout.at(self.home(extent));
+        let (device, at) = self.layout.at(self.origin_of(extent));
         for run in runs(missing) {
             let (within, len) = blocks.span(run);
             let (within, len) = (Bytes(u64::from(within)), Bytes(u64::from(len)));
@@ -56,13 +54,6 @@ impl CacheDrive {
             self.moves[index].pending += 1;
             io.read((device, at + within), len, buffer, CacheStep::Missing { index }, Cause::WriteBack, out);
         }
-    }
-
-    /// Notes which blocks a write of the host makes unfit to be written back by the move under way for their extent.
-    pub(in crate::cache) fn note_rewritten(&mut self, index: u32, touched: u16) {
-        let row = &mut self.moves[index];
-        let is_read = row.phase == Phase::Reading && mutation::is(Mutation::CompleteFromOldRead);
-        row.rewritten_blocks |= if is_read { touched & !row.missing } else { touched };
     }
 
     /// Missing blocks were read. If they cannot be, the dirty ones are written back without them.

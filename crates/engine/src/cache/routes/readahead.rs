@@ -17,12 +17,12 @@ const PAYS_ONE_IN: u32 = 6;
 
 /// What reads of the slow device have come to lately.
 #[derive(Debug, Default)]
-pub(in crate::cache) struct ReadOn {
+pub(in crate::cache) struct Readahead {
     opened: u32,
     saved: u32,
 }
 
-impl ReadOn {
+impl Readahead {
     /// Counts a read of the slow device; `opens`: the fast device has no clean block of the extent.
     pub(in crate::cache) fn saw(&mut self, extent: u32, opens: bool) {
         if self.pays() && !is_control(extent) {
@@ -36,7 +36,7 @@ impl ReadOn {
     }
 
     /// Whether a read in this extent brings in the rest of it.
-    pub(in crate::cache) fn reads_on(&self, extent: u32) -> bool {
+    pub(in crate::cache) fn reads_ahead(&self, extent: u32) -> bool {
         !is_control(extent) && self.pays()
     }
 
@@ -46,7 +46,7 @@ impl ReadOn {
     }
 
     /// Takes them back.
-    pub(in crate::cache) fn take_back(&mut self, opened: u32, saved: u32) {
+    pub(in crate::cache) fn restore(&mut self, opened: u32, saved: u32) {
         (self.opened, self.saved) = (opened.min(MOST / 2), saved.min(MOST / 2));
     }
 
@@ -71,32 +71,32 @@ mod tests {
     #[test]
     fn reading_on_begins_and_ends_with_what_it_saves() {
         let (control, other) = (one(true), one(false));
-        let mut read_on = ReadOn::default();
+        let mut readahead = Readahead::default();
         for _ in 0..ENOUGH - 1 {
-            read_on.saw(other, false);
-            assert!(!read_on.reads_on(other), "that is too few to decide");
+            readahead.saw(other, false);
+            assert!(!readahead.reads_ahead(other), "that is too few to decide");
         }
-        read_on.saw(other, true);
-        assert!(read_on.reads_on(other));
-        assert!(!read_on.reads_on(control), "what is not read on is needed to see what it would save");
+        readahead.saw(other, true);
+        assert!(readahead.reads_ahead(other));
+        assert!(!readahead.reads_ahead(control), "what is not read on is needed to see what it would save");
         // Elsewhere nothing more is seen while it is done.
-        (0..MOST).for_each(|_| read_on.saw(other, true));
-        assert!(read_on.reads_on(other));
+        (0..MOST).for_each(|_| readahead.saw(other, true));
+        assert!(readahead.reads_ahead(other));
         let ended = (0..).find(|_| {
-            read_on.saw(control, true);
-            !read_on.reads_on(other)
+            readahead.saw(control, true);
+            !readahead.reads_ahead(other)
         });
         assert!(ended.is_some_and(|opened| opened < 6 * ENOUGH), "{ended:?}");
     }
 
     #[test]
     fn what_is_long_ago_counts_less() {
-        let mut read_on = ReadOn::default();
+        let mut readahead = Readahead::default();
         let control = one(true);
-        (0..100 * MOST).for_each(|_| read_on.saw(control, true));
+        (0..100 * MOST).for_each(|_| readahead.saw(control, true));
         let saved = (0..).find(|_| {
-            read_on.saw(control, false);
-            read_on.reads_on(one(false))
+            readahead.saw(control, false);
+            readahead.reads_ahead(one(false))
         });
         assert!(saved.is_some_and(|saved| saved < MOST / 2), "{saved:?}");
     }

@@ -8,10 +8,10 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffer, Commands},
     cache::blocks::runs,
-    cache::cleaning::urgency::{LONGEST_RUN, RUN_BUFFERS, Run},
     cache::drive::CacheDrive,
     cache::movers::table::{InRun, Kind, Phase},
     cache::step::{CacheIo, CacheStep},
+    cache::writeback::urgency::{LONGEST_RUN, RUN_BUFFERS, Run},
 };
 
 impl CacheDrive {
@@ -106,7 +106,7 @@ impl CacheDrive {
         for place in 0..count {
             let extent = first + place;
             let kind = if victim == Some(extent) { Kind::Eviction } else { Kind::WriteBack };
-            let index = self.start_in_run(kind, extent, self.home(extent), InRun { run, place });
+            let index = self.start_in_run(kind, extent, self.origin_of(extent), InRun { run, place });
             self.take_blocks_home(index);
             moves.push(index);
             self.move_read(io, index, self.current_place(extent), kind.cause(), out);

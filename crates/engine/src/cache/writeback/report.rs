@@ -4,9 +4,9 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::cleaning::{CleaningReport, CleaningState},
-    cache::cleaning::{dirtying::THROTTLED_FOR, urgency::max_age},
     cache::drive::CacheDrive,
     cache::step::CacheIo,
+    cache::writeback::{dirtying::THROTTLED_FOR, urgency::max_age},
 };
 
 impl CacheDrive {

@@ -14,17 +14,17 @@ const MOST_COUNTED: u64 = 256;
 
 /// How many writes come to a flush.
 #[derive(Debug)]
-pub(in crate::cache) struct WaitedFor {
+pub(in crate::cache) struct SyncWriter {
     /// The average number of writes for a flush, times [`FLUSHES`].
     average: u64,
     /// Writes of the host before the last flush.
     before: u64,
 }
 
-impl WaitedFor {
+impl SyncWriter {
     /// Nothing is known of the host: it does not wait.
-    pub(in crate::cache) fn new() -> WaitedFor {
-        WaitedFor { average: MOST_COUNTED * FLUSHES, before: 0 }
+    pub(in crate::cache) fn new() -> SyncWriter {
+        SyncWriter { average: MOST_COUNTED * FLUSHES, before: 0 }
     }
 
     /// The host flushes.
@@ -47,7 +47,7 @@ impl WaitedFor {
     }
 
     /// Whether the host waits for its writes.
-    pub(in crate::cache) fn are_waited_for(&self, io: &CacheIo) -> bool {
+    pub(in crate::cache) fn is_likely(&self, io: &CacheIo) -> bool {
         self.is_soon(io.stats.requests[Op::Write as usize])
     }
 
@@ -62,9 +62,9 @@ mod tests {
 
     #[test]
     fn a_host_that_flushes_after_a_few_writes_waits_for_them() {
-        let mut waited = WaitedFor::new();
+        let mut waited = SyncWriter::new();
         let mut writes = 0;
-        let mut flush_after = |waited: &mut WaitedFor, each: u64, times: u32| {
+        let mut postflush = |waited: &mut SyncWriter, each: u64, times: u32| {
             for _ in 0..times {
                 writes += each;
                 waited.count(writes);
@@ -72,11 +72,11 @@ mod tests {
             writes
         };
         assert!(!waited.is_soon(0));
-        let now = flush_after(&mut waited, 4, 100);
+        let now = postflush(&mut waited, 4, 100);
         assert!(waited.is_soon(now) && !waited.is_soon(now + 1_000), "without a further flush it waits no more");
-        let now = flush_after(&mut waited, 0, 100);
+        let now = postflush(&mut waited, 0, 100);
         assert!(waited.is_soon(now), "flushes of nothing change nothing");
-        let now = flush_after(&mut waited, 100, 10);
+        let now = postflush(&mut waited, 100, 10);
         assert!(!waited.is_soon(now));
         assert!(!waited.is_soon(3), "the count has begun again, and the average is still high");
     }

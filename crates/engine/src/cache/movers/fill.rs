@@ -1,4 +1,4 @@
-//! Fills of a part: neighbouring blocks that a slot lacks are read from the slow device, served to who waits, and written to the slot.
+//! Fills: neighbouring blocks that a slot lacks are read from the slow device, served to who waits, and written to the slot.
 
 use peryton_format::{
     blocks::Masks,
@@ -21,16 +21,16 @@ use crate::{
 impl CacheDrive {
     /// Starts to bring in these blocks. If the extent is in use, that begins when it is not, and accesses wait. Returns false if
     /// something else is under way for the extent, or if too many moves are.
-    pub(in crate::cache) fn start_part_fill(
+    pub(in crate::cache) fn start_fill(
         &mut self,
         io: &mut CacheIo,
         extent: u32,
         blocks: u16,
         out: &mut Commands,
     ) -> bool {
-        let Some(index) = self.new_part_fill(io, extent, blocks) else { return false };
+        let Some(index) = self.new_fill(io, extent, blocks) else { return false };
         if self.moves[index].phase == Phase::Reading {
-            self.move_read(io, index, self.home(extent), Cause::Promotion, out);
+            self.move_read(io, index, self.origin_of(extent), Cause::Promotion, out);
         }
         true
     }
@@ -49,7 +49,7 @@ impl CacheDrive {
                 index
             }
             None if entry.in_flight > 0 => return Follow::NOTHING,
-            None => match self.new_part_fill(io, fragment.extent, blocks) {
+            None => match self.new_fill(io, fragment.extent, blocks) {
                 Some(index) => index,
                 None => return Follow::NOTHING,
             },
@@ -57,7 +57,7 @@ impl CacheDrive {
         self.is_fed_by(fragment, index, blocks)
     }
 
-    /// The command of a fragment brings these blocks of a part fill when it ends.
+    /// The command of a fragment brings these blocks of a fill when it ends.
     fn is_fed_by(&mut self, fragment: Fragment, index: u32, blocks: u16) -> Follow {
         let row = &mut self.moves[index];
         row.blocks |= blocks;
@@ -80,7 +80,7 @@ impl CacheDrive {
         let (place, in_use, masks) = (entry.place(), entry.in_flight > 0, self.map.masks_of(extent));
         let joins = entry.moving().filter(|_| self.being_read(entry) != 0);
         let may_begin = entry.moving().is_none() && self.copying < io.tuning.max_moves;
-        if joins.is_none() && !may_begin || !self.may_follow_its_home(fragment) {
+        if joins.is_none() && !may_begin || !self.may_follow_its_origin(fragment) {
             return None;
         }
         if !mutation::is(Mutation::TrustOverwritten) {
@@ -89,7 +89,7 @@ impl CacheDrive {
         }
         let index = match joins {
             Some(index) => index,
-            None => self.start(Kind::PartFill, Phase::Reading, extent, place, None),
+            None => self.start(Kind::Fill, Phase::Reading, extent, place, None),
         };
         let row = &mut self.moves[index];
         // Writes to other blocks may be on their way to the origin, so a read that joined them might be older than they are. None is to these
@@ -103,16 +103,16 @@ impl CacheDrive {
     }
 
     /// Whether the copy may take what a write covers when the origin has it: after a crash no copy counts, and nothing else has to be seen to.
-    pub(in crate::cache) fn may_follow_its_home(&self, fragment: Fragment) -> bool {
-        self.journal.only_copies
+    pub(in crate::cache) fn may_follow_its_origin(&self, fragment: Fragment) -> bool {
+        self.journal.never_dirty
             && self.doubts.is_empty()
             && !self.gone.any()
-            && self.map.masks_of(fragment.extent).not_at_home() == 0
+            && self.map.masks_of(fragment.extent).differs_from_origin() == 0
             && self.covered(fragment) == self.touched(fragment)
             && !self.is_written_through(fragment.extent)
     }
 
-    fn new_part_fill(&mut self, io: &mut CacheIo, extent: u32, blocks: u16) -> Option<u32> {
+    fn new_fill(&mut self, io: &mut CacheIo, extent: u32, blocks: u16) -> Option<u32> {
         let entry = self.map.entry(extent);
         if entry.moving().is_some() {
             return None;
@@ -122,14 +122,14 @@ impl CacheDrive {
             return None;
         }
         let in_use = entry.in_flight > 0;
-        // A write that is under way past the copy takes any move that it finds for one that gives the copy up.
+        // In partitioned a bypassing write treats any move that it meets as a detach, so no fill may begin beside it.
         if in_use && self.controller.is_some() {
             return None;
         }
         let place = entry.place();
         entry.slot()?;
         let phase = if in_use { Phase::Draining } else { Phase::Reading };
-        let index = self.start(Kind::PartFill, phase, extent, place, None);
+        let index = self.start(Kind::Fill, phase, extent, place, None);
         self.moves[index].blocks = blocks;
         self.map.entry_mut(extent).misses = 0;
         Some(index)
@@ -138,7 +138,7 @@ impl CacheDrive {
     /// The blocks of an extent that are being read to be brought in.
     pub(in crate::cache) fn being_read(&self, entry: &Extent) -> u16 {
         match entry.moving().map(|index| &self.moves[index]) {
-            Some(row) if row.kind == Kind::PartFill && row.phase == Phase::Reading => row.blocks,
+            Some(row) if row.kind == Kind::Fill && row.phase == Phase::Reading => row.blocks,
             _ => 0,
         }
     }
@@ -155,7 +155,7 @@ impl CacheDrive {
     }
 
     /// The accesses that were in flight have ended. What they have written is there now.
-    pub(in crate::cache) fn part_fill_drained(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn fill_drained(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let row = &self.moves[index];
         let (extent, asked) = (row.extent, row.blocks);
         let left = first_run(asked & !self.map.masks_of(extent).valid());
@@ -164,7 +164,7 @@ impl CacheDrive {
         }
         let row = &mut self.moves[index];
         (row.phase, row.blocks) = (Phase::Reading, left);
-        self.move_read(io, index, self.home(extent), Cause::Promotion, out);
+        self.move_read(io, index, self.origin_of(extent), Cause::Promotion, out);
     }
 
     /// The blocks were read: what waits for them is served from memory, and they are written to the slot.
@@ -189,7 +189,7 @@ impl CacheDrive {
         self.move_write(io, index, to, Cause::Promotion, out);
     }
 
-    pub(in crate::cache) fn part_filled(
+    pub(in crate::cache) fn filled(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,

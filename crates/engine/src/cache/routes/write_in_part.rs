@@ -1,0 +1,176 @@
+//! Accesses to extents that have a slot, of which the slot may have a part (caching, partitioned). A write goes to the slot, whatever
+//! else of the extent is there. Reads are in `read_in_part.rs`.
+
+use peryton_format::mutation::{self, Mutation};
+use peryton_policy::replacement::SlotIndex;
+use peryton_units::{Bytes, Nanos, Op};
+
+use crate::{
+    api::command::{Buffer, Cause, Commands},
+    api::config::WritePolicy,
+    api::error::RequestError,
+    cache::access::{Fragment, Route},
+    cache::blocks::runs,
+    cache::drive::CacheDrive,
+    cache::map::extent::Place,
+    cache::movers::table::Drained,
+    cache::step::{CacheIo, CacheStep},
+};
+
+impl CacheDrive {
+    /// Routes an access to an extent that is in a slot.
+    pub(super) fn route_part(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        slot: SlotIndex,
+        out: &mut Commands,
+    ) -> Route {
+        let entry = *self.map.entry(fragment.extent);
+        let masks = self.map.masks(slot);
+        let (touched, origin) = (self.touched(fragment), self.origin_of(fragment.extent));
+        let has_lost = masks.lost() != 0;
+        let nothing_here = touched & (masks.valid() | masks.lost()) == 0;
+        match fragment.op {
+            Op::Read => {
+                if fragment.is_new && touched & !masks.valid() != 0 {
+                    io.stats.fast_misses += 1;
+                    self.was_accessed(slot);
+                }
+                let fills = touched & !masks.valid() != 0
+                    && fragment.is_new
+                    && (entry.moving().is_none() || self.being_read(&entry) != 0)
+                    && !self.bypass_miss(io, fragment)
+                    && self.admit(io, fragment);
+                return self.read_in_part(io, now, fragment, slot, fills, out);
+            }
+            Op::Discard if self.covers_extent(fragment) => {
+                self.start_drain(fragment, Drained::Discard);
+                return Route::Taken;
+            }
+            Op::Discard => {
+                // As with whole extents, the discard of a part is a hint that is not worth its cost.
+                io.part_done(fragment.request, Ok(()), out);
+                return Route::Taken;
+            }
+            // Lost blocks are recorded by the slot alone: such a write always goes to the slot.
+            Op::Write if has_lost => {}
+            Op::Write if self.may_bypass(fragment) && !self.admit(io, fragment) => {
+                io.stats.fast_misses += 1;
+                let then = if entry.is_dirty() { Drained::Supersede } else { Drained::Invalidate };
+                self.start_drain(fragment, then);
+                return Route::Taken;
+            }
+            Op::Write
+                if io.tuning.write == WritePolicy::Through
+                    || touched & !masks.dirty() != 0 && self.is_full_of_dirty() =>
+            {
+                if io.tuning.write != WritePolicy::Through {
+                    self.throttle(io, now, fragment);
+                }
+                if nothing_here {
+                    io.stats.fast_misses += u64::from(fragment.is_new);
+                    return self.direct(now, fragment, origin);
+                }
+                self.count_access(io, fragment, slot);
+                if let Some(follow) = self.bring_from_write(io, now, fragment, touched & masks.valid()) {
+                    return self.direct_then(now, fragment, origin, follow);
+                }
+                self.write_through(io, now, fragment, slot, out);
+                return Route::Taken;
+            }
+            Op::Write if io.tuning.write == WritePolicy::Around && !entry.is_dirty() => {
+                io.stats.fast_misses += u64::from(fragment.is_new);
+                if nothing_here {
+                    return self.direct(now, fragment, origin);
+                }
+                self.start_drain(fragment, Drained::Invalidate);
+                return Route::Taken;
+            }
+            Op::Write => {}
+            Op::Flush => unreachable!("a flush has no extent"),
+        }
+        self.count_access(io, fragment, slot);
+        self.write_to_part(io, now, fragment, slot, out)
+    }
+
+    /// Writes to the slot of an extent.
+    pub(in crate::cache) fn write_to_part(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        slot: SlotIndex,
+        out: &mut Commands,
+    ) -> Route {
+        let masks = self.map.masks(slot);
+        let (touched, covered) = (self.touched(fragment), self.covered(fragment));
+        let missing = touched & !masks.valid();
+        // Blocks of which the rest is not there.
+        let edges = missing & !covered;
+        if edges & self.lost_blocks(fragment.extent) != 0 {
+            io.part_done(fragment.request, Err(RequestError::Lost), out);
+            return Route::Taken;
+        }
+        if edges != 0 {
+            // A write that first has to read waits for the slow device; one that goes there does not.
+            if io.tuning.promotion_threshold > 0 && self.controller.is_none() && !self.units.any() {
+                if touched & (masks.valid() | masks.lost()) == 0 {
+                    return self.direct(now, fragment, self.origin_of(fragment.extent));
+                }
+                return self.write_around_edges(io, now, fragment, (slot, edges), out);
+            }
+            let run = runs(missing).find(|run| run & edges != 0).expect("edges are missing");
+            if fragment.is_new && !self.gone.any() && self.start_fill(io, fragment.extent, run, out) {
+                let index = self.map.entry(fragment.extent).moving().expect("it has just begun");
+                self.wait_behind(index, fragment);
+                return Route::Taken;
+            }
+            return self.write_around_edges(io, now, fragment, (slot, edges), out);
+        }
+        self.became_dirty_in(io, now, fragment.extent, touched);
+        if missing == 0 {
+            return self.direct(now, fragment, Place(slot.0));
+        }
+        if mutation::is(Mutation::ValidBeforeData) {
+            self.is_there(io, now, fragment.extent, covered, touched);
+        }
+        self.allocating_writes += 1;
+        let Route::Direct(device, at, _) = self.direct(now, fragment, Place(slot.0)) else {
+            unreachable!("a slot is a place")
+        };
+        let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
+        let step = CacheStep::Allocating { request: fragment.request, extent: fragment.extent };
+        io.write((device, at), Bytes(u64::from(fragment.len)), buffer, step, Cause::Host, out);
+        Route::Taken
+    }
+
+    /// Writes to the slow device what belongs to the blocks that are to stay there, and the rest to the slot.
+    fn write_around_edges(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        fragment: Fragment,
+        (slot, at_home): (SlotIndex, u16),
+        out: &mut Commands,
+    ) -> Route {
+        let touched = self.touched(fragment);
+        if touched == at_home {
+            return self.direct(now, fragment, self.origin_of(fragment.extent));
+        }
+        let mut pieces = 0;
+        for goes_home in [true, false] {
+            let blocks = if goes_home { at_home } else { touched & !at_home };
+            for run in runs(blocks) {
+                let piece = self.split_off(io, fragment, run, &mut pieces);
+                let route = match goes_home {
+                    true => self.direct(now, piece, self.origin_of(piece.extent)),
+                    false => self.write_to_part(io, now, piece, slot, out),
+                };
+                self.carry_out(io, piece, route, out);
+            }
+        }
+        Route::Taken
+    }
+}
