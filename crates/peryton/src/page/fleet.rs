@@ -1,7 +1,7 @@
 //! The page of `peryton plan --fleet`: what to buy for many volumes, with a row for each drive and a row for each volume.
 
 use maud::{Markup, html};
-use peryton_plan::fleet::FleetPlan;
+use peryton_plan::fleet::{Correction, FleetPlan};
 use peryton_units::{Bytes, person, person_ms};
 
 use super::{
@@ -9,7 +9,6 @@ use super::{
     frame::{Head, counted, grouped, page, sentence, warned_below},
     sorted::{self, Column},
 };
-use crate::verbs::plan::fleet::{beside, bought, corrected};
 
 /// The most drives whose load is drawn.
 const MOST_LINES: usize = 8;
@@ -141,4 +140,49 @@ fn volumes(plan: &FleetPlan) -> Markup {
         Column::figures("hits, %", &figure(&|one| one.fast_hit_ratio.map(|ratio| ratio * 100.0))),
     ]);
     sorted::table(&columns)
+}
+
+/// Drives by what they are, with how many there are of each.
+pub fn bought(plan: &FleetPlan) -> Vec<(usize, &str)> {
+    let mut kinds: Vec<(usize, &str)> = Vec::new();
+    for drive in &plan.drives {
+        match kinds.iter_mut().find(|(_, label)| *label == drive.label) {
+            Some((count, _)) => *count += 1,
+            None => kinds.push((1, &drive.label)),
+        }
+    }
+    kinds.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
+    kinds
+}
+
+/// What the drives cost beside other ways, in sentences.
+pub fn beside(plan: &FleetPlan) -> Vec<String> {
+    let mut all = Vec::new();
+    let Some(usd) = plan.usd else { return all };
+    if let Some(alone) = plan.alone_usd {
+        all.push(format!("each volume on a drive of its own: {} USD", person(alone)));
+    }
+    match plan.flash_alone_usd {
+        Some(flash) => all.push(format!("flash alone: {} USD", person(flash))),
+        None => all.push("flash alone does not carry them".to_owned()),
+    }
+    match plan.least_usd {
+        _ if plan.exact => all.push("every way to share was looked at: none costs less".to_owned()),
+        Some(least) => all.push(format!(
+            "no way to share costs less than {} USD, {} % less",
+            person(least),
+            person((1.0 - least / usd).max(0.0) * 100.0)
+        )),
+        None => {}
+    }
+    all
+}
+
+/// What simulations changed in the predictions of a kind of drive.
+pub fn corrected(label: &str, Correction { alone, waits }: &Correction) -> String {
+    format!(
+        "on {label}, requests alone take {} times what was predicted, and wait {} times as long",
+        person(*alone),
+        person(*waits)
+    )
 }

@@ -27,7 +27,7 @@ mod weights;
 
 pub use calibration::{TRUSTED as TRUSTED_DEMERIT, calibration, no_better};
 #[cfg(feature = "plan")]
-pub use fleet::fleet;
+pub use fleet::{beside, bought, corrected, fleet};
 pub use live::live;
 pub use miss_ratios::miss_ratios;
 #[cfg(feature = "plan")]

@@ -2,7 +2,7 @@
 
 mod estimates;
 mod flash;
-pub mod fleet;
+mod fleet;
 mod infeasible;
 mod out;
 mod prices;

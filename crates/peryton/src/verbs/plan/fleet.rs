@@ -4,7 +4,7 @@ use std::{fs, io, path::Path};
 
 use peryton_plan::{
     capacity::Catalogue,
-    fleet::{self, Correction, FleetAsk, FleetDrive, FleetPlan, FleetPlanError, FleetVolume, Recordings},
+    fleet::{self, FleetAsk, FleetDrive, FleetPlan, FleetPlanError, FleetVolume, Recordings},
     metric::Metric,
 };
 use peryton_sim::Replay;
@@ -13,7 +13,8 @@ use peryton_units::{Bytes, person, person_ms, person_years};
 use super::{Args, Bar};
 use crate::{
     failure::Failure,
-    output, page,
+    output,
+    page::{self, beside, bought, corrected},
     table::{self, Column, Table},
     terminal,
 };
@@ -101,42 +102,6 @@ fn count(drives: usize) -> String {
     if drives == 1 { "one drive".to_owned() } else { format!("{drives} drives") }
 }
 
-/// Drives by what they are, with how many there are of each.
-pub fn bought(plan: &FleetPlan) -> Vec<(usize, &str)> {
-    let mut kinds: Vec<(usize, &str)> = Vec::new();
-    for drive in &plan.drives {
-        match kinds.iter_mut().find(|(_, label)| *label == drive.label) {
-            Some((count, _)) => *count += 1,
-            None => kinds.push((1, &drive.label)),
-        }
-    }
-    kinds.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
-    kinds
-}
-
-/// What the drives cost beside other ways, in sentences.
-pub fn beside(plan: &FleetPlan) -> Vec<String> {
-    let mut all = Vec::new();
-    let Some(usd) = plan.usd else { return all };
-    if let Some(alone) = plan.alone_usd {
-        all.push(format!("each volume on a drive of its own: {} USD", person(alone)));
-    }
-    match plan.flash_alone_usd {
-        Some(flash) => all.push(format!("flash alone: {} USD", person(flash))),
-        None => all.push("flash alone does not carry them".to_owned()),
-    }
-    match plan.least_usd {
-        _ if plan.exact => all.push("every way to share was looked at: none costs less".to_owned()),
-        Some(least) => all.push(format!(
-            "no way to share costs less than {} USD, {} % less",
-            person(least),
-            person((1.0 - least / usd).max(0.0) * 100.0)
-        )),
-        None => {}
-    }
-    all
-}
-
 fn shown(plan: &FleetPlan) -> String {
     let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let mut text = format!(
@@ -180,15 +145,6 @@ fn shown(plan: &FleetPlan) -> String {
         text += &format!("Corrected: {}\n", corrected(label, correction));
     }
     text + &assumed(plan)
-}
-
-/// What simulations changed in the predictions of a kind of drive.
-pub fn corrected(label: &str, Correction { alone, waits }: &Correction) -> String {
-    format!(
-        "on {label}, requests alone take {} times what was predicted, and wait {} times as long",
-        person(*alone),
-        person(*waits)
-    )
 }
 
 fn assumed(plan: &FleetPlan) -> String {
