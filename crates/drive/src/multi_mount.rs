@@ -189,6 +189,8 @@ pub(crate) fn look(devices: &[Option<Device>], notifier: &Notifier) -> Result<()
 struct Known {
     /// The devices that are part of the volume.
     devices: Vec<Option<Device>>,
+    /// Those of them that have joined it, and have to say that this server has them.
+    joined: Vec<Device>,
     /// Those that have left it, and have to say that nobody has them.
     left: Vec<Device>,
     has_ended: bool,
@@ -215,6 +217,12 @@ impl Shared {
             Ok(Ok(Some(_))) => Ok(true),
             _ => Ok(false),
         }
+    }
+
+    /// Writes that this server has the device, which nobody else has.
+    fn take(&self, device: &Device) -> io::Result<()> {
+        take_up_wear(device, Some(self.holder.nonce));
+        write(device, Some(&self.holder))
     }
 
     fn free(&self, device: &Device) {
@@ -251,7 +259,7 @@ impl Held {
         let is_member = |device: &Device| any_superblock(device).is_some();
         let members: Vec<Option<Device>> = devices.iter().map(|device| device.clone().filter(is_member)).collect();
         own().insert(holder.nonce);
-        let known = Known { devices: members, left: Vec::new(), has_ended: false };
+        let known = Known { devices: members, joined: Vec::new(), left: Vec::new(), has_ended: false };
         let held = Held(Arc::new(Shared {
             holder,
             known: Mutex::new(known),
@@ -260,8 +268,7 @@ impl Held {
         }));
         for (index, device) in held.0.known().devices.iter().enumerate() {
             if let Some(device) = device {
-                take_up_wear(device, None);
-                write(device, Some(&held.0.holder)).map_err(|error| (index, error))?;
+                held.0.take(device).map_err(|error| (index, error))?;
             }
         }
         Ok(held)
@@ -276,28 +283,37 @@ impl Held {
         let shared = Arc::clone(&self.0);
         let renew = move || {
             let mut wait = FIRST;
+            // Members that may still name the server that had them before, because they could not be written to.
+            let mut others: Vec<Device> = Vec::new();
             for renewals in 1.. {
-                let (devices, left) = {
+                let (devices, joined, left) = {
                     let known = shared.known();
-                    let waits = |known: &mut Known| !known.has_ended && known.left.is_empty();
+                    let waits =
+                        |known: &mut Known| !known.has_ended && known.left.is_empty() && known.joined.is_empty();
                     let (mut known, _) =
                         shared.changed.wait_timeout_while(known, wait, waits).unwrap_or_else(PoisonError::into_inner);
                     if known.has_ended {
                         return;
                     }
-                    (known.devices.clone(), std::mem::take(&mut known.left))
+                    let (joined, left) = (std::mem::take(&mut known.joined), std::mem::take(&mut known.left));
+                    (known.devices.clone(), joined, left)
                 };
                 wait = RENEWED_EVERY;
                 left.iter().for_each(|device| shared.free(device));
+                let is = |one: &Device, other: &Device| one.identity() == other.identity();
+                others.extend(joined);
+                others.retain(|other| {
+                    let _writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
+                    let is_member = devices.iter().flatten().any(|device| is(device, other));
+                    is_member && (shared.known().has_ended || shared.take(other).is_err())
+                });
                 let rests = drives.rests.load(Ordering::Acquire);
                 let holder = Holder { renewals, ..shared.holder.clone() };
                 let awake = devices.iter().enumerate().filter(|(index, _)| rests >> index & 1 == 0);
-                for device in awake.filter_map(|(_, device)| device.as_ref()) {
+                let members = awake.filter_map(|(_, device)| device.as_ref());
+                for device in members.filter(|device| !others.iter().any(|other| is(device, other))) {
                     if let Err(by) = shared.is_ours(device) {
                         return taken(format!("{}: device '{}' was taken by {by}", device.path.display(), device.name));
-                    }
-                    if device.ability.wear.account().is_none() {
-                        take_up_wear(device, Some(shared.holder.nonce));
                     }
                     let _writing = shared.writing.lock().unwrap_or_else(PoisonError::into_inner);
                     if shared.known().has_ended {
@@ -316,7 +332,9 @@ impl Held {
     pub(crate) fn changed(&self, index: usize, device: Option<&Device>) {
         let mut known = self.0.known();
         let before = std::mem::replace(&mut known.devices[index], device.cloned());
-        known.left.extend(before.filter(|before| device.is_none_or(|now| now.identity() != before.identity())));
+        let is_other = |one: &Device| device.is_none_or(|now| now.identity() != one.identity());
+        known.joined.extend(device.cloned());
+        known.left.extend(before.filter(is_other));
         self.0.changed.notify_all();
     }
 

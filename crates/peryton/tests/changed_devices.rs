@@ -8,9 +8,15 @@ mod common;
 mod served;
 mod serving;
 
-use std::{fs, fs::File};
+use std::{
+    fs,
+    fs::File,
+    thread,
+    time::{Duration, Instant},
+};
 
 use common::peryton;
+use peryton_format::holder::RENEWED_EVERY_S;
 use serving::Serving;
 
 const MIB: u64 = 1 << 20;
@@ -90,6 +96,25 @@ fn an_evacuated_device_is_pulled_and_comes_back_and_the_design_follows() {
     let refused = run(&["replace", "v.toml", "hdd", "--with", "x.img", "--update-design"]);
     refused.fails(2, &["--update-design", "devices.hdd.path was given with --set"]);
     drop((client, serving));
+}
+
+/// The fear: a device names a server that was killed, and the one that takes it back stops, because that one seems to have it.
+#[test]
+fn a_device_of_a_server_that_was_killed_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(at.join("v.toml"), DESIGN).unwrap();
+    peryton(at, &["create", "v.toml"]).ok();
+    drop(Serving::start(at, &[]));
+    fs::rename(at.join("ssd.img"), at.join("pulled.img")).unwrap();
+    let (_serving, mut client) = Serving::start(at, &["--without", "ssd"]);
+    fs::rename(at.join("pulled.img"), at.join("ssd.img")).unwrap();
+    peryton(at, &["re-add", "v.toml", "ssd", "--wait"]).ok();
+    let began = Instant::now();
+    while began.elapsed() < Duration::from_secs(RENEWED_EVERY_S + 1) {
+        client.read(0, 4096).unwrap();
+        thread::sleep(Duration::from_millis(100));
+    }
 }
 
 #[test]

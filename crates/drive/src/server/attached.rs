@@ -4,7 +4,7 @@
 use std::{
     io,
     path::{Path, PathBuf},
-    thread,
+    slice, thread,
     time::Duration,
 };
 
@@ -15,6 +15,8 @@ use serde_json::Value;
 use super::{Handle, Server, Successor, changing::no_design, changing_state::Aim};
 use crate::{
     format::{allocate, empty},
+    multi_mount,
+    notify::Notifier,
     open::{Device, DevicePath, Opening, Rights, refuse_used, same_file},
     own_sizes, probe,
 };
@@ -227,11 +229,13 @@ impl Handle {
     }
 }
 
-/// Opens what is at a path, if nothing uses it; `None`: there is nothing.
+/// Opens what is at a path, if nothing uses it here or elsewhere; `None`: there is nothing.
 pub(super) fn open_unused(name: &str, path: &Path, direct: bool) -> Result<Option<Device>, String> {
     let at = DevicePath { name: name.to_owned(), path: path.to_owned() };
     refuse_used(&at).map_err(|error| error.to_string())?;
-    Device::open(&at, Opening { direct, rights: Rights::Write }).map_err(|error| error.to_string())
+    let device = Device::open(&at, Opening { direct, rights: Rights::Write }).map_err(|error| error.to_string())?;
+    multi_mount::look(slice::from_ref(&device), &Notifier::default()).map_err(|error| error.to_string())?;
+    Ok(device)
 }
 
 /// The message for a new device that is not there.
