@@ -33,6 +33,7 @@ pub mod evaluate;
 pub mod fleet;
 pub mod lifetime;
 pub mod metric;
+mod share;
 pub mod size;
 pub mod tune;
 

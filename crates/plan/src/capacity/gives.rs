@@ -7,6 +7,7 @@ use super::{ask::Ask, report::Found, search::Search};
 use crate::{
     constraint::{Constraint, strain},
     evaluate::evaluate,
+    share::largest_share,
 };
 
 /// Something that would have to give.
@@ -84,16 +85,5 @@ pub(super) fn meets_with(ask: &Ask, search: &Search<'_>, found: &Found, times: f
 fn carried(ask: &Ask, search: &Search<'_>, found: &Found) -> Option<f64> {
     let Replay::Timed { .. } = ask.options.replay else { return None };
     let met = |share: f64| meets_with(ask, search, found, share);
-    let (mut low, mut high) = (0.5, 1.0);
-    while !met(low) {
-        (low, high) = (low / 2.0, low);
-        if low < LEAST_SHARE {
-            return None;
-        }
-    }
-    while high / low > WITHIN {
-        let middle = (low * high).sqrt();
-        if met(middle) { low = middle } else { high = middle }
-    }
-    Some(low)
+    largest_share(LEAST_SHARE, WITHIN, met)
 }

@@ -9,7 +9,7 @@ use super::{
     plan::FleetAsk,
     report::{FleetDrive, FleetPlan, FleetVolume},
 };
-use crate::{capacity::Catalogue, metric::Metric};
+use crate::{capacity::Catalogue, metric::Metric, share::largest_share};
 
 /// The least share of the load that is tried where nothing carries it, and how well the largest one is known.
 const LEAST_SHARE: f64 = 1e-4;
@@ -123,16 +123,5 @@ fn share_carried(fleet: &Fleet, volume: usize) -> Option<f64> {
         let smaller = one.with_load(share);
         (0..smaller.kinds()).any(|kind| smaller.usd(kind, &[0]).is_some())
     };
-    let (mut low, mut high) = (0.5, 1.0);
-    while !met(low) {
-        (low, high) = (low / 2.0, low);
-        if low < LEAST_SHARE {
-            return None;
-        }
-    }
-    while high / low > WITHIN {
-        let middle = (low * high).sqrt();
-        if met(middle) { low = middle } else { high = middle }
-    }
-    Some(low)
+    largest_share(LEAST_SHARE, WITHIN, met)
 }
