@@ -33,6 +33,8 @@ use crate::{
 /// How long to wait for a device of a server that has just ended. Its lock on a file, and its hold on a block device,
 /// end only when the kernel has released the io_uring instance, some time after the process has ended.
 const HOLDER_PATIENCE: Duration = Duration::from_secs(5);
+/// It is said that this is waited for when it has taken so long.
+const SILENT: Duration = Duration::from_secs(1);
 /// The interval of attempts meanwhile.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -458,24 +460,27 @@ fn lock(file: &OwnedFd, how: FlockOperation, holder: &Holder) -> rustix::io::Res
 /// Whoever has a device that is to be opened.
 struct Holder<'a> {
     path: &'a Path,
-    /// When it was found first, which is said then.
+    /// When it was found first.
     found: Cell<Option<Instant>>,
+    /// Whether it was said that it is waited for.
+    said: Cell<bool>,
 }
 
 impl Holder<'_> {
     fn of(path: &Path) -> Holder<'_> {
-        Holder { path, found: Cell::new(None) }
+        Holder { path, found: Cell::new(None), said: Cell::new(false) }
     }
 
     /// Whether it may still end by itself. Looks again after a while.
     fn may_end(&self) -> bool {
-        let found = self.found.get().unwrap_or_else(|| {
+        let found = self.found.get().unwrap_or_else(Instant::now);
+        self.found.set(Some(found));
+        let waited = found.elapsed();
+        if waited >= SILENT && !self.said.replace(true) {
             let (path, most) = (self.path.display(), HOLDER_PATIENCE.as_secs());
             tracing::warn!("{path} is in use: waiting for at most {most} s, in case whoever has it is ending");
-            Instant::now()
-        });
-        self.found.set(Some(found));
-        let may_end = found.elapsed() < HOLDER_PATIENCE;
+        }
+        let may_end = waited < HOLDER_PATIENCE;
         if may_end {
             thread::sleep(LOOK);
         }
