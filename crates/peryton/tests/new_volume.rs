@@ -200,7 +200,11 @@ fn devices_in_use_are_refused_by_what_uses_them_even_by_force() {
         Command::new("python3").args(["-c", holder, device]).stdout(std::process::Stdio::piped()).spawn().unwrap();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(holder.stdout.as_mut().unwrap()), &mut String::new())
         .unwrap();
-    let run = peryton(folder.path(), &["create", "w.toml", "--fast", "fast.img", "--slow", device]);
+    // That it is waited for is said meanwhile.
+    let asked = ["create", "w.toml", "--fast", "fast.img", "--slow", device];
+    let told = peryton(folder.path(), &asked);
+    assert!(told.err.contains("is in use: waiting for at most 5 s"), "{}", told.err);
+    let run = peryton(folder.path(), &[&asked[..], &["--quiet"]].concat());
     holder.kill().and_then(|()| holder.wait()).unwrap();
     run.fails(2, &["'slow' is in use by another program", "holds swap space", "lsof"]);
     // Only its content is left.
