@@ -460,22 +460,20 @@ fn lock(file: &OwnedFd, how: FlockOperation, holder: &Holder) -> rustix::io::Res
 /// Whoever has a device that is to be opened.
 struct Holder<'a> {
     path: &'a Path,
-    /// When it was found first.
-    found: Cell<Option<Instant>>,
+    /// From when on it is waited for.
+    began: Instant,
     /// Whether it was said that it is waited for.
     said: Cell<bool>,
 }
 
 impl Holder<'_> {
     fn of(path: &Path) -> Holder<'_> {
-        Holder { path, found: Cell::new(None), said: Cell::new(false) }
+        Holder { path, began: Instant::now(), said: Cell::new(false) }
     }
 
     /// Whether it may still end by itself. Looks again after a while.
     fn may_end(&self) -> bool {
-        let found = self.found.get().unwrap_or_else(Instant::now);
-        self.found.set(Some(found));
-        let waited = found.elapsed();
+        let waited = self.began.elapsed();
         if waited >= SILENT && !self.said.replace(true) {
             let (path, most) = (self.path.display(), HOLDER_PATIENCE.as_secs());
             tracing::warn!("{path} is in use: waiting for at most {most} s, in case whoever has it is ending");

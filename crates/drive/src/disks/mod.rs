@@ -308,44 +308,35 @@ impl Disks {
 
     /// Handles the kernel's answer: the number of bytes transferred, or a negative error number.
     pub(crate) fn answered(&mut self, slot: u32, result: i32) {
-        self.note_wear(slot, result);
+        let asked = self.asked(slot);
         let job = self.jobs[slot as usize].as_mut().expect("the kernel answers what it was asked");
-        let (_, _, len, _) = job.raw(&self.bounces, &self.zeros);
-        let transfers = matches!(job.chunk.ask(), Ask::Read | Ask::Write);
+        let (ask, at, len, _) = job.raw(&self.bounces, &self.zeros);
+        let transferred = u64::try_from(result).unwrap_or(0).min(len);
+        match ask {
+            Ask::Read => self.abilities[asked.index()].wear.read(at, transferred),
+            Ask::Write => self.abilities[asked.index()].wear.wrote(at, transferred),
+            Ask::Sync | Ask::Punch | Ask::ZeroRange => {}
+        }
+        let transfers = matches!(ask, Ask::Read | Ask::Write);
         match result {
             0 if transfers => return self.failed(slot, libc::EIO),
             result if result < 0 => return self.failed(slot, -result),
-            result if transfers => {
+            _ if transfers => {
                 let block = self.abilities[job.operation.device.index()].block;
-                let moved = u64::from(result.unsigned_abs()).min(len);
-                if moved < len && moved < block {
+                if transferred < len && transferred < block {
                     return self.failed(slot, libc::EIO);
                 }
                 // A transfer that stops within a block continues from the block's start.
-                job.moved += if moved < len { moved - moved % block } else { moved };
-                if moved < len {
+                job.moved += if transferred < len { transferred - transferred % block } else { transferred };
+                if transferred < len {
                     return self.issue(slot);
                 }
             }
             _ => {}
         }
-        let (device, ask) = (job.operation.device, job.chunk.ask());
+        let device = job.operation.device;
         self.works(device, ask);
         self.step(slot);
-    }
-
-    /// Counts what a command has transferred.
-    #[inline]
-    fn note_wear(&self, slot: u32, result: i32) {
-        let job = self.jobs[slot as usize].as_ref().expect("the kernel answers what it was asked");
-        let (ask, at, len, _) = job.raw(&self.bounces, &self.zeros);
-        let moved = u64::try_from(result).unwrap_or(0).min(len);
-        let wear = || &self.abilities[self.asked(slot).index()].wear;
-        match ask {
-            Ask::Read => wear().read(at, moved),
-            Ask::Write => wear().wrote(at, moved),
-            Ask::Sync | Ask::Punch | Ask::ZeroRange => {}
-        }
     }
 
     /// Ends a job whose result no one waits for.
