@@ -1,6 +1,6 @@
 //! Several volumes that share the devices of one drive, each in a part of its own.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use peryton_trace::Request;
 use peryton_units::Bytes;
@@ -80,12 +80,8 @@ pub fn run_shared(
     options: &Options,
 ) -> Result<SharedReport, SimError> {
     // The simulator numbers volumes in the order of their first requests.
-    let mut order: Vec<u32> = Vec::new();
-    for request in requests.iter() {
-        if !order.contains(&request.volume) {
-            order.push(request.volume);
-        }
-    }
+    let mut seen = HashSet::new();
+    let order: Vec<u32> = requests.iter().map(|request| request.volume).filter(|volume| seen.insert(*volume)).collect();
     let of = |volume: &u32| drive.iter().find(|sharing| sharing.volume == *volume);
     let designs: Vec<&Design> = order.iter().filter_map(of).map(|sharing| &sharing.design).collect();
     if designs.is_empty() {

@@ -1,6 +1,6 @@
 //! Makes a plan for a fleet: chooses drives, simulates them, and chooses again with what that showed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use peryton_units::{Bytes, Nanos, person};
 use rayon::prelude::*;
@@ -140,6 +140,7 @@ pub fn plan(
     let alone_usd = alone_usd(&fleet);
     let mut rounds: Vec<Round> = Vec::new();
     let mut known: BTreeSet<Vec<(usize, Vec<usize>)>> = BTreeSet::new();
+    let mut done = HashMap::new();
     let mut chosen = false;
     for number in 1..=MOST_ROUNDS {
         let what = format!("choosing drives, round {number}");
@@ -148,7 +149,7 @@ pub fn plan(
         if !known.insert(drives.iter().map(|drive| (drive.kind, drive.group.clone())).collect()) {
             break;
         }
-        let round = simulated(catalogue, &fleet, loads, together, drives, simulate)?;
+        let round = simulated(catalogue, &fleet, loads, together, drives, &mut done, simulate)?;
         let learnt = learn(&mut fleet, &round);
         rounds.push(round);
         if !learnt {
@@ -183,13 +184,14 @@ fn is_one_clock(loads: &[VolumeLoad]) -> bool {
     last_start <= first_end
 }
 
-/// Simulates a choice of drives.
+/// Simulates a choice of drives, except those that are done as they were in an earlier one.
 fn simulated(
     catalogue: &Catalogue,
     fleet: &Fleet,
     loads: &[VolumeLoad],
     together: bool,
     drives: Vec<Assigned>,
+    known: &mut HashMap<DriveTask, DriveDone>,
     simulate: &Simulate<'_>,
 ) -> Result<Round, FleetPlanError> {
     let carried =
@@ -219,7 +221,10 @@ fn simulated(
         }
     };
     let tasks: Vec<DriveTask> = drives.iter().zip(&carried).zip(&stretches).map(task).collect();
-    let done = simulate(&tasks)?;
+    let new: Vec<DriveTask> = tasks.iter().filter(|task| !known.contains_key(*task)).cloned().collect();
+    let found = simulate(&new)?;
+    known.extend(new.into_iter().zip(found));
+    let done: Vec<DriveDone> = tasks.iter().map(|task| known[task].clone()).collect();
     let rows = drives.into_iter().zip(carried).zip(done).zip(stretches);
     Ok(Round {
         drives: rows.map(|(((drive, carried), done), stretch)| (drive, carried, done, stretch.share)).collect(),

@@ -23,7 +23,7 @@ pub const MOST_SIMULATED: u64 = 2_000_000;
 const MOST_HELD: u64 = 16_000_000;
 
 /// A drive that is to be simulated.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct DriveTask {
     pub(super) volumes: Vec<TaskVolume>,
     /// The part of the fleet's time.
@@ -38,7 +38,7 @@ pub struct DriveTask {
 }
 
 /// A volume of a drive that is to be simulated.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct TaskVolume {
     pub(super) number: u32,
     pub(super) name: String,
