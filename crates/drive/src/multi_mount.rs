@@ -172,13 +172,21 @@ pub(crate) fn look(devices: &[Option<Device>], notifier: &Notifier) -> Result<()
         until.as_secs()
     );
     let began = Instant::now();
-    while began.elapsed() < until {
+    while began.elapsed() < until && !watched.is_empty() {
         thread::sleep(LOOK);
         notifier.progress();
-        for (device, before, by) in &watched {
-            if read(device).is_some_and(|now| now != *before) {
-                return Err(HeldElsewhere { name: device.name.clone(), path: device.path.clone(), by: by.clone() });
+        let mut held = None;
+        watched.retain(|(device, before, by)| {
+            let Some(now) = read(device).filter(|now| now != before) else { return true };
+            // A block that has become free is that of a server which has just closed the volume.
+            if decode(&now).map_or(true, |now| now.holder.is_some()) {
+                let (name, path, by) = (device.name.clone(), device.path.clone(), by.clone());
+                held = Some(HeldElsewhere { name, path, by });
             }
+            false
+        });
+        if let Some(held) = held {
+            return Err(held);
         }
     }
     Ok(())

@@ -70,6 +70,7 @@ impl Server {
         {
             self.volume.backend.set_device(DeviceId(index as u8), None);
             let _ = self.front.kernel.set_file(index, None);
+            self.about.device_changed(index);
             device.unlock();
         }
     }
