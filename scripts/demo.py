@@ -230,15 +230,19 @@ def main():
                 drive.end(signal.SIGTERM)
             twin(peryton, drive, best)
             nbd = drive.start()
-            written = sorted(blocks.flushed)[:IN_FLIGHT]
-            for block in written:
+            unanswered = sorted(blocks.flushed)[:IN_FLIGHT]
+            for block in unanswered:
                 nbd.send(WRITE, block * BLOCK, BLOCK, blocks.data(block, 1))
             drive.end(signal.SIGKILL)
             nbd.socket.close()
             nbd = drive.start()
-            for block in sorted({*blocks.flushed, *blocks.since}):
-                blocks.check(block, nbd.ask(READ, block * BLOCK, BLOCK))
-            print(f"\nkill -9 with {len(written)} writes in flight, and a new start: all {len(blocks.flushed):,} blocks that were written were "
+            written = {*blocks.flushed, *blocks.since}
+            for start in sorted({block * BLOCK // MIB * MIB for block in written}):
+                data = nbd.ask(READ, start, min(MIB, nbd.size - start))
+                for at in range(0, len(data), BLOCK):
+                    if (start + at) // BLOCK in written:
+                        blocks.check((start + at) // BLOCK, data[at:at + BLOCK])
+            print(f"\nkill -9 with {len(unanswered)} writes in flight, and a new start: all {len(blocks.flushed):,} blocks that were written were "
                   "read, and each\nhas what was flushed, or what was written later.")
             nbd.close()
             drive.end(signal.SIGTERM)
