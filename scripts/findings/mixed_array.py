@@ -108,7 +108,7 @@ def policies(array, traces, variants, base=()):
     for name, values in gains.items():
         values = [value for value in values if value]
         if values:
-            yield (f"* {name}: {sum(values) / len(values):.2f}× better L/T ({geometric(values):.2f}× geometric; "
+            yield (f"* {name}: LRU's L/T is {sum(values) / len(values):.2f} times as high (geometric mean {geometric(values):.2f}; "
                    f"{min(values):.2f} to {max(values):.2f}); better on {sum(value > 1.005 for value in values)}, "
                    f"worse on {sum(value < 0.995 for value in values)}.")
 
