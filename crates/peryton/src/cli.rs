@@ -49,7 +49,19 @@ const GENERAL: &str = "General options";
 pub const READING: &str = "Reading the trace";
 
 /// Options that most uses of their verbs leave alone.
-const SELDOM: [&str; 27] = [
+const SELDOM: [&str; 39] = [
+    "era",
+    "spares",
+    "fill-limit",
+    "most",
+    "flash",
+    "runners-up",
+    "speed",
+    "for",
+    "ublk-queues",
+    "ublk-depth",
+    "ublk-block",
+    "no-direct",
     "prices",
     "own",
     "electricity",
@@ -102,12 +114,12 @@ pub enum Verb {
     Trace(trace::Verb),
     /// Simulate designs under a trace, and compare them
     Sim(sim::Args),
-    /// Simulate designs, traces and values of keys, each with each
+    /// Simulate all combinations of designs, traces and values of keys
     Sweep(sweep::Args),
     /// Plan which devices to buy for a workload and its budgets
     #[cfg(feature = "plan")]
     Plan(plan::Args),
-    /// Show what more or less of the fast device would do
+    /// Show how response times change with the size of the fast device
     #[cfg(feature = "plan")]
     Size(size::Args),
     /// Find better settings of a design under a trace
@@ -119,9 +131,9 @@ pub enum Verb {
     /// Compute how long a mixed SSD array lives
     #[cfg(feature = "plan")]
     Lifetime(lifetime::Args),
-    /// Compare what models predict with what a volume recorded
+    /// Compare a recording of a volume with its simulation
     Twin(twin::Args),
-    /// Try other settings and devices on what a volume recorded
+    /// Simulate other settings and devices under a recording of a volume
     #[cfg(feature = "plan")]
     Advise(advise::Args),
     /// Make a volume: write its design, and format its devices
@@ -144,7 +156,7 @@ pub enum Verb {
     List(list::Args),
     /// Print the state of a volume
     Status(status::Args),
-    /// Show what a volume does now, on a screen that is drawn again and again
+    /// Show the activity of a volume on a screen that is drawn every second
     Top(top::Args),
     /// Print the events of a volume
     Events(events::Args),
@@ -152,18 +164,18 @@ pub enum Verb {
     Get(get::Args),
     /// Change settings of a volume while it is served
     Set(set::Args),
-    /// Write back what is dirty in a cache
+    /// Write back the dirty data of a cache
     Writeback(writeback::Args),
     /// Remove a block device whose server has gone
     Disconnect(disconnect::Args),
     /// Empty the fast device of a cache, so that it can be pulled
     Remove(remove::Args),
-    /// Add a device again that was given up, with the data that it holds
+    /// Take back a device that was given up, with its data
     #[command(name = "re-add")]
     ReAdd(re_add::Args),
-    /// Put another device in the place of one
+    /// Copy a device to a new one, which takes its place
     Replace(replace::Args),
-    /// Use more or less of a device
+    /// Change how much of a device the volume uses
     Resize(resize::Args),
     /// Read the health of drives: wear, errors, temperature (SMART, NVMe)
     Health(health::Args),
@@ -171,7 +183,7 @@ pub enum Verb {
     Calibrate(calibrate::Args),
     /// List device profiles, or show one beside its data sheet
     Profiles(profiles::Args),
-    /// Print every option of a verb, or what exit codes say
+    /// Print every option of a verb, or the meaning of exit codes
     Help(help::Args),
     /// List the keys of designs: what each sets, and its default
     Keys(keys::Args),
@@ -428,7 +440,7 @@ mod tests {
     }
 
     /// The most lines of the help of a verb, and of the list of verbs.
-    const SCREEN: (usize, usize) = (52, 60);
+    const SCREEN: (usize, usize) = (40, 60);
 
     /// The fear: help does not fit on a screen; and what it leaves out is nowhere.
     #[test]

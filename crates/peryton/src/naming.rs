@@ -270,7 +270,7 @@ pub struct Served {
     /// The volume: its name, or the path of its design
     #[arg(value_name = VOLUME, value_parser = volume(), add = completer())]
     volume: Named,
-    /// The control socket of its server, if that is not at its usual place
+    /// The server's control socket, if it is not at its usual place
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
 }

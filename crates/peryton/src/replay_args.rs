@@ -49,8 +49,9 @@ pub struct ReplayArgs {
     limit: Option<u64>,
     /// Requests past the end of the volume
     ///
-    /// What to do with requests past the end of the volume.
-    #[arg(long, value_enum, default_value_t = FitArg::Error)]
+    /// Requests past the end of the volume: stop with an error (error), take the offset modulo the size of the volume (wrap), or skip
+    /// and count them (skip).
+    #[arg(long, value_enum, default_value_t = FitArg::Error, value_name = "error|wrap|skip", hide_possible_values = true)]
     fit: FitArg,
 }
 

@@ -17,27 +17,31 @@ use crate::failure::Failure;
 /// Options of reading a trace.
 #[derive(Clone, Debug, clap::Args)]
 pub struct TraceArgs {
-    /// Format of the trace [default: recognised; trace info --help lists all]
+    /// The trace's format: see trace info --help [default: recognised]
     #[arg(long, value_name = "FORMAT", value_parser = formats())]
     pub format: Option<Format>,
-    /// Which columns of a table are what, such as time=1,op=2,offset=3,size=4
+    /// Columns of a table, such as time=1,op=2,offset=3,size=4
     ///
     /// By name or number (-1 is the last): time=1,op=2,offset=3,size=4,volume=5; id=... in place of offset for objects, also end,
     /// latency, count.
     #[arg(long, value_name = "COLUMN=PLACE,...")]
     pub columns: Option<Columns>,
-    /// Units of the trace's numbers, such as time=ms,offset=sectors,size=bytes
+    /// Units of its numbers, such as time=ms,offset=sectors
     ///
     /// time=ns|us|ms|s|clock, offset=bytes|sectors|SIZE, size=..., op=read:1+write:0, volume=name.
     #[arg(long, value_name = "COLUMN=UNIT,...")]
     pub unit: Option<Units>,
-    /// Skip bad lines and records, and count them, instead of stopping at the first
+    /// Skip and count bad lines and records [default: stop]
+    ///
+    /// Skip bad lines and records, and count them, instead of stopping at the first.
     #[arg(long)]
     pub skip_bad: bool,
-    /// Read only these volumes (ASUs, disks), such as 0,2 or the device 253,0
+    /// Read only these volumes (ASUs, disks), such as 0,2
+    ///
+    /// Read only these volumes (ASUs, disks), such as 0,2 or the device 253,0.
     #[arg(long, value_name = "NAME,NAME...", value_delimiter = ',')]
     pub volumes: Option<Vec<String>>,
-    /// Put the volumes of the trace one after the other into one address space
+    /// Join the trace's volumes into one address space
     #[arg(long)]
     pub concatenate: bool,
     /// Number the volumes by file: the first file is volume 0
@@ -45,10 +49,14 @@ pub struct TraceArgs {
     /// Number the volumes by file: the first file is volume 0, the second volume 1, whatever numbers the files contain.
     #[arg(long)]
     pub files_as_volumes: bool,
-    /// Sort the whole trace by time first, in temporary files if it is long
+    /// First sort the whole trace by time
+    ///
+    /// First sort the whole trace by time, in temporary files if it is long.
     #[arg(long)]
     pub sort: bool,
-    /// Spread requests whose times are whole seconds evenly over their second
+    /// Spread requests at whole seconds over their second
+    ///
+    /// Spread requests whose times are whole seconds evenly over their second.
     #[arg(long)]
     pub spread: bool,
 }

@@ -33,9 +33,9 @@ Examples:
   peryton advise my.recording --empty --try devices.ssd.size=16GiB,32GiB
   peryton advise my.recording --try devices.ssd.profile=intel-320-300gb --profile hdd=my-disk.toml
 
-Each setting is simulated alone, from the state in which the drive was opened, on the requests that it recorded. How
-far the twin of the drive as it is was from what the drive measured is how far every prediction may be wrong: a
-smaller difference counts as none.")]
+Each setting is simulated alone, from the state in which the volume was opened, on the recorded requests. The error of \
+every prediction is the distance between the measurement and the twin with unchanged settings; a smaller difference \
+counts as none.")]
 pub struct Args {
     #[command(flatten)]
     recorded: RecordedArgs,
@@ -53,10 +53,10 @@ pub struct Args {
     /// The most simulations of other settings
     #[arg(long, value_name = "N", default_value_t = 48)]
     evaluations: u16,
-    /// Change the live setting that does most for the figure
+    /// Change the live setting that improves the figure most
     ///
-    /// Change the setting that does most for the figure, if it can be changed while the volume is served and the difference is
-    /// larger than what the twin may be wrong by; it can be undone with peryton set.
+    /// Change the setting that improves the figure most, if it may change while the volume is served and the difference is larger
+    /// than the error of the twin. peryton set undoes it.
     #[arg(long)]
     apply: bool,
     /// Print JSON

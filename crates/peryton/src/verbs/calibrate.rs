@@ -29,7 +29,7 @@ const SHORTEST: Nanos = Nanos::from_s(2);
 #[command(after_help = "\
 A block device or an image is only read (unless --destructive). In a folder, or as a new file, a scratch file is made, written, \
 read and removed. The profile is fitted to one half of the measurement; its demerit on the other half is the error of the model. \
-Ctrl-C ends the measurement, and fits what there is.
+Ctrl-C ends the measurement, and fits the rounds so far.
 
 Examples:
   peryton calibrate /dev/nvme0n1 --out my-drive.toml --report my-drive.html
@@ -43,22 +43,26 @@ pub struct Args {
     /// Measure this device, or one beneath a scratch file in this folder or of this name.
     #[arg(value_name = "DEVICE", conflicts_with_all = ["trace", "fio"])]
     device: Option<PathBuf>,
-    /// Write on the device as well: WHAT IT HOLDS IS LOST. A device in use is refused
+    /// Also write to the device: ALL DATA ON IT ARE LOST
+    ///
+    /// Also write to the device: ALL DATA ON IT ARE LOST. A device in use is refused.
     #[arg(long, requires = "device")]
     destructive: bool,
-    /// The size of the scratch file, all of which is written
+    /// The size of the scratch file, which is written in full
     #[arg(long, value_name = "SIZE", default_value = "1GiB", requires = "device")]
     scratch: Bytes,
-    /// The time for measuring, at most 10min; quick devices take less
+    /// Time for the measurement, at most 10min
+    ///
+    /// Time for the measurement, at most 10min; quick devices take less.
     #[arg(long, value_name = "TIME", default_value = "4min", requires = "device")]
     time: Nanos,
-    /// Keep what was measured in this file, after each round
+    /// Keep the measurement in this file, after each round
     #[arg(long, value_name = "RAW.json", requires = "device")]
     keep: Option<PathBuf>,
-    /// Fit what --keep has kept, or the output of fio
+    /// Fit a measurement that --keep has kept, or the output of fio
     ///
-    /// Fit what --keep has kept, or the output of fio --output-format=json, of which there may be several; with DEVICE, measure
-    /// first what is missing in what was kept.
+    /// Fit what --keep has kept, or the output of fio --output-format=json, of which there may be several; with DEVICE, first measure
+    /// the rounds that it lacks.
     #[arg(long, value_name = "RAW.json", conflicts_with_all = ["trace", "fio"])]
     from: Vec<PathBuf>,
     /// Fit to traces with measured latencies
@@ -66,7 +70,7 @@ pub struct Args {
     /// Fit to a trace with measured latencies; given several times, to the first halves of all.
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// Fit to what fio measured: its latency log (log_offset=1)
+    /// Fit to a latency log of fio (log_offset=1)
     #[arg(long, value_name = "FILE", conflicts_with = "trace")]
     fio: Option<PathBuf>,
     /// The format of the trace, one with latencies [default: recognised]
@@ -97,7 +101,7 @@ pub struct Args {
     /// Seed of the addresses and of the search: the same requests and seed give the same profile.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Overwrite a profile that is there
+    /// Overwrite an existing profile
     #[arg(long)]
     force: bool,
     /// Write both halves as a self-contained HTML page to a file

@@ -10,13 +10,13 @@ use crate::{condition::Condition, exit_code, failure::Failure, output, volume};
 /// Options of `peryton check`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Nothing is written. The exit code says whether the volume was closed, and what of it is dirty, damaged or lost \
+    after_help = "The verb writes nothing. The exit code says whether the volume was closed, and whether parts of it are dirty, damaged or lost \
 (peryton help exit-codes)."
 )]
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
-    /// Inspect the volume as it would be without this device
+    /// Check the volume as it would be without this device
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
     /// Print the findings as JSON

@@ -30,10 +30,10 @@ use asking::Asking;
 /// Options of `peryton create`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The design is /etc/peryton/NAME.toml, for users other than root ~/.config/peryton/NAME.toml, or at the path that is given (- for standard \
-output). If it is there, its devices are formatted. Otherwise it is written from the options, or from answers to questions on a terminal, \
-and its devices are formatted if they have paths; a design without paths is for simulations. A device that is in use is refused, and so \
-is one that holds anything, unless --force is given.
+The design is /etc/peryton/NAME.toml, for users other than root ~/.config/peryton/NAME.toml, or at the given path (- for standard \
+output). If it exists, ITS DEVICES ARE FORMATTED. Otherwise it is written from the options, or from answers to questions on a terminal, and \
+its devices are formatted if they have paths; a design without paths is for simulations. A device in use is refused. A device with \
+content is refused without --force.
 
 Examples:
   peryton create data --fast /dev/nvme0n1 --slow /dev/sdb
@@ -72,12 +72,12 @@ pub struct Args {
     /// Set a key of the design, such as placement.extent=64KiB
     #[arg(long, value_name = "KEY=VALUE", add = crate::completing::key_value())]
     set: Vec<String>,
-    /// Ask nothing: what the options do not say has its default
+    /// Ask nothing: take defaults for all missing options
     #[arg(short, long)]
     yes: bool,
-    /// Overwrite what devices hold, and a design that is there
+    /// Overwrite data on the devices, and an existing design
     ///
-    /// Overwrite what devices hold, and a design that is there; devices in use are refused all the same.
+    /// Overwrite data on the devices, and an existing design. A device in use is refused all the same.
     #[arg(long)]
     force: bool,
     /// Print the result as JSON

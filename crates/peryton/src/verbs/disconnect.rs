@@ -8,8 +8,8 @@ use crate::{failure::Failure, output};
 /// Options of `peryton disconnect`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A block device outlives its server, so that the next one can take it over (peryton serve --ublk). This removes one that waits for a server: \
-its requests fail from then on, and a file system that is mounted on it loses what it had not flushed.")]
+A block device outlives its server, so that the next one can take it over (peryton serve --ublk). The verb removes a device that waits for a server: \
+its requests fail from then on, and a mounted file system loses its unflushed writes.")]
 pub struct Args {
     /// The volume, by its name, or the block device, as /dev/ublkb0
     #[arg(value_name = "NAME|DEVICE")]

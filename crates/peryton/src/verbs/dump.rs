@@ -15,16 +15,17 @@ mod map;
 /// Options of `peryton dump`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Nothing is written. Of a volume that is being served, its server says the map; the rest is known of a closed one only.
+The verb writes nothing. The map of a served volume comes from its server; all other metadata need a closed volume.
 
-The map has for each extent its place, what is under way, how often hosts have accessed it, and when last. docs/format.md explains the rest.")]
+The map has for each extent its place, the move under way, the number of accesses, and the time of the last one. docs/format.md \
+explains the rest.")]
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
     /// Do not print the map
     #[arg(long)]
     no_map: bool,
-    /// Inspect the volume as it would be without this device
+    /// Print the volume as it would be without this device
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
     /// Print JSON

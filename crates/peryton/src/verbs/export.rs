@@ -11,27 +11,27 @@ use crate::{condition::Condition, failure::Failure, output, terminal, volume};
 /// Options of `peryton export`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Data that only the fast device has are written to the slow device; with a log, data that only the log has are \
-written to the primary. That device then holds the whole volume from the offset on that is printed: mount it with \
--o loop,offset=N, or set up a loop device there. A disk that was taken over (peryton import) has its data at their old places \
-again. The volume cannot be served any more. If export is ended early, run it again."
+    after_help = "Data that only the fast device has are written to the slow device, and data that only a log has to the primary. \
+That device then holds the whole volume, from the printed offset on: mount it with -o loop,offset=N, or set up a loop device there. \
+An imported disk (peryton import) has its data at their old offsets again. The volume can no longer be served. If export is ended \
+early, run it again."
 )]
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
-    /// This device takes reads and refuses writes: write nothing to it
+    /// Write nothing to this device, which takes reads only
     ///
     /// This device takes reads and refuses writes, as a worn SSD does: read it, and write what only it has to the other device. Until that
     /// has succeeded, the volume is as it was.
     #[arg(long, value_name = "NAME")]
     read_only: Option<String>,
-    /// This device is not there, or not to be used
+    /// Go on without this device, which is missing or not to be used
     ///
-    /// This device is not there, or not to be used. If it has data that no other has, they are named, and nothing is changed
-    /// (--accept-loss).
+    /// Go on without this device, which is missing or not to be used. If only it has some data, they are named, and nothing is changed
+    /// without --accept-loss.
     #[arg(long, value_name = "NAME", conflicts_with = "read_only")]
     without: Vec<String>,
-    /// Accept that data are lost, and read as they were before
+    /// Accept that lost data read as an older version
     #[arg(long, conflicts_with = "read_only")]
     accept_loss: bool,
     /// Print where the data are as JSON

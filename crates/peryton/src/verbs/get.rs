@@ -11,8 +11,8 @@ use crate::{completing, failure::Failure, naming::Served, output, table};
 /// Options of `peryton get`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-A value comes from peryton set (set), from the design, or it is the default. What was set of a volume that is not being served is not known: \
-then the design's value is shown.
+A value comes from peryton set (set), from the design, or it is the default. Of a volume that is not served the values of the design are \
+shown.
 
 Examples:
   peryton get data                        # what is set, and what the design says

@@ -16,9 +16,9 @@ use crate::{
 /// Options of `peryton health`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The drives beneath each path are asked: through partitions, md, device mapper, loop devices and file systems. This
-needs root. A drive that sleeps is not woken. Exit code: 0 if every path has a drive that was read and none warns; 1
-if one fails, warns or cannot be read; 2 for a path that is not there.")]
+The verb reads the drives beneath each path, through partitions, md, device mapper, loop devices and file systems. It needs \
+root, and wakes no drive. Exit code: 0 if every path has a drive that was read and none warns; 1 if one fails, warns or cannot be \
+read; 2 for a path that does not exist.")]
 pub struct Args {
     /// Drives, partitions, arrays, files that lie on them, or volumes
     #[arg(value_name = "DEVICE|NAME", required = true, add = naming::completer())]

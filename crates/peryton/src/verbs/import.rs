@@ -23,9 +23,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The volume has the data of the disk at the same offsets, so what was mounted from the disk is mounted from the \
-volume. The first MiBs of the disk move, to make room for metadata; what is on the disk alone cannot be mounted then. If import is \
-ended early, run the same again, or with --undo. peryton export gives the disk back. See docs/making-a-volume.md for what the loss of each \
-device costs."
+volume. The first MiBs of the disk move, to make room for metadata, so the disk alone can no longer be mounted. If import is \
+ended early, run the same command again, or add --undo. peryton export gives the disk back. docs/making-a-volume.md says what the loss of \
+each device costs."
 )]
 pub struct Args {
     /// The volume: its name, or the path of the design to write
@@ -44,7 +44,7 @@ pub struct Args {
     /// How data are placed on the devices
     #[arg(long, value_name = "MODE", default_value = "caching", value_parser = modes())]
     mode: PlacementKind,
-    /// Where the writes of a cache go [default: back]
+    /// When a cache acknowledges writes [default: back]
     #[arg(long, value_enum)]
     write: Option<Write>,
     /// Set a key of the design that is written, such as placement.extent=64KiB
@@ -53,15 +53,17 @@ pub struct Args {
     /// Where the first MiBs of the disk move
     #[arg(long, value_enum, default_value = "auto")]
     home: WantedHome,
-    /// Overwrite what the fast device holds; devices in use are refused all the same
+    /// Overwrite data on the fast device; a device in use is refused
+    ///
+    /// Overwrite data on the fast device. A device in use is refused all the same.
     #[arg(long)]
     force: bool,
-    /// Say what would be done and what it would cost; write nothing
+    /// Print each step and what it would cost; write nothing
     ///
-    /// Say what would be done, and what the loss of each device would cost then; write nothing.
+    /// Print each step, and what the loss of each device would cost afterwards; write nothing.
     #[arg(long)]
     dry_run: bool,
-    /// Make the disk as it was, if an earlier call was ended early
+    /// Restore the disk as it was before an import that was ended early
     #[arg(long, conflicts_with_all = ["dry_run", "force", "home"])]
     undo: bool,
     /// Print the result as JSON

@@ -12,9 +12,12 @@ use crate::{failure::Failure, output, page, table};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The model is that of \"Mixed SSD arrays\", section IV, equations (2)-(6). Every miss is written to the cache, and every dirty block \
-that leaves it to the storage. The cells of a device wear equally, and no request waits for another.
+that leaves the cache to the storage.
 
-The case study of the paper as a file (without it, each key is an option: --read 160MB):
+The case study of the paper as a file (or by options: --read 160MB):
+  # cache and storage also have capacity, cycles, read, write, write_amplification
+  cache = { profile = \"mixed-array-high-end-100gb\" }
+  storage = { profile = \"mixed-array-low-end-200gb\", count = 3 }
   [workload]
   read = \"160MB\"
   write = \"200MB\"
@@ -22,12 +25,7 @@ The case study of the paper as a file (without it, each key is an option: --read
   write_hit = 0.85
   dirty = 0.65
   read_size = \"16KiB\"
-  write_size = \"16KiB\"
-  [cache]
-  profile = \"mixed-array-high-end-100gb\"
-  [storage]     # either also has capacity, cycles, read, write, write_amplification
-  profile = \"mixed-array-low-end-200gb\"
-  count = 3")]
+  write_size = \"16KiB\"")]
 pub struct Args {
     /// The array and its workload: tables workload, cache and storage
     #[arg(value_name = "ARRAY.toml")]

@@ -10,9 +10,10 @@ use crate::{failure::Failure, naming, output, table, terminal};
 /// Options of `peryton list`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print what udev has to know of this block device, as ublkb0, if it is a volume
+    /// Print udev's properties of this block device, such as ublkb0
     ///
-    /// The kernel's mark of the device is looked at, not only a file, because its number may be that of another program's device.
+    /// Print udev's properties of this block device, such as ublkb0, if it is a volume. The kernel's mark of the device decides, because
+    /// another program's device may have the same number.
     #[arg(long, value_name = "KERNEL_NAME", conflicts_with = "json")]
     udev: Option<String>,
     /// Print as JSON

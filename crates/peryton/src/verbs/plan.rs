@@ -48,9 +48,8 @@ const NOT_OF_FLEETS: &[&str] = &[
 /// Options of `peryton plan`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The planner simulates the trace, and finds the cheapest devices that do (docs/planning.md):
+The planner finds the cheapest devices that meet the budgets, by simulation (docs/planning.md):
   peryton plan --trace my.parquet --latency 2ms --lifetime 5y
-  peryton plan --trace my.parquet --subject-to 'p99<=10ms,power<=20W' --objective ownership
   peryton plan --fleet recordings --latency 5ms --report fleet.html")]
 pub struct Args {
     /// The trace, or a specification (.toml) of one; several are merged
@@ -58,7 +57,7 @@ pub struct Args {
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required_unless_present = "fleet", value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// In place of it, recordings of many volumes: they share drives
+    /// In place of --trace, recordings of many volumes that share drives
     ///
     /// In place of --trace, the recordings of many volumes: a folder with one of each, or a trace that names its volumes. The plan
     /// says which of them share a drive, and how its flash is divided among them.
@@ -84,7 +83,7 @@ pub struct Args {
     /// Data to be stored [default: the span of addresses in the trace]
     #[arg(long, value_name = "SIZE", help_heading = "Load")]
     capacity: Option<Bytes>,
-    /// The part of the data that is used [default: the trace's]
+    /// The part of the data in use [default: the trace's]
     ///
     /// How much of the data is used during a time as long as the trace, such as 5% or 200GiB [default: the share of the span of
     /// addresses that the trace uses].
@@ -92,7 +91,7 @@ pub struct Args {
     active: Option<Active>,
     /// The share of the time in which the load goes on [default: 100%]
     ///
-    /// Devices live longer by as much.
+    /// The share of the time in which the load goes on [default: 100%]. Devices live longer in proportion.
     #[arg(long, value_name = "SHARE", value_parser = crate::replay_args::share, conflicts_with = "per_day", help_heading = "Load")]
     duty: Option<f64>,
     /// The load goes on each day until it has written this many bytes
@@ -138,15 +137,15 @@ pub struct Args {
     /// Time for which ownership is computed
     #[arg(long = "for", value_name = "TIME", default_value = "5y", help_heading = "Devices and prices")]
     run_for: Nanos,
-    #[command(flatten, next_help_heading = "Failures")]
+    #[command(flatten, next_help_heading = "Devices and prices")]
     protection: protection::ProtectionArgs,
     /// How many designs to show beside the best
     #[arg(long, value_name = "N", default_value_t = 3, help_heading = output::GROUP)]
     runners_up: usize,
-    /// Leave out how much of the flash the workload needs
+    /// Do not compute how much of the flash the workload needs
     ///
-    /// Leave out how much of the bought flash the workload needs. If the best design is a hybrid, it is simulated with smaller
-    /// flash to find that out, up to eleven times.
+    /// Do not compute how much of the bought flash the workload needs. Otherwise a hybrid is simulated with smaller flash, up to
+    /// eleven times.
     #[arg(long, help_heading = output::GROUP)]
     no_flash_need: bool,
     /// Write the best design and the runners-up into this folder

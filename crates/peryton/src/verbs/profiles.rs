@@ -20,7 +20,7 @@ use crate::{
 pub struct Args {
     /// The name or the path of a profile: show its model beside its data sheet
     name: Option<String>,
-    /// Replay a trace that was measured on a drive on its model
+    /// Replay a trace with measured latencies on the drive's model
     ///
     /// Replay a trace that was measured on a drive: on the model of NAME, or, without a name, on the model of the disk whose
     /// .model, .seek and .diskspecs are beside the trace.

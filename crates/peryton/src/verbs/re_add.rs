@@ -12,9 +12,9 @@ use crate::{failure::Failure, in_service, naming::Served, output, terminal, volu
 /// Options of `peryton re-add`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The device must have everything that it had when it was given up; an older copy is refused, and so is one that was used \
-without the others. A device that was removed (peryton remove) comes back empty. What was written meanwhile stays as it is, and nothing \
-is copied. If the device cannot be taken back, nothing is changed. While the volume is being served, requests wait for a moment."
+    after_help = "The device must have all data that it had when it was given up. An older copy is refused, and so is a device that was used \
+alone since then. A device that was removed (peryton remove) comes back empty. Newer writes on the other devices stay, and nothing is \
+copied. If the device cannot be taken back, nothing is changed. While the volume is served, requests wait for a moment."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -25,15 +25,13 @@ pub struct Args {
     /// Where the device is now [default: where it was]
     #[arg(long, value_name = "PATH")]
     path: Option<PathBuf>,
-    /// Set the path of the device in the design to the one given by --path
+    /// Set the path of the device in the design to --path
     #[arg(long, requires = "path")]
     update_design: bool,
-    /// Return when what only one device has is on the slow one
-    ///
-    /// Return when what only one device has is on the slow one, and show how far that is on a terminal.
+    /// Return when dirty data are written back, and show progress on a terminal
     #[arg(long)]
     wait: bool,
-    /// The control socket of the volume's server, if that is not at its usual place
+    /// The server's control socket, if it is not at its usual place
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
     /// Print what was found as JSON

@@ -21,10 +21,9 @@ const CHANGE: Change = Change {
 /// Options of `peryton remove`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What only the device has is written to the other one while the volume is served, and nothing more is brought in. Then \
-requests wait for a moment, and the volume goes on without the device, also after restarts: it need not be there, and what it holds is \
-not used any more. `peryton re-add` takes it back, empty. If the server is killed before that, nothing has changed, and the command can \
-be given again."
+    after_help = "Dirty data are written to the slow device while the volume is served, and no further extents enter the cache. Then \
+requests wait for a moment, and the volume goes on without the device, also after restarts. The device may be pulled, and its content is \
+not used any more: `peryton re-add` takes it back, empty. If the server is killed before the device has left, run the command again."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -32,15 +31,15 @@ pub struct Args {
     /// The device, by its name in the design
     #[arg(value_name = "DEVICE", required_unless_present = "stop")]
     name: Option<String>,
-    /// The most that is written back in a second [default: no bound]
+    /// The most bytes written back in a second [default: no bound]
     ///
-    /// Write back at most so much in a second, such as 50MiB; without a bound if not given.
+    /// The most bytes written back in a second, such as 50MiB [default: no bound].
     #[arg(long, value_name = "SIZE", requires = "name")]
     rate: Option<Bytes>,
     /// Return when the device can be pulled, and show progress on a terminal
     #[arg(long, requires = "name")]
     wait: bool,
-    /// Give up what has begun; the device stays
+    /// Give up a removal that has begun; the device stays
     #[arg(long, conflicts_with = "name")]
     stop: bool,
     /// Print the state as JSON

@@ -25,11 +25,10 @@ const CHANGE: Change = Change {
 /// Options of `peryton replace`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "While the volume is being served, the device is copied to the new one, and stays part of the volume until everything is \
-copied. Then the new one takes its place at once, and the path in the design has to be set to it (--update-design does that). If the \
-server is killed before that, the old device is in charge as before, and copying begins again when this is called again. The place of a \
-device that is gone is taken by an empty one at once, where a map says what is lost with it; so is that of a device of a volume that is \
-not being served."
+    after_help = "The old device is copied while the volume is served, and stays in use until the copy is complete. Then the new device \
+takes its place, and the design needs the new path (--update-design sets it). If the server is killed earlier, the old device stays, and the \
+next call copies from the beginning. A device that is gone is not copied: an empty one takes its place at once, if a map says which data \
+are lost. The same holds for every device of a volume that is not served."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -37,18 +36,19 @@ pub struct Args {
     /// The device that is replaced, by its name in the design
     #[arg(value_name = "DEVICE", required_unless_present = "stop", requires = "with")]
     name: Option<String>,
-    /// The new device: a block device, or a file of the size
+    /// The new device: a block device, or a file of the same size
     #[arg(long, value_name = "PATH", requires = "name")]
     with: Option<PathBuf>,
-    /// The most that is copied in a second, such as 50MiB [default: no bound]
+    /// The most bytes copied in a second, such as 50MiB [default: no bound]
     #[arg(long, value_name = "SIZE", requires = "with")]
     rate: Option<Bytes>,
     /// Accept that lost data read as zeros where no map names them
     ///
-    /// Let what cannot be read or is lost, and no map can say so of it, read as zeros (what only a log had: as it was before).
+    /// Accept that data that are lost or cannot be read, and that no map names, read as zeros. Data that only a log had read as the
+    /// older version of the primary.
     #[arg(long, requires = "with")]
     accept_loss: bool,
-    /// Overwrite what the new device holds
+    /// Overwrite data on the new device
     #[arg(long, requires = "with")]
     force: bool,
     /// Set the path of the device in the design to the new one
@@ -59,10 +59,10 @@ pub struct Args {
     /// Return when the new device has taken over, and show progress on a terminal
     #[arg(long, requires = "with")]
     wait: bool,
-    /// Give up what has begun; the old device stays
+    /// Give up a replacement that has begun; the old device stays
     #[arg(long, conflicts_with_all = ["name", "with"])]
     stop: bool,
-    /// The control socket of the volume's server, if that is not at its usual place
+    /// The server's control socket, if it is not at its usual place
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
     /// Print the state as JSON

@@ -18,12 +18,12 @@ const CHANGE: Change = Change { state: "resizing", last: "last_resize", done: "e
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "More: make the device larger first (the LV, the partition, the file or the disk). A larger fast device has room for more \
-of the cache; in tiering, single and linear the volume becomes larger with the device, as it does with a larger slow device of a cache. \
-Clients of NBD see the new size when they connect again, and a block device of ublk when the server was stopped while nothing used it.\n\n\
-Less: only the fast device of caching and partitioned; all others hold parts of the volume that are nowhere else. What is dirty beyond the \
-new end is written back, and then the rest of the device can be cut off.\n\n\
-Requests wait while the volume is opened with its new size, which takes as long as to stop and start it. If the server is killed \
-meanwhile, the device has one of the two sizes, and nothing is lost."
+of the cache. With a larger device of tiering, single or linear, or slow device of a cache, the volume grows. \
+Clients of NBD see the new size when they connect again; docs/operate.md says when a ublk device has it.\n\n\
+Less: only for the fast device of caching and partitioned, because every other device holds the only copy of some data. Dirty data beyond \
+the new end are written back, and then the rest of the device can be cut off.\n\n\
+Requests wait while the volume is opened with its new size, about as long as a restart takes. If the server is killed meanwhile, the \
+device has one of the two sizes, and nothing is lost."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -33,16 +33,18 @@ pub struct Args {
     name: Option<String>,
     /// Bytes of data on the device afterwards [default: all that fit]
     ///
-    /// How much data it is to have, as `size` in a design [default: what there is room for].
+    /// Bytes of data on the device afterwards, like `size` in a design [default: all that fit].
     #[arg(long, value_name = "SIZE", requires = "name")]
     to: Option<Bytes>,
-    /// The most that is written back in a second, such as 50MiB [default: no bound]
+    /// The most bytes written back in a second [default: no bound]
+    ///
+    /// The most bytes written back in a second, such as 50MiB [default: no bound].
     #[arg(long, value_name = "SIZE", requires = "to")]
     rate: Option<Bytes>,
     /// Return when the new size is in force, and show progress on a terminal
     #[arg(long, requires = "name")]
     wait: bool,
-    /// Give up what has begun; the device keeps its size
+    /// Give up a change that has begun; the device keeps its size
     #[arg(long, conflicts_with = "name")]
     stop: bool,
     /// Print the state as JSON

@@ -8,10 +8,9 @@ use crate::{failure::Failure, output};
 /// Options of `peryton schema`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The schema (draft 2020-12) describes what `peryton sim --json` writes: a list with an object for each design. A
-figure that does not apply is absent, never null. Later versions may add figures. Its definition LiveReport is what
-a volume that is being served answers at /live.json, PathHealth what peryton health writes for each path, and FleetPlan what
-peryton plan --fleet writes.")]
+The schema (draft 2020-12) describes the output of `peryton sim --json`: a list with an object for each design. A figure that \
+does not apply is absent, never null. Later versions may add figures. Further definitions: LiveReport is /live.json of a served volume, \
+PathHealth the output of peryton health for a path, and FleetPlan that of peryton plan --fleet.")]
 pub struct Args {
     /// Describe a single report in place of the list
     ///

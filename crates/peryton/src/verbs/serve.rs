@@ -47,7 +47,7 @@ pub struct Args {
     /// Let the page change settings, with the token in this file, which only its owner may read (mode 0600).
     #[arg(long, value_name = "FILE", requires = "http", help_heading = "Page and metrics")]
     http_token: Option<PathBuf>,
-    /// Where metrics are alone [default: with --http]
+    /// The metrics without the page [default: with --http]
     ///
     /// Where scrapers get metrics, without the page: unix:PATH, or an address of this machine's own [default: that of --http].
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT", help_heading = "Page and metrics")]
@@ -70,7 +70,10 @@ pub struct Args {
     /// certificate the authority has signed.
     #[arg(long, value_name = "NAME", requires = "tls_cert", help_heading = "Clients over TCP")]
     tls_client: Vec<String>,
-    /// Memory for requests in flight; beyond it clients wait
+    /// Memory for requests in flight
+    ///
+    /// Memory for requests in flight; beyond it clients wait.
+
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pool: Bytes,
     /// The most memory for moves between devices
@@ -82,43 +85,44 @@ pub struct Args {
     /// root); it outlives this server, and the next one takes it over.
     #[arg(long, conflicts_with_all = ["no_io_uring", "no_direct"], help_heading = "Block device")]
     ublk: bool,
-    /// The number of its queues [default: one for each processor, at most four]
+    /// The number of queues [default: one for each processor, at most four]
     #[arg(long, value_name = "N", requires = "ublk", help_heading = "Block device")]
     ublk_queues: Option<u16>,
     /// The number of requests in each queue
     #[arg(long, value_name = "N", requires = "ublk", default_value = "64", help_heading = "Block device")]
     ublk_depth: u16,
-    /// Its logical block: 512B or 4KiB
+    /// The logical block of the device: 512B or 4KiB
     ///
-    /// Its logical block: 512B or 4KiB. What is shorter than 4 KiB is read before it is written.
+    /// The logical block of the device: 512B or 4KiB. A write of less than 4 KiB reads its block first.
     #[arg(long, value_name = "SIZE", requires = "ublk", default_value = "512B", help_heading = "Block device")]
     ublk_block: Bytes,
-    /// Let devices read straight into the pages of its requests
+    /// Read from the devices into the pages of the requests, without a copy
     ///
-    /// Let devices read straight into the pages of its requests, where the kernel can do it (Linux 6.16 or later); programs that
+    /// Read from the devices into the pages of the requests, without a copy, where the kernel can do it (Linux 6.16 or later); programs that
     /// read past the page cache then need memory aligned to its blocks.
     #[arg(long, requires = "ublk", help_heading = "Block device")]
     zero_copy: bool,
-    /// How often drives' health is read: 10s or more
+    /// Time between readings of drives' health
     ///
     /// How often the health of the drives beneath is read (SMART, NVMe): a time of 10s or more, or off.
     #[arg(long, value_name = "TIME|off", default_value = "5min")]
     health: HealthEvery,
     /// Let devices fail on demand, for drills
     ///
-    /// Let devices fail on demand, by fault and heal of the control socket, for drills.
+    /// Let devices fail on demand, for drills: by fault and heal on the control socket.
     #[arg(long)]
     drills: bool,
     /// Do not use io_uring
     #[arg(long)]
     no_io_uring: bool,
-    /// Use the page cache
+    /// Use the page cache (no O_DIRECT)
+
     #[arg(long)]
     no_direct: bool,
-    /// Only let it be read, and write nothing to its devices
+    /// Serve the volume for reads only, and write nothing to its devices
     ///
-    /// Only let it be read, and write nothing to its devices, whether it was closed in good order or not. A volume of which a device
-    /// cannot be written is served in this way by itself.
+    /// Serve the volume for reads only, and write nothing to its devices, also after a crash. A volume with a device that cannot be
+    /// written is always served in this way.
     #[arg(long, conflicts_with = "drills")]
     read_only: bool,
     /// Serve without this lost device, which is refused later
@@ -126,16 +130,16 @@ pub struct Args {
     /// Serve without this lost device: data that only it had are lost, the rest is served, and the device is refused later.
     #[arg(long, value_name = "NAME")]
     without: Vec<String>,
-    /// Record what clients do, for peryton twin and advise
+    /// Record requests and their latencies, for peryton twin and advise
     ///
-    /// Record what clients do and how long it takes in a file, for peryton twin and advise; full files before it are FILE.0,
-    /// FILE.1 and so on; an earlier recording there is renamed to FILE.old. With a name that ends in .parquet, the recording ends
-    /// in .recording, and Parquet is made of its requests when the server stops.
+    /// Record requests and their latencies in a file, for peryton twin and advise. Full files before it are FILE.0, FILE.1 and so on;
+    /// an earlier recording there is renamed to FILE.old. If the name ends in .parquet, the name of the recording ends in .recording,
+    /// and the server writes its requests as Parquet when it stops.
     #[arg(long, value_name = "FILE", help_heading = "Recording")]
     record: Option<PathBuf>,
-    /// Its most bytes, before the oldest file goes
+    /// Delete the oldest file beyond this size
     ///
-    /// The most bytes of a recording; beyond it the oldest file is deleted.
+    /// The most bytes of the recording; beyond it the oldest file is deleted.
     #[arg(long, value_name = "SIZE", requires = "record", default_value = "256MiB", help_heading = "Recording")]
     record_limit: Bytes,
     /// Print the volume at the start and a summary at the end as JSON

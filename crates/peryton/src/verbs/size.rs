@@ -53,15 +53,15 @@ pub struct Args {
     /// How many sizes to choose
     #[arg(long, value_name = "N", default_value_t = POINTS, value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_POINTS)))]
     points: u32,
-    /// The figure that decides: p99, lifetime, dollars and so on
+    /// The figure that decides, such as p99
     #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures(), hide_possible_values = true)]
     objective: Metric,
-    /// How much worse that may be than the best
+    /// How much worse than the best the figure may be
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = size::within)]
     within: f64,
-    /// Also say what is best if 1 ms of mean response is worth this
+    /// Name the best size if 1 ms of mean response is worth this
     ///
-    /// Also say which size is best if a millisecond of mean response time is worth so much.
+    /// Also name the size that is best if a millisecond of mean response time is worth this many USD.
     #[arg(long, value_name = "USD")]
     usd_per_ms: Option<f64>,
     /// Time for which ownership is computed

@@ -13,7 +13,7 @@ use crate::{cleaning, drive_health, endurance, exit_code, failure::Failure, nami
 pub struct Args {
     #[command(flatten)]
     volume: Served,
-    /// Set the mark since which the wear of the devices is counted besides
+    /// Begin a second count of the devices' wear now
     #[arg(long)]
     mark: bool,
     /// Print everything as JSON

@@ -45,12 +45,12 @@ pub struct Args {
     /// How long programs wait for a server that cannot be started again; then their requests fail.
     #[arg(long, value_name = "TIME", default_value = "60s")]
     give_up_after: Nanos,
-    /// How long a server may hang before it is killed; 0s: never
+    /// Kill a server that hangs for this time; 0s: never
     ///
     /// How long a server may give no sign of life before it is killed, so that another one takes over; 0s: it is never killed.
     #[arg(long, value_name = "TIME", default_value = "30s")]
     hung_after: Nanos,
-    /// How long to wait at the start for devices that are not there yet
+    /// Wait this long at the start for missing devices
     #[arg(long, value_name = "TIME", default_value = "0s")]
     wait_for_devices: Nanos,
     /// Serve over NBD alone, without a block device

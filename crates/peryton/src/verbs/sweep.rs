@@ -28,13 +28,13 @@ SPACE.toml names designs and traces, how they are replayed, and values of design
   placement.replacement = [\"lru\", \"arc\"]
   devices.ssd.size = { from = \"1GiB\", to = \"64GiB\", points = 7, scale = \"log\" }
 
-Each point is a row of Parquet, which is in the folder as soon as it is simulated. The same command again goes on where it was \
-stopped, and simulates only what is new when the space has grown (docs/sampling.md).")]
+Each combination (point) is a row of Parquet, written as soon as it is simulated. After a stop the same command continues; if \
+SPACE.toml has grown, it simulates the new points only (docs/sampling.md).")]
 pub struct Args {
     /// The description of the sweep
     #[arg(value_name = "SPACE.toml")]
     space: PathBuf,
-    /// The folder of the rows: a new or empty one, or that of a sweep to go on with
+    /// The folder of the rows: a new or empty one, or that of a sweep to continue
     #[arg(long, value_name = "FOLDER", required_unless_present = "points")]
     out: Option<PathBuf>,
     /// Simulate points again that are in the folder with an error

@@ -16,7 +16,7 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     volume: Served,
-    /// The time between two screens, over which rates and quantiles are taken
+    /// Time between two screens; rates and quantiles are of this time
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: Nanos,
     /// Print one screen as text after one interval, and end

@@ -27,11 +27,10 @@ use crate::{
 #[command(after_help = "\
 Examples:
   peryton tune tiering.toml --trace my.parquet --subject-to 'lifetime>=5y' --out tuned.toml
-  peryton tune caching.toml --trace my.parquet --objective p99 --search-requests 200000 \\
-    --knob placement.extent=16KiB,64KiB,256KiB
+    peryton tune caching.toml --trace my.parquet --objective p99 --knob placement.extent=16KiB,64KiB
 
-The search changes promotion, demotion, replacement, admission, write-back, spin-down, and the work that is done while idle. \
-It does not change the write policy, because that decides which data a failure may cost.")]
+The search changes promotion, demotion, replacement, admission, write-back, spin-down and idle work, but not the write \
+policy, which decides what a failure may cost.")]
 pub struct Args {
     /// The design: its path, or the name of a volume
     #[arg(value_name = naming::VOLUME, value_parser = naming::design(), add = naming::completer())]
@@ -41,7 +40,7 @@ pub struct Args {
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
     #[arg(long, required = true, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// The figure to improve: p99, lifetime, energy and so on
+    /// The figure to improve, such as p99
     #[arg(long, value_name = "FIGURE", default_value = "latency", value_parser = figures(), hide_possible_values = true)]
     objective: Metric,
     /// Bounds that the design must keep, such as p99<=10ms,power<=8W
@@ -55,7 +54,7 @@ pub struct Args {
     /// Search with this many requests of the trace; the result is measured on the whole trace.
     #[arg(long, value_name = "N")]
     search_requests: Option<u64>,
-    /// Also try these values of a key, in place of its usual ones
+    /// Try these values of a key as well, in place of its usual ones
     #[arg(long, value_name = "KEY=VALUE,VALUE...", add = completing::key_values())]
     knob: Vec<String>,
     /// Change the keys of --knob and no others

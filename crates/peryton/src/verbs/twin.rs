@@ -35,7 +35,7 @@ pub struct RecordedArgs {
     /// A recording, or a volume that is being served with one (peryton serve --record).
     #[arg(value_name = "RECORDING|NAME", value_parser = naming::volume_or_recording())]
     recording: Named,
-    /// The control socket of the volume's server, if that is not at its usual place
+    /// The server's control socket, if it is not at its usual place
     #[arg(long, value_name = "SOCKET")]
     control: Option<PathBuf>,
     /// A device's profile, in place of the design's
@@ -43,7 +43,7 @@ pub struct RecordedArgs {
     /// The profile of a device, in place of the design's: a file (peryton calibrate) or the name of a shipped one.
     #[arg(long, value_name = "DEVICE=PROFILE")]
     profile: Vec<String>,
-    /// Set a key of the design for the twin, such as devices.hdd.model.read=8ms
+    /// Set a key of the twin's design, such as devices.hdd.size=8GiB
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Begin with an empty drive, in place of the recorded state
@@ -51,7 +51,7 @@ pub struct RecordedArgs {
     /// Begin with an empty drive, in place of the recorded state: for other sizes than those that were formatted.
     #[arg(long)]
     empty: bool,
-    /// When requests arrive: timed (as recorded), sync, or qd=N in flight
+    /// Timed as recorded, sync, or N in flight
     ///
     /// When requests arrive: as recorded (timed), one after the other without think time (sync), or so that N are in flight at
     /// all times (qd=N).

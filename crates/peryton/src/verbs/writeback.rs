@@ -12,9 +12,8 @@ use crate::{cleaning, failure::Failure, in_service::EVERY, naming::Served, outpu
 /// Options of `peryton writeback`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "What is dirty when this is called is written to the slow device at full speed; what clients write meanwhile is \
-not waited for. Requests go on, and are slower. A volume need not be clean to be stopped; it is for peryton export, or before the \
-fast device is replaced."
+    after_help = "All data that are dirty at the call are written to the slow device at full speed; later writes are not waited for. \
+Requests go on, and are slower. Write back before the fast device is taken away; a stop of the server does not need it."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -22,7 +21,7 @@ pub struct Args {
     /// Return when it is done, and show progress on a terminal
     #[arg(long)]
     wait: bool,
-    /// Print the state of cleaning as JSON
+    /// Print the state of write-back as JSON
     #[arg(long)]
     json: bool,
 }

@@ -17,13 +17,12 @@ use crate::{
 /// Options of `peryton trace mrc`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-LRU is exact up to 67 million blocks, from one pass. \"opt\" (Belady) is the bound: no policy that takes in every miss \
-misses less, and none can know the future as it does. It and all other policies are simulated, all sizes and policies at once, on a \
-sample of the blocks by a hash of their address, in caches that are smaller by as much (SHARDS, miniature simulation). \
-At --rate 1 that is the full simulation. At lower rates LRU is simulated on the same sample, and its error (\"sampling error\"), \
-which is known, is taken from all others; \"±\" is half of the interval of 95 %, of the choice of blocks and of \
-the size of the sample. A small cache may do otherwise than a large one, SIEVE most: confirm small differences at \
---rate 1. Figures marked ~ rest on miniatures of fewer than 100 blocks and have no interval.
+LRU is exact up to 67 million blocks, from one pass. \"opt\" (Belady) knows the future: no policy that admits every miss \
+misses less. All policies but LRU are simulated on a sample of the blocks, chosen by a hash of their address, in caches that are \
+smaller by the same factor (SHARDS, miniature simulation). At --rate 1 the sample is the whole. At lower rates the known error of LRU \
+on the same sample (\"sampling error\") corrects the other policies. \"±\" is half of the 95 % interval: it covers the choice of \
+blocks, and the difference that a quarter of the sample makes. A small cache may behave unlike a large one, above all with SIEVE: \
+confirm small differences at --rate 1. Figures marked ~ rest on miniatures of fewer than 100 blocks, and have no interval.
 
 A policy may have parameters: two_queue:kin=0.2:kout=0.6.")]
 pub struct Args {
@@ -35,7 +34,7 @@ pub struct Args {
     /// Size of a cached block
     #[arg(long, default_value = "4KiB")]
     block: Bytes,
-    /// Sizes of the cache; by default each power of two up to the footprint
+    /// Cache sizes [default: powers of two up to the footprint]
     #[arg(long, value_delimiter = ',', value_name = "SIZE,SIZE...")]
     sizes: Vec<Bytes>,
     /// Number of sizes, from small ones to the footprint
@@ -43,10 +42,10 @@ pub struct Args {
     /// Number of sizes, each larger than the previous one by the same factor, up to the footprint.
     #[arg(long, value_name = "N", conflicts_with = "sizes")]
     points: Option<u32>,
-    /// Replacement policies, and "opt", the bound of all of them
+    /// Replacement policies; "opt" bounds them
     #[arg(long, value_parser = policy(), value_delimiter = ',', value_name = "POLICY,POLICY...", default_value = "lru")]
     replacement: Vec<CurvePolicy>,
-    /// Take each volume of the trace alone, a curve each
+    /// Draw a curve for each volume of the trace
     #[arg(long, conflicts_with_all = ["concatenate", "report"])]
     each_volume: bool,
     /// The share of blocks that is simulated [default: 131,072 blocks]
