@@ -51,7 +51,7 @@ pub(in crate::cache) struct Fragment {
     /// Offset within the request's buffer, and the length of the whole request.
     pub(in crate::cache) offset: Bytes,
     pub(in crate::cache) request_len: Bytes,
-    /// Whether it is routed for the first time; only then it counts in the statistics and may promote.
+    /// Whether the fragment is routed for the first time. Only then does it count in the statistics, and may promote its extent.
     pub(in crate::cache) is_new: bool,
 }
 
@@ -63,7 +63,7 @@ impl Fragment {
 
 /// The result of routing a fragment.
 pub(in crate::cache) enum Route {
-    /// A plain command to this place on this device, and what follows its end.
+    /// A plain command to this place on this device, and what follows the end of the command.
     Direct(DeviceId, Bytes, Follow),
     /// The fragment waits, is being handled by a move, or has been answered.
     Taken,
@@ -93,7 +93,7 @@ pub(in crate::cache) struct Part {
 }
 
 impl Part {
-    /// As a part of a read of the host that is routed again.
+    /// The fragment with which a part of a host's read is routed again.
     pub(in crate::cache) fn read_by(self, request: RequestIndex, request_len: Bytes) -> Fragment {
         let Part { extent, within, len, buffer } = self;
         let Buffer::Request { offset, .. } = buffer else { unreachable!("a host read goes into the request's buffer") };
@@ -109,7 +109,7 @@ pub(in crate::cache) struct Run {
     pub(in crate::cache) at: Bytes,
     pub(in crate::cache) len: Bytes,
     pub(in crate::cache) extents: u32,
-    /// What follows its end.
+    /// What follows the end of the command.
     pub(in crate::cache) follow: Follow,
 }
 

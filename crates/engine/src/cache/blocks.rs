@@ -1,5 +1,5 @@
-//! The blocks of an extent of which the fast device may have a part. A set of them is a mask, whose lowest bit is the first.
-//! Where the slow device maps its data in larger units than that, [`Units`] says which blocks are in one.
+//! The blocks of an extent of which the fast device may have a part. A set of blocks is a mask, whose lowest bit is the first block.
+//! If the slow device maps its data in units larger than a block, [`Units`] says which blocks share a unit.
 
 use peryton_units::Bytes;
 
@@ -9,11 +9,12 @@ pub(crate) struct Blocks {
     /// log2 of the size of a block.
     shift: u32,
     extent_bytes: u32,
-    /// All of them.
+    /// The mask of all blocks.
+
     pub(in crate::cache) all: u16,
 }
 
-/// The first of some blocks, and how many there are.
+/// The mask of `count` blocks from `first` on.
 fn range(first: u32, count: u32) -> u16 {
     (((1u32 << count) - 1) << first) as u16
 }
@@ -24,7 +25,8 @@ impl Blocks {
         Blocks { shift: block.0.trailing_zeros(), extent_bytes: extent.0 as u32, all: range(0, count) }
     }
 
-    /// How many there are.
+    /// The number of blocks of an extent.
+
     pub(crate) fn count(self) -> u32 {
         self.all.count_ones()
     }
@@ -46,7 +48,7 @@ impl Blocks {
         if end > first { range(first, end - first) } else { 0 }
     }
 
-    /// The range of blocks that are neighbours: where it begins in the extent, and its length.
+    /// The range of adjacent blocks: where it begins in the extent, and its length.
     pub(in crate::cache) fn span(self, blocks: u16) -> (u32, u32) {
         debug_assert!(blocks != 0 && is_run(blocks), "the blocks {blocks:b} are not neighbours");
         let within = blocks.trailing_zeros() << self.shift;
@@ -60,8 +62,8 @@ impl Blocks {
     }
 }
 
-/// The units in which the slow device maps its data, where several blocks are in one: a write of fewer makes the device read the
-/// others, and write all of them.
+/// The units in which the slow device maps its data, if a unit has several blocks. A write of a part of a unit makes the device read the
+/// rest, and write the whole unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::cache) struct Units {
     /// The blocks of a unit; 0 if a unit is no larger than a block.
@@ -74,7 +76,7 @@ pub(in crate::cache) struct Units {
 pub(in crate::cache) const FULL: u32 = 16;
 
 impl Units {
-    /// The units of extents, which are whole numbers of them.
+    /// The units of an extent, which has a whole number of them.
     pub(in crate::cache) fn new(blocks: Option<Blocks>, unit: Option<Bytes>) -> Units {
         match (blocks, unit) {
             (Some(blocks), Some(unit)) if unit.0 >> blocks.shift > 1 => {
@@ -84,7 +86,7 @@ impl Units {
         }
     }
 
-    /// Whether there are any.
+    /// Whether units are larger than blocks.
     #[inline]
     pub(in crate::cache) fn any(self) -> bool {
         self.blocks != 0
@@ -104,12 +106,12 @@ impl Units {
         })
     }
 
-    /// All blocks of the units that some are in. Of a unit that has one of `without`, the given blocks alone.
+    /// The given blocks, and all other blocks of their units. A unit with a block in `without` is not completed.
     pub(in crate::cache) fn completed(self, blocks: u16, without: u16) -> u16 {
         self.of(blocks).filter(|unit| unit & without == 0).fold(blocks, |all, unit| all | unit)
     }
 
-    /// The share that these blocks are of the units that they are in, in sixteenths, rounded down; [`FULL`] if there are no units.
+    /// The share of their units that these blocks fill, in sixteenths, rounded down; [`FULL`] if there are no units.
     pub(in crate::cache) fn fullness(self, blocks: u16) -> u32 {
         let whole = self.of(blocks).fold(0, |all, unit| all | unit).count_ones();
         (blocks & self.all)
@@ -119,19 +121,19 @@ impl Units {
             .map_or(FULL, |some| some / whole.max(1))
     }
 
-    /// Whether a write that has a part of each of `touched`, and all of each of `covered`, leaves a unit incomplete.
+    /// Whether a write leaves a unit incomplete. It touches the blocks `touched`, and covers the blocks `covered`.
     pub(in crate::cache) fn are_partial(self, touched: u16, covered: u16) -> bool {
         self.any() && self.completed(touched, 0) != covered
     }
 }
 
-/// Whether the blocks are neighbours.
+/// Whether the blocks are adjacent.
 fn is_run(blocks: u16) -> bool {
     let shifted = blocks >> blocks.trailing_zeros();
     shifted & shifted.wrapping_add(1) == 0
 }
 
-/// The first of the blocks with those that follow it without a gap; none if there are none.
+/// The first run of adjacent blocks; empty if there is none.
 pub(in crate::cache) fn first_run(blocks: u16) -> u16 {
     let start = blocks.trailing_zeros();
     if start >= 16 {
@@ -140,12 +142,12 @@ pub(in crate::cache) fn first_run(blocks: u16) -> u16 {
     range(start, (blocks >> start).trailing_ones())
 }
 
-/// The blocks from the first to the last of some; none if there are none.
+/// All blocks from the first to the last of these; empty if there are none.
 pub(in crate::cache) fn between(blocks: u16) -> u16 {
     if blocks == 0 { 0 } else { range(blocks.trailing_zeros(), 16 - blocks.leading_zeros() - blocks.trailing_zeros()) }
 }
 
-/// The blocks in runs of neighbours.
+/// The runs of adjacent blocks.
 pub(in crate::cache) fn runs(blocks: u16) -> impl Iterator<Item = u16> {
     let mut left = blocks;
     std::iter::from_fn(move || {

@@ -1,5 +1,5 @@
-//! Misses that bring nothing to the fast device: sequential streams, and everything while the fast device is slower than the slow one. What
-//! the fast device has is served from there all the same, because it may be the only new copy.
+//! Misses that bypass the fast device: sequential streams, and all misses while the fast device is slower than the slow one. Hits are
+//! served by the fast device all the same, because it may have the only newest copy.
 
 use peryton_units::{Bytes, Nanos, Op};
 

@@ -35,7 +35,7 @@ impl CacheDrive {
         }
     }
 
-    /// Fails all that waits for a commit, because both devices are fenced.
+    /// Fails all flushes and moves that wait for a commit, because both devices are fenced.
     #[cold]
     pub(in crate::cache) fn give_up_commits(&mut self, io: &mut CacheIo, out: &mut Commands) {
         if let Some(batch) = self.journal.give_up() {

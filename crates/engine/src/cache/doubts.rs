@@ -62,7 +62,7 @@ struct Doubt {
 }
 
 impl Doubt {
-    /// Whether a write has replaced what was in doubt. Reads that are still in flight may return what the lost data had replaced.
+    /// Whether a write has replaced the data in doubt. Reads in flight may still return data from before the lost write.
     fn is_over(self) -> bool {
         !self.fast && !self.slow
     }
@@ -84,7 +84,7 @@ pub(in crate::cache) struct Doubts {
     notify_host: bool,
     /// Clean copies that were written and may not be durable.
     written: Vec<WrittenThrough>,
-    /// Set if there are more such writes than are remembered: the stamps of the latest one.
+    /// The stamps of the latest write, once there are more writes than `written` remembers.
     more: Option<[u64; 2]>,
 }
 
@@ -213,7 +213,7 @@ impl CacheDrive {
         self.doubts.extents.entry(extent).or_default().moved = true;
     }
 
-    /// Ends the doubt about an extent, and returns it. Commits go on once none is.
+    /// Ends the doubt about an extent, and returns the doubt. Commits go on once no extent is in doubt.
     fn end_doubt(&mut self, extent: u32) -> Option<Doubt> {
         self.ready.move_ended();
         self.doubts.extents.remove(&extent)
@@ -302,7 +302,7 @@ impl CacheDrive {
         moved || not_here != 0 && !mutation::is(Mutation::ForgetBlocksGivenUp)
     }
 
-    /// As [`CacheDrive::sure`], for tiering.
+    /// The durable map entry of an extent in doubt, for tiering (as [`CacheDrive::sure`]).
     fn sure_whole(&self, extent: u32, doubt: Doubt) -> MapEntry {
         let now = self.map.entry(extent).entry();
         let written = self.journal.durable.as_ref().map_or(now, |durable| durable.image[extent as usize]);

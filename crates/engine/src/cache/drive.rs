@@ -69,7 +69,7 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) discarding: u32,
     /// Allocations that wait for a free place.
     pub(in crate::cache) allocation_waiters: Vec<u32>,
-    /// What was prefetched because the policy is likely to name it next.
+    /// The prefetched extents that the policy is likely to name next.
     pub(in crate::cache) foreseen: ForeseenVictims,
     /// How many victims are taken as the policy names them, dirty or not, because the last search for a clean one found none.
     pub(in crate::cache) victims_as_they_come: u32,
@@ -90,7 +90,7 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) allocating_writes: u32,
     pub(in crate::cache) through: Slab<ThroughWrite>,
     pub(in crate::cache) through_in_flight: Vec<u32>,
-    /// What commands of the host in flight own besides their answers. The host's queue depth bounds it.
+    /// What follows the ends of host commands in flight, besides their answers. The host's queue depth bounds it.
     pub(in crate::cache) follows: Follows,
     pub(in crate::cache) journal: MapJournal,
     /// The rule that decides where writes go (partitioned).
@@ -106,9 +106,9 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) flushes: Vec<(RequestIndex, u64)>,
     /// Number of moves started so far; a flush waits for the moves up to the current number.
     pub(in crate::cache) sequence: u64,
-    /// What a flush that failed has put in doubt, and writes that would be.
+    /// The data that failed flushes have put in doubt, and the writes that the next failed flush would.
     pub(in crate::cache) doubts: Doubts,
-    /// What may go on, because what it waited for has ended.
+    /// Accesses, moves and flushes that may go on, because their wait is over.
     pub(in crate::cache) ready: ReadyQueue,
     /// Moves settings while the drive runs, where the tuning asks for it.
     pub(in crate::cache) tuner: Option<Box<Tuner>>,

@@ -1,5 +1,5 @@
-//! The slots beyond the end of a fast device that becomes smaller are emptied, while the drive goes on: what is dirty is written back
-//! and given up, what is clean is given up, and nothing comes there any more.
+//! Empties the slots beyond the new end of a fast device that becomes smaller, while the drive goes on. Dirty extents are written back
+//! and dropped, clean ones are dropped, and no extent enters these slots.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::replacement::SlotIndex;
@@ -19,18 +19,18 @@ const MOST_LOOKED_AT: u32 = 2_048;
 const MOST_DROPPED: u32 = 64;
 /// The most extents that are being written back for this.
 const MOST_LEAVING: u32 = 8;
-/// How long after a call the next one goes on, and after a round over all slots the next round.
+/// The pause between two calls, and between two rounds over all slots.
 const PAUSE: Nanos = Nanos::from_ms(1);
 const ROUND_PAUSE: Nanos = Nanos::from_ms(20);
 
 /// What is being emptied.
 #[derive(Debug)]
 pub(in crate::cache) struct Emptying {
-    /// The slot at which what is given up begins.
+    /// The first slot that is given up.
     pub(in crate::cache) from: u32,
     /// The next slot to look at.
     next: u32,
-    /// Whether every slot was looked at once: what is still there is written again and again.
+    /// Whether every slot was looked at once: extents that are still there are written again and again.
     is_again: bool,
     /// The most bytes that are written back in a second; zero: no bound.
     rate: Bytes,
@@ -38,8 +38,8 @@ pub(in crate::cache) struct Emptying {
 }
 
 impl CacheDrive {
-    /// Begins to empty the slots from this one on; from now on at most `usable` slots are used. Returns false if what they say of lost
-    /// blocks is said nowhere else.
+    /// Begins to empty the slots from this one on; from now on at most `usable` slots are used. Returns false if only these slots record
+    /// which blocks are lost.
     pub(in crate::cache) fn begin_emptying(&mut self, io: &mut CacheIo, from: u32, usable: u32, rate: Bytes) -> bool {
         let mut slots = (from..self.layout.fast_slots).map(SlotIndex);
         if slots.any(|slot| self.map.masks(slot).lost() != 0) {
@@ -51,7 +51,7 @@ impl CacheDrive {
         true
     }
 
-    /// Ends that: the slots are used as before.
+    /// Ends the emptying: the slots are used as before.
     pub(in crate::cache) fn end_emptying(&mut self, io: &mut CacheIo) {
         if self.emptying.take().is_some() {
             self.map.withhold_nothing();
@@ -64,7 +64,7 @@ impl CacheDrive {
         self.map.beyond()
     }
 
-    /// Goes on with it, as far as rate and bounds allow.
+    /// Goes on with the emptying, as far as rate and bounds allow.
     pub(in crate::cache) fn go_on_emptying(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let Some(emptying) = &self.emptying else { return };
         if self.gone.any() || self.still_beyond() == 0 {
@@ -103,7 +103,7 @@ impl CacheDrive {
                 goes_on_at = now.saturating_add(ROUND_PAUSE);
                 break;
             }
-            // What is written again and again is held, so that it stays clean for long enough to be given up.
+            // Writes to an extent that is written again and again wait, so that it stays clean for long enough to be dropped.
             match can_be_held {
                 true => self.start_held_writeback(io, now, extent, out),
                 false => self.start_writeback(io, extent, true, out),

@@ -6,9 +6,9 @@ use crate::io::slab::Slab;
 /// What follows the end of an access to one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Then {
-    /// It has read these blocks from the slow device, although the slot has newer ones: these are read over it.
+    /// The access has read these blocks from the slow device, although the slot has newer ones: the newer ones are read over them.
     Overlay(u16),
-    /// Its buffer has the data of this fill, which counts the command as one of its own.
+    /// The access's buffer has the data of this fill, which counts the command as one of its own.
     Feed(u32),
 }
 
@@ -45,7 +45,7 @@ impl Follows {
         self.rows.len() == 0
     }
 
-    /// This follows the end of an access to the extent, before what `next` has.
+    /// Adds `then` for the end of an access to the extent, in front of the list `next`.
     pub(in crate::cache) fn add(&mut self, extent: u32, then: Then, next: Follow) -> Follow {
         Follow(self.rows.insert(Row { extent, then, next }))
     }

@@ -69,8 +69,8 @@ impl CacheDrive {
     }
 
     /// Issues the commonest request quickly: a read or write within one extent that the fast device has and for which
-    /// nothing is under way. Of a write in a cache, all blocks that it touches have to be dirty already. Does what [`CacheDrive::submit`] would. Returns false, having done nothing, for any other
-    /// request. The request must lie within the volume. `USUAL`: what [`PlacementOps::is_usual`](crate::placement::PlacementOps) says.
+    /// nothing is under way. All blocks that a write to a cache touches must be dirty already. The effect is that of [`CacheDrive::submit`].
+    /// Returns false, having done nothing, for any other request. The request must lie within the volume. `USUAL`: what [`PlacementOps::is_usual`](crate::placement::PlacementOps) says.
     #[inline(always)]
     pub(crate) fn try_hit_map<const USUAL: bool>(
         &mut self,
@@ -262,7 +262,7 @@ impl CacheDrive {
         }
     }
 
-    /// Carries out what follows the end of an access, part by part. `is_void`: it has failed, or is repeated.
+    /// Carries out what follows the end of an access, part by part. `is_void`: the access has failed, or is repeated.
     fn follow(
         &mut self,
         io: &mut CacheIo,
@@ -284,8 +284,8 @@ impl CacheDrive {
         debug_assert_eq!(follow, Follow::NOTHING, "what follows concerns the command's extents, in their order");
     }
 
-    /// A flush failed while a read was under way, and its place may hold what another extent left there: it is read again from
-    /// where the data is sure to be.
+    /// Repeats a read during which a flush failed: its place may hold data of another extent. The read is routed to the place whose data are
+    /// sure to be durable.
     #[cold]
     fn read_again(
         &mut self,

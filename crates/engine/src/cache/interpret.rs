@@ -33,7 +33,7 @@ impl State {
     }
 }
 
-/// What has happened to a volume since its map was written: by these rules an extent of the durable map is read.
+/// The rules by which an extent of the durable map is read: what has happened to the volume since its map was written.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cache) struct RecoveryRules {
     pub(in crate::cache) mode: Mode,
@@ -57,7 +57,7 @@ impl RecoveryRules {
         if drops { State::new(None, Masks::default(), entry.is_lost()) } else { durable }
     }
 
-    /// Where the extent is, by what counts ([`RecoveryRules::without_stale_copies`]). `is_on_gone`: its place is on a device that is gone.
+    /// Where the extent is, after [`RecoveryRules::without_stale_copies`]. `is_on_gone`: its place is on a device that is gone.
     pub(in crate::cache) fn interpret(&self, durable: State, is_on_gone: bool) -> State {
         match self.mode {
             Mode::Tiering if is_on_gone => State::new(None, Masks::default(), true),
@@ -69,7 +69,7 @@ impl RecoveryRules {
     fn copy(&self, durable: State, is_on_gone: bool) -> State {
         let State { entry, masks } = durable;
         if is_on_gone || self.trusts_origins || entry.place().is_none() {
-            // What is newer than its origin is lost with its place, and a place that is gone no longer records which blocks are lost.
+            // Dirty data are lost with their place, and a place that is gone no longer records which blocks are lost.
             let misses = is_on_gone && entry.is_dirty() || masks.lost() != 0 && !self.trusts_origins;
             return State::new(None, masks, entry.is_lost() || misses || self.gone.slow);
         }
@@ -78,7 +78,7 @@ impl RecoveryRules {
             masks = Masks::new(self.all, masks.differs_from_origin());
         }
         if self.gone.slow {
-            // There is no origin: what the fast device has counts, and the rest is lost.
+            // There is no origin: the blocks on the fast device are valid, and all other blocks are lost.
             let lost = if mutation::is(Mutation::ForgetLostBlocks) { masks.valid() } else { self.all };
             masks = Masks::new(masks.valid() | self.all & !lost, lost);
         } else if let Some(valid) = self.valid {

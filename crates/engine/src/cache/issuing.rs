@@ -121,7 +121,7 @@ impl CacheDrive {
         self.layout.blocks.map_or(0, |blocks| blocks.covered(fragment.within, fragment.len))
     }
 
-    /// The part of a fragment in these blocks, which are neighbours.
+    /// The part of a fragment in these blocks, which are adjacent.
     pub(in crate::cache) fn piece(&self, fragment: Fragment, run: u16) -> Fragment {
         let (within, len) = self.layout.blocks.expect("only extents in part have pieces").span(run);
         let from = within.max(fragment.within);
@@ -130,7 +130,7 @@ impl CacheDrive {
         Fragment { within: from, len: end - from, offset, is_new: false, ..fragment }
     }
 
-    /// The same, as one more of this many pieces in which the fragment is answered.
+    /// The part of a fragment in these adjacent blocks, as one more of this many pieces in which the fragment is answered.
     pub(in crate::cache) fn split_off(
         &self,
         io: &mut CacheIo,
@@ -179,7 +179,7 @@ impl CacheDrive {
     pub(in crate::cache) fn lost_blocks(&self, extent: u32) -> u16 {
         let masks = self.map.masks_of(extent);
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
-        // A slow device that is gone had all that the fast one has not.
+        // A slow device that is gone had all blocks that the fast one lacks.
         if self.gone.slow { all & !masks.valid() } else { masks.lost() }
     }
 

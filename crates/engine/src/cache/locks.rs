@@ -1,5 +1,5 @@
-//! Who may touch which blocks of an extent while a move is under way for it. [`verdict`] is the whole rule: what the move holds and what the
-//! access asks for go in, and whether it waits comes out.
+//! Who may touch which blocks of an extent while a move is under way for it. [`verdict`] is the whole rule: from what the move holds and
+//! what the access asks for, it decides whether the access waits.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Nanos, Op};
@@ -20,11 +20,11 @@ struct Held {
     phase: Phase,
     /// The blocks that it reads or writes (fills, write-backs and evictions).
     blocks: u16,
-    /// Those of them that its buffer has, or will have, newer than any other place does (fills).
+    /// The blocks of which the move's buffer has, or will have, the newest data (fills).
     to_bring: u16,
-    /// Those of them that a write-back takes from their origin, and writes there again.
+    /// The blocks that a write-back reads from their origin, and writes there again.
     missing: u16,
-    /// Writes of the host wait until it has ended.
+    /// Writes of the host wait until the move has ended.
     holds_writes: bool,
 }
 
@@ -35,7 +35,7 @@ enum Goes {
     Slot,
     /// To the origin alone: the slot has nothing of what it touches.
     Home,
-    /// To the origin, and the slot gets it from memory once it is there.
+    /// To the origin first. Once the origin has the data, the slot gets them from memory.
     HomeFirst,
     /// To either, or both.
     Anywhere,
@@ -48,18 +48,19 @@ struct Asked {
     /// The blocks that it touches; none in tiering.
     touched: u16,
     covers_extent: bool,
-    /// Of a write.
+    /// Where a write will go.
+
     goes: Goes,
 }
 
-/// What else decides.
+/// What else decides about an access.
 #[derive(Clone, Copy, Debug)]
 struct Beside {
-    /// A flush has failed, so that what is in memory may be gone when the move ends.
+    /// A flush has failed, so the data in the move's buffer may be dropped when the move ends.
     in_doubt: bool,
     /// A device is gone: the extent's old or new place may be lost, so an access can be routed only when the move has ended.
     degraded: bool,
-    /// Every write goes to the slow device, perhaps among others.
+    /// Every write goes to the slow device, and perhaps to the fast one as well.
     writes_go_home: bool,
 }
 
@@ -67,19 +68,19 @@ struct Beside {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Waits,
-    /// The move's buffer has all that is read.
+    /// The move's buffer has all data of the read.
     FromBuffer,
-    /// It is routed as if there were no move. The move leaves out the blocks that it writes, or is given up.
+    /// The access is routed as if there were no move. The move leaves out the blocks that the access writes, or is given up.
     Passes,
 }
 
-/// Whether an access may touch what it asks for while the move holds what it does. No block of a place is written by both at once, and
-/// nothing is read where it is being written.
+/// Decides about an access while a move is under way. Access and move never write the same block of a place at once, and neither reads a
+/// block that the other is writing.
 fn verdict(held: Held, asked: Asked, beside: Beside) -> Verdict {
     let Asked { op, touched, .. } = asked;
     let waits_if = |waits: bool| if waits { Verdict::Waits } else { Verdict::Passes };
     let found = match (held.kind, held.phase) {
-        // Until the fast device has the extent's latest data, the buffer has it.
+        // Until the fast device has the extent's newest data, the buffer has them.
         (Kind::Promotion, Phase::Writing) if op == Op::Read && !beside.in_doubt => return Verdict::FromBuffer,
         (Kind::Promotion | Kind::Overwrite | Kind::Zero | Kind::Drain(_) | Kind::Allocation, _) => Verdict::Waits,
         (Kind::Fill, Phase::Writing) if op == Op::Read && touched & !held.to_bring == 0 && !beside.in_doubt => {
@@ -101,7 +102,7 @@ fn verdict(held: Held, asked: Asked, beside: Beside) -> Verdict {
         (Kind::WriteBack, Phase::Draining) => Verdict::Waits,
         (Kind::Eviction | Kind::WriteBack, phase) => waits_if(match op {
             Op::Write if held.holds_writes => true,
-            // Two writes to the origin must not race: what is clean of an extent of which a part is dirty may go to the origin too.
+            // Two writes to the origin must not race: of a partly dirty extent, clean blocks may go to the origin as well.
             Op::Write if phase == Phase::Writing => {
                 let completes = held.missing & touched != 0 && !mutation::is(Mutation::PassCompletion);
                 beside.writes_go_home || completes && asked.goes != Goes::Slot

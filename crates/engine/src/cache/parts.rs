@@ -39,7 +39,7 @@ impl CacheDrive {
         blocks.touched(within, len.0 as u32) & !has == 0
     }
 
-    /// What the records say that outlive the process.
+    /// The content of the records that outlive the process.
     pub(in crate::cache) fn contents(&self) -> Contents {
         let (extents, places) = (self.map.len() as u64, self.map.all_masks().len() as u64);
         Contents::Map { extents, places }
@@ -51,7 +51,7 @@ impl CacheDrive {
         if copy { Valid::Copy } else { Valid::Origin }
     }
 
-    /// Notes that a write of these blocks is under way, which makes those dirty that the fast device has.
+    /// Notes that a write of these blocks is under way. It makes dirty the blocks among them that the fast device has.
     pub(in crate::cache) fn became_dirty_in(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
         let masks = self.map.masks_of(extent);
         let dirties = touched & masks.valid() & !masks.differs_from_origin();
@@ -75,7 +75,7 @@ impl CacheDrive {
         self.dirt_was_added(io, now);
     }
 
-    /// The fast device has these blocks from now on. `dirty`: which of those that it has are newer than their origins.
+    /// Notes that the fast device has these blocks from now on. `dirty`: the blocks that are newer than their origins.
     pub(in crate::cache) fn is_there(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, blocks: u16, dirty: u16) {
         let before = self.map.masks_of(extent);
         let valid = before.valid() | blocks;

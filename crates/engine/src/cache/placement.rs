@@ -39,7 +39,7 @@ impl PlacementOps for CacheDrive {
         self.begin_notices(&io.tuning);
         self.bound_dirty(io);
         self.apply_units(io);
-        // Nothing is mapped yet. If a recovery finds dirty extents, of an earlier write policy, it takes this back.
+        // Nothing is mapped yet. If a recovery finds dirty extents of an earlier write policy, it resets this.
         if self.mode == Mode::Caching && self.controller.is_none() && io.tuning.write != WritePolicy::Back {
             io.redundant_devices |= 1 << self.layout.fast.index();
             self.set_never_dirty(!self.gone.any());

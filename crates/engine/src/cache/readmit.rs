@@ -79,7 +79,7 @@ impl CacheDrive {
         Ok(restored)
     }
 
-    /// Makes masks of places what both devices together have.
+    /// Sets the masks of places to the blocks that both devices together have.
     fn join_masks(&self, back: DeviceId, joined: &[MapEntry], found: &DurableMap, masks: &mut [Masks]) {
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         let placed = (0..).zip(joined.iter().zip(&found.entries));

@@ -1,5 +1,5 @@
-//! The ready queue. What has ended puts here what may go on because of that, and the loop of the drive, which runs at the end of each
-//! call, carries it out. So nothing that starts, continues or ends a move or an access calls what might do so again.
+//! The ready queue. The end of a command, move or commit puts here the work that may now go on. The loop of the drive, which runs at the
+//! end of each call, carries it out. So no function that starts, continues or ends a move or an access calls itself through others.
 
 use std::collections::VecDeque;
 
@@ -20,15 +20,15 @@ pub(in crate::cache) enum Ready {
     Step(u32, bool),
 }
 
-/// What may go on. It is empty between two calls of the driver. What waits is bounded by the requests and moves in flight.
+/// The work that may go on. The queue is empty between two calls of the driver, and bounded by the requests and moves in flight.
 #[derive(Debug, Default)]
 pub(in crate::cache) struct ReadyQueue {
     queue: VecDeque<Ready>,
-    /// A move has ended: what waits for moves in general looks whether it may go on.
+    /// A move has ended: work that waits for any move is tried again.
     move_ended: bool,
-    /// A place may have become free: allocations look whether they get it. (The end of one that waited for a place frees none.)
+    /// A place may have become free: waiting allocations are tried again. (The end of an allocation that waited for a place frees none.)
     place_freed: bool,
-    /// A commit is to be made, with what needs a flush of the slow device.
+    /// A commit is to be made, with the updates that need a flush of the slow device.
     commit: bool,
 }
 
@@ -61,7 +61,7 @@ impl ReadyQueue {
 }
 
 impl CacheDrive {
-    /// Carries out what is ready, until nothing is.
+    /// Carries out ready work, until none is left.
     #[inline]
     pub(in crate::cache) fn go_on(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         if !self.ready.is_empty() {

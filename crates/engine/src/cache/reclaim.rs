@@ -54,7 +54,7 @@ impl CacheDrive {
         }
         self.policy.admitting(extent, 1);
         if self.map.fast_is_full() {
-            // With HT 0, a clean victim is dropped when its slot is needed, which costs nothing. Otherwise victims
+            // With HT 0, a clean victim is dropped when its slot is needed, which costs no I/O. Otherwise victims
             // leave in the background.
             let on_demand = self.mode == Mode::Caching && io.tuning.demotion_high == 0;
             if !on_demand || !self.drop_one(io, now, out) {
@@ -147,7 +147,7 @@ impl CacheDrive {
         }
     }
 
-    /// Does so if room is to be made.
+    /// Starts these demotions or evictions, if room is to be made.
     #[inline(never)]
     fn start_leaving(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let high = io.tuning.demotion_high;

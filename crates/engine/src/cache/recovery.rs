@@ -220,7 +220,7 @@ impl CacheDrive {
             Valid::Origin => mutation::is(Mutation::KeepCleanCopies),
         };
         let rules = RecoveryRules {
-            // What is clean in memory is clean: the memory says that copy and origin may differ before either is written.
+            // A copy that the handoff calls clean is clean: the memory records a possible difference before copy or origin is written.
             valid: crashed.then(|| self.valid(io)).filter(|valid| !trusts(valid)),
             // The server may have made host data durable at their origins alone, and not the copies, nor which copies count.
             unflushed: crashed && slow_current && !mutation::is(Mutation::TrustUnflushedCopies),
@@ -262,7 +262,7 @@ impl CacheDrive {
         Ok(restored)
     }
 
-    /// Marks free places below these as possibly holding an earlier tenant's data.
+    /// Marks free places below these as stale: they may hold data of an earlier extent.
     fn restore_stale(&mut self, unwritten_from: [u32; 2]) {
         let fast = (0..self.layout.fast_slots.min(unwritten_from[0])).map(Place);
         let slow_slots = if self.mode == Mode::Tiering { self.layout.slow_slots.min(unwritten_from[1]) } else { 0 };

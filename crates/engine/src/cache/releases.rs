@@ -23,8 +23,8 @@ use crate::{
 const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 
 impl CacheDrive {
-    /// Notes whether the slow device has all data and goes on having them. When that ends, the next commit includes everything
-    /// that earlier commits left out because of it.
+    /// Notes whether the slow device has all data, and every write goes there. When that ends, the next commit includes all updates that
+    /// earlier commits left out for this reason.
     pub(in crate::cache) fn set_never_dirty(&mut self, never_dirty: bool) {
         if self.journal.never_dirty && !never_dirty {
             self.journal.takes_all_next();
@@ -147,7 +147,7 @@ impl CacheDrive {
         if self.layout.fast_slot(place).is_some() { self.gone.fast } else { self.gone.slow }
     }
 
-    /// Marks the data that the dead device had of an extent as lost.
+    /// Marks as lost the data of an extent that only the dead device had.
     #[cold]
     pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
         let (entry, masks) = (*self.map.entry(extent), self.map.masks_of(extent));

@@ -1,4 +1,4 @@
-//! The map of a volume one of whose devices was resized: it is read as the old layout has it, and goes on in the new one.
+//! The map of a volume with a resized device: it is read in the old layout, and written in the new one.
 
 use peryton_format::{
     blocks::Masks,

@@ -31,7 +31,7 @@ struct Used {
 }
 
 impl Used {
-    /// Says it in a row. `unix_s`: the time now; 0 if that is not known.
+    /// Writes the use into a row. `unix_s`: the time now; 0 if it is not known.
     fn tell(self, row: &mut MapRow, unix_s: u64) {
         if self.accesses > 0 {
             row.accesses = Some(self.accesses);
@@ -41,7 +41,7 @@ impl Used {
 }
 
 impl Kind {
-    /// What is under way, in a word.
+    /// The move under way, in a word.
     fn name(self) -> &'static str {
         match self {
             Kind::Promotion => "promoted",
@@ -74,7 +74,7 @@ impl CacheLayout {
 }
 
 impl CacheDrive {
-    /// The rows of so many extents from an offset on. Those that were never used, and are nowhere, have none.
+    /// The rows of `most` extents from an offset on. An extent without a place and without accesses has no row.
     pub(in crate::cache) fn rows_from(&self, now: Nanos, from: Bytes, most: u32) -> MapPart {
         let (map, layout) = (&self.map, &self.layout);
         let first = u32::try_from(from.0 / layout.extent_bytes()).unwrap_or(u32::MAX).min(layout.extents);

@@ -12,7 +12,7 @@ impl CacheDrive {
         RecoveryRules { mode: self.mode, gone: self.gone, all, valid: None, unflushed: false, trusts_origins: false }
     }
 
-    /// Where an extent is that the durable map has so.
+    /// Where an extent is whose entry in the durable map is `durable`.
     pub(in crate::cache) fn interpret(&self, rules: &RecoveryRules, durable: State) -> State {
         let is_on_gone = |place| self.layout.has_place(place) && self.is_on_gone(place);
         rules.interpret(durable, durable.entry.place().is_some_and(is_on_gone))

@@ -1,5 +1,5 @@
-//! Sequential streams of reads and of writes, found among the misses of the fast device. A stream that was long enough is not worth
-//! bringing in: a disk is good at it, and it would replace what is used again.
+//! Sequential streams of reads and of writes, found among the misses of the fast device. A long stream does not enter the cache: a disk
+//! serves it well, and it would evict data that are used again.
 //!
 //! An access continues a stream if it begins where the stream has ended, or a little further: several queues may change the order,
 //! and one that comes late adds nothing. A stream may pass over extents that are cached, because those are hits, which are not
@@ -13,9 +13,9 @@ const MOST_STREAMS: usize = 64;
 const MOST_PASSED: u32 = 64;
 /// An access may come this many times its length too early, and twice as many too late.
 const MOST_EARLY: u64 = 4;
-/// An extent counts as used lately until long streams have come to this many times as many extents as the cache has.
+/// An extent counts as used lately until long streams have touched this many times as many extents as the cache has slots.
 const REMEMBERED_CACHES: u32 = 4;
-/// That is measured in this many equal parts, each with the time at which it was full.
+/// This distance is measured in as many equal parts, each with the time at which it was full.
 const MARKS: usize = 8;
 /// The most extents by which an access may come too late.
 const MOST_LATE: u32 = 4;

@@ -1,5 +1,5 @@
-//! Write-through (caching) where it has to go to both devices before it is answered: writes that begin or end within a block,
-//! and copies that count after a crash. (Elsewhere the copy takes it later: `movers/fill.rs`.) Overlapping writes go one after the
+//! Writes to both devices before the answer (caching, write-through): writes that begin or end within a block, and writes to copies that
+//! count after a crash. (Elsewhere the copy takes it later: `movers/fill.rs`.) Overlapping writes go one after the
 //! other; otherwise copy and origin could end with different data.
 
 use peryton_format::mutation::{self, Mutation};

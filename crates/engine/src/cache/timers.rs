@@ -1,4 +1,4 @@
-//! What the drive does when it is time, or when settings have changed.
+//! The work of the drive at a timer, or after a change of settings.
 
 use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
 use peryton_units::Nanos;

@@ -79,7 +79,7 @@ impl Tuner {
         Some(Box::new(Tuner { search: Search::new(config, knobs), settings }))
     }
 
-    /// Replaces another tuner on the same drive: what was spent of unchanged budgets stays spent.
+    /// Replaces another tuner on the same drive. The used part of unchanged budgets stays used.
     pub(crate) fn resume(&mut self, before: &Tuner) {
         self.search.resume(&before.search);
     }

@@ -59,7 +59,7 @@ impl MapBatch {
         self.waiters.iter().any(|waiter| matches!(waiter, Waiter::Flush(_)))
     }
 
-    /// Leaves the changes of the map to the next batch, which is empty, and keeps what waits.
+    /// Moves the changes of the map to the next batch, which is empty. The waiters stay in this one.
     pub(super) fn leave_map_to(&mut self, next: &mut MapBatch) {
         std::mem::swap(&mut self.updates, &mut next.updates);
         std::mem::swap(&mut self.freed, &mut next.freed);

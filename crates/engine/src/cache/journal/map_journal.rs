@@ -89,7 +89,7 @@ pub(crate) struct MapJournal {
     /// For each extent in `awaiting_slow_flush`, the number of its latest update of either kind: an update must not be
     /// committed after a later one that replaced it.
     pub(in crate::cache) latest: FxHashMap<u32, u64>,
-    /// For each of them, where the extent was after it, if places have masks.
+    /// For each update in `awaiting_slow_flush`, where the extent was after it, if places have masks.
     pub(in crate::cache) place_after_slow_flush: FxHashMap<u32, Option<Place>>,
     /// Extents whose update in `awaiting_slow_flush` was replaced during the flush of the slow device that it needed. The newer
     /// update does not say that the slow device has their data. Places have masks, so the map may still say that some blocks
@@ -112,15 +112,14 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) slow_was_flushed: bool,
     /// The next commit must include the updates in `awaiting_slow_flush`: data would be at risk otherwise.
     pub(in crate::cache) must_flush_slow: bool,
-    /// The next commit shall include them: the places that they give up are needed.
+    /// The next commit shall include the updates in `awaiting_slow_flush`: the places that they give up are needed.
     wants_free_slots: bool,
     /// Caching without write-back: no copy was newer than its origin since the volume was opened, and none will be by a write.
     /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
     pub(in crate::cache) never_dirty: bool,
     /// Number of updates so far.
     pub(in crate::cache) sequence: u64,
-    /// What updates up to these say of the fast and of the slow device is durable there, or will be when the flushes under way
-    /// have succeeded.
+    /// For each device, the last update whose data there are durable, or will be when the flushes under way have succeeded.
     pub(in crate::cache) flushed: [u64; 2],
     pub(in crate::cache) flushing: [u64; 2],
     /// A commit has called copies clean since the slow device was flushed last, so their origins may not be durable.
@@ -266,7 +265,7 @@ impl MapJournal {
         batch.freed.push(freed);
     }
 
-    /// If an update waits which says that the slow device has data of the extent: where the extent was after it (caching).
+    /// Where the extent was after its update in `awaiting_slow_flush`; `None` if it has none there (caching).
     pub(in crate::cache) fn place_that_awaits(&self, extent: u32) -> Option<Option<Place>> {
         self.place_after_slow_flush.get(&extent).copied()
     }
@@ -380,8 +379,8 @@ impl MapJournal {
         }
     }
 
-    /// Whether the commit under way has to be durable on the slow device too. While that has all data, recovery does not need
-    /// what it says of copies. Its flush, for which writes of the host would wait, is then left to the next flush of the host.
+    /// Whether the commit under way has to be durable on the slow device too. While the slow device has all data, recovery does not need
+    /// what the commit records about copies. Its flush, for which writes of the host would wait, is then left to the next flush of the host.
     fn slow_has_to_record(&self) -> bool {
         !self.never_dirty || self.must_flush_slow || self.notifying != self.notified || self.group.alive != [true; 2]
     }
@@ -438,7 +437,7 @@ impl MapJournal {
                 let label = CommitLabel {
                     number: self.next_commit,
                     attempt: self.attempt,
-                    // Else nobody may expect that the slow device has it.
+                    // Otherwise recovery must not expect the commit on the slow device.
                     mirrored: self.to == [true; 2] && self.postflush_slow,
                     notice: self.notifying,
                 };
@@ -484,7 +483,7 @@ impl Commits for MapJournal {
         let wants_free_slots = std::mem::take(&mut self.wants_free_slots);
         let host_waits = self.group.committing.has_flushes();
         if self.never_dirty && !self.must_flush_slow && !wants_free_slots && self.group.committing.has_only_flushes() {
-            // What the host has written is on the slow device. The map can wait for a commit that is asked for.
+            // All data of the host are on the slow device. The map can wait for a commit that is asked for.
             self.group.committing.leave_map_to(&mut self.group.gathering);
             self.slow_was_flushed = true;
             self.flushing = [self.flushed[0], self.sequence];

@@ -20,23 +20,23 @@ pub(in crate::cache) struct Names {
     /// The extents that are known to be named: at most those that were dirty at the last checkpoint, and one for each update in the
     /// ring since then.
     named: FxHashSet<u32>,
-    /// Those of them that are clean by now. The next checkpoint no longer names them.
+    /// Those of the named extents that are clean by now. The next checkpoint no longer names them.
     settled: FxHashSet<u32>,
-    /// Those of these that were named ahead and have not become newer since.
+    /// Those of the settled extents that were named ahead, and have not become newer since.
     ahead: FxHashSet<u32>,
-    /// Extents that the last checkpoint no longer names, although they became newer since the one before it: they may become so again.
+    /// Extents that the last checkpoint no longer names, although they became newer since the checkpoint before it: they may become newer again.
     lately: Vec<u32>,
     /// Whether a checkpoint is under way, or has failed and is to be tried again. The slow device may have it or the one before, and an
     /// extent has to be named with either.
     checkpointing: bool,
-    /// Extents that were at the origin at some time since such a checkpoint was begun, so that it may not name them.
+    /// Extents that were clean at some time since the checkpoint under way was begun, so that it may not name them.
     wavering: FxHashSet<u32>,
-    /// Those that a commit on the slow device has named since it was begun, or tried again.
+    /// Extents that a commit on the slow device has named since that checkpoint was begun, or tried again.
     since: FxHashSet<u32>,
 }
 
 impl Names {
-    /// Nothing is dirty, so nothing has to be named.
+    /// Makes the names of a map without dirty extents: none.
     pub(super) fn new() -> Names {
         Names {
             named: FxHashSet::default(),
@@ -49,12 +49,12 @@ impl Names {
         }
     }
 
-    /// A checkpoint on both devices names these.
+    /// Begins with a checkpoint on both devices that names these extents.
     pub(super) fn begin_with(&mut self, named: impl Iterator<Item = u32>) {
         *self = Names { named: named.collect(), ..Names::new() };
     }
 
-    /// Whether the slow device need not have a commit with these updates: an extent, and whether it is newer on the fast device.
+    /// Whether the slow device can do without a commit of these updates: each is an extent, and whether it is newer on the fast device.
     pub(super) fn cover(&self, mut updates: impl Iterator<Item = (u32, bool)>) -> bool {
         updates.all(|(extent, newer)| !newer || self.is_named(extent))
     }
@@ -143,13 +143,13 @@ impl Names {
                         }
                     }
                 }
-                // It becomes newer where there is no slow device to name it.
+                // The extent becomes newer, and there is no slow device to name it.
                 (false, _) => {}
             }
         }
     }
 
-    /// These are at the origin, and a commit on the slow device says that they may be newer.
+    /// Notes extents that are clean, although a commit on the slow device names them as possibly newer.
     fn are_named_ahead(&mut self, ahead: &[u32]) {
         for &extent in ahead {
             if self.named.insert(extent) {

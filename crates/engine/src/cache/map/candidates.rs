@@ -17,7 +17,7 @@ pub(in crate::cache) struct MapCandidates<'a> {
     pub(super) masks: &'a [Masks],
     pub(super) dirty: &'a DirtyIndex,
     pub(super) taken_for_dirty: Option<Nanos>,
-    /// How many dirty extents are passed over before one may be chosen.
+    /// The number of dirty extents that are passed over before one may be chosen.
     pub(super) pass_over: u32,
 }
 

@@ -1,9 +1,9 @@
 //! The dirty extents of a cache: in the order of their origins, which is the order in which a sweep writes them back, and in
 //! the order in which they became dirty. Both have room for every slot of the fast device, so no dirty extent is forgotten.
 //!
-//! A write to a clean copy must not wait for memory: each of the two orders is far larger than the processor's caches. So a
-//! change of the order of origins is noted, and carried out together with others, whose memory is fetched at the same time;
-//! and in the order of age what is clean again stays until those before it are, or until half of it is clean.
+//! A write to a clean copy must not wait for memory: each of the two orders is far larger than the processor's caches. So
+//! changes of the order of origins are noted, and carried out together, so that their memory is fetched at the same time.
+//! In the order of age a clean entry stays until all entries before it are clean, or until half of all entries are.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::cache::map::index_set::IndexSet;
 /// The most changes that are noted before they are carried out.
 const MOST_NOTED: usize = 128;
 
-/// The order of age is freed of what is clean when it has this many entries more than twice those of the dirty extents.
+/// Clean entries are removed from the order of age when it has this many entries more than twice the number of dirty extents.
 const MOST_STALE: usize = 1024;
 
 #[derive(Clone, Copy, Debug)]
@@ -30,13 +30,13 @@ pub(in crate::cache) struct DirtyIndex {
     count: u32,
     /// The extents that were not written again lately, except for the noted changes.
     cold: IndexSet,
-    /// Those that were, except for the noted changes.
+    /// The extents that were written again lately, except for the noted changes.
     rewritten: IndexSet,
     /// Changes of these two sets that are still to be carried out, in their order.
     noted: Vec<(u32, Change)>,
     /// The slots, and when they became dirty, in that order. An entry counts if `since` says the same of the slot.
     by_age: VecDeque<(SlotIndex, Nanos)>,
-    /// The number of entries that have been removed from the front of `by_age`, by which the others are known.
+    /// The number of entries that have been removed from the front of `by_age`: the position of the first remaining one.
     removed: u64,
     /// For each slot, when its extent became dirty, plus one; zero if it is clean.
     since: Vec<u64>,
@@ -142,12 +142,12 @@ impl DirtyIndex {
         first.min(rewritten).or(first).or(rewritten)
     }
 
-    /// Since when the extent that has been dirty longest is so; `None` if none is.
+    /// When the extent that has been dirty longest became dirty; `None` if none is dirty.
     pub(in crate::cache) fn oldest(&self) -> Option<Nanos> {
         self.by_age.iter().find(|entry| is_so(&self.since, **entry)).map(|(_, since)| *since)
     }
 
-    /// Forgets those at the old end that are clean again, so that [`DirtyIndex::oldest`] finds the oldest at once.
+    /// Removes clean entries at the old end, so that [`DirtyIndex::oldest`] finds the oldest dirty one at once.
     pub(super) fn forget_clean(&mut self) {
         while let Some(entry) = self.by_age.front()
             && !is_so(&self.since, *entry)
@@ -157,8 +157,8 @@ impl DirtyIndex {
         }
     }
 
-    /// The slots of the dirty extents, in the order in which they became dirty: all, or those after this position. Some from
-    /// before it may come again if the order was freed of what is clean in between; none is left out.
+    /// The slots of the dirty extents, in the order in which they became dirty: all, or those after this position. Slots from
+    /// before it may come again if clean entries were removed in between; none is left out.
     pub(super) fn by_age(&self, after: Option<AgePosition>) -> impl Iterator<Item = (AgePosition, SlotIndex)> {
         let first = after.map_or(0, |AgePosition(last)| (last + 1).saturating_sub(self.removed));
         let entries = self.by_age.range((first as usize).min(self.by_age.len())..).copied();
@@ -166,13 +166,13 @@ impl DirtyIndex {
         dirty.map(|(position, (slot, _))| (AgePosition(position), slot))
     }
 
-    /// Since when the extent in this slot, which is dirty, has been so.
+    /// When the dirty extent in this slot became dirty.
     pub(in crate::cache) fn since(&self, slot: SlotIndex) -> Nanos {
         Nanos(self.since[slot.index()].saturating_sub(1))
     }
 }
 
-/// Whether an entry in the order of age still says what is so.
+/// Whether an entry in the order of age is still valid.
 #[inline]
 fn is_so(since: &[u64], (slot, at): (SlotIndex, Nanos)) -> bool {
     since[slot.index()] == at.0.saturating_add(1)

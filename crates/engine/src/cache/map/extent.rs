@@ -38,7 +38,7 @@ pub(in crate::cache) enum Valid {
 }
 
 impl Valid {
-    /// What a slot has whose clean blocks may differ from their origin: all of it, newer than the origin, or what was dirty already.
+    /// The masks of a slot whose clean blocks may differ from their origin: all its blocks count as dirty, or only the dirty ones stay.
     pub(in crate::cache) fn masks_after_crash(self, masks: Masks) -> Masks {
         match self {
             Valid::Copy => masks.all_dirty(),
@@ -99,7 +99,7 @@ impl Extent {
         self.has(if dirty { WHOLLY_DIRTY } else { WHOLE })
     }
 
-    /// Takes over what the masks of its slot say, whose blocks are `all`.
+    /// Sets the flags by the masks of its slot. `all`: the mask of all blocks.
     #[inline]
     pub(super) fn sync_flags_with_masks(&mut self, masks: Masks, all: u16) {
         self.set(DIRTY, masks.dirty() != 0);

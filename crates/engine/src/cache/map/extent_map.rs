@@ -34,7 +34,7 @@ pub(in crate::cache) struct ExtentMap {
     fast_free: IndexSet,
     /// How many slots may be used.
     usable: u32,
-    /// Slots that are not to be used any more.
+    /// The slots that are withheld from use.
     withheld: Option<Withheld>,
     /// The free places of the slow device (tiering only; caching has an origin for each extent).
     slow_free: IndexSet,
@@ -44,7 +44,8 @@ pub(in crate::cache) struct ExtentMap {
     resident: u32,
     /// The extents that are newer than their origins (caching); tiering has none.
     dirty: DirtyIndex,
-    /// Extents that have been dirty since then count as dirty because of a crash, and may be clean: they leave in their turn, as clean ones do.
+    /// Extents that have been dirty since this time count as dirty because of a crash, and may be clean. They leave in the policy's order,
+    /// as clean ones do.
     taken_for_dirty: Option<Nanos>,
     /// The number of the present sweep of the cleaning, from 1 to 255.
     sweep: u8,
@@ -56,26 +57,25 @@ pub(in crate::cache) struct ExtentMap {
     masks: Vec<Masks>,
     /// Bytes that are newer than their origins, if slots have masks.
     dirty_bytes: u64,
-    /// The units of the slow device, and how many dirty extents have units that are so full of dirty blocks
-    /// ([`Units::fullness`]), if there are units.
+    /// The units of the slow device, and for each fullness ([`Units::fullness`]) the number of dirty extents, if there are units.
     units: Units,
     full: [u32; FULL as usize + 1],
-    /// Extents whose entries have changed since that was last asked, where the next process or an observer has to know them.
+    /// Extents whose entries have changed since the last [`ExtentMap::take_changed`], if a handoff or an observer needs them.
     changed: Option<Vec<u32>>,
     /// A handoff is kept: a reply needs its changes recorded first.
     answers_rest_on_changed: bool,
-    /// Extents whose origins are being written while they have copies, or were when that failed, so that the two may differ: the next
-    /// process takes the copies for newer. Only kept where answers rest on what changes.
+    /// Extents with a copy whose origins are being written, or whose write failed: copy and origin may differ, and the next process takes
+    /// the copies for newer. Only kept with a handoff.
     may_differ: FxHashMap<u32, Valid>,
 }
 
-/// The slots from one on, which are not to be used any more.
+/// The slots from a slot on, which are withheld from use.
 #[derive(Debug)]
 struct Withheld {
     from: u32,
-    /// Those that are empty, and would be free.
+    /// The empty ones, which would be free.
     free: IndexSet,
-    /// How many have, or are reserved for, an extent.
+    /// How many hold an extent, or are reserved for one.
     residents: u32,
 }
 
@@ -179,7 +179,7 @@ impl ExtentMap {
         }
     }
 
-    /// Notes whether copy and origin of an extent may differ without that the map says so, and which of them is then the valid one.
+    /// Notes whether copy and origin of an extent may differ although the map calls the copy clean, and which of them is then valid.
     #[inline]
     pub(in crate::cache) fn set_may_differ(&mut self, extent: u32, valid: Option<Valid>) {
         if self.answers_rest_on_changed && !mutation::is(Mutation::ForgetHomeWrites) {
@@ -213,7 +213,7 @@ impl ExtentMap {
         Changed::of(extent)
     }
 
-    /// The blocks that a slot has, and that are dirty, if slots have parts of extents.
+    /// The masks of a slot, if slots have parts of extents.
     #[inline]
     pub(in crate::cache) fn masks(&self, slot: SlotIndex) -> Masks {
         self.masks[slot.index()]
@@ -265,7 +265,7 @@ impl ExtentMap {
         }
     }
 
-    /// Counts the extents by how full their units are, from now on with these units.
+    /// Counts dirty extents by the fullness of their units, from now on with these units.
     pub(in crate::cache) fn count_fullness(&mut self, units: Units) {
         (self.units, self.full) = (units, [0; FULL as usize + 1]);
         if units.any() {
@@ -275,7 +275,7 @@ impl ExtentMap {
         }
     }
 
-    /// For each fullness, how many dirty extents have units that are so full of dirty blocks.
+    /// For each fullness ([`Units::fullness`]), the number of dirty extents.
     pub(in crate::cache) fn full(&self) -> &[u32; FULL as usize + 1] {
         &self.full
     }
@@ -311,7 +311,7 @@ impl ExtentMap {
         Changed::of(extent)
     }
 
-    /// Notes where the device that is gone had a lost extent, if it was there in part or as a whole.
+    /// Notes where the device that is gone had a lost extent, or a part of it.
     pub(in crate::cache) fn leave_behind(&mut self, extent: u32, place: Place, masks: Masks) {
         if self.has_parts() && self.layout.fast_slot(place).is_some() {
             self.left_behind.insert(extent, (place, masks));
@@ -357,7 +357,7 @@ impl ExtentMap {
         self.dirty.next_from(extent, cold)
     }
 
-    /// Since when the extent that has been dirty longest is so; `None` if none is.
+    /// When the extent that has been dirty longest became dirty; `None` if none is dirty.
     pub(in crate::cache) fn oldest_dirty(&mut self) -> Option<Nanos> {
         self.dirty.forget_clean();
         self.dirty.oldest()
@@ -434,7 +434,7 @@ impl ExtentMap {
         self.usable
     }
 
-    /// From now on the slots from this one on are not used again, and of the others this many.
+    /// Withholds the slots from this one on. Of the slots before it at most `usable` are used.
     pub(in crate::cache) fn withhold(&mut self, from: u32, usable: u32) {
         let mut free = IndexSet::empty(self.layout.fast_slots);
         let mut residents = 0;
@@ -448,14 +448,15 @@ impl ExtentMap {
         self.usable = usable;
     }
 
-    /// Ends that.
+    /// Ends the withholding of slots.
+
     pub(in crate::cache) fn withhold_nothing(&mut self) {
         let Some(Withheld { from, free, .. }) = self.withheld.take() else { return };
         (from..self.layout.fast_slots).filter(|slot| free.contains(*slot)).for_each(|slot| self.fast_free.put(slot));
         self.usable = self.layout.fast_usable;
     }
 
-    /// How many of the slots that are not to be used have, or are reserved for, an extent.
+    /// The number of withheld slots that hold an extent, or are reserved for one.
     pub(in crate::cache) fn beyond(&self) -> u32 {
         self.withheld.as_ref().map_or(0, |withheld| withheld.residents)
     }
@@ -464,7 +465,7 @@ impl ExtentMap {
         self.fast_free.count()
     }
 
-    /// Number of empty slots that are not to be used any more.
+    /// Number of withheld slots that are empty.
     pub(in crate::cache) fn withheld_slots(&self) -> u32 {
         self.withheld.as_ref().map_or(0, |withheld| withheld.free.count())
     }
@@ -506,7 +507,7 @@ impl ExtentMap {
         MapCandidates { now, window, slots, extents, masks, dirty, taken_for_dirty: *taken_for_dirty, pass_over }
     }
 
-    /// Notes that what is dirty now is taken for that after a crash.
+    /// Notes that the extents that are dirty now only count as dirty because of a crash.
     pub(in crate::cache) fn takes_for_dirty(&mut self, now: Nanos) {
         self.taken_for_dirty = Some(now);
     }

@@ -1,5 +1,5 @@
-//! The table of moves: what follows when a command of a move has ended, when the accesses that it waited for have, and when its commit is
-//! durable. Only the loop of the drive ([`ready`](crate::cache::ready)) and completed commands come here.
+//! The table of moves: the next step after a command of a move, after the accesses that it waited for, and after its commit. Only the loop
+//! of the drive ([`ready`](crate::cache::ready)) and completed commands come here.
 
 use peryton_units::Nanos;
 

@@ -99,7 +99,7 @@ impl CacheDrive {
         let extent = row.extent;
         match then {
             // Writes that were in flight have made blocks dirty, so the copy stays, and takes the write.
-            // So it does if its origin is gone by now, because of which it was to be dropped.
+            // The copy also stays if its origin is gone by now: then it is the only one.
             Drained::Invalidate if self.map.masks_of(extent).differs_from_origin() != 0 || self.gone.slow => {
                 let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
                 self.wait_behind(index, fragment);
@@ -107,7 +107,7 @@ impl CacheDrive {
             }
             Drained::Drop(result) if !self.gone.slow => {
                 let fragment = row.trigger.expect("a failed write is answered when its copy is gone");
-                // Of blocks that are dirty only the copy counts, which may not have the write.
+                // Only the copy of dirty blocks is valid, and it may lack the write.
                 let newer = self.touched(fragment) & self.map.masks_of(extent).dirty() != 0;
                 let result = if newer { Err(RequestError::Device) } else { result };
                 self.drop_blocks(io, now, extent, self.touched(fragment));
@@ -141,7 +141,7 @@ impl CacheDrive {
                 row.phase = Phase::Committing;
                 self.drop_clean(io, now, extent, Release::Detached);
                 if self.journal.never_dirty && self.doubts.is_empty() {
-                    // After a crash no copy counts, so the write need not wait until it is durable that this one does not.
+                    // After a crash no copy counts, so the write need not wait until the removal of this one is durable.
                     return self.ready.push(Ready::Committed(index));
                 }
                 self.journal.wait(Waiter::Move(index));

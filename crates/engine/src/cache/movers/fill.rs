@@ -1,4 +1,4 @@
-//! Fills: neighbouring blocks that a slot lacks are read from the slow device, served to who waits, and written to the slot.
+//! Fills: adjacent blocks that a slot lacks are read from the slow device, served to the waiting accesses, and written to the slot.
 
 use peryton_format::{
     blocks::Masks,
@@ -19,8 +19,8 @@ use crate::{
 };
 
 impl CacheDrive {
-    /// Starts to bring in these blocks. If the extent is in use, that begins when it is not, and accesses wait. Returns false if
-    /// something else is under way for the extent, or if too many moves are.
+    /// Starts a fill of these blocks. If the extent is in use, the fill begins when it is not, and new accesses wait. Returns false if
+    /// another move is under way for the extent, or if too many moves are under way.
     pub(in crate::cache) fn start_fill(
         &mut self,
         io: &mut CacheIo,
@@ -35,9 +35,9 @@ impl CacheDrive {
         true
     }
 
-    /// Starts to bring in the blocks of a fragment that the caller reads from the slow device for the host. So what a request reads of
-    /// neighbouring extents is one command, whether it is brought in or not. If other blocks of the extent are being read, they are
-    /// brought in together. Does nothing if something else is under way for the extent, if it is in use, or if too many moves are under way.
+    /// Starts a fill of the blocks of a fragment that the caller reads from the slow device for the host. So a request's read of
+    /// neighbouring extents stays one command. A fill that already reads other blocks of the extent takes these as well. Does nothing if
+    /// another move is under way for the extent, if it is in use, or if too many moves are under way.
     pub(in crate::cache) fn bring_with(&mut self, io: &mut CacheIo, fragment: Fragment, blocks: u16) -> Follow {
         let entry = self.map.entry(fragment.extent);
         let index = match entry.moving() {
@@ -65,9 +65,9 @@ impl CacheDrive {
         self.follows.add(fragment.extent, Then::Feed(index), Follow::NOTHING)
     }
 
-    /// A write goes to the origin alone, and replaces these blocks of the copy when it is there: its request need not wait for the fast device. Until
-    /// then the copy does not have them, so nothing rests on it, and writes that overlap go on as they do on the slow device alone. Does
-    /// nothing, and returns `None`, where more than that has to be seen to: then the write goes to both devices.
+    /// A write goes to the origin alone, and a fill copies its blocks to the slot when the origin has them: the request need not wait for the
+    /// fast device. Until then the copy lacks these blocks, and overlapping writes go on as on the slow device alone. Returns `None`, and
+    /// does nothing, if [`CacheDrive::may_follow_its_origin`] forbids it: then the write goes to both devices.
     pub(in crate::cache) fn bring_from_write(
         &mut self,
         io: &mut CacheIo,
@@ -92,7 +92,8 @@ impl CacheDrive {
             None => self.start(Kind::Fill, Phase::Reading, extent, place, None),
         };
         let row = &mut self.moves[index];
-        // Writes to other blocks may be on their way to the origin, so a read that joined them might be older than they are. None is to these
+        // Writes to other blocks may be on their way to the origin, so a read that joined this fill might be older than these writes. No write is to these
+
         // blocks, which the copy had.
         if joins.is_none() && in_use && !mutation::is(Mutation::JoinBesideWrites) {
             row.rewritten_blocks = u16::MAX;
@@ -143,8 +144,7 @@ impl CacheDrive {
         }
     }
 
-    /// A read or write of the host has ended that a fill waited for: it takes its blocks from the host's buffer, which is there until the
-    /// request is answered.
+    /// Copies a fill's blocks from the buffer of a read or write of the host that has ended. The buffer stays until the request is answered.
     pub(in crate::cache) fn feed(&mut self, index: u32, part: &Part, failed: bool, out: &mut Commands) {
         if !failed && !mutation::is(Mutation::BringNothing) {
             let offset = Bytes(u64::from(part.within));
@@ -154,7 +154,7 @@ impl CacheDrive {
         self.ready.push(Ready::Step(index, failed));
     }
 
-    /// The accesses that were in flight have ended. What they have written is there now.
+    /// Begins a fill after the accesses in flight have ended. Blocks that they have written are in the slot now.
     pub(in crate::cache) fn fill_drained(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let row = &self.moves[index];
         let (extent, asked) = (row.extent, row.blocks);
@@ -167,7 +167,7 @@ impl CacheDrive {
         self.move_read(io, index, self.origin_of(extent), Cause::Promotion, out);
     }
 
-    /// The blocks were read: what waits for them is served from memory, and they are written to the slot.
+    /// The blocks were read: waiting accesses are served from memory, and the blocks are written to the slot.
     pub(in crate::cache) fn part_was_read(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let blocks = self.layout.blocks.expect("only extents in part are filled in part");
         let row = &mut self.moves[index];

@@ -114,7 +114,7 @@ impl CacheDrive {
         }
     }
 
-    /// Serves those of the waiting accesses from the buffer that may be served so; returns whether one of them wrote.
+    /// Serves the waiting accesses from the buffer, as far as that is allowed; returns whether one of them wrote.
     #[inline(never)]
     fn serve_all_from_ram(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) -> bool {
         let at_once = !self.map.keeps_changed() || mutation::is(Mutation::AnswerFromRam);
@@ -125,7 +125,7 @@ impl CacheDrive {
             if served {
                 wrote |= fragment.op == Op::Write;
                 Self::copy_from_move(io, *buffer, *fragment, out);
-                // What is in RAM alone does not survive the process: that, and who has read it, waits for the device.
+                // Data in RAM alone do not survive the process: writes there, and reads of them, are answered when the device has the data.
                 match at_once || !wrote {
                     true => io.part_done(fragment.request, Ok(()), out),
                     false => answers.push(fragment.request),

@@ -13,7 +13,7 @@ pub(in crate::cache) enum Kind {
     Promotion,
     /// A write of the host covers the extent, which is in a place of its own from then on: nothing is read (dm-cache: overwrite).
     Overwrite,
-    /// Blocks of an extent that has a slot are brought there.
+    /// Blocks of an extent that has a slot are copied to the slot.
     Fill,
     Demotion,
     Eviction,
@@ -44,12 +44,12 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) buffer: u32,
     /// The run that it is part of, whose buffer it uses (write-backs and evictions).
     pub(in crate::cache) run: Option<InRun>,
-    /// The blocks that it copies, and those that the host wrote meanwhile (fills, write-backs and evictions).
+    /// The blocks that the move copies, and the blocks that the host wrote meanwhile (fills, write-backs and evictions).
     pub(in crate::cache) blocks: u16,
     pub(in crate::cache) rewritten_blocks: u16,
     /// Whether a write of the host brings blocks (fills).
     pub(in crate::cache) is_written: bool,
-    /// Of the blocks that a write-back copies, those that it takes from the slow device: the fast one does not have them.
+    /// The blocks that a write-back reads from the slow device, because the fast one lacks them.
     pub(in crate::cache) missing: u16,
     /// Writes of the host to the extent wait until the move has ended, or until this time (write-backs).
     pub(in crate::cache) holds_until: Option<Nanos>,
@@ -58,7 +58,7 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) failed: bool,
     /// Whether the host accessed the extent during the move.
     pub(in crate::cache) accessed: bool,
-    /// What was read may be older than what a failed flush has left, and must not be written back.
+    /// The data that the move has read may be older than those that a failed flush left, and must not be written back.
     pub(in crate::cache) is_void: bool,
     /// Whether the buffer holds writes that were acknowledged to the host.
     pub(in crate::cache) ram_dirty: bool,
@@ -71,7 +71,7 @@ pub(in crate::cache) struct Move {
 }
 
 impl Move {
-    /// The blocks that a fill is to bring: what the host has written meanwhile is newer.
+    /// The blocks that a fill still has to copy. The host has written newer data to the rest.
     pub(in crate::cache) fn blocks_to_bring(&self) -> u16 {
         if mutation::is(Mutation::FillOverRewritten) { self.blocks } else { self.blocks & !self.rewritten_blocks }
     }

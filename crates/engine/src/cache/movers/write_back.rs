@@ -45,7 +45,7 @@ impl CacheDrive {
         }
     }
 
-    /// Reads the extent after the accesses that were in flight have ended, and lets those go on that do not write.
+    /// Reads the extent after the accesses in flight have ended, and lets waiting reads go on.
     pub(in crate::cache) fn writeback_drained(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let until = now.saturating_add(LONGEST_HOLD);
         let row = &mut self.moves[index];
@@ -62,13 +62,13 @@ impl CacheDrive {
         self.waiters_go_on(index);
     }
 
-    /// The blocks that are dirty, and what completes them.
+    /// The dirty blocks, and the blocks that complete their units.
     pub(in crate::cache) fn blocks_to_write_home(&self, kind: Kind, extent: u32) -> u16 {
         let masks = self.map.masks_of(extent);
         if kind == Kind::Eviction && mutation::is(Mutation::EvictFirstRun) {
             return first_run(masks.dirty());
         }
-        // What is clean between two dirty blocks goes with them, in one command.
+        // Clean blocks between two dirty ones are written with them, in one command.
         let between = runs(masks.valid()).map(|run| between(run & masks.dirty())).fold(0, |all, run| all | run);
         self.units.completed(between, masks.lost())
     }
@@ -118,7 +118,7 @@ impl CacheDrive {
         }
     }
 
-    /// Routes what waits for this move once more; what still has to wait does.
+    /// Routes the accesses that wait for this move once more. Some of them may have to wait again.
     fn waiters_go_on(&mut self, index: u32) {
         self.ready.accesses(std::mem::take(&mut self.moves[index].waiters));
     }
@@ -156,7 +156,7 @@ impl CacheDrive {
         self.end(io, now, index, out);
     }
 
-    /// Whole units could not be written: it may be what completes them that cannot, so the dirty blocks are tried alone.
+    /// Whole units could not be written. The completing blocks may be the unwritable ones, so the dirty blocks are tried alone.
     pub(in crate::cache) fn write_without_missing(
         &mut self,
         io: &mut CacheIo,
@@ -175,7 +175,7 @@ impl CacheDrive {
         self.move_write(io, index, to, cause, out);
     }
 
-    /// Sets what a write-back copies, and what of that the slow device has to be asked for.
+    /// Sets the blocks that a write-back copies, and which of them it reads from the slow device.
     pub(in crate::cache) fn take_blocks_home(&mut self, index: u32) {
         let Move { kind, extent, .. } = self.moves[index];
         let blocks = self.blocks_to_write_home(kind, extent);

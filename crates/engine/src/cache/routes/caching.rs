@@ -59,7 +59,7 @@ impl CacheDrive {
             return 0;
         }
         let usual = io.tuning.promotion_threshold;
-        // A write that would first have to read goes to the slow device, unless everything is to come in at its first miss.
+        // A write that would first have to read goes to the slow device, unless the threshold is 0.
         if fragment.op == Op::Write && usual > 0 && self.covered(fragment) != self.touched(fragment) {
             return u32::MAX;
         }
@@ -67,12 +67,13 @@ impl CacheDrive {
         if io.tuning.comes_in_early && (!displaces || self.is_synchronous(io, fragment)) { 0 } else { usual }
     }
 
-    /// Whether what a fragment accesses can come in now: what is read takes a move, and without one an extent has no use for a slot.
+    /// Whether the blocks of a fragment can enter the cache now. A read needs a free move: without a fill its extent has no use for a slot.
     fn may_bring(&self, io: &CacheIo, fragment: Fragment) -> bool {
         fragment.op == Op::Write || self.copying < io.tuning.max_moves
     }
 
-    /// Whether the host waits for a write of whole blocks. Where every write goes to the slow device, it waits for that in any case.
+    /// Whether this is a write of whole blocks that the host waits for. If every write goes to the slow device, the answer is no: the host
+    /// waits for that device in any case.
     fn is_synchronous(&self, io: &CacheIo, fragment: Fragment) -> bool {
         fragment.op == Op::Write
             && io.tuning.write == WritePolicy::Back
@@ -80,7 +81,7 @@ impl CacheDrive {
             && self.covered(fragment) == self.touched(fragment)
     }
 
-    /// Gives an extent a slot, which has nothing of it yet. Returns `None` if a condition forbids it; each refusal is counted.
+    /// Gives an extent an empty slot. Returns `None` if a condition forbids it; each refusal is counted.
     pub(in crate::cache) fn take_slot_for(
         &mut self,
         io: &mut CacheIo,

@@ -26,7 +26,7 @@ use crate::{
 /// The most extents of which blocks wait to be copied to the fast device; further ones are dropped until they are read again.
 const MOST_CANDIDATES: usize = 1024;
 
-/// The interval at which background work is attempted while there is some.
+/// The interval between attempts at background work.
 const TIDY_EVERY: Nanos = Nanos::from_ms(1);
 
 impl CacheDrive {

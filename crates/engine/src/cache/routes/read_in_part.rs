@@ -1,4 +1,4 @@
-//! Reads of extents of which the fast device may have a part: what each device is asked for, and what of it is brought in.
+//! Reads of extents of which the fast device may have a part: which blocks are read from each device, and which are copied to the slot.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::replacement::SlotIndex;
@@ -18,7 +18,7 @@ use crate::{
 };
 
 impl CacheDrive {
-    /// Reads from the slot what is there, and the rest from the slow device. `fills`: what is read there is brought in.
+    /// Reads the blocks of the slot from there, and the rest from the slow device. `fills`: the rest is also copied to the slot.
     pub(in crate::cache) fn read_in_part(
         &mut self,
         io: &mut CacheIo,
@@ -51,7 +51,7 @@ impl CacheDrive {
             }
         }
         if at_home == touched {
-            // With what is read of neighbouring extents this is one command.
+            // Reads of neighbouring extents can join this command.
             let follow = self.then_newer(slot, extent, at_home, follow);
             return self.direct_then(now, fragment, self.origin_of(extent), follow);
         }
@@ -82,7 +82,7 @@ impl CacheDrive {
         Route::Taken
     }
 
-    /// Of blocks that are read from the slow device, those that the slot has newer are read over them.
+    /// Adds the second read: of the blocks that are read from the slow device, the slot has some newer, which are read over them.
     fn then_newer(&mut self, slot: SlotIndex, extent: u32, at_home: u16, follow: Follow) -> Follow {
         let newer = at_home & self.map.masks(slot).differs_from_origin();
         if newer == 0 || mutation::is(Mutation::ReadOverDirty) {
@@ -91,8 +91,8 @@ impl CacheDrive {
         self.follows.add(extent, Then::Overlay(newer), follow)
     }
 
-    /// Begins to bring in blocks that a read misses, the first of several gaps at least. Returns those for which the read has to wait, or
-    /// what follows its end. `at_home`: what it takes from the slow device.
+    /// Begins a fill of blocks that a read misses, at least of the first of several gaps. Returns the blocks for which the read has to wait, or
+    /// what follows the read's end. `at_home`: the blocks that the read takes from the slow device.
     fn bring_for_read(
         &mut self,
         io: &mut CacheIo,
@@ -140,7 +140,7 @@ impl CacheDrive {
         runs(between).filter(|gap| gap & !takes == 0).fold(missing, |all, gap| all | gap)
     }
 
-    /// A part of a read of the slow device has ended: reads over it what the slot has newer.
+    /// A part of a read of the slow device has ended: reads the slot's newer blocks over it.
     pub(in crate::cache) fn read_over(&mut self, io: &mut CacheIo, part: Fragment, newer: u16) {
         for run in runs(newer) {
             io.add_part(part.request);

@@ -15,7 +15,7 @@ const MOST: u32 = 1_024;
 /// 64 KiB takes a disk a twentieth of the time of another access, so this holds as well while other requests wait for the disk.
 const PAYS_ONE_IN: u32 = 6;
 
-/// What reads of the slow device have come to lately.
+/// The recent reads of the slow device.
 #[derive(Debug, Default)]
 pub(in crate::cache) struct Readahead {
     opened: u32,
@@ -45,7 +45,8 @@ impl Readahead {
         [self.opened, self.saved]
     }
 
-    /// Takes them back.
+    /// Takes back the counts of a snapshot.
+
     pub(in crate::cache) fn restore(&mut self, opened: u32, saved: u32) {
         (self.opened, self.saved) = (opened.min(MOST / 2), saved.min(MOST / 2));
     }

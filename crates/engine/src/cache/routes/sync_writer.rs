@@ -1,5 +1,5 @@
-//! Whether the host waits for what it writes: it does where it flushes after every few writes, as databases do. A write that goes to the
-//! slow device makes the next flush wait for that device.
+//! Whether the host is a synchronous writer: one that flushes after every few writes, as databases do. A write that goes to the slow device
+//! makes the next flush of the host wait for that device.
 
 use peryton_units::Op;
 

@@ -117,8 +117,8 @@ impl CacheDrive {
 }
 
 impl CacheDrive {
-    /// Maps every extent, as long use would: all of the fast device is full but HT extents, and what is on it lies evenly over the
-    /// volume, so that a trace finds its share there wherever it is.
+    /// Maps every extent, as long use would. The fast device is full except for HT extents. Its extents are spread evenly over the volume, so
+    /// that a trace finds its share there at any address.
     pub(crate) fn prefill_map(&mut self, tuning: &crate::api::config::Tuning) {
         if self.mode == Mode::Caching {
             return;

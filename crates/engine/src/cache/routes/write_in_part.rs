@@ -1,5 +1,5 @@
-//! Accesses to extents that have a slot, of which the slot may have a part (caching, partitioned). A write goes to the slot, whatever
-//! else of the extent is there. Reads are in `read_in_part.rs`.
+//! Accesses to extents that have a slot with some of their blocks (caching, partitioned). A write goes to the slot, whichever other blocks
+//! are there. Reads are in `read_in_part.rs`.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::replacement::SlotIndex;
@@ -107,7 +107,7 @@ impl CacheDrive {
         let masks = self.map.masks(slot);
         let (touched, covered) = (self.touched(fragment), self.covered(fragment));
         let missing = touched & !masks.valid();
-        // Blocks of which the rest is not there.
+        // Blocks that the write covers in part, and that the slot lacks.
         let edges = missing & !covered;
         if edges & self.lost_blocks(fragment.extent) != 0 {
             io.part_done(fragment.request, Err(RequestError::Lost), out);
@@ -146,7 +146,7 @@ impl CacheDrive {
         Route::Taken
     }
 
-    /// Writes to the slow device what belongs to the blocks that are to stay there, and the rest to the slot.
+    /// Writes the edges, which belong to blocks that stay on the slow device, to that device, and the rest to the slot.
     fn write_around_edges(
         &mut self,
         io: &mut CacheIo,

@@ -1,5 +1,5 @@
-//! Takes back what a snapshot says, when a volume is opened. What it says of extents that are elsewhere by now does not count, and
-//! extents that it does not know have come after it.
+//! Restores a snapshot when a volume is opened. Items of extents that are in another place by now are ignored. Extents without an item
+//! entered the cache after the snapshot.
 
 use peryton_format::{
     mutation::{self, Mutation},
@@ -35,8 +35,8 @@ impl CacheDrive {
         }
     }
 
-    /// Looks for the room and for a snapshot in it. The clock goes on from when it was taken. Returns whether nothing is wrong with
-    /// what was found; with a mistake that is made on purpose this decides whether the volume is opened.
+    /// Looks for the room and for a snapshot in it. The engine's clock continues from the time of the snapshot. Returns false only with the
+    /// mutation that refuses a volume with a torn snapshot.
     pub(in crate::cache) fn find_snapshot(
         &mut self,
         io: &mut CacheIo,
@@ -81,7 +81,7 @@ impl CacheDrive {
         Ok(())
     }
 
-    /// Reports the extents on the fast device to the policies: what the snapshot says of them, or that they are there.
+    /// Reports the extents on the fast device to the policies, with their use if the snapshot has it.
     pub(in crate::cache) fn warm_up(&mut self, io: &CacheIo) {
         let Some((header, blocks)) = self.warm.found.take() else {
             return self.begin_cold();

@@ -24,9 +24,9 @@ use crate::{
 /// The most items that are saved with one call, and the most slots or extents that are looked at.
 const MOST_SAVED: u32 = 256;
 const MOST_LOOKED_AT: u32 = 2_048;
-/// How long after that the next call goes on.
+/// The pause before the next call goes on.
 const PAUSE: Nanos = Nanos::from_ms(1);
-/// This many bytes are written with a command, and no other one follows in this time: 16 MiB/s at the most.
+/// The bytes of one command, and the pause before the next: 16 MiB/s at the most.
 const PIECE: usize = 64 << 10;
 const PIECE_PAUSE: Nanos = Nanos::from_ms(4);
 
@@ -81,7 +81,7 @@ impl CacheDrive {
         into.copy_from_slice(&self.warm.piece);
     }
 
-    /// A piece was written, or could not be.
+    /// The write of a piece has ended; `failed`: without success.
     pub(in crate::cache) fn snapshot_step(&mut self, io: &mut CacheIo, now: Nanos, failed: bool) {
         self.warm.in_flight = false;
         io.due(now);
@@ -99,7 +99,7 @@ impl CacheDrive {
         }
     }
 
-    /// Takes a snapshot at once, while nothing else happens. What fails costs nothing but the snapshot.
+    /// Takes a snapshot at once, while no command is in flight. A failure costs only the snapshot.
     pub(in crate::cache) fn save_snapshot(&mut self, io: &CacheIo, storage: &mut dyn Storage) {
         let Some(room) = self.warm.room.filter(|_| io.tuning.snapshot_interval.is_some() && !self.gone.fast) else {
             return;
@@ -224,7 +224,7 @@ impl Warm {
     }
 }
 
-/// What is reported of a snapshot.
+/// The report on a snapshot.
 pub(in crate::cache) fn taken(header: &Header) -> SnapshotTaken {
     let bytes = Bytes(BLOCK * (1 + u64::from(header.blocks)));
     SnapshotTaken { unix_s: header.unix_s, bytes, extents: header.extents }

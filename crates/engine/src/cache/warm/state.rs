@@ -19,25 +19,25 @@ pub(super) const READ_ON: u16 = 514;
 /// Times of extents are saved in milliseconds before the snapshot, in this many bits: up to four and a half hours.
 const AGE_BITS: u32 = 24;
 const MOST_AGE: u32 = (1 << AGE_BITS) - 1;
-/// Misses in this many.
+/// Misses are saved in this many bits.
 const MISS_BITS: u32 = 7;
 const MOST_MISSES: u32 = (1 << MISS_BITS) - 1;
 const REFERENCED: u32 = 1 << (AGE_BITS + MISS_BITS);
 const MS: u64 = 1_000_000;
 
-/// The use of an extent, in a word, as of a time.
+/// The use of an extent at time `clock`, as a word.
 pub(super) fn usage(extent: &Extent, clock: Nanos) -> u32 {
     let age = (clock.saturating_sub(extent.last_access).0 / MS).min(u64::from(MOST_AGE)) as u32;
     let referenced = if extent.referenced { REFERENCED } else { 0 };
     age | extent.misses.min(MOST_MISSES) << AGE_BITS | referenced
 }
 
-/// How long before that time the extent was used.
+/// The time since the last use, of such a word.
 pub(in crate::cache) fn age(usage: u32) -> Nanos {
     Nanos(u64::from(usage & MOST_AGE) * MS)
 }
 
-/// Takes it back, with the number of accesses.
+/// Restores the use of an extent from its word, with the number of accesses.
 pub(super) fn set_usage(extent: &mut Extent, usage: u32, uses: u32, clock: Nanos) {
     extent.last_access = clock.saturating_sub(age(usage));
     extent.misses = usage >> AGE_BITS & MOST_MISSES;
@@ -69,30 +69,31 @@ pub(super) struct Writing {
     pub(super) header: Header,
     pub(super) packer: Packer,
     pub(super) stage: Stage,
-    /// When it goes on.
+    /// When the snapshot goes on.
+
     pub(super) goes_on_at: Nanos,
 }
 
 /// The state of snapshots.
 #[derive(Debug, Default)]
 pub(in crate::cache) struct Warm {
-    /// Where they go; `None`: nowhere.
+    /// Where snapshots go; `None`: nowhere.
     pub(super) room: Option<Room>,
     pub(super) volume: VolumeId,
     pub(super) generation: u64,
-    /// The number of the newest one that is whole, and the highest number that was used.
+    /// The number of the newest whole snapshot, and the highest number that was used.
     pub(super) kept: u64,
     pub(super) tried: u64,
-    /// When the last one began, or the first timer ran; and how many extents have come to the fast device since.
+    /// When the last snapshot began, or the first timer ran, and how many extents have entered the fast device since.
     pub(super) began_at: Option<Nanos>,
     pub(in crate::cache) changed: u32,
     pub(super) writing: Option<Writing>,
     /// The blocks of the command in flight, if one is.
     pub(super) piece: Vec<u8>,
     pub(super) in_flight: bool,
-    /// What the time was, in seconds since 1970, and at which time of the engine.
+    /// A time in seconds since 1970, and the engine's clock at that time.
     pub(super) wall: Option<(u64, Nanos)>,
-    /// The one that was found when the volume was opened, until it is taken back.
+    /// The snapshot that was found when the volume was opened, until it is restored.
     pub(super) found: Option<Whole>,
     pub(in crate::cache) report: Warmth,
 }
@@ -126,7 +127,7 @@ impl Warm {
         self.wall.map_or(0, |(unix_s, at)| unix_s + now.saturating_sub(at).0 / (1000 * MS))
     }
 
-    /// Says what the time is.
+    /// Sets the time in seconds since 1970.
     pub(in crate::cache) fn tell_time(&mut self, now: Nanos, unix_s: u64) {
         self.wall = Some((unix_s, now));
     }

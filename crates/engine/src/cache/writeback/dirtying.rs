@@ -1,12 +1,12 @@
-//! Which writes make an extent dirty. While as many extents are dirty as may be, no other one becomes so: a write to a clean
-//! copy goes to copy and origin, and a write to an extent that is not cached goes to the origin. So the host writes at the speed of the
-//! slow device, and nothing has to wait in a queue.
+//! Which writes make an extent dirty. At the limit of dirty extents no further one becomes dirty: a write to a clean copy goes to copy and
+//! origin, and a write to an uncached extent goes to the origin. So the host writes at the speed of the slow device, and no write waits in
+//! a queue.
 
 use peryton_units::Nanos;
 
 use crate::{api::config::WritePolicy, cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo};
 
-/// For so long after the last write that was throttled, the drive says that it throttles writes.
+/// The drive reports that it throttles writes until this time after the last throttled write.
 pub(super) const THROTTLED_FOR: Nanos = Nanos::from_s(1);
 
 impl CacheDrive {
@@ -15,7 +15,7 @@ impl CacheDrive {
         self.became_dirty_in(io, now, extent, u16::MAX);
     }
 
-    /// Looks for what can go to the origin when it is time.
+    /// Has the cleaner look for extents to write back when their time comes.
     pub(in crate::cache) fn dirt_was_added(&self, io: &mut CacheIo, now: Nanos) {
         // A partitioned drive keeps dirty extents on the fast device until they are cold.
         if self.controller.is_none() && !self.gone.any() {
@@ -64,7 +64,7 @@ impl CacheDrive {
         self.clean_soon(io, now);
     }
 
-    /// Looks at once for what can go to the origin, unless the end of a command of cleaning does that soon.
+    /// Has the cleaner look at once for extents to write back, unless the end of one of its commands does that soon.
     fn clean_soon(&self, io: &mut CacheIo, now: Nanos) {
         if self.cleaner.commands == 0 {
             io.due(now);

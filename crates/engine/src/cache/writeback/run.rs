@@ -1,6 +1,6 @@
-//! Runs: dirty extents whose origins are neighbours are read from the fast device one by one, into one buffer, and written back
-//! by one command. Each has a move of its own, so that accesses to it meanwhile are handled like those of any write-back: an
-//! extent that is rewritten or cannot be read is left out, and the others are written.
+//! Runs: dirty extents with adjacent origins are read from the fast device one by one, into one buffer, and written back by one command.
+//! Each extent has a move of its own, so accesses to it are handled as during any write-back. An extent that is rewritten meanwhile or
+//! cannot be read is left out, and the rest of the run is written.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Nanos};
@@ -28,7 +28,7 @@ impl CacheDrive {
         }
     }
 
-    /// Whether what is to be written back of an extent and of the one behind it has no gap between them.
+    /// Whether the blocks to write back of an extent and of the next one are adjacent.
     fn adjoins(&self, extent: u32) -> bool {
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         let last = all & !(all >> 1);
@@ -114,7 +114,7 @@ impl CacheDrive {
         self.cleaner.runs[run].moves = moves;
     }
 
-    /// An extent of a run was read, or could not be. After the last one, those that are still to be written are.
+    /// The read of an extent of a run has ended. After the last one, the remaining extents are written.
     pub(in crate::cache) fn run_was_read(
         &mut self,
         io: &mut CacheIo,
@@ -144,7 +144,7 @@ impl CacheDrive {
             }
             first += count.max(1);
         }
-        // Only then do those end that are not written: that may start other moves.
+        // Only now the moves end that are not written: their ends may start other moves.
         let left_out: Vec<u32> =
             (0..moves.len()).filter(|place| !to_write(self, *place)).map(|place| moves[place]).collect();
         self.cleaner.runs[run].moves = moves;
@@ -208,7 +208,7 @@ impl CacheDrive {
         io.write((device, at + within), len, buffer, step, Kind::WriteBack.cause(), out);
     }
 
-    /// Some of a run were written back, or could not be: then each is tried alone, because one of them may be unwritable.
+    /// The write of a part of a run has ended. After a failure each extent is tried alone, because one of them may be unwritable.
     pub(in crate::cache) fn run_was_written(
         &mut self,
         io: &mut CacheIo,

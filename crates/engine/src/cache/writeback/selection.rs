@@ -12,13 +12,13 @@ use crate::{
     cache::writeback::urgency::{Figures, MOST_OLD, Old, Pass, max_age},
 };
 
-/// When a pass goes on that has examined as many dirty extents as it may.
+/// The pause of a pass that has examined its most dirty extents.
 const NEXT_CALL: Nanos = Nanos::from_ms(1);
-/// The pauses before another pass when all that it would choose is in use, or when a write-back has failed.
+/// The pauses before another pass, if all candidates are in use, or if a write-back has failed.
 const RETRY_IN_USE: Nanos = Nanos::from_ms(10);
 const RETRY_FAILED: Nanos = Nanos::from_s(1);
 
-/// A pass over those that are older than half of max_age begins this often in max_age at the most.
+/// The most passes in max_age over extents that are older than half of it.
 const PASSES_PER_AGE: u64 = 64;
 
 /// While too many extents are dirty, each further pass writes back units that are less full, by this many sixteenths.
@@ -34,7 +34,7 @@ enum Choice {
     Held,
 }
 
-/// Whether a pass leaves out what was written again lately, until it ends.
+/// Whether a pass leaves out extents that were written again lately.
 fn spares_rewritten(state: CleaningState) -> bool {
     matches!(state, CleaningState::Idle | CleaningState::Filling | CleaningState::Full)
 }
@@ -127,7 +127,7 @@ impl CacheDrive {
         }
     }
 
-    /// The next extent to write back; `None` if there is none for now, which is looked at again later.
+    /// The next extent to write back; `None` if there is none for now. Then a later pass looks again.
     fn choose(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) -> Option<(u32, Choice)> {
         if is_about_age(state) {
             return self.choose_old(io, now, state);
@@ -184,7 +184,7 @@ impl CacheDrive {
         let pause = match () {
             () if std::mem::take(&mut self.cleaner.failed) => RETRY_FAILED,
             () if self.cleaner.old.after.is_some() => NEXT_CALL,
-            // Nothing else becomes too old so soon.
+            // No other extent becomes too old before that.
             () => Nanos(max_age(&io.tuning).0 / PASSES_PER_AGE).max(RETRY_IN_USE),
         };
         self.rest(io, now, state, pause);
@@ -209,7 +209,7 @@ impl CacheDrive {
         }
         let pause = match () {
             () if std::mem::take(&mut self.cleaner.failed) => RETRY_FAILED,
-            // What was written again lately has its next chance then.
+            // Then extents that were written again lately have their next chance.
             () if state == CleaningState::Idle => io.tuning.writeback_delay.max(RETRY_IN_USE),
             () if found => NEXT_CALL,
             () => RETRY_IN_USE,
@@ -276,8 +276,8 @@ impl CacheDrive {
         is_free && (asked || !self.map.is_rewritten(entry) && (!self.units.any() || entry.slot().is_some_and(is_full)))
     }
 
-    /// How full the units of an extent must be for a pass to choose it: while dirty extents are too many, the fullest ones go to the origin
-    /// that are enough; what can wait only if nothing of a unit is clean.
+    /// How full the units of an extent must be for a pass to choose it. While too many extents are dirty, just enough of the fullest are chosen.
+    /// In idle time an extent is chosen only if its units have no clean block.
     fn least_full(&self, state: CleaningState) -> u32 {
         match state {
             _ if !self.units.any() => 0,
@@ -302,7 +302,7 @@ impl CacheDrive {
     }
 }
 
-/// How full the least full of the `to_go` fullest are; `full`: how many are so full.
+/// The fullness of the least full among the `to_go` fullest extents; `full`: the number of extents of each fullness.
 fn fullest(full: &[u32; FULL as usize + 1], to_go: u64) -> u32 {
     let mut counted = 0;
     (0..=FULL)

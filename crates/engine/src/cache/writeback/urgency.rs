@@ -30,7 +30,7 @@ const FEW_COMMANDS: u32 = 4;
 /// The span over which response times of the host are measured, and the number of them that makes a percentile.
 const WINDOW: Nanos = Nanos::from_s(1);
 const FEWEST_RESPONSES: u64 = 20;
-/// How often it is looked whether a slow device in use has become idle.
+/// The interval between checks whether a busy slow device has become idle.
 const LOOKS_EVERY: Nanos = Nanos::from_ms(100);
 /// The most dirty extents that a pass examines at once and in a millisecond, besides some with each call: otherwise passes over
 /// many extents of which none is to be written back now would take all of the processor.
@@ -39,7 +39,7 @@ const EXAMINED_PER_CALL: u32 = 2;
 /// The rate of cleaning is measured over this much time at the least.
 const RATE_SPAN: Nanos = Nanos::from_ms(500);
 
-/// What the decision rests on.
+/// The inputs of a decision.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::cache) struct Figures {
     pub(in crate::cache) now: Nanos,
@@ -57,7 +57,8 @@ pub(in crate::cache) struct Figures {
     pub(in crate::cache) bytes: Bytes,
 }
 
-/// What to do.
+/// A decision of the cleaner.
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) struct Decision {
     pub(in crate::cache) state: CleaningState,
@@ -82,11 +83,11 @@ pub(in crate::cache) struct Pass {
 /// A pass over the extents that have been dirty longest. It looks at these alone, because there may be many others.
 #[derive(Debug, Default)]
 pub(in crate::cache) struct Old {
-    /// What is left of it, the next one at the end.
+    /// The extents that the pass has left, the next one at the end.
     pub(in crate::cache) list: Vec<u32>,
-    /// Whether it has begun and not ended: its last extent was chosen, but there was no pause yet.
+    /// Whether the pass has begun and not ended: its last extent was chosen, but there was no pause yet.
     pub(in crate::cache) begun: bool,
-    /// Where the last one is that fitted, if there are more.
+    /// The position of the last extent on the list, if there are more.
     pub(in crate::cache) after: Option<AgePosition>,
 }
 
@@ -99,7 +100,7 @@ pub(in crate::cache) struct Run {
     pub(in crate::cache) buffer: u32,
     /// Their moves, in the order of their origins.
     pub(in crate::cache) moves: Vec<u32>,
-    /// How many of them are still being read, and how many have not ended.
+    /// How many moves are still reading, and how many have not ended.
     pub(in crate::cache) reading: u32,
     pub(in crate::cache) left: u32,
 }
@@ -127,8 +128,7 @@ pub(in crate::cache) struct Cleaner {
     resting: Option<(Nanos, Nanos)>,
     /// No pass of this urgency or a lower one begins before this time.
     pub(in crate::cache) rests: (CleaningState, Nanos),
-    /// Passes take units that are at the most so full for full enough: what is fuller has been passed since dirty extents began to be
-    /// too many.
+    /// Passes choose units of this fullness and more: since too many extents became dirty, a pass has gone over the fuller ones.
     pub(in crate::cache) full_enough: u32,
     /// A write-back has failed in this pass.
     pub(in crate::cache) failed: bool,
@@ -140,9 +140,9 @@ pub(in crate::cache) struct Cleaner {
     pub(in crate::cache) commands: u32,
     /// When the host last used the slow device.
     pub(in crate::cache) slow_used: Nanos,
-    /// When writes go on that wait for a write-back; the end of time if none does.
+    /// When the writes that wait for a write-back go on; the end of time if none waits.
     pub(in crate::cache) releases_at: Nanos,
-    /// What was dirty at this time is to be clean.
+    /// `peryton writeback` was asked at this time: all extents that were dirty then are to be written back.
     pub(in crate::cache) asked: Option<Nanos>,
     filling: bool,
     aging: bool,
@@ -197,7 +197,7 @@ impl Cleaner {
         }
         let (max_age, age) = (max_age(tuning), now.saturating_sub(oldest));
         let half = Nanos(max_age.0 / 2);
-        // It divides, and is asked for only where it decides: it leaves half of max_age at least.
+        // A division, so it is computed only if it can decide. The result is at least half of max_age.
         let ages_at = |cleaner: &Cleaner| {
             let lead = cleaner.lead(max_age, figures.bytes);
             oldest.saturating_add(max_age.saturating_sub(lead))
@@ -261,13 +261,13 @@ impl Cleaner {
         Nanos(takes.0.saturating_mul(2).clamp(max_age.0 / 8, max_age.0 / 2))
     }
 
-    /// From when on the slow device may be used for what could wait, as things stand; `None`: it sleeps.
+    /// The time from which on the slow device counts as idle, if the host does not use it before; `None`: it is in standby.
     fn idle_at(&self, tuning: &Tuning, figures: &Figures) -> Option<Nanos> {
         if figures.slow_sleeps {
             return None;
         }
         let pause = tuning.cleaning.idle_after(tuning.writeback_delay);
-        // Before it sleeps.
+        // Before the device goes into standby.
         let pause = figures.sleeps_after.map_or(pause, |after| pause.min(Nanos(after.0 / 2)));
         let allowed = tuning.cleaning.max_foreground_p99.is_some_and(|most| {
             // A fifth below the bound, so that cleaning does not go on and off all the time.
@@ -352,7 +352,8 @@ impl Cleaner {
         }
     }
 
-    /// Nothing is dirty.
+    /// Notes that no extent is dirty.
+
     pub(in crate::cache) fn all_is_clean(&mut self) {
         (self.state, self.asked, self.filling, self.aging) = (CleaningState::Resting, None, false, false);
     }

@@ -12,7 +12,7 @@ use crate::{
 /// What every design keeps for the day when devices fail.
 #[derive(Debug, clap::Args)]
 pub(super) struct ProtectionArgs {
-    /// Redundancy of each tier: none, mirror, raid5 or raid6
+    /// Of each tier: mirror, raid5 or raid6
     ///
     /// How each tier survives failed devices: none, mirror, raid5 or raid6. Caches that write through hold copies and have none.
     #[arg(long, value_name = "SCHEME", default_value = "none")]
