@@ -10,7 +10,6 @@ pub(crate) struct Blocks {
     shift: u32,
     extent_bytes: u32,
     /// The mask of all blocks.
-
     pub(in crate::cache) all: u16,
 }
 
@@ -26,7 +25,6 @@ impl Blocks {
     }
 
     /// The number of blocks of an extent.
-
     pub(crate) fn count(self) -> u32 {
         self.all.count_ones()
     }

@@ -49,7 +49,6 @@ struct Asked {
     touched: u16,
     covers_extent: bool,
     /// Where a write will go.
-
     goes: Goes,
 }
 

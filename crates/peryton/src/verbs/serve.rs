@@ -73,7 +73,6 @@ pub struct Args {
     /// Memory for requests in flight
     ///
     /// Memory for requests in flight; beyond it clients wait.
-
     #[arg(long, value_name = "SIZE", default_value = "64MiB")]
     pool: Bytes,
     /// The most memory for moves between devices
@@ -116,7 +115,6 @@ pub struct Args {
     #[arg(long)]
     no_io_uring: bool,
     /// Use the page cache (no O_DIRECT)
-
     #[arg(long)]
     no_direct: bool,
     /// Serve the volume for reads only, and write nothing to its devices

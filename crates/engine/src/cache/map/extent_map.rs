@@ -449,7 +449,6 @@ impl ExtentMap {
     }
 
     /// Ends the withholding of slots.
-
     pub(in crate::cache) fn withhold_nothing(&mut self) {
         let Some(Withheld { from, free, .. }) = self.withheld.take() else { return };
         (from..self.layout.fast_slots).filter(|slot| free.contains(*slot)).for_each(|slot| self.fast_free.put(slot));

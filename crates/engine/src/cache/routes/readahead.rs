@@ -46,7 +46,6 @@ impl Readahead {
     }
 
     /// Takes back the counts of a snapshot.
-
     pub(in crate::cache) fn restore(&mut self, opened: u32, saved: u32) {
         (self.opened, self.saved) = (opened.min(MOST / 2), saved.min(MOST / 2));
     }

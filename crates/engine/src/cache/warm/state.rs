@@ -70,7 +70,6 @@ pub(super) struct Writing {
     pub(super) packer: Packer,
     pub(super) stage: Stage,
     /// When the snapshot goes on.
-
     pub(super) goes_on_at: Nanos,
 }
 

@@ -58,7 +58,6 @@ pub(in crate::cache) struct Figures {
 }
 
 /// A decision of the cleaner.
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) struct Decision {
     pub(in crate::cache) state: CleaningState,
@@ -353,7 +352,6 @@ impl Cleaner {
     }
 
     /// Notes that no extent is dirty.
-
     pub(in crate::cache) fn all_is_clean(&mut self) {
         (self.state, self.asked, self.filling, self.aging) = (CleaningState::Resting, None, false, false);
     }
