@@ -1,5 +1,6 @@
 //! Extents that the fast device holds in part: an extent is divided into blocks, and masks say which of them are there.
 
+use bytemuck::Zeroable;
 use peryton_units::Bytes;
 
 /// The most blocks of an extent: each has a bit in each half of a word.
@@ -35,7 +36,7 @@ pub fn block_of(extent: Bytes) -> Bytes {
 /// assert_eq!((masks.valid(), masks.dirty(), masks.lost()), (0b0011, 0b0010, 0b1000));
 /// assert_eq!(Masks::from_word(masks.word()), masks);
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Zeroable)]
 pub struct Masks(u32);
 
 impl Masks {

@@ -4,12 +4,13 @@ use std::{
     str::FromStr,
 };
 
+use bytemuck::Zeroable;
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::parse::{self, ParseUnitError};
 
 /// A point on the engine's clock, or a span of it, in nanoseconds. The clock starts at zero.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Zeroable)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 

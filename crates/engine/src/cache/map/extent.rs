@@ -1,15 +1,15 @@
 //! A map entry in memory: where an extent of the volume is, how it is used, and what is under way for it (GreenDM,
 //! section 2.3, "Mapping table" and "Cache entry").
 
+use bytemuck::Zeroable;
 use peryton_format::{blocks::Masks, entry::MapEntry};
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::Nanos;
 
 pub(crate) use peryton_format::entry::Place;
 
-/// One extent of the volume. 32 bytes, so that a lookup touches one cache line.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(align(32))]
+/// One extent of the volume. 32 bytes, so that a lookup touches one cache line. One that was never accessed is all zeros.
+#[derive(Clone, Copy, Debug, Default, Zeroable)]
 pub(crate) struct Extent {
     /// Time of the latest access.
     pub(crate) last_access: Nanos,

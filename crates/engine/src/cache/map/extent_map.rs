@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use bytemuck::zeroed_vec;
 use peryton_format::{
     blocks::Masks,
     entry::MapEntry,
@@ -28,6 +29,7 @@ use crate::cache::{
 #[derive(Debug)]
 pub(in crate::cache) struct ExtentMap {
     layout: CacheLayout,
+    /// Pages of it that are never accessed take no memory.
     extents: Vec<Extent>,
     /// For each slot of the fast device, the extent in it plus one; zero for none.
     slots: Vec<u32>,
@@ -86,7 +88,7 @@ impl ExtentMap {
         let places = layout.fast_slots as usize + layout.slow_slots as usize;
         ExtentMap {
             layout,
-            extents: vec![Extent::default(); layout.extents as usize],
+            extents: zeroed_vec(layout.extents as usize),
             slots: vec![0; layout.fast_slots as usize],
             fast_free: IndexSet::full(layout.fast_slots),
             usable: layout.fast_usable,
@@ -99,7 +101,7 @@ impl ExtentMap {
             sweep: 1,
             lost: 0,
             left_behind: BTreeMap::new(),
-            masks: vec![Masks::default(); layout.metadata.masks as usize],
+            masks: zeroed_vec(layout.metadata.masks as usize),
             dirty_bytes: 0,
             units: Units::default(),
             full: [0; FULL as usize + 1],

@@ -32,10 +32,11 @@ impl IndexSet {
 
     /// Makes an empty set for the indices in `0..size`.
     pub(crate) fn empty(size: u32) -> IndexSet {
-        let mut set = IndexSet::full(size);
-        set.levels.iter_mut().flatten().for_each(|word| *word = 0);
-        set.count = 0;
-        set
+        let words = |bits: &usize| bits.div_ceil(64);
+        let sizes = std::iter::successors(Some(words(&(size as usize))), |above| {
+            Some(*above).filter(|above| *above > 1).map(|above| words(&above))
+        });
+        IndexSet { levels: sizes.map(|words| vec![0; words]).collect(), count: 0 }
     }
 
     pub(crate) fn count(&self) -> u32 {
