@@ -18,12 +18,11 @@ pub const MAP_MEMORY: Bytes = Bytes::gib(1);
 /// The share of a machine's memory that the map may take there, if that is more.
 pub const MAP_SHARE: u64 = 64;
 
-/// What the map has for each extent of the volume, and for each that the fast device has room for. (`map_memory` of the engine's own
-/// tests measures it.)
+/// What the map has for each extent of the volume that was accessed, and for each that the fast device has room for.
 const BYTES_PER_EXTENT: u64 = 36;
 const BYTES_PER_SLOT: u64 = 16;
 
-/// What the map of a volume takes of memory.
+/// What the map of a volume takes of memory once all of it has been accessed.
 ///
 /// ```
 /// use peryton_engine::PlacementKind;

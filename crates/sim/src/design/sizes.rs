@@ -247,8 +247,9 @@ fn check_volume(volume: Option<&At<'_, Bytes>>, size: Bytes, extent: Bytes) -> R
     match volume {
         // Sizes are rounded up to whole extents, on each of at most two devices.
         Some(volume) if size < **volume || size.0 - volume.0 > 2 * extent.0 => Err(volume.wrong(format!(
-            "is {}, but the sizes of the devices make a volume of {size}: make them agree, or leave one of them out",
-            **volume
+            "is {}, but the sizes of the devices make a volume of {}: make them agree, or leave one of them out",
+            volume.beside(size),
+            size.beside(**volume)
         ))),
         _ => Ok(()),
     }
