@@ -168,7 +168,7 @@ pub fn remove(storage: &mut dyn Storage, fast: DeviceId) -> Result<(), DeviceErr
 /// Whose the first block of the disk is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// It says that it belongs to the volume.
+    /// The block says that it belongs to the volume.
     Ours,
     /// It is as it was before the disk was taken over.
     AsItWas,
@@ -178,8 +178,8 @@ pub enum Whose {
     Another,
 }
 
-/// Judges the first block of the disk. `copy`: the one that it had. It is replaced by a record, and later by superblocks of the
-/// volume; the first sector of both names the volume, and the others of a record are zeros.
+/// Judges the first block of the disk. `copy`: that block before the disk was taken over. A record replaces it, and later a superblock of
+/// the volume. The first sector of both names the volume, and the other sectors of a record are zeros.
 pub fn whose(block: &[u8], copy: &[u8], volume: VolumeId) -> Whose {
     if block[8..16] == MAGIC[..] && volume_at(block) == volume {
         return Whose::Ours;

@@ -83,13 +83,13 @@ impl Masks {
         !self.valid() & self.differs_from_origin()
     }
 
-    /// The same blocks, all of which are newer on the fast device.
+    /// The masks with all blocks of the fast device dirty.
     #[must_use]
     pub fn all_dirty(self) -> Masks {
         Masks::new(self.valid(), self.valid() | self.lost())
     }
 
-    /// The same blocks, none of which is newer on the fast device.
+    /// The masks with no block dirty.
     #[must_use]
     pub fn clean(self) -> Masks {
         Masks::new(self.valid(), self.lost())

@@ -1,8 +1,8 @@
-//! Who serves a volume: multi-mount protection. Behind the first superblock of each device lies a block that a server renews every few
-//! seconds, and that another one looks at before it begins. It has no part in what is recovered. What has worn the device is counted in it.
+//! Who serves a volume: multi-mount protection. Behind the first superblock of each device lies the holder block. A server renews it every
+//! few seconds, and another server reads it before it begins. Recovery does not use it. It also has the counts of the device's wear.
 //!
-//! It is found at the same place whatever the volume is, by whichever name a device is opened, and on whichever machine. It is sealed
-//! without a volume's identity, so that it can be read before that is known.
+//! The block has the same place in every volume, so it is found by any name of the device and on any machine. It is sealed without a
+//! volume's identity, so that it can be read before that is known.
 
 use peryton_units::Bytes;
 
@@ -45,20 +45,20 @@ pub struct Holder {
     pub host: String,
 }
 
-/// The block is neither that of a server nor says that there is none: a crash has torn it.
+/// The block names no server, and does not say that there is none: a crash has torn it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn;
 
 /// What the block says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Held {
-    /// Who has the volume, if anybody.
+    /// The server that has the volume, if there is one.
     pub holder: Option<Holder>,
     /// What has worn the device.
     pub account: Account,
 }
 
-/// The block that says who has the volume, or that nobody has, and what has worn the device.
+/// Encodes the block: the server that has the volume, if there is one, and the device's wear.
 pub fn encode(holder: Option<&Holder>, account: &Account) -> Vec<u8> {
     let mut block = vec![0; BLOCK_LEN];
     account.encode(&mut block[ACCOUNT_AT..ACCOUNT_AT + ACCOUNT_LEN]);
@@ -80,7 +80,7 @@ pub fn encode(holder: Option<&Holder>, account: &Account) -> Vec<u8> {
     block
 }
 
-/// What the block says. A block of something else says that nobody has the volume, and that nothing was counted.
+/// Decodes the block. A block of another kind means that no server has the volume, and that no wear was counted.
 ///
 /// # Errors
 /// It is torn.

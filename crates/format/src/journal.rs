@@ -1,6 +1,6 @@
 //! Commits in the journal's ring. Each commit is a run of blocks with one number, and is valid only if all of them are.
 //!
-//! Commits are numbered without gaps, and one is written only when the one before is durable. So the valid commits
+//! Commits are numbered without gaps (except at each opening, closing and fencing), and one is written only when the one before is durable. So the valid commits
 //! after a checkpoint are an unbroken chain, and only its last link may be torn.
 
 use crate::{
@@ -51,8 +51,8 @@ impl MapRecord {
         MapRecord { extent, entry, masks: Masks::default() }
     }
 
-    /// Changes a map as the record says; `None` if the extent is not there. A place that is not there has no masks: what the entry
-    /// says of it is refused when the map is used.
+    /// Applies the record to a map; `None` if the map has no such extent. The masks of a place that does not exist are ignored: the entry that
+    /// names it is refused when the map is used.
     pub fn apply(&self, entries: &mut [MapEntry], masks: &mut [Masks]) -> Option<()> {
         *entries.get_mut(self.extent as usize)? = self.entry;
         if let Some(masks) = self.entry.place().and_then(|place| masks.get_mut(place.0 as usize)) {

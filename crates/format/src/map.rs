@@ -87,7 +87,7 @@ pub enum NoMap {
     },
 }
 
-/// What becomes of a device that has an older journal than the other one.
+/// The treatment of a device that has an older journal than the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Older {
     /// The device may be an earlier copy: the map is not read.
@@ -96,7 +96,7 @@ pub enum Older {
     Accepted,
 }
 
-/// Whether something of an extent is newer on the fast device than on the slow one, or lost.
+/// Whether a block of the extent is newer on the fast device than on the slow one, or lost.
 pub fn is_newer(entry: MapEntry, masks: Masks) -> bool {
     entry.is_dirty() || entry.is_lost() || masks.differs_from_origin() != 0
 }
@@ -226,7 +226,7 @@ pub fn read(
                 return Err(NoMap::Behind { device: *device, newest: ring.newest(), expected: last_commit });
             }
         };
-        // What the slow device, which is not there, has to have: nothing of a commit that was not flushed there.
+        // The last commit that the absent slow device must have. It need not have a commit that was not flushed there.
         let last_commit = match devices == [fast] {
             true => rings
                 .iter()

@@ -46,9 +46,9 @@ mutations! {
     TrustChecksums,
     /// The second device's copy of the journal lacks the last update.
     MirrorWrongCopy,
-    /// Commits do not go to the slow device where they say of a further extent that it is newer on the fast one.
+    /// Commits that make a further extent newer on the fast device do not go to the slow device.
     NameNothing,
-    /// What is to be named ahead is not written into commits.
+    /// Extents that are named ahead are not written into commits.
     NameNothingAhead,
     /// Replay leaves out the newest commit.
     ReplayOneLess,
@@ -98,25 +98,25 @@ mutations! {
     SkipClosing,
     /// The survivors do not record that a device is gone.
     ForgetGone,
-    /// Data that only a dead cache had counts as what the origin has.
+    /// Data that only a dead cache had count as present at the origin.
     ForgetLost,
     /// Nothing is kept in memory for the process after this one.
     KeepNothing,
     /// A write that only RAM has is answered though the process may die.
     AnswerFromRam,
-    /// What a process that died has written is not flushed before a recovery relies on it.
+    /// Writes of a process that died are not flushed before a recovery relies on them.
     OpenUnflushed,
-    /// After a flush that failed everything stays as it is, and the next flush counts.
+    /// After a failed flush nothing is put in doubt, and the next flush counts.
     TrustFailedFlush,
-    /// No flush of the host fails because one of a device did.
+    /// A failed flush of a device fails no flush of the host.
     KeepFailedFlush,
-    /// Commits go on before what a failed flush put in doubt is settled.
+    /// Commits go on before the extents in doubt are settled.
     CommitInDoubt,
-    /// A read is answered that was under way when a flush failed, with what it found.
+    /// A read that was under way when a flush failed is answered with the data that it found.
     ReadInDoubt,
     /// Writes that were under way when a flush failed are not in doubt.
     ForgetWritesInFlight,
-    /// What was in a log when it was opened is not compared with its checksums.
+    /// Data that a log had when it was opened are not compared with their checksums.
     VerifyNothing,
     /// Commands that were under way when a flush failed are not carried out again.
     TrustWritesInFlight,
@@ -126,11 +126,11 @@ mutations! {
     CloseInDoubt,
     /// A log goes on after a failed flush.
     LogGoesOn,
-    /// Neighbours are written back from the start of their buffer, whatever was left out before them.
+    /// Extents of a run are written back from the start of the buffer, although extents before them were left out.
     SweepFromStart,
     /// After a crash the copies of a cache without write-back count, though only their origins were flushed.
     TrustUnflushedCopies,
-    /// A write that is sent to copy and origin because too much is dirty reaches the copy only, which stays clean.
+    /// A write that goes to copy and origin at the limit of dirty data reaches the copy only, which stays clean.
     ThrottleWithoutHome,
     /// A block counts as being on the fast device before it is written there.
     ValidBeforeData,
@@ -142,17 +142,17 @@ mutations! {
     CleanRewrittenBlock,
     /// An update of a part of an extent says that another part is at the origin whose write there was not flushed.
     CleanWithoutSlowFlush,
-    /// What is brought in replaces blocks that are dirty.
+    /// A fill replaces dirty blocks.
     FillOverDirty,
-    /// A read of what is on either side of a dirty block takes that from the slow device too.
+    /// A read across a dirty block takes that block from the slow device, too.
     ReadOverDirty,
-    /// What is brought in replaces blocks that the host has written since they were read.
+    /// A fill replaces blocks that the host has written since the fill read them.
     FillOverRewritten,
-    /// What a read or write of the host is to bring in is not taken from its buffer.
+    /// A fill does not copy the data from the buffer of the host's read or write that feeds it.
     BringNothing,
-    /// A read brings in what a write changes that was under way before the move that it joins.
+    /// A read joins a fill although a write to the origin was under way before the fill began.
     JoinBesideWrites,
-    /// A write that goes to the origin first leaves what it replaces valid in the copy.
+    /// A write that goes to the origin first leaves the old blocks valid in the copy.
     TrustOverwritten,
     /// Recovery takes every extent on the fast device for whole.
     ForgetMasks,
@@ -160,9 +160,9 @@ mutations! {
     TakeOverEntriesOnly,
     /// A block that was on a slow device which is gone reads as what was in its place on the fast one.
     ForgetLostBlocks,
-    /// What is clean beside a dirty block stays after a write past both has failed.
+    /// Clean blocks of a partly dirty extent stay after a failed write that bypassed the copy.
     KeepCleanPastFailure,
-    /// Blocks that were written back and given up since the last commit may be lost at the origin without a flush that fails.
+    /// No flush fails although blocks that were written back and given up since the last commit may be lost at the origin.
     ForgetBlocksGivenUp,
     /// Blocks that a copy gave up after it was written back do not come back from it when the flush of the origin fails.
     LoseBlocksGivenUp,
@@ -172,35 +172,35 @@ mutations! {
     SnapshotOverData,
     /// A volume whose last snapshot is torn is not opened.
     RefuseTornSnapshot,
-    /// What is written to a range that was copied to the device that will take another's place goes to the old one only.
+    /// A write to a range that was already copied to a replacement device goes to the old device only.
     ForgetSuccessor,
-    /// Answer a write that only one of two devices has, of which either may be found in charge.
+    /// A write is answered when only one of the old device and its replacement has it, while a crash may put either in use.
     AnswerOnOne,
-    /// A range that is written while it is copied to that device counts as copied.
+    /// A range that is written while it is copied to a replacement device counts as copied.
     TrustCopiedOver,
-    /// A device is put in charge before it says itself what it is.
+    /// A replacement takes its place before its own superblock says which device it is.
     SucceedUnnamed,
     /// A device is accepted that was replaced while the volume was served.
     AcceptReplaced,
-    /// A device is accepted to which a copy was not complete.
+    /// A replacement device is accepted although its copy was not complete.
     AcceptAside,
-    /// A unit of the slow device is completed with what was read there before the host wrote it.
+    /// A unit of the slow device is completed with blocks that were read before the host wrote them.
     CompleteFromOldRead,
-    /// A write of the host goes to a place of the slow device that is just being written to complete a unit.
+    /// A write of the host goes to blocks of the slow device that a write-back is writing to complete a unit.
     PassCompletion,
-    /// The superblocks say that a device was resized before the map is written that belongs to that.
+    /// The superblocks record a resized device before the map for the new size is written.
     SwitchBeforeMap,
     /// Dirty extents beyond the end of a device that shrinks are dropped.
     DropBeyondEnd,
     /// The part by which a device has grown counts as zeros.
     TrustGrownPart,
-    /// Places on the slow device keep their numbers when the fast device grows, behind whose places they are counted.
+    /// Places on the slow device keep their numbers when the fast device grows, although they are counted after its places.
     KeepSlowPlaces,
     /// A copy on a device that comes back counts although its extent was written without the device.
     BelieveReturned,
     /// A device comes back that was used without the others after it was given up.
     AcceptUsedAlone,
-    /// A device leaves the volume although something is on it alone.
+    /// A device leaves the volume although it has the only copy of some data.
     LeaveDirty,
     /// A volume is not opened without a device that was evacuated.
     ForgetEvacuated,

@@ -1,5 +1,5 @@
-//! Snapshots of what a cache has learnt: which extents were used lately, how often, and what the policies made of that. Nothing
-//! that a host has written depends on them: a snapshot that is torn, old or lost costs hits, and no data.
+//! Snapshots of what a cache has learnt: which extents were used lately, how often, and the state of the policies. No data of a host
+//! depend on them: a snapshot that is torn, old or lost costs hits only.
 //!
 //! A snapshot lies behind what the volume uses of the fast device ([`Room`]), in one of two halves that are used in turn. It has a
 //! header, and blocks of items. It counts if all of its blocks are whole and agree.

@@ -87,16 +87,13 @@ pub trait Storage {
         None
     }
 
-    /// A flush has failed: what a server of this volume has left in memory may lead to what is not there any more, so it counts
-    /// no longer.
+    /// A flush has failed: the records that a server of this volume has left in memory may point to lost data, so they are dropped.
     fn forget_memory(&mut self, _volume: VolumeId) {}
 
-    /// The volume was closed in good order, and will be opened again by the same process: what a server of it has left in memory counts no
-    /// longer.
+    /// The volume was closed in good order, and the same process will open it again: the records in memory are dropped.
     fn has_closed(&mut self, _volume: VolumeId) {}
 
-    /// How the offsets of a device that had data before are translated, if one had. A volume that was made so is opened with the
-    /// same translation only.
+    /// The translation of offsets of a device that had data before, if there is one. The volume can only be opened with the same translation.
     fn displaced(&self) -> Option<Displaced> {
         None
     }

@@ -227,7 +227,7 @@ fn get_placement(block: &[u8]) -> Option<Placement> {
 }
 
 impl Superblock {
-    /// What the superblocks of a volume say in generation 0, while it is open: with another `device` they are those of the others.
+    /// The superblock of device 0 of an open volume in generation 0. With another `device` it is that of another device.
     pub fn new(volume: VolumeId, geometry: Geometry) -> Superblock {
         Superblock {
             volume,

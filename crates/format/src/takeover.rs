@@ -198,7 +198,7 @@ pub enum Record {
     },
     /// Whether a device may have lost data whose write it had answered, because it failed a flush.
     Doubted {
-        /// Whether one may have.
+        /// Whether a device may have lost such data.
         is: bool,
     },
 }

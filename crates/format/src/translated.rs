@@ -14,7 +14,7 @@ use crate::{
 pub struct Translated<'a> {
     beneath: &'a mut dyn Storage,
     displaced: Displaced,
-    /// What is written in place of zeros to the first block of the device.
+    /// The block that is written to the first block of the device in place of zeros.
     marker: Option<[u8; BLOCK_LEN]>,
 }
 
@@ -24,7 +24,7 @@ impl<'a> Translated<'a> {
         Translated { beneath, displaced, marker: None }
     }
 
-    /// The same. This block is written where the first block of the device would become zeros, so that the device always names its
+    /// Also replaces zeros that would be written to the first block of the device by this block, so that the device always names its
     /// volume.
     #[must_use]
     pub fn with_marker(self, marker: [u8; BLOCK_LEN]) -> Translated<'a> {
@@ -61,7 +61,7 @@ impl Storage for Translated<'_> {
         parts.try_for_each(|(place, part)| self.beneath.write(place.device, place.at, &from[part]))
     }
 
-    /// What was written to the device may be on both.
+    /// Flushes both devices: data that were written to the device may lie on either.
     fn flush(&mut self, device: DeviceId) -> Result<(), DeviceError> {
         self.beneath.flush(device)?;
         let Displaced { home, .. } = self.displaced;

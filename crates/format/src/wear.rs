@@ -30,14 +30,14 @@ impl Worn {
         Worn { bytes_read, bytes_written, pages_read, pages_written, start_stops }
     }
 
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn and(&self, more: &Worn) -> Worn {
         let (mine, more) = (self.each(), more.each());
         Worn::from_each(std::array::from_fn(|index| mine[index].saturating_add(more[index])))
     }
 
-    /// What of this came after `before`.
+    /// The part of this wear that came after `before`.
     #[must_use]
     pub fn since(&self, before: &Worn) -> Worn {
         let (mine, before) = (self.each(), before.each());
@@ -61,7 +61,7 @@ pub struct Account {
     pub mark_unix_s: u64,
     /// What had worn it by then.
     pub at_mark: Worn,
-    /// How many servers had the device and did not let it go in good order: what each did at the last is not counted.
+    /// The number of servers that were killed: the last wear of each is not counted.
     pub unclosed: u64,
 }
 

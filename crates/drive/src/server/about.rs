@@ -17,16 +17,16 @@ pub(crate) struct About {
     /// The settings in force in addition to the design, `key=value` each.
     pub(crate) settings: Vec<String>,
     pub(crate) events: Events,
-    /// Why the volume is only read, if it is.
+    /// Why the volume is served for reads only, if it is.
     pub(crate) read_only: Option<ReadOnly>,
-    /// That this process has the volume.
+    /// The holder blocks, by which this process has the volume.
     pub(crate) held: Option<Held>,
     /// Whether devices may be made to fail on demand.
     pub(crate) drills: bool,
 }
 
 impl About {
-    /// Another device has the place of this number, or none.
+    /// Notes that another device, or none, has this number now.
     pub(crate) fn device_changed(&self, index: usize) {
         if let Some(held) = &self.held {
             held.changed(index, self.devices[index].as_ref());

@@ -1,4 +1,4 @@
-//! What the volume's owner can ask for: its state, other settings, drills.
+//! Requests of the volume's owner: its state, other settings, drills.
 
 use std::sync::mpsc;
 
@@ -50,7 +50,7 @@ fn changed(before: &[String], settings: Vec<String>, unset: &[String]) -> Result
     Ok(all)
 }
 
-/// What becomes of what was answered and not flushed when the server is killed.
+/// The fate of acknowledged, unflushed writes if the server is killed, for the status.
 fn process_death(memory: &Result<SharedMemory, NoMemory>) -> Value {
     match memory {
         Ok(memory) => {
@@ -99,7 +99,7 @@ impl Server {
         Ok(())
     }
 
-    /// The status now; while the volume is closed for a moment that from before, with how far the change is.
+    /// The status now. While the volume is closed for a change, it is the status from before, with the progress of the change.
     fn status_or_last(&self) -> Value {
         let Some(away) = self.changing.away() else { return self.status() };
         let mut status = away.status.clone();

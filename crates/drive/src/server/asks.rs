@@ -1,4 +1,4 @@
-//! What the clients' front end asks of the volume, and the volume's answers.
+//! Carries the requests of the clients' front end to the volume, and the volume's answers back.
 
 use peryton_engine::{RequestError, RequestId};
 

@@ -1,5 +1,5 @@
-//! What a control client does on a thread of its own for a change of the devices: it opens what is attached, looks at what that holds, asks
-//! the volume's thread for the change, and waits for its end.
+//! The part of a change of devices that runs on the control client's thread: it opens the attached device, checks its content, asks the
+//! volume's thread for the change, and waits for its end.
 
 use std::{
     io,
@@ -22,13 +22,13 @@ use crate::{
 };
 
 const ENDED: &str = "the volume is closed";
-/// How often the end of a change is asked for.
+/// The interval at which the end of a change is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What a client has to know of a device that is gone.
+/// What a control client's thread needs of a device that is gone.
 struct Gone {
     index: usize,
-    /// The file of it that this server still has.
+    /// The device's file, if this server still has it open.
     file: Option<Device>,
     path: PathBuf,
     others: Vec<PathBuf>,
@@ -77,10 +77,10 @@ impl Server {
 }
 
 impl Handle {
-    /// Takes a device back that was gone, and returns what came of it: at `path`, or where it was.
+    /// Takes a device back that was gone, at `path` or at its old path, and returns the result.
     ///
     /// # Errors
-    /// One line: it is part of the volume, is not there, is not the one that was given up, or holds what the volume does not know.
+    /// One line: the device is part of the volume, is missing, is not the one that was given up, or has data that the volume does not know.
     pub fn readmit(&self, name: &str, path: Option<PathBuf>, update_design: bool) -> Result<Value, String> {
         self.may_change()?;
         if update_design {
@@ -160,7 +160,7 @@ impl Handle {
         Ok(gone)
     }
 
-    /// Opens what is attached at a path in place of a device that is gone.
+    /// Opens the device at a path that takes the place of one that is gone.
     fn attached(&self, name: &str, path: &Path, gone: Gone, fresh: bool) -> Result<Device, String> {
         if path.is_relative() {
             return Err(format!("{}: give the whole path, from the root", path.display()));
@@ -230,7 +230,7 @@ impl Handle {
     }
 }
 
-/// Opens what is at a path, if nothing uses it here or elsewhere; `None`: there is nothing.
+/// Opens the device at a path, if nothing uses it here or elsewhere; `None`: there is none.
 pub(super) fn open_unused(name: &str, path: &Path, direct: bool) -> Result<Option<Device>, String> {
     let at = DevicePath { name: name.to_owned(), path: path.to_owned() };
     refuse_used(&at).map_err(|error| error.to_string())?;

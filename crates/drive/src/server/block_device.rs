@@ -24,7 +24,7 @@ use crate::{
     volume::Data,
 };
 
-/// So often a server is asked to end before it leaves a device behind that is in use, if no program watches it that starts the next one.
+/// Without a supervisor a server leaves a device that is in use behind only after this many requests to end.
 const ASKED_TWICE: u32 = 2;
 
 /// The negative error number with which the kernel is answered.
@@ -96,7 +96,7 @@ impl Server {
         self.block_device.as_mut().expect("only a block device has slots, and a thread that reports about it")
     }
 
-    /// The block device has been started, or not.
+    /// The start of the block device has ended.
     pub(super) fn block_device_started(&mut self, result: Result<(), UblkError>) {
         let device = self.device();
         let stop = device.stop_wanted || result.is_err();
@@ -155,8 +155,7 @@ impl Server {
         device.stays = true;
     }
 
-    /// Whether the server has to go on serving before it stops: as long as programs use the block device, the kernel writes what it
-    /// has of it before it is removed.
+    /// Whether the server has to go on serving before it stops: before the block device is removed, the kernel writes its cached data to it.
     pub(super) fn must_remove_first(&mut self) -> bool {
         let Some(device) = &mut self.block_device else { return false };
         match device.phase {
@@ -185,7 +184,7 @@ impl Server {
         true
     }
 
-    /// Nobody uses the block device, and it is being removed: what is in flight is not to wait for a device that fails.
+    /// No program uses the block device, and it is being removed: requests in flight do not wait for a device that fails.
     pub(super) fn block_device_goes(&mut self) {
         self.volume.backend.hurry(self.now.saturating_add(OUTAGE_PATIENCE));
     }

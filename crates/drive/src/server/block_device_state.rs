@@ -49,7 +49,7 @@ pub(crate) struct BlockDevice {
     pub(super) error: Option<UblkError>,
     /// The failed flushes that the kernel has heard of.
     pub(super) heard: Heard,
-    /// Whether this thread is one that others' writes wait for, and how much memory was locked at the start.
+    /// Whether the kernel knows this thread as one that writeback depends on (`PR_SET_IO_FLUSHER`), and the memory locked at the start.
     pub(super) memory: (bool, u64),
     pub(super) name: NameFile,
     pub(super) jobs: mpsc::Sender<Job>,
@@ -75,7 +75,7 @@ pub(super) enum Job {
     Grow { device: u32, size: Bytes },
 }
 
-/// What became of the device.
+/// The result of removing the device.
 #[derive(Debug)]
 pub(super) enum Removal {
     /// It has gone.
@@ -95,7 +95,7 @@ impl BlockDevice {
         Some(Bytes(volume.0 / block * block)).filter(|size| *size > self.size)
     }
 
-    /// Whether nothing that was taken is unanswered, or nobody waits for the answers.
+    /// Whether all accepted requests are answered, or no program waits for the answers.
     pub(super) fn is_idle(&self) -> bool {
         self.slots.serving() == 0
     }

@@ -1,6 +1,6 @@
-//! Changes of the volume while it is served for which it is closed for a moment: a device comes back, an empty one takes the place of one
-//! that is gone, a device leaves or gets another size, and a volume that has stopped is opened again. Requests wait meanwhile; clients,
-//! the status, control and signs of life go on, because another thread has the engine (`closed.rs`).
+//! Changes for which a served volume is closed for a moment: a device comes back, an empty one takes the place of one that is gone, a device
+//! leaves or gets another size, and a volume that has stopped is opened again. Requests wait meanwhile. Clients, the status, control and
+//! signs of life go on, because another thread has the engine (`closed.rs`).
 
 use std::{
     io,
@@ -26,7 +26,7 @@ use crate::{design_file::DesignFile, events, figures::Snapshot, nbd::Export, ope
 impl Server {
     /// Notes where the devices are according to the design.
     pub(crate) fn let_devices_change(&mut self, paths: Vec<PathBuf>, design: Option<DesignFile>) {
-        // Relative ones are so to the directory in which the server runs.
+        // Relative paths begin at the directory in which the server runs.
         let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
         (self.changing.paths, self.changing.design) = (paths.into_iter().map(absolute).collect(), design);
     }
@@ -98,7 +98,7 @@ impl Server {
         let Some(Change { aim: Aim::Leave(leaving), .. }) = &mut self.changing.now else { return tuning };
         leaving.before = tuning.clone();
         let now = self.volume.engine().leaving_tuning(leaving.bytes_per_s.is_some());
-        // What has nothing to do with the copies.
+        // Only settings that do not affect the emptying.
         Tuning { patience: tuning.patience, spin_down_after: tuning.spin_down_after, ..now }
     }
 
@@ -173,7 +173,7 @@ impl Server {
         }
     }
 
-    /// Lets the device be emptied that is to leave, or of which an end is given up. Returns how much is left.
+    /// Empties the device that is to leave, or its end that is given up. Returns how much is left.
     fn empty(&mut self) -> Bytes {
         let Some(change) = &self.changing.now else { return Bytes::ZERO };
         let (holds, is_due) = (change.holds(), matches!(change.stage, Stage::Emptying { due } if self.now >= due));
@@ -187,7 +187,7 @@ impl Server {
             Aim::Leave(leaving) => {
                 let dirty = self.volume.engine().dirty_bytes();
                 let took = self.now.saturating_sub(change.began);
-                // What has gone to the origin so far, with what has become dirty meanwhile left out.
+                // The bytes written back so far, without those that have become dirty meanwhile.
                 let home = leaving.first.0.saturating_sub(dirty.0);
                 let allowed = |rate: u64| u128::from(rate) * u128::from(took.0) / 1_000_000_000;
                 let is_ahead = leaving.bytes_per_s.is_some_and(|rate| u128::from(home) > allowed(rate));
@@ -201,7 +201,7 @@ impl Server {
         }
     }
 
-    /// Lets every device take a write. What it writes is what is there.
+    /// Writes to every device: its superblock, unchanged.
     fn prove(&mut self) {
         let (sender, proof) = mpsc::sync_channel(1);
         let settings = self.about.settings.clone();
@@ -225,7 +225,7 @@ impl Server {
         self.look_at_change();
     }
 
-    /// Whether nothing is under way, and nothing is wrong that closing the volume would make worse.
+    /// Whether nothing is under way, and no failure forbids closing the volume.
     fn rests(&self) -> bool {
         let engine = self.volume.engine();
         self.volume.is_idle() && !engine.is_in_doubt() && self.waits_for() == 0 && self.notes.is_idle()
@@ -236,7 +236,7 @@ impl Server {
         self.volume.backend.in_outage() & !self.volume.engine().gone()
     }
 
-    /// Refuses what would wait for a device, or for a client.
+    /// Refuses a change that would have to wait for a device, or for a client.
     fn may_rest(&self) -> Result<(), String> {
         if self.volume.engine().is_in_doubt() {
             return Err(
@@ -396,7 +396,7 @@ impl Server {
         let index = change.device;
         let is_there = opened.gone >> index & 1 == 0;
         match (change.aim.comes(), is_there) {
-            // What is at the path is not used, and may be taken away.
+            // The device at the path is not used, and may be taken away.
             (Some(device), false) => device.unlock(),
             (None, false) => self.about.devices[index].iter().for_each(Device::unlock),
             (_, true) => {}
@@ -408,7 +408,7 @@ impl Server {
             now.ability.wear = Arc::clone(&before.ability.wear);
         }
         if let Err(error) = self.front.kernel.set_file(index, now.as_ref().map(|device| device.file.clone())) {
-            // The engine takes a device for dead whose commands go nowhere.
+            // Commands to the device fail, so the engine gives it up.
             tracing::error!(%error, "the kernel does not take the file of a device");
         }
         self.volume.backend.set_device(DeviceId(index as u8), now.as_ref().map(|device| device.ability.clone()));
@@ -417,7 +417,7 @@ impl Server {
         self.drives_changed(index);
     }
 
-    /// The volume was opened again: what follows from that for the server.
+    /// Adapts the server after the volume was opened again.
     fn has_opened(&mut self, opened: Opened) {
         self.volume.tick(self.now);
         let engine = self.volume.engine();
@@ -427,7 +427,7 @@ impl Server {
         self.about.opened = opened;
     }
 
-    /// What came of taking a device in, or letting it go.
+    /// The result of taking a device in, or of letting it go.
     fn taken_in(
         &mut self,
         change: &Change,
@@ -519,13 +519,13 @@ impl Server {
         self.changing.outcome = Some(outcome);
     }
 
-    /// Sets the path of a device in the design, and says what came of it.
+    /// Sets the path of a device in the design, and returns the result.
     pub(super) fn set_in_design(&mut self, name: &str, path: &Path) -> (Value, Value) {
         let set = self.changing.design.as_ref().ok_or_else(no_design).and_then(|design| design.set(name, path));
         self.design_told(name, Some(set))
     }
 
-    /// What came of setting a path in the design, for a report: where that is, or why not.
+    /// The result of setting a path in the design, for a report: the file, or the error.
     fn design_told(&self, name: &str, set: Option<Result<PathBuf, String>>) -> (Value, Value) {
         match set {
             None => (Value::Null, Value::Null),

@@ -22,13 +22,13 @@ use serde_json::{Value, json};
 
 use crate::{design_file::DesignFile, figures::Snapshot, open::Device, shared_memory::Handoff};
 
-/// How often it is looked how far the emptying of a device is.
+/// The interval at which the emptying of a device is looked at.
 pub(super) const EVERY: Nanos = Nanos::from_ms(100);
 /// Requests wait no longer than this for the volume to come to rest.
 pub(super) const HOLD_AT_MOST: Nanos = Nanos::from_s(2);
 /// When the volume did not rest, it is tried again after this time.
 pub(super) const PAUSE: Nanos = Nanos::from_s(5);
-/// So often it is tried.
+/// The most attempts.
 pub(super) const MOST_TRIES: u32 = 6;
 /// As long as more than this is dirty, requests go on while a device is emptied.
 pub(super) const LITTLE: Bytes = Bytes::mib(4);
@@ -39,20 +39,20 @@ const LONGEST_PAUSE: Nanos = Nanos::from_s(60);
 /// How a device is to be resized.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSize {
-    /// How many bytes of data it is to have; `None`: as many as it has room for.
+    /// The bytes of data that the device is to have; `None`: all that fit.
     pub size: Option<u64>,
     /// The most bytes that are written back in a second; `None`: no bound.
     pub bytes_per_s: Option<u64>,
 }
 
-/// What is to happen.
+/// The kind of a change.
 #[derive(Debug)]
 pub(super) enum Aim {
-    /// The device comes back with what it holds.
+    /// The device comes back with its data.
     Return(Device),
-    /// This one, which is empty, takes the place of one that is gone.
+    /// This empty device takes the place of one that is gone.
     Fill(Device),
-    /// The device leaves once nothing is on it alone.
+    /// The device leaves once it has no data of its own.
     Leave(Box<Leaving>),
     /// The device has another size.
     Resize { grows: bool },
@@ -81,19 +81,19 @@ pub(super) struct Leaving {
     pub(super) first: Bytes,
 }
 
-/// How far a change is.
+/// The stage of a change.
 #[derive(Debug)]
 pub(super) enum Stage {
     /// Requests go on, while a device is emptied or after a pause.
     Emptying {
-        /// When it is looked at again.
+        /// When the change is looked at again.
         due: Nanos,
     },
-    /// Requests go on. The superblocks are written as they are: a device that takes no writes lets nothing change.
+    /// Requests go on. Unchanged superblocks are written: if a device takes no writes, the change is refused.
     Proving(mpsc::Receiver<Result<Vec<String>, String>>),
     /// Requests wait until nothing is under way.
     Holding {
-        /// Since when.
+        /// Since when requests wait.
         since: Nanos,
     },
     /// Requests wait, and nothing is under way.
@@ -112,7 +112,7 @@ pub(super) struct Away {
     pub(super) snapshot: Box<Snapshot>,
 }
 
-/// What the two threads tell each other.
+/// The state that the two threads share.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     given_up: AtomicBool,
@@ -120,7 +120,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// The server is to end: the volume is not waited for.
+    /// Ends the wait for the volume, because the server is to end.
     pub(super) fn give_up(&self) {
         self.given_up.store(true, Ordering::Relaxed);
     }
@@ -129,7 +129,7 @@ impl Shared {
         self.given_up.load(Ordering::Relaxed)
     }
 
-    /// Why the volume is not open again yet.
+    /// Notes why the volume is not open again yet.
     pub(super) fn failed(&self, error: &str) {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_owned());
     }
@@ -224,7 +224,7 @@ impl Changing {
         self.now.as_ref().filter(|change| matches!(change.aim, Aim::Resize { .. }))
     }
 
-    /// A volume that had stopped cannot be opened again yet. Returns the pause before the next attempt.
+    /// Notes that a stopped volume could not be opened again. Returns the pause before the next attempt.
     pub(super) fn reopening_failed(&mut self, now: Nanos) -> Nanos {
         let pause = self.reopen_pause;
         self.reopen_due = now.saturating_add(pause);
@@ -232,12 +232,12 @@ impl Changing {
         pause
     }
 
-    /// It is open again.
+    /// Notes that a stopped volume is open again.
     pub(super) fn reopening_succeeded(&mut self) {
         (self.reopen_due, self.reopen_pause) = (Nanos::ZERO, FIRST_PAUSE);
     }
 
-    /// When it goes on, if only time keeps it from that.
+    /// When the change goes on, if it waits for a time only.
     pub(super) fn deadline(&self, now: Nanos) -> Option<Nanos> {
         match self.now.as_ref().map(|change| &change.stage) {
             None => (self.reopen_due > now).then_some(self.reopen_due),

@@ -1,4 +1,4 @@
-//! What is dirty in a cache: its state for the owner, and writing it back on demand.
+//! The dirty data of a cache: their state for the owner, and write-back on demand.
 
 use peryton_engine::CleaningReport;
 use peryton_units::Nanos;

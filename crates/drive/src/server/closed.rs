@@ -1,5 +1,5 @@
-//! What is done with a volume that is closed for a moment, on a thread of its own: it is closed in good order, its devices change as they
-//! would while it is not served, and it is opened again. It may take as long as starting a server, and wait for devices.
+//! The thread that has the volume while it is closed for a change: it closes the volume in good order, changes its devices as an offline
+//! verb would, and opens the volume again. This may take as long as starting a server, and wait for devices.
 
 use std::{
     path::PathBuf,
@@ -27,7 +27,7 @@ use crate::{
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// What is to be done.
+/// The task of the thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
     /// Take the device back.
@@ -49,7 +49,7 @@ pub(super) struct Job {
     pub(super) work: Work,
     pub(super) device: DeviceId,
     pub(super) placement: Placement,
-    /// The devices as they are to be.
+    /// The devices after the change.
     pub(super) devices: Vec<Option<Device>>,
     /// The path to set in the design if all goes well, and for which device.
     pub(super) design: Option<(Result<DesignFile, String>, String, PathBuf)>,
@@ -59,7 +59,7 @@ pub(super) struct Job {
     pub(super) shared: Arc<Shared>,
 }
 
-/// What comes back.
+/// The result of the thread.
 pub(super) struct Back {
     pub(super) engine: Engine,
     pub(super) memory: Result<SharedMemory, NoMemory>,
@@ -68,11 +68,11 @@ pub(super) struct Back {
     pub(super) opened: Result<Opened, String>,
     /// Why the change was not made although the volume is open.
     pub(super) refused: Option<String>,
-    /// Why the volume is only read from now on, if it is.
+    /// Why the volume is served for reads only from now on, if it is.
     pub(super) read_only: Option<ReadOnly>,
     /// Extents that are part of the volume again.
     pub(super) restored: u64,
-    /// What came of setting the path in the design.
+    /// The result of setting the path in the design.
     pub(super) design: Option<Result<PathBuf, String>>,
 }
 
@@ -96,7 +96,7 @@ pub(super) fn begin(job: Job, handle: Handle) -> Result<(), (std::io::Error, Box
 /// How the volume goes on.
 struct GoesOn {
     opened: Opened,
-    /// Why without the change, if it does.
+    /// Why the change was not made, if it was not.
     refused: Option<String>,
     read_only: Option<ReadOnly>,
 }
@@ -139,7 +139,8 @@ impl Job {
                 goes_on.map(|goes_on| GoesOn { refused: refused.or(goes_on.refused), ..goes_on })
             }
         };
-        // The memory from before is let go before its place is used again. What is only read needs it when it is opened to be written.
+        // The old handoff memory is released before its file is used again. A volume that is only read keeps it for the next opening with
+        // writes.
         let Job { mut engine, memory, devices, handoff, .. } = self;
         let memory = match &goes_on {
             Ok(GoesOn { read_only: None, .. }) => {
@@ -169,7 +170,7 @@ impl Job {
                 Ok(done) => return Ok(done),
                 Err(error) => error,
             };
-            // What fails once may not fail again.
+            // A failure may be a single one.
             let is_last = pause > FIRST_PAUSE;
             let is_over =
                 |failed: &Failed| is_last && !failed.is_full && (!failed.may_pass || began.elapsed() >= patience);
@@ -202,7 +203,7 @@ impl Job {
         let at = DevicePath { name: name.clone(), path: path.clone() };
         let before = self.engine.losses(0).bytes;
         let mut files = Files::handed_over(&self.devices, &self.handoff)?.notifying(&self.notifier);
-        // In memory it is seen what that would lose.
+        // An opening in memory shows what the loss of the device would lose.
         let without = Without::Failed(failed.device);
         let tried = self.engine.open_again(&mut Overlay::new(&mut files), without);
         let lost = self.engine.losses(0);
@@ -228,7 +229,7 @@ impl Job {
         if self.engine.close(&mut files).is_err() {
             return Err(self.said(&"a device has failed while the volume was closed for a moment", &files));
         }
-        // What is kept there counts no longer.
+        // The records in that memory are no longer valid.
         if let Ok(memory) = std::mem::replace(&mut self.memory, Err(NoMemory::NotNeeded)) {
             memory.remove();
         }
@@ -245,7 +246,7 @@ impl Job {
         Ok(())
     }
 
-    /// Why something failed: what a device did, if one did.
+    /// The message of a failure: the error of a device, if one failed.
     fn said(&self, error: &impl std::fmt::Display, files: &Files<'_>) -> String {
         let device = |failed: &Failed| self.devices[failed.device.index()].as_ref();
         match files.failed().and_then(|failed| Some((failed, device(&failed)?))) {

@@ -1,4 +1,4 @@
-//! What the drives beneath the volume say, and what is asked of them: the loop's side of [`crate::health`].
+//! Reports of the drives beneath the volume, and orders to them: the loop's side of [`crate::health`].
 
 use std::{
     io,
@@ -15,7 +15,7 @@ use crate::{
     health::{News, Table, Watch},
 };
 
-/// After which idle time a device is to rest.
+/// The idle time after which a device goes into standby.
 fn after(tuning: &Tuning, index: usize) -> Option<Nanos> {
     tuning.spin_down_after.get(index).copied().flatten()
 }
@@ -67,8 +67,8 @@ impl Server {
         self.retune_rests(wanted);
     }
 
-    /// Takes from a tuning that devices are to rest which cannot: the engine would spare a device that never sleeps. What was wanted is
-    /// kept for the status.
+    /// Removes standby of devices that cannot sleep from a tuning: the engine would otherwise spare them in vain. The wish is kept for the
+    /// status.
     pub(super) fn without_rests(&mut self, mut wanted: Tuning) -> Tuning {
         self.rests_after.clone_from(&wanted.spin_down_after);
         for (index, after) in wanted.spin_down_after.iter_mut().enumerate() {
@@ -106,7 +106,7 @@ impl Server {
         }
     }
 
-    /// What the fast device of a partitioned drive says of its wear: the share of its life that is used up, in parts per million, and its age.
+    /// The wear that the fast device of a partitioned drive reports: the used share of its life, in parts per million, and its age.
     pub(super) fn fast_worn(&self) -> Option<(u32, Option<Nanos>)> {
         let (used_ppm, hours) = self.drives.as_ref()?.table().rows().worn(self.fast?)?;
         Some((used_ppm, age(hours)))
@@ -131,7 +131,7 @@ impl Server {
         }
     }
 
-    /// What is known of the health of a device, for the status.
+    /// The health of a device, for the status.
     pub(super) fn health_status(&self, index: usize) -> Value {
         self.drives.as_ref().map_or(Value::Null, |drives| drives.table().status(index))
     }

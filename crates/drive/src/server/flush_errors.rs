@@ -17,7 +17,7 @@ pub(super) struct FlushErrors {
 }
 
 impl FlushErrors {
-    /// What a client that begins to use the volume now need not be told.
+    /// The failures until now, of which a new client need not be told.
     pub(super) fn until_now(&self) -> Heard {
         Heard(self.failures)
     }

@@ -1,5 +1,5 @@
-//! The front end of clients: their connections, requests and buffers. What it wants of the volume is put into a list, which the loop
-//! carries out (`asks.rs`).
+//! The front end of clients: their connections, requests and buffers. Its requests to the volume go into a list, which the loop carries out
+//! (`asks.rs`).
 
 use std::{collections::VecDeque, mem, sync::Arc};
 
@@ -24,7 +24,7 @@ use crate::{
 /// The interval at which slow clients are looked for.
 const SWEEP: Nanos = Nanos::from_s(1);
 
-/// What the front end wants of the volume.
+/// A request of the front end to the volume.
 #[derive(Debug)]
 pub(super) enum Ask {
     /// Carry a piece of a request out.
@@ -66,7 +66,7 @@ pub(super) struct Front {
     pub(super) buffer_waiters: VecDeque<u32>,
     /// Whether a buffer or a request was freed since the last look at the waiting clients.
     pub(super) released: bool,
-    /// What the volume is to do, in order.
+    /// Requests to the volume, in order.
     pub(super) asks: Vec<Ask>,
     /// Requests that were answered since this was looked at.
     pub(super) answered: Vec<Answered>,

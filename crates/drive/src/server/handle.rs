@@ -17,10 +17,10 @@ impl Handle {
         Handle { calls, waker }
     }
 
-    /// Whether the volume may be changed, which one that is only read may not.
+    /// Whether the volume may be changed: not if it is served for reads only.
     ///
     /// # Errors
-    /// One line: it is only read, and why.
+    /// One line: why the volume is served for reads only.
     pub(crate) fn may_change(&self) -> Result<(), String> {
         let why = self.ask_always(|server| server.about.read_only.as_ref().map(|read_only| read_only.why.clone()));
         why.flatten().map_or(Ok(()), |why| Err(format!("the volume is only read: {why}")))
@@ -37,7 +37,7 @@ impl Handle {
         self.send(Box::new(Server::begin_to_stop));
     }
 
-    /// The same, and a block device stays in any case, also if nobody uses it: the next server takes it over.
+    /// Stops the server, and leaves its block device for the next server, also if no program uses it.
     pub fn hand_over(&self) {
         self.send_always(Box::new(Server::asked_to_stop));
         self.send(Box::new(Server::begin_to_hand_over));

@@ -460,7 +460,7 @@ impl Front {
     }
 }
 
-/// As what a request counts in the figures.
+/// The kind of a request in the figures.
 fn kind_of(command: Command) -> Asked {
     match command {
         Command::Read { .. } => Asked::Read,
@@ -471,7 +471,7 @@ fn kind_of(command: Command) -> Asked {
     }
 }
 
-/// As what a request is recorded, besides its kind.
+/// The flags with which a request is recorded.
 #[inline]
 fn flags_of(command: Command) -> Flags {
     let (fua, zeros) = match command {
@@ -482,7 +482,7 @@ fn flags_of(command: Command) -> Flags {
     Flags::DURABLE.when(fua).with(Flags::ZEROS.when(zeros))
 }
 
-/// As what a request is recorded, if at all.
+/// The operation with which a request is recorded, if it is recorded.
 #[inline]
 pub(super) fn row_of(asked: Asked, offset: Bytes, len: Bytes) -> Option<(Op, Bytes, Bytes)> {
     match asked {

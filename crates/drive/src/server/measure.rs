@@ -136,7 +136,7 @@ impl Server {
         }
     }
 
-    /// What a device bears in its life, and what has worn it, as far as that is known.
+    /// The endurance of a device and its wear so far, as far as they are known.
     pub(super) fn wear_of(&self, index: usize) -> (Option<Endurance>, Option<Account>) {
         let bears = self.volume.engine().tuning().endurance.get(index).copied().flatten();
         (bears, self.about.devices[index].as_ref().and_then(|device| device.ability.wear.account()))
@@ -176,7 +176,7 @@ impl Handle {
         self.ask_within(within, Server::snapshot_or_last)
     }
 
-    /// Sets the mark from which the wear of the devices is counted besides; `false` if the volume is closed.
+    /// Begins a second count of the devices' wear; `false` if the volume is closed.
     pub(crate) fn mark(&self) -> bool {
         let mark = |server: &mut Server| {
             server.about.devices.iter().flatten().for_each(|device| device.ability.wear.mark(unix_s()));
@@ -192,7 +192,7 @@ impl Handle {
         })
     }
 
-    /// How long answers take, and what is asked for where; `None` if the volume is closed.
+    /// Response times, and requests by address; `None` if the volume is closed.
     pub(crate) fn activity(&self) -> Option<Activity> {
         self.ask_always(|server| server.activity())
     }

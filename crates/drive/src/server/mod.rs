@@ -236,7 +236,7 @@ impl Server {
         }
     }
 
-    /// The server ends in this turn, and leaves the volume as it is.
+    /// Ends the server in this turn, and leaves the volume as it is.
     pub(crate) fn fail(&mut self, why: io::Error) {
         self.failed = Some(why);
     }
@@ -248,7 +248,7 @@ impl Server {
     /// How long to wait: until the next timer.
     #[inline]
     fn wait(&mut self) -> Wait {
-        // Without the engine nobody takes what clients ask for.
+        // Without the engine, requests of clients are not taken.
         if !self.front.later.is_empty() && self.front.asks.len() < front::MOST_ASKS {
             return Wait::No;
         }
@@ -313,7 +313,7 @@ impl Server {
         }
     }
 
-    /// The end is asked for, which waits for the engine; that does not wait for devices any longer.
+    /// Notes the request to stop, which waits until the engine is back; the engine's thread no longer waits for devices.
     fn asked_to_stop(&mut self) {
         if let Some(away) = self.changing.away() {
             away.shared.give_up();
@@ -390,7 +390,7 @@ impl Server {
         self.front.send();
     }
 
-    /// Requests wait, and so do the asks of clients, of which there is a bound; their connections go on.
+    /// A turn without the engine: requests wait, up to a bound, and connections go on.
     #[cold]
     fn settle_without_engine(&mut self) {
         while self.front.serve_waiters() {}

@@ -86,7 +86,7 @@ impl Server {
         self.keep_next_if_idle();
     }
 
-    /// Stores what waits, unless the engine is writing superblocks that this would undo.
+    /// Stores waiting settings, unless the engine is writing superblocks that this would undo.
     pub(super) fn keep_next_if_idle(&mut self) {
         if self.notes.work.is_none() && !self.is_succeeding() {
             self.keep_next();

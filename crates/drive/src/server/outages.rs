@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{events::What, open::Device, serve_error::ServeError};
 
-/// The error that a client is told. What is full can be read: that a read failed has another reason.
+/// The error that a client is told. A full device can be read, so a failed read never lacks space.
 #[inline]
 pub(super) fn as_told(error: RequestError, is_read: bool) -> RequestError {
     if is_read && error == RequestError::NoSpace { RequestError::Device } else { error }
@@ -32,7 +32,7 @@ impl Server {
             self.volume.engine_mut().excuse(excuses);
             let home = self.volume.engine().placement().stands_alone();
             if home.is_some_and(|home| only_reads & !(1 << home.index()) != 0) {
-                // What only this device has is to be elsewhere before it cannot be read either. It fails where nothing can be written back.
+                // Data that only this device has are written back while it can still be read. This fails if the placement has no write-back.
                 let _ = self.clean();
             }
         }

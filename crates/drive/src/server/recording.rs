@@ -1,4 +1,4 @@
-//! What the loop gives to the recorder.
+//! The loop's side of the recorder.
 
 use std::time::Duration;
 

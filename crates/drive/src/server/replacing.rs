@@ -60,12 +60,12 @@ impl Server {
         Ok(self.replacement_status())
     }
 
-    /// Whether superblocks are being written that must not be overtaken by those with settings.
+    /// Whether superblocks of a replacement are being written, before which no superblocks with settings may be written.
     pub(super) fn is_succeeding(&self) -> bool {
         self.replacing.now.as_ref().is_some_and(|replacement| replacement.is_succeeding)
     }
 
-    /// Puts the new device in charge once everything is copied, and ends what has come to its end.
+    /// Lets the new device take its place once everything is copied, and ends a finished replacement.
     #[inline]
     pub(super) fn go_on_replacing(&mut self) {
         if self.replacing.now.is_some() {
@@ -86,7 +86,7 @@ impl Server {
             for (device, file) in files {
                 let file = file.as_ref().map(|device| device.file.clone());
                 if let Err(error) = self.front.kernel.set_file(device.index(), file) {
-                    // The engine takes a device for dead whose commands go nowhere.
+                    // Commands to the device fail, so the engine gives it up.
                     tracing::error!(%error, "the kernel does not take the file of a new device");
                 }
             }

@@ -13,9 +13,9 @@ pub struct Successor {
     pub path: PathBuf,
     /// The most bytes that are copied to it in a second; `None`: no bound.
     pub bytes_per_s: Option<u64>,
-    /// Whether what cannot be read from the old device may read as zeros.
+    /// Whether unreadable data of the old device may read as zeros.
     pub accept_loss: bool,
-    /// Whether to overwrite what it holds.
+    /// Whether to overwrite data on the new device.
     pub force: bool,
     /// Whether to set its path in the design.
     pub update_design: bool,
@@ -25,7 +25,7 @@ pub struct Successor {
 #[derive(Debug)]
 pub(super) struct Replacement {
     pub(super) device: usize,
-    /// The device that the number behind the last one stands for: the new one, and once that is in charge the old one.
+    /// The device with the number after the last one: the new device, and after the exchange the old one.
     pub(super) other: Device,
     /// The path of the new one.
     pub(super) path: String,

@@ -51,7 +51,7 @@ impl Server {
         let engine = self.volume.engine();
         let volume = engine.volume_size();
         if !grows && let Some(device) = &mut self.about.devices[index] {
-            // What it has more may be cut off.
+            // The rest of the device may be cut off.
             device.size = engine.device_bytes()[index] + engine.warmth().map_or(Bytes::ZERO, |warmth| warmth.room);
         }
         if volume != self.front.export.size {
@@ -62,7 +62,7 @@ impl Server {
         }
     }
 
-    /// A device is resized, or it was given up for this reason.
+    /// Ends a resizing, with success or for this reason without.
     pub(super) fn end_resizing(&mut self, device: usize, given_up: Option<String>) {
         if given_up.is_some() && self.volume.engine().resizing().is_some() {
             self.volume.stop_resizing(self.now);

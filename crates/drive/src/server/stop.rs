@@ -28,12 +28,12 @@ enum Phase {
     Resting,
 }
 
-/// What the loop has to do for the end.
+/// The next step towards the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// To go on as ever.
+    /// Go on as before.
     Waits,
-    /// To handle what can proceed now.
+    /// Handle everything that can proceed now.
     Settle,
     /// Nothing is left to do.
     Over,
@@ -115,7 +115,7 @@ impl Server {
                     self.volume.submit(self.now, LAST_FLUSH, flush, Data::None);
                     return Step::Settle;
                 }
-                // What waits for a commit waits for the device.
+                // Work that waits for a commit waits for the device.
                 self.is_given_up()
             }
             Phase::Flushing => self.is_given_up(),
@@ -128,7 +128,7 @@ impl Server {
     }
 
     /// Whether the volume cannot come to rest: a device is in an outage, and its commands would be repeated without end.
-    /// What was not flushed is as after a power loss.
+    /// Unflushed writes are as after a power loss.
     fn is_given_up(&mut self) -> bool {
         if self.now < self.stop.until || self.volume.backend.in_flight() > 0 || !self.notes.is_idle() {
             return false;

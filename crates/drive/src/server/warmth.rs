@@ -1,4 +1,4 @@
-//! What the cache has learnt, and what of it lasts, for the owner.
+//! The state of snapshots of the cache's policies, for the owner.
 
 use peryton_engine::{Engine, SnapshotTaken};
 use peryton_units::Nanos;

@@ -115,7 +115,7 @@ impl Recorded {
         Ok(recorded)
     }
 
-    /// Adds what a process that was killed has left in memory of the next commits.
+    /// Adds the records of the next commits that a killed process has left in memory.
     pub fn take_over(&mut self, left: &Found) {
         let mut records: Vec<CommitRecord> = Vec::new();
         for record in &left.records {
@@ -180,7 +180,7 @@ impl Recorded {
                 CommitRecord::Absent { .. } | CommitRecord::Left { .. } => {}
             }
         }
-        // What a commit and the memory both have counts once, or the ring would fill if recoveries kept being killed.
+        // A record that a commit and the memory both have counts once, or the ring would fill if recoveries kept being killed.
         self.voids.sort_unstable_by_key(|void| (void.before, void.offset, void.len));
         self.voids.dedup();
     }

@@ -97,7 +97,7 @@ impl CommitRecord {
         }
     }
 
-    /// Makes this record cover the next one as well, if the two follow each other and say the same; says whether it did.
+    /// Joins the next record to this one, if it continues this one's range and is otherwise equal; returns whether it did.
     pub fn join(&mut self, next: CommitRecord) -> bool {
         match (self, next) {
             (
