@@ -721,6 +721,16 @@ def test_keys_in_sentences_exist() -> None:
     assert not wrong and seen > 25, "\n".join(wrong)
 
 
+def test_codes_of_warnings_exist() -> None:
+    """A script looks for the codes that the page lists."""
+    text = (REPOSITORY / "docs/reports.md").read_text()
+    table = text[text.index("| code |") : text.index("A report without warnings")]
+    codes = [code for row in re.findall(r"(?m)^\| (`.*?) \|", table) for code in re.findall(r"`([a-z_]+)`", row)]
+    source = "".join(path.read_text() for crate in ("sim", "trace") for path in (REPOSITORY / "crates" / crate / "src").rglob("*.rs"))
+    wrong = [code for code in codes if f'"{code}"' not in source]
+    assert not wrong and len(codes) > 20, wrong
+
+
 def spans(page: str) -> Iterator[tuple[int, str]]:
     """The commands within the sentences of a page, with their lines."""
     text = (REPOSITORY / page).read_text()
