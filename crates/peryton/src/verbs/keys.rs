@@ -179,8 +179,7 @@ key can be given on the command line: `--set placement.promotion.threshold=1`.
         let _ = writeln!(text, "| {} |", row.map(cell).join(" | "));
     }
     text += "\n## Why these defaults\n\n\
-        Commands that write a design leave out what has its default, so these values are those of all of them. Where a choice was\n\
-        measured or taken from a paper, this is what chose it.\n\n| key | default | chosen by |\n|---|---|---|\n";
+        Commands that write a design leave out defaults. The table has the source of each default that was measured or taken from a paper.\n\n| key | default | chosen by |\n|---|---|---|\n";
     for key in design_keys().filter(|key| !key.chosen_by.is_empty()) {
         let row = [&format!("`{}`", key.path), &key.default.to_string(), key.chosen_by];
         let _ = writeln!(text, "| {} |", row.map(cell).join(" | "));

@@ -8,7 +8,7 @@ class VolumeKeys(TypedDict, total=False):
     """``[volume]`` of a design."""
 
     size: int | str
-    """The size of the volume that the host sees. Default: what the sizes of the devices make."""
+    """The size of the volume that the host sees. Default: the devices' sizes, by the placement."""
     count: int
     """How many volumes share one log device, each with a primary of its own. Simulations only. Unit: volumes.
     Default: 1. Placements: logging."""
@@ -44,14 +44,14 @@ class DevicesKeys(TypedDict, total=False):
     """The capacity of each, if it is smaller than the profile's device: its price, its rated writes and its
     cycles are in proportion, its speed and power are the profile's. Default: the profile's."""
     stripe: int | str
-    """How much is on one member of an array before the next one follows. Default: "64KiB"."""
+    """The bytes on one member of an array before the next member follows. Default: "64KiB"."""
     redundancy: Literal["none", "mirror", "raid5", "raid6"]
     """How an array survives the failure of members. Default: "none"."""
     spares: int
     """Spare devices, which are bought but not attached. Unit: devices. Default: 0."""
     size: int | str
-    """How much of the device, or of the array, the volume uses. Without it a simulation uses what the profile
-    has, and `format` what the file or block device at `path` has; a volume keeps the sizes that it was
+    """How much of the device, or of the array, the volume uses. Without it a simulation uses the profile's
+    capacity, and `create` the whole file or block device at `path`; a volume keeps the sizes that it was
     formatted with. Default: all of it, or what volume.size leaves for it."""
     path: str
     """The block device or file, relative to the design file. Needed by a drive in service, ignored by
@@ -74,8 +74,8 @@ class EnduranceKeys(TypedDict, total=False):
     """``[endurance.NAME]`` of a design."""
 
     written: int | str
-    """What may be written to each such device in its life. Default: the profile's, or its capacity times its
-    cycles."""
+    """The bytes that may be written to each such device in its life. Default: the profile's, or its capacity
+    times its cycles."""
     start_stops: int
     """How often each such device can be started and stopped. Unit: times. Default: the profile's."""
 
@@ -263,8 +263,8 @@ class AdmissionAdaptiveKeys(TypedDict, total=False):
     """The number of sampled caches among which these extents are divided, each with a threshold of its own: 2 to
     64. Unit: caches. Default: 10. Placements: caching."""
     smoothing: float
-    """The weight of the past in what the sampled caches write (α of equations 12 and 14): from 0 to less than 1.
-    Unit: share. Default: 0.8 for rates up to 0.01, above 0.9. Placements: caching."""
+    """The weight of the past in the bytes that the sampled caches write (α of equations 12 and 14): from 0 to
+    less than 1. Unit: share. Default: 0.8 for rates up to 0.01, above 0.9. Placements: caching."""
     frame: int
     """The number of sampled accesses after which the threshold is set. Unit: accesses. Default: 1000.
     Placements: caching."""
@@ -308,12 +308,12 @@ class PartitionKeys(TypedDict, total=False):
     """The share of the writes for the fast device that are sent to the slow one instead, so that it wears less
     (section 5.4). Unit: share. Default: 0. Placements: partitioned."""
     lifetime_years: float
-    """How long the fast device has to last. As many writes go to the slow device as that needs. With `regulate`
-    this share of them goes there while the host writes more than the budget allows. Unit: years. Default: no
-    bound. Placements: partitioned."""
+    """How long the fast device has to last: as many writes as necessary go to the slow device. With `regulate`
+    only this share of them goes there, while the host writes more than the budget allows. Unit: years.
+    Default: no bound. Placements: partitioned."""
     write_amplification: float
-    """The write amplification of the fast device while nothing reports what it programs. Unit: factor. Default:
-    1. Placements: partitioned."""
+    """The write amplification of the fast device while no report says how much it programs. Unit: factor.
+    Default: 1. Placements: partitioned."""
     idle_after: str
     """The host counts as idle after this long without a request. Default: "20ms". Placements: partitioned."""
     bust_after: str
@@ -358,8 +358,8 @@ class ClimbKeys(TypedDict, total=False):
     """A span with fewer requests than this continues until it has as many. Unit: requests. Default: 1000.
     Placements: tiering, caching."""
     latency: float
-    """The weight of the mean response time in what counts as better: a product of powers. Unit: weight. Default:
-    1. Placements: tiering, caching."""
+    """The weight of the mean response time in the score, a product of powers. Unit: weight. Default: 1.
+    Placements: tiering, caching."""
     wear: float
     """The weight of the bytes written to the fast device. Unit: weight. Default: 0. Placements: tiering,
     caching."""
@@ -381,8 +381,8 @@ class DurabilityKeys(TypedDict, total=False):
     """Where a drive in service keeps what must survive its process: in memory that outlives it, or nowhere.
     Default: "shared-memory"."""
     directory: str
-    """The directory for that, on a file system in memory, of mode 0700 and owned by the user who serves. It is
-    used if neither systemd nor the supervisor keeps the memory. Default: one of the user's own, such as
+    """The directory for this memory, on a file system in memory, of mode 0700 and owned by the user who serves.
+    It is used if neither systemd nor the supervisor keeps the memory. Default: one of the user's own, such as
     /run/peryton/handoff."""
 
 
@@ -391,9 +391,9 @@ class PageCacheKeys(TypedDict, total=False):
 
     size: int | str
     """The memory of the host in which it keeps pages of the volume and holds writes back, as Linux does for
-    files that are not opened with O_DIRECT. The table `[page_cache]` turns it on: the trace is then what
-    programs ask for, and the drive gets what misses and what is written back. Simulations only; a drive in
-    service has the cache of its host. Default: no page cache: the trace is what the drive gets."""
+    files that are not opened with O_DIRECT. The table `[page_cache]` turns it on: the trace then has the
+    requests of programs, and the drive gets misses and write-backs. Simulations only; a drive in service has
+    the cache of its host. Default: no page cache: the trace is what the drive gets."""
     dirty_expire: str
     """The age at which a dirty page is written back (Linux: `vm.dirty_expire_centisecs`). Default: "30s"."""
     writeback_interval: str
@@ -408,7 +408,7 @@ class PageCacheKeys(TypedDict, total=False):
     """The rate at which the host copies between the cache and its programs, all of them together. Unit: MB/s.
     Default: 4000."""
     latency: str
-    """What a request takes besides copying: the system call, and finding its pages. Default: "2us"."""
+    """The time of a request besides copying: the system call, and finding its pages. Default: "2us"."""
 
 
 class SeedKeys(TypedDict, total=False):
@@ -424,8 +424,8 @@ class CostKeys(TypedDict, total=False):
     electricity_usd_per_kwh: float
     """The price of electricity. Unit: US dollars per kWh. Default: 0.12."""
     data: int | str
-    """The data that the devices are bought for, if the volume is a sample of them: the price per GB refers to
-    these. Default: the volume."""
+    """The amount of data for which the devices are bought, if the volume is a sample of it: the price per GB
+    refers to this amount. Default: the volume."""
 
 
 class DesignKeys(TypedDict, total=False):

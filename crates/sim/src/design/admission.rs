@@ -46,7 +46,7 @@ keys! {
         default: Value("10"), unit: "caches", placements: CACHING, live: true, example: "5",
         needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],
     }
-    /// The weight of the past in what the sampled caches write (α of equations 12 and 14): from 0 to less than 1.
+    /// The weight of the past in the bytes that the sampled caches write (α of equations 12 and 14): from 0 to less than 1.
     SMOOTHING: f64 = "admission.adaptive.smoothing" {
         default: Else("0.8 for rates up to 0.01, above 0.9"), unit: "share", placements: CACHING, live: true, example: "0.5",
         needs: &["admission.by='probability'", "admission.adaptive.rate=0.01"],

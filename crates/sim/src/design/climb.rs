@@ -29,7 +29,7 @@ keys! {
     REQUESTS: u32 = "climb.requests" {
         default: Value("1000"), unit: "requests", placements: PROMOTING, live: true, example: "500", needs: &["climb.every='30s'"],
     }
-    /// The weight of the mean response time in what counts as better: a product of powers.
+    /// The weight of the mean response time in the score, a product of powers.
     LATENCY: f64 = "climb.latency" {
         default: Value("1"), unit: "weight", placements: PROMOTING, live: true, example: "0.5", needs: &["climb.every='30s'"],
     }

@@ -41,7 +41,7 @@ keys! {
     /// The capacity of each, if it is smaller than the profile's device: its price, its rated writes and its cycles are in proportion, its speed
     /// and power are the profile's.
     CAPACITY: Bytes = "devices.NAME.capacity" { default: Else("the profile's"), example: "'512MiB'" }
-    /// How much is on one member of an array before the next one follows.
+    /// The bytes on one member of an array before the next member follows.
     STRIPE_SIZE: Bytes = "devices.NAME.stripe" { default: Value("'64KiB'"), example: "'128KiB'", needs: &["devices.NAME.count=2"] }
     /// How an array survives the failure of members.
     REDUNDANCY: Redundancy = "devices.NAME.redundancy" {
@@ -50,8 +50,8 @@ keys! {
     }
     /// Spare devices, which are bought but not attached.
     SPARES: u32 = "devices.NAME.spares" { default: Value("0"), unit: "devices", example: "1" }
-    /// How much of the device, or of the array, the volume uses. Without it a simulation uses what the profile has, and `format` what the
-    /// file or block device at `path` has; a volume keeps the sizes that it was formatted with.
+    /// How much of the device, or of the array, the volume uses. Without it a simulation uses the profile's capacity, and
+    /// `create` the whole file or block device at `path`; a volume keeps the sizes that it was formatted with.
     SIZE: Bytes = "devices.NAME.size" { default: Else("all of it, or what volume.size leaves for it"), example: "'2GiB'" }
     /// The block device or file, relative to the design file. Needed by a drive in service, ignored by simulations.
     PATH: String = "devices.NAME.path" { default: Else("none"), example: "'my.img'" }
@@ -63,7 +63,7 @@ keys! {
     SPIN_DOWN_AFTER: OrNever = "power.NAME.spin_down_after" { default: Value("'never'"), live: true, example: "'15s'" }
     /// How many reads wear flash as much as one write (GreenDM, section 2.5); `never`: reads do not wear.
     READ_EFFECT: ReadEffect = "endurance.read_effect" { default: Value("'never'"), unit: "reads", live: true, example: "50" }
-    /// What may be written to each such device in its life.
+    /// The bytes that may be written to each such device in its life.
     WRITTEN: Bytes = "endurance.NAME.written" { default: Else("the profile's, or its capacity times its cycles"), live: true, example: "'100TiB'" }
     /// How often each such device can be started and stopped.
     START_STOPS: u64 = "endurance.NAME.start_stops" { default: Else("the profile's"), unit: "times", live: true, example: "1000" }

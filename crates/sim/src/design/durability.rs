@@ -26,8 +26,8 @@ keys! {
     PROCESS_DEATH: String = "durability.process_death" {
         default: Value("'shared-memory'"), words: || names(KEPT), example: "'off'",
     }
-    /// The directory for that, on a file system in memory, of mode 0700 and owned by the user who serves. It is used if neither systemd nor
-    /// the supervisor keeps the memory.
+    /// The directory for this memory, on a file system in memory, of mode 0700 and owned by the user who serves. It is used if
+    /// neither systemd nor the supervisor keeps the memory.
     DIRECTORY: String = "durability.directory" { default: Else("one of the user's own, such as /run/peryton/handoff"), example: "'/run/drive'" }
 }
 

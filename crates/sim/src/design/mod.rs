@@ -67,7 +67,8 @@ key::keys! {
     ELECTRICITY: f64 = "cost.electricity_usd_per_kwh" {
         default: KeyDefault::Value("0.12"), unit: "US dollars per kWh", example: "0.4",
     }
-    /// The data that the devices are bought for, if the volume is a sample of them: the price per GB refers to these.
+    /// The amount of data for which the devices are bought, if the volume is a sample of it: the price per GB refers to this
+    /// amount.
     DATA: Bytes = "cost.data" { default: KeyDefault::Else("the volume"), example: "'40TB'" }
 }
 

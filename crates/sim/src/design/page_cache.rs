@@ -17,9 +17,9 @@ const LEAST: Bytes = Bytes::mib(1);
 const MOST: Bytes = Bytes::gib(256);
 
 keys! {
-    /// The memory of the host in which it keeps pages of the volume and holds writes back, as Linux does for files that are not opened
-    /// with O_DIRECT. The table `[page_cache]` turns it on: the trace is then what programs ask for, and the drive gets what misses
-    /// and what is written back. Simulations only; a drive in service has the cache of its host.
+    /// The memory of the host in which it keeps pages of the volume and holds writes back, as Linux does for files that are not
+    /// opened with O_DIRECT. The table `[page_cache]` turns it on: the trace then has the requests of programs, and the drive
+    /// gets misses and write-backs. Simulations only; a drive in service has the cache of its host.
     SIZE: Bytes = "page_cache.size" { default: Else("no page cache: the trace is what the drive gets"), example: "'64MiB'" }
     /// The age at which a dirty page is written back (Linux: `vm.dirty_expire_centisecs`).
     EXPIRE: Nanos = "page_cache.dirty_expire" { default: Value("'30s'"), example: "'5s'", needs: &["page_cache.size='64MiB'"] }
@@ -38,7 +38,7 @@ keys! {
     COPY_RATE: f64 = "page_cache.mb_per_s" {
         default: Value("4000"), unit: "MB/s", example: "2000", needs: &["page_cache.size='64MiB'"],
     }
-    /// What a request takes besides copying: the system call, and finding its pages.
+    /// The time of a request besides copying: the system call, and finding its pages.
     LATENCY: Nanos = "page_cache.latency" { default: Value("'2us'"), example: "'5us'", needs: &["page_cache.size='64MiB'"] }
 }
 

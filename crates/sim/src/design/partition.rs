@@ -27,12 +27,12 @@ keys! {
     }
     /// The share of the writes for the fast device that are sent to the slow one instead, so that it wears less (section 5.4).
     REGULATE: f64 = "partition.regulate" { default: Else("0"), unit: "share", placements: PARTITIONED, live: true, example: "0.3" }
-    /// How long the fast device has to last. As many writes go to the slow device as that needs. With `regulate` this share of them
-    /// goes there while the host writes more than the budget allows.
+    /// How long the fast device has to last: as many writes as necessary go to the slow device. With `regulate` only this share
+    /// of them goes there, while the host writes more than the budget allows.
     LIFETIME_YEARS: f64 = "partition.lifetime_years" {
         default: Else("no bound"), unit: "years", placements: PARTITIONED, live: true, example: "5",
     }
-    /// The write amplification of the fast device while nothing reports what it programs.
+    /// The write amplification of the fast device while no report says how much it programs.
     WRITE_AMPLIFICATION: f64 = "partition.write_amplification" {
         default: Value("1"), unit: "factor", placements: PARTITIONED, live: true, example: "1.5", needs: &["partition.lifetime_years=5"],
     }

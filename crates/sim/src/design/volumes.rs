@@ -19,7 +19,7 @@ use crate::{
 
 keys! {
     /// The size of the volume that the host sees.
-    SIZE: Bytes = "volume.size" { default: Else("what the sizes of the devices make"), example: "'8GiB'" }
+    SIZE: Bytes = "volume.size" { default: Else("the devices' sizes, by the placement"), example: "'8GiB'" }
     /// How many volumes share one log device, each with a primary of its own. Simulations only.
     COUNT: u32 = "volume.count" { default: Value("1"), unit: "volumes", placements: LOGGING, example: "2" }
     /// Whether each of several volumes gets the requests of its own volume of the trace, or all of them.
