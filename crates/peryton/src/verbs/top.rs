@@ -16,7 +16,7 @@ use crate::{
 pub struct Args {
     #[command(flatten)]
     volume: Served,
-    /// Time between two screens; rates and quantiles are of this time
+    /// Time between two screens, for rates and quantiles
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: Nanos,
     /// Print one screen as text after one interval, and end

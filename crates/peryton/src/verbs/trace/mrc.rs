@@ -48,7 +48,7 @@ pub struct Args {
     /// Draw a curve for each volume of the trace
     #[arg(long, conflicts_with_all = ["concatenate", "report"])]
     each_volume: bool,
-    /// The share of blocks that is simulated [default: 131,072 blocks]
+    /// Share of blocks to simulate [default: 131,072 blocks]
     ///
     /// The share of blocks that is simulated, for policies other than LRU [default: the share that leaves 131,072 blocks].
     #[arg(long, value_name = "SHARE")]
