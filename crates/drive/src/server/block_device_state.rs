@@ -14,7 +14,7 @@ pub(super) enum Phase {
     /// The kernel is making it, or giving it to this server.
     Starting,
     Live,
-    /// The server is to end, and the other thread removes the device if nobody uses it.
+    /// The server is to end, and the other thread removes the device if no program uses it.
     Removing,
     /// It is removed.
     Removed,
@@ -44,7 +44,7 @@ pub(crate) struct BlockDevice {
     pub(super) ends_asked: u32,
     /// Whether the server is to stop as soon as the device has started.
     pub(super) stop_wanted: bool,
-    /// Whether it stays when the server stops, also if nobody uses it.
+    /// Whether the device stays when the server stops, also if no program uses it.
     pub(super) stays: bool,
     pub(super) error: Option<UblkError>,
     /// The failed flushes that the kernel has heard of.
@@ -69,7 +69,7 @@ impl std::fmt::Debug for Announce {
 pub(super) enum Job {
     /// Let requests come to a new device, or to one that was taken over.
     Start { device: u32, recovered: bool, name: NameFile, announce: Option<Announce> },
-    /// Remove the device if nobody uses it.
+    /// Remove the device if no program uses it.
     Remove { device: u32 },
     /// Tell the kernel that it has grown.
     Grow { device: u32, size: Bytes },

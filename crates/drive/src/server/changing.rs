@@ -374,7 +374,7 @@ impl Server {
         self.end_change(outcome);
     }
 
-    /// The volume is not open: it is tried again if it had stopped, and the server ends if it was closed and nobody waits for it longer.
+    /// The volume could not be opened. If it had stopped, it is tried again. If it was closed for a change, the server ends.
     fn is_not_open(&mut self, change: Change, error: &str) {
         let error = self.about.named(error);
         match change.aim {

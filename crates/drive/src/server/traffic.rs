@@ -232,7 +232,7 @@ impl Front {
             let Some(client) = self.clients[index as usize].as_mut() else { continue };
             client.listed = false;
             let fd = client.fd();
-            // Nobody waits for the end of the send but the client itself, whose next request is heard of.
+            // Only the client waits for the end of the send, and its next request wakes the loop.
             let is_quiet = client.state == State::Open && client.receiving && self.stopping.is_none();
             let haste = if is_quiet && self.buffer_waiters.is_empty() { Haste::Unheard } else { Haste::Heard };
             if let Some(message) = client.send_from() {

@@ -5,7 +5,7 @@ use peryton_units::Bytes;
 /// A snapshot of what a cache had learnt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotTaken {
-    /// When it was taken, in seconds since 1970; 0 if nobody has said what time it is ([`Engine::tell_time`](crate::Engine::tell_time)).
+    /// When it was taken, in seconds since 1970; 0 if the driver has not told the time ([`Engine::tell_time`](crate::Engine::tell_time)).
     pub unix_s: u64,
     /// Its length on the fast device.
     pub bytes: Bytes,

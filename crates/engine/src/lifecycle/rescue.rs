@@ -36,7 +36,7 @@ pub fn rescue(
     }
     let sizes = sizes_in_force(&config, storage).map_err(OpenError::Config)?;
     let (used, data) = (sizes.devices[home.index()], sizes.data_at[home.index()]);
-    // The last step was cut short, or nobody knows that it was not.
+    // The last step was cut short, or no record says that it was completed.
     let own = read_superblock(storage, home, used)?.superblock;
     if own.state == VolumeState::Detached {
         copies::write(storage, &own, used).map_err(|DeviceError| DetachError::Device)?;

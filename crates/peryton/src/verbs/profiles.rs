@@ -220,7 +220,7 @@ struct Beside {
     model: Option<f64>,
 }
 
-/// Each figure; those that nobody has are left out.
+/// Each figure that the data sheet, the measurement or the model has.
 fn beside(profile: &Profile, model: &ModelFigures) -> Vec<Beside> {
     let (sheet, measured) = (&profile.data_sheet, &profile.measured);
     let mb = |throughput: &Option<Throughput>| throughput.map(|t| t.mb_per_s);

@@ -51,8 +51,8 @@ impl Valid {
 const DIRTY: u8 = 1;
 /// Its only copy was lost to a device failure.
 const LOST: u8 = 2;
-/// The fast device has all of its blocks, and all of them are dirty (caching): then nobody need ask for the masks of its slot, which are
-/// elsewhere in memory.
+/// The fast device has all blocks of the extent, and all of them are dirty (caching). Then the masks of its slot, which are elsewhere in
+/// memory, need not be read.
 const WHOLE: u8 = 4;
 const WHOLLY_DIRTY: u8 = 8;
 
