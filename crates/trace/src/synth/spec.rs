@@ -129,12 +129,31 @@ pub struct Rewrite {
 
 /// Flushes, in one of two ways.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(try_from = "FlushTable")]
 pub enum Flush {
     /// Share of flushes among all requests.
     Share(f64),
     /// One flush after every so many writes.
     EveryWrites(u64),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table: { every_writes = 1 }, or { share = 0.1 }")]
+struct FlushTable {
+    share: Option<f64>,
+    every_writes: Option<u64>,
+}
+
+impl TryFrom<FlushTable> for Flush {
+    type Error = &'static str;
+
+    fn try_from(FlushTable { share, every_writes }: FlushTable) -> Result<Flush, &'static str> {
+        match (share, every_writes) {
+            (Some(share), None) => Ok(Flush::Share(share)),
+            (None, Some(writes)) => Ok(Flush::EveryWrites(writes)),
+            _ => Err("flush takes one of share and every_writes"),
+        }
+    }
 }
 
 impl SynthSpec {
