@@ -302,6 +302,8 @@ fn impossible_specifications_name_the_key_and_the_remedy() {
         (with("address = { kind = \"files\", gamma = 0, file_size = \"2MiB\" }"), "address.gamma: is 0"),
         (with("rewrite = { share = 0.5, recent = 0 }"), "rewrite.recent: is 0"),
         (with("flush = { every_writes = 0 }"), "flush.every_writes: is zero"),
+        (with("flush = 1"), "expected a table: { every_writes = 1 }"),
+        (with("flush = { share = 0.1, every_writes = 2 }"), "one of share and every_writes"),
         (with("[write]\nsize = \"100B\""), "write.size: 100B is not a multiple"),
         (with("[[phases]]\nrequests = 5"), "requests: phases have their own"),
         (
