@@ -496,6 +496,7 @@ impl<B: Backend> Volume<B> {
 
     #[inline]
     fn carry_out(&mut self, now: Nanos) {
+        // Records come before the commands: replies are among these, and a kill between the two loses no answered write.
         if let Ok(memory) = &mut self.memory {
             self.engine.as_mut().expect(HERE).take_records(|record| memory.store(record));
         }

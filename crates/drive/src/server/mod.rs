@@ -375,6 +375,7 @@ impl Server {
             self.front.kernel.device(&raw);
         }
         self.volume.backend.raw = raw;
+        // Before the answers of this turn are sent: no answer rests on records that lead to data which a device may have lost.
         self.volume.heed_doubt();
         if self.volume.engine().gone() != self.reported_gone {
             self.report_deaths();

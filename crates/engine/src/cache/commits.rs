@@ -1,4 +1,5 @@
-//! Commits of the map, and the places that become free when a commit is durable.
+//! Commits of the map, and the places that become free when a commit is durable. The order of a commit's steps is in `crate::journal`
+//! (`group.rs`), and what each step does in `journal/map_journal.rs`; here a commit begins and ends.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Bytes, Nanos};

@@ -1,4 +1,4 @@
-//! Flushes of the host that wait, for moves or for a commit.
+//! Flushes of the host that wait, for moves or for a commit. `settle_batch` in `commits.rs` answers them.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_units::Nanos;

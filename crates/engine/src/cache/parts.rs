@@ -51,7 +51,8 @@ impl CacheDrive {
         if copy { Valid::Copy } else { Valid::Origin }
     }
 
-    /// Notes that a write of these blocks is under way. It makes dirty the blocks among them that the fast device has.
+    /// Notes that a write of these blocks is about to begin. The blocks among them that the fast device has become dirty now: if the write
+    /// is cut short, they differ from their origin. Blocks that it lacks become dirty at the write's end ([`CacheDrive::allocating_done`]).
     pub(in crate::cache) fn became_dirty_in(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
         let masks = self.map.masks_of(extent);
         let dirties = touched & masks.valid() & !masks.differs_from_origin();
@@ -98,7 +99,8 @@ impl CacheDrive {
         }
     }
 
-    /// Handles a completed write of blocks that the fast device may not have had.
+    /// Handles a completed write of blocks that the fast device may not have had: from now on it has them, and they are dirty. The answer
+    /// comes after that, because the record of the change must come before the answer.
     pub(crate) fn allocating_done(
         &mut self,
         io: &mut CacheIo,

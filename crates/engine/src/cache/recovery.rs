@@ -54,8 +54,8 @@ impl CacheDrive {
             }
         })?;
         (opened.commits, opened.last_commit) = (found.replayed, found.last_commit);
-        // What a process that was killed has left in memory has all that has changed since the volume was opened, which
-        // begins with a checkpoint on both devices.
+        // A killed process has left in memory the state of each extent that has changed since it opened the volume. Opening had written
+        // the whole map as a checkpoint, so that checkpoint and these states are the whole map, whatever the journal has.
         let handoff = handoff.filter(|found| found.label.contents == self.contents());
         for (extent, entry) in handoff.iter().flat_map(|handoff| &handoff.entries) {
             found.entries[*extent as usize] = *entry;

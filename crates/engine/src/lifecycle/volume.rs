@@ -358,6 +358,8 @@ impl<P: PlacementOps> Drive<P> {
             }
         }
         let handoff = if clean { None } else { storage.left_in_memory(volume) };
+        // Records count until the generation after theirs is open on a device. By then the checkpoint that this opening writes has all of
+        // them, and they are of no use to a later one.
         let handoff = handoff.filter(|found| found.label.generation + 1 == generation);
         if let Some(handoff) = &handoff {
             self.refuse_fenced(handoff.gone, without, newest.generation)?;

@@ -491,9 +491,11 @@ impl Commits for MapJournal {
             let flushes = !mutation::is(Mutation::SkipSlowDataFlush);
             return u32::from(flushes && io.flush_if_needed(self.slow, CacheStep::Commit, out));
         }
-        // No copy was ever newer than its origin: what a copy had that is given up was flushed there with the host's data, or was never
-        // durable.
+        // No copy was ever newer than its origin: the origin has what a given-up copy had, durably if a flush of the host was answered after
+        // it. So updates need not wait for the slow device, unless a host's flush waits for it.
         let needs_no_slow_flush = self.never_dirty && !self.must_flush_slow && !host_waits && alive == [true; 2];
+        // Else the slow device is flushed if the host wrote there, or if updates that call it current must be in this commit. Without that
+        // flush these updates stay behind, because their data may be in its volatile cache alone.
         let preflush_slow = !needs_no_slow_flush
             && (self.must_flush_slow
                 || wants_free_slots

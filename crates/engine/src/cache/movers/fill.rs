@@ -92,9 +92,8 @@ impl CacheDrive {
             None => self.start(Kind::Fill, Phase::Reading, extent, place, None),
         };
         let row = &mut self.moves[index];
-        // Writes to other blocks may be on their way to the origin, so a read that joined this fill might be older than these writes. No write is to these
-
-        // blocks, which the copy had.
+        // Writes to other blocks may be on their way to the origin, so a read that joins this fill may be older than they are: the fill
+        // leaves those blocks out. No earlier write goes to the origin alone with these blocks, because the copy had them.
         if joins.is_none() && in_use && !mutation::is(Mutation::JoinBesideWrites) {
             row.rewritten_blocks = u16::MAX;
         }

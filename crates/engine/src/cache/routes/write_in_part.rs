@@ -1,5 +1,6 @@
-//! Accesses to extents that have a slot with some of their blocks (caching, partitioned). A write goes to the slot, whichever other blocks
-//! are there. Reads are in `read_in_part.rs`.
+//! Accesses to extents that have a slot with some of their blocks (caching, partitioned). With write-back, a write goes to the slot,
+//! whichever other blocks are there; `route_part` has the exceptions. Its end is `allocating_done` in `parts.rs` if the slot lacked a
+//! block, and otherwise `host_done` in `host.rs`. Reads are in `read_in_part.rs`.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::replacement::SlotIndex;
