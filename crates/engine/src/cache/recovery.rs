@@ -222,7 +222,8 @@ impl CacheDrive {
         let rules = RecoveryRules {
             // A copy that the handoff calls clean is clean: the memory records a possible difference before copy or origin is written.
             valid: crashed.then(|| self.valid(io)).filter(|valid| !trusts(valid)),
-            // The server may have made host data durable at their origins alone, and not the copies, nor which copies count.
+            // With write-through, the server may have made host data durable at their origins alone, and not the copies, nor which copies count.
+            // The map does not say which policy was in force, so clean copies go with write-back as well, as long as none was ever dirty.
             unflushed: crashed && slow_current && !mutation::is(Mutation::TrustUnflushedCopies),
             trusts_origins: trust == Trust::Slow,
             ..self.recovery_rules()
