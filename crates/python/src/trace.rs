@@ -32,11 +32,13 @@ pub(crate) struct Trace {
 pub(crate) struct Opener {
     pub(crate) name: String,
     kind: Kind,
+    /// What became of the trace when it was last read.
+    accounts: Accounts,
 }
 
 #[derive(Clone)]
 enum Kind {
-    Files(TraceFiles, Accounts),
+    Files(TraceFiles),
     Columns(ColumnTrace),
 }
 
@@ -44,15 +46,15 @@ impl Opener {
     /// The requests from the first one.
     pub(crate) fn open(&self) -> Result<Box<dyn Source>, TraceError> {
         match &self.kind {
-            Kind::Files(files, skipped) => files.again(skipped),
-            Kind::Columns(columns) => Ok(Box::new(columns.source())),
+            Kind::Files(files) => files.again(&self.accounts),
+            Kind::Columns(columns) => Ok(self.accounts.of(columns.source())),
         }
     }
 
     /// The objects, if it is a trace of objects.
     fn objects(&self) -> Result<Option<Objects>, TraceError> {
         match &self.kind {
-            Kind::Files(files, _) if files.specification().is_none() => {
+            Kind::Files(files) if files.specification().is_none() => {
                 let reader = files.open()?;
                 if reader.is_of_objects() { reader.into_objects().map(Some) } else { Ok(None) }
             }
@@ -74,7 +76,7 @@ impl Opener {
     /// The number of requests, if it is known.
     pub(crate) fn requests(&self) -> Option<u64> {
         match &self.kind {
-            Kind::Files(..) => None,
+            Kind::Files(_) => None,
             Kind::Columns(columns) => Some(columns.requests()),
         }
     }
@@ -118,10 +120,10 @@ impl Trace {
             sort,
             spread,
         };
-        let (files, skipped) = (TraceFiles { paths, options }, Accounts::default());
+        let files = TraceFiles { paths, options };
         // What cannot be opened is reported at once.
         py.detach(|| files.source(&Accounts::default()).map(drop)).in_python()?;
-        Ok(Trace { opener: Opener { name: files.name(), kind: Kind::Files(files, skipped) } })
+        Ok(Trace { opener: Opener { name: files.name(), kind: Kind::Files(files), accounts: Accounts::default() } })
     }
 
     #[staticmethod]
@@ -156,20 +158,12 @@ impl Trace {
 
     #[getter]
     fn _skipped(&self) -> Option<(u64, Vec<String>)> {
-        match &self.opener.kind {
-            Kind::Files(_, accounts) => accounts.get().map(|account| (account.skipped.count, account.skipped.first)),
-            Kind::Columns(_) => None,
-        }
+        self.opener.accounts.get().map(|account| (account.skipped.count, account.skipped.first))
     }
 
     #[getter]
     fn _remarks(&self) -> Option<Vec<String>> {
-        match &self.opener.kind {
-            Kind::Files(_, accounts) => {
-                accounts.get().map(|account| account.remarks().iter().map(ToString::to_string).collect())
-            }
-            Kind::Columns(_) => None,
-        }
+        self.opener.accounts.get().map(|account| account.remarks().iter().map(ToString::to_string).collect())
     }
 
     #[pyo3(signature = (requested_schema=None))]
@@ -185,7 +179,7 @@ impl Trace {
                 let batches: Vec<_> = columns.batches().iter().cloned().map(Ok).collect();
                 arrow::export(py, Box::new(RecordBatchIterator::new(batches, Arc::clone(columns.schema()))))
             }
-            Kind::Files(..) => {
+            Kind::Files(_) => {
                 let source = self.opener.open().in_python()?;
                 arrow::export(py, Box::new(arrow::Rows { source, ended: false }))
             }
@@ -245,7 +239,9 @@ impl Trace {
 impl Trace {
     fn of_columns(name: &str, schema: &Arc<Schema>, batches: Vec<RecordBatch>) -> PyResult<Trace> {
         let columns = ColumnTrace::new(name, schema, batches).in_python()?;
-        Ok(Trace { opener: Opener { name: name.to_owned(), kind: Kind::Columns(columns) } })
+        Ok(Trace {
+            opener: Opener { name: name.to_owned(), kind: Kind::Columns(columns), accounts: Accounts::default() },
+        })
     }
 }
 

@@ -182,5 +182,7 @@ def test_a_foreign_table_is_read_by_its_columns(tmp_path: Path) -> None:
 
 def test_a_frame_in_any_order_is_read_in_the_order_of_time() -> None:
     columns = {"time_s": numpy.array([30.0, 0.0]), "op": numpy.array([0, 1]), "offset": numpy.array([0, 4096]), "length": numpy.array([512, 512])}
-    info = peryton.Trace.from_numpy(columns).info()
+    trace = peryton.Trace.from_numpy(columns)
+    info = trace.info()
     assert info["span_s"] == 30.0 and info["account"]["moved"] == 1
+    assert trace.remarks is not None and trace.remarks[0].startswith("1 of 2 requests stood after a later one")

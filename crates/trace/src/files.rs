@@ -63,9 +63,9 @@ impl TraceFiles {
     pub fn source(&self, accounts: &Accounts) -> Result<Box<dyn Source>, SourceError> {
         if let Some(path) = self.specification() {
             let spec = SynthSpec::load(path)?;
-            return Ok(Box::new(SynthSource::new(&spec, &path.display().to_string())?));
+            return Ok(accounts.of(SynthSource::new(&spec, &path.display().to_string())?));
         }
-        Ok(Box::new(Watched { reader: self.open()?, accounts: accounts.clone() }))
+        Ok(accounts.of(self.open()?))
     }
 
     /// The objects of the trace, if it is one of objects.
@@ -112,29 +112,34 @@ impl Accounts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// The same source; what became of it is known when it is dropped.
+    pub fn of(&self, source: impl Source + 'static) -> Box<dyn Source> {
+        Box::new(Watched { source, accounts: self.clone() })
+    }
+
     fn set(&self, account: Account) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(account);
     }
 }
 
-/// A reader that passes its account on when it is dropped.
-struct Watched {
-    reader: Reader,
+/// A source that passes its account on when it is dropped.
+struct Watched<S: Source> {
+    source: S,
     accounts: Accounts,
 }
 
-impl Source for Watched {
+impl<S: Source> Source for Watched<S> {
     fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
-        self.reader.next_batch(batch)
+        self.source.next_batch(batch)
     }
 
     fn account(&self) -> Account {
-        self.reader.account()
+        self.source.account()
     }
 }
 
-impl Drop for Watched {
+impl<S: Source> Drop for Watched<S> {
     fn drop(&mut self) {
-        self.accounts.set(self.reader.account());
+        self.accounts.set(self.source.account());
     }
 }

@@ -55,13 +55,13 @@ fn what_was_moved_is_of_what_was_read() {
 /// The fear: requests without a length make others look smaller than they are.
 #[test]
 fn requests_without_a_length_are_counted_and_not_averaged() {
-    let text = "time_us,op,offset,length\n0,R,0,4096\n1,R,512,0\n2,W,0,0\n3,W,0,8192\n4,D,0,0\n5,F,0,0\n";
+    let text = "time_us,op,offset,length\n0,R,0,4096\n1,R,512,0\n2,R,0,0\n3,W,0,8192\n4,D,0,0\n5,F,0,0\n";
     let mut trace = read("t", Cursor::new(text.as_bytes()), &OpenOptions::default()).unwrap();
     let about = Characteristics::of(&mut trace).unwrap();
-    assert_eq!((about.requests, about.reads, about.writes, about.without_length), (6, 2, 2, 3));
+    assert_eq!((about.requests, about.reads, about.writes, about.without_length), (6, 3, 1, 3));
     let sizes = [&about.request_bytes.all, &about.request_bytes.read, &about.request_bytes.write];
     assert_eq!(sizes.map(|sizes| sizes.as_ref().unwrap().distribution.mean), [6144.0, 4096.0, 8192.0]);
-    assert_eq!(about.aligned_4kib_share, Some(1.0));
+    assert_eq!((about.read_share, about.aligned_4kib_share), (Some(0.5), Some(1.0)));
     assert!(about.to_string().contains("3 of them, which are in no size"), "{about}");
 }
 

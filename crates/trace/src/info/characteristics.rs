@@ -36,7 +36,7 @@ pub struct Characteristics {
     /// Number of reads, writes and discards without a length: they are in no size and no share.
     #[serde(skip_serializing_if = "is_zero")]
     pub without_length: u64,
-    /// Share of reads among reads and writes.
+    /// Share of reads among reads and writes that have a length.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_share: Option<f64>,
     /// Bytes of all reads.
@@ -334,7 +334,7 @@ impl Collect {
             discards,
             flushes,
             without_length: self.without_length,
-            read_share: share(reads, reads + writes),
+            read_share: share(self.sizes[1].count(), self.sizes[0].count()),
             bytes_read,
             bytes_written,
             bytes_discarded,
