@@ -9,6 +9,7 @@ use peryton_device::{Accepted, Device, DeviceStats, Io, PowerState, Tag, WearCou
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
+    members::Members,
     parity::{Piece, Rows},
     redundancy::{ArrayWrites, Redundancy},
 };
@@ -16,8 +17,10 @@ use crate::{
 /// One device, or several of one kind with data distributed over them.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
-    members: Vec<Device>,
+    members: Members,
     stripe: u64,
+    /// Members, or pairs of them with equal data, over which stripes are distributed. With parity: members whose capacity is left for data.
+    data: u64,
     redundancy: Redundancy,
     /// The commands in flight on members, by tag.
     parts: Vec<Parts>,
@@ -69,11 +72,14 @@ impl Array {
     /// If there is no member, the stripe is empty, or this many members have no such redundancy.
     pub(crate) fn new(members: Vec<Device>, stripe: Bytes, redundancy: Redundancy) -> Array {
         assert!(!members.is_empty() && stripe > Bytes::ZERO, "an array has members and stripes");
-        assert!(redundancy.data_devices(members.len() as u32).is_some(), "{} are no {redundancy}", members.len());
+        let Some(data) = redundancy.data_devices(members.len() as u32) else {
+            panic!("{} are no {redundancy}", members.len());
+        };
         Array {
             readers: vec![Reader::default(); members.len()],
-            members,
+            members: Members::new(members),
             stripe: stripe.0,
+            data: u64::from(data),
             redundancy,
             parts: Vec::new(),
             ready: BinaryHeap::new(),
@@ -85,9 +91,9 @@ impl Array {
 
     #[inline]
     pub(crate) fn submit(&mut self, now: Nanos, tag: Tag, io: Io) -> Accepted {
-        match &mut self.members[..] {
-            [only] => only.submit(now, tag, io),
-            _ => self.submit_to_members(now, tag, io),
+        match self.members.only_mut() {
+            Some(only) => only.submit(now, tag, io),
+            None => self.submit_to_members(now, tag, io),
         }
     }
 
@@ -110,7 +116,7 @@ impl Array {
         let mirrored = self.redundancy == Redundancy::Mirror && op == Op::Read;
         for piece in &first {
             let part = Io { op, at: Bytes(piece.at), len: Bytes(piece.len) };
-            let accepted = self.members[piece.member].submit(now, tag, part);
+            let accepted = self.members.submit(piece.member, now, tag, part);
             let reader = &mut self.readers[piece.member];
             reader.next = piece.at + piece.len;
             match accepted {
@@ -154,11 +160,11 @@ impl Array {
         second.clear();
         if io.op == Op::Flush {
             let whole = |member| Piece { member, at: io.at.0, len: io.len.0 };
-            first.extend((0..self.members.len()).map(whole));
+            first.extend(self.members.numbers().map(whole));
             return;
         }
         if self.redundancy.parity() > 0 {
-            let (members, parity) = (self.members.len() as u64, u64::from(self.redundancy.parity()));
+            let (members, parity) = (self.members.count() as u64, u64::from(self.redundancy.parity()));
             let rows = Rows { stripe: self.stripe, members, parity };
             match io.op {
                 Op::Write if io.len > Bytes::ZERO => {
@@ -173,10 +179,10 @@ impl Array {
             return;
         }
         let copies = if self.redundancy == Redundancy::Mirror { 2 } else { 1 };
-        for group in 0..self.members.len() / copies {
-            let Some(part) = self.part(group as u64, io) else { continue };
+        for group in self.groups(io) {
+            let Some(part) = self.part(group, io) else { continue };
             let piece = |member| Piece { member, at: part.at.0, len: part.len.0 };
-            let pair = group * copies;
+            let pair = group as usize * copies;
             if copies == 1 || io.op == Op::Read {
                 first.push(piece(if copies == 1 { pair } else { self.reader(now, pair, part.at) }));
             } else {
@@ -195,10 +201,18 @@ impl Array {
         if load(pair + 1) < load(pair) { pair + 1 } else { pair }
     }
 
+    /// The members, or mirrored pairs, of a command, in their order.
+    fn groups(&self, io: Io) -> impl Iterator<Item = u64> + use<> {
+        let (count, first) = (self.data, io.at.0 / self.stripe);
+        let stripes = ((io.at.0 + io.len.0).div_ceil(self.stripe) - first).min(count);
+        let end = first % count + stripes;
+        // What goes round past the last member begins again at the first.
+        (0..end.saturating_sub(count)).chain(first % count..end.min(count))
+    }
+
     /// The part of a command on one member, or one mirrored pair: its consecutive stripes are adjacent there.
     fn part(&self, group: u64, io: Io) -> Option<Io> {
-        let count = u64::from(self.redundancy.data_devices(self.members.len() as u32)?);
-        let (stripe, end) = (self.stripe, io.at.0 + io.len.0);
+        let (count, stripe, end) = (self.data, self.stripe, io.at.0 + io.len.0);
         let position = |at: u64| {
             // The number of bytes of the group before `at`.
             let (row, within_row) = (at / (stripe * count), at % (stripe * count));
@@ -211,15 +225,15 @@ impl Array {
     /// The time when [`Array::advance`] next has something to do.
     #[inline]
     pub(crate) fn next_event(&self) -> Option<Nanos> {
-        match &self.members[..] {
-            [only] => only.next_event(),
-            _ => self.next_event_of_members(),
+        match self.members.only() {
+            Some(only) => only.next_event(),
+            None => self.next_event_of_members(),
         }
     }
 
     #[inline(never)]
     fn next_event_of_members(&self) -> Option<Nanos> {
-        let members = self.members.iter().filter_map(Device::next_event).min();
+        let members = self.members.next_event();
         match self.ready.peek() {
             None => members,
             Some(Reverse((at, _))) => Some(members.map_or(*at, |members| members.min(*at))),
@@ -229,18 +243,16 @@ impl Array {
     /// Does the work that is due at `now`, and reports the completed commands.
     #[inline]
     pub(crate) fn advance(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
-        match &mut self.members[..] {
-            [only] => only.advance(now, completed),
-            _ => self.advance_members(now, completed),
+        match self.members.only_mut() {
+            Some(only) => only.advance(now, completed),
+            None => self.advance_members(now, completed),
         }
     }
 
     #[inline(never)]
     fn advance_members(&mut self, now: Nanos, completed: &mut Vec<(Tag, Nanos)>) {
         let mut finished = std::mem::take(&mut self.finished);
-        for member in &mut self.members {
-            member.advance(now, &mut finished);
-        }
+        self.members.advance(now, &mut finished);
         for (tag, at) in finished.drain(..) {
             let parts = &mut self.parts[tag.0 as usize];
             parts.left -= 1;
@@ -274,7 +286,7 @@ impl Array {
         self.writes.member_writes += writes.len() as u64;
         for piece in &writes {
             let part = Io { op: Op::Write, at: Bytes(piece.at), len: Bytes(piece.len) };
-            match self.members[piece.member].submit(now, Tag(tag), part) {
+            match self.members.submit(piece.member, now, Tag(tag), part) {
                 Accepted::At(at) => parts.latest = parts.latest.max(at),
                 Accepted::Queued => parts.left += 1,
             }
@@ -285,29 +297,27 @@ impl Array {
     }
 
     pub(crate) fn set_power(&mut self, now: Nanos, state: PowerState) {
-        for member in &mut self.members {
-            member.set_power(now, state);
-        }
+        self.members.each(|member| member.set_power(now, state)).for_each(drop);
     }
 
     /// The statistics of each member.
     pub(crate) fn stats(&mut self, now: Nanos) -> Vec<DeviceStats> {
-        self.members.iter_mut().map(|member| member.stats(now)).collect()
+        self.members.each(|member| member.stats(now)).collect()
     }
 
     /// Number of members.
     pub(crate) fn members(&self) -> usize {
-        self.members.len()
+        self.members.count()
     }
 
     /// The same, for many moments of a run: [`Device::counts`].
     pub(crate) fn counts(&mut self, now: Nanos) -> impl Iterator<Item = DeviceStats> {
-        self.members.iter_mut().map(move |member| member.counts(now))
+        self.members.each(move |member| member.counts(now))
     }
 
     /// Finds out what the members have yet to do in idle time: [`Device::settle`].
     pub(crate) fn settle(&mut self, now: Nanos) {
-        self.members.iter_mut().for_each(|member| member.settle(now));
+        self.members.each(|member| member.settle(now)).for_each(drop);
     }
 
     /// What has worn each member.
@@ -322,9 +332,7 @@ impl Array {
 
     pub(crate) fn reset_stats(&mut self, now: Nanos) {
         self.writes = ArrayWrites::default();
-        for member in &mut self.members {
-            member.reset_stats(now);
-        }
+        self.members.each(|member| member.reset_stats(now)).for_each(drop);
     }
 }
 
@@ -368,6 +376,9 @@ mod tests {
         ) {
             let array = array(count, stripe, 400);
             let io = Io { op: Op::Write, at: Bytes(at), len: Bytes(len) };
+            let touched: Vec<u64> = array.groups(io).filter(|&group| array.part(group, io).is_some()).collect();
+            let all = (0..u64::from(count)).filter(|&group| array.part(group, io).is_some());
+            prop_assert_eq!(touched, all.collect::<Vec<_>>());
             let mut expected = vec![Vec::new(); count as usize];
             for byte in at..at + len {
                 let number = byte / stripe;

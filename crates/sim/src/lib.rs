@@ -63,6 +63,7 @@ mod latency_report;
 mod lifetime;
 mod lifetime_interval;
 mod machine;
+mod members;
 mod miniature;
 mod observe;
 mod off_estimate;
