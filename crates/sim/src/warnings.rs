@@ -536,10 +536,20 @@ impl fmt::Display for Warned<'_> {
         let Warning { message, remedy, .. } = self.warning;
         match &self.designs[..] {
             [first, others @ ..] if self.differs && !others.is_empty() => {
-                write!(f, "{first}: {message} (similarly for {}). Remedy: {remedy}", others.join(", "))
+                write!(f, "{first}: {message} (similarly for {}). Remedy: {remedy}", named(others))
             }
-            designs => write!(f, "{}: {message}. Remedy: {remedy}", designs.join(", ")),
+            designs => write!(f, "{}: {message}. Remedy: {remedy}", named(designs)),
         }
+    }
+}
+
+/// The most designs that a warning names; the reports have it for each.
+const MAX_NAMED: usize = 8;
+
+fn named(designs: &[&str]) -> String {
+    match designs.split_at_checked(MAX_NAMED) {
+        Some((first, others @ [_, ..])) => format!("{} and {} others", first.join(", "), others.len()),
+        _ => designs.join(", "),
     }
 }
 

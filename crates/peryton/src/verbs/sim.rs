@@ -469,25 +469,40 @@ fn notes(reports: &[Report], flushes: bool) -> String {
             writes.unwrap_or(0)
         );
     }
-    for report in reports {
-        if let Some(told) = lifetime_told(report.lifetime_years, &report.lifetime_interval, report.simulated_s) {
-            text += &format!("lifetime of {}: {told}\n", report.design);
-        }
-        for (name, array) in &report.redundancy {
-            text += &format!(
-                "{} '{name}': {} of {} devices hold data, {} may fail; {} commands to devices per write ({} of {} writes read first)\n",
-                array.scheme,
-                array.data_devices,
-                array.devices,
-                array.survives_failures,
-                table::optional(array.commands_per_write),
-                array.writes_after_reads,
-                array.writes
-            );
+    if reports.len() <= MAX_TOLD {
+        reports.iter().for_each(|report| text += &told(report));
+    } else {
+        let lifetimes = reports.iter().filter_map(|report| Some((report.lifetime_years?, report)));
+        if let Some((_, report)) = lifetimes.min_by(|a, b| a.0.total_cmp(&b.0)) {
+            text += &format!("{}the shortest of all lifetimes; --json has the intervals of the others\n", told(report));
         }
     }
     for warned in peryton_sim::warned(reports) {
         text += &format!("! {warned}\n");
+    }
+    text
+}
+
+/// The most designs of which each has its lines below the table.
+const MAX_TOLD: usize = 32;
+
+/// What a design's lifetime rests on, and what its arrays do.
+fn told(report: &Report) -> String {
+    let mut text = String::new();
+    if let Some(told) = lifetime_told(report.lifetime_years, &report.lifetime_interval, report.simulated_s) {
+        text += &format!("lifetime of {}: {told}\n", report.design);
+    }
+    for (name, array) in &report.redundancy {
+        text += &format!(
+            "{} '{name}': {} of {} devices hold data, {} may fail; {} commands to devices per write ({} of {} writes read first)\n",
+            array.scheme,
+            array.data_devices,
+            array.devices,
+            array.survives_failures,
+            table::optional(array.commands_per_write),
+            array.writes_after_reads,
+            array.writes
+        );
     }
     text
 }

@@ -218,6 +218,17 @@ fn designs_that_agree_in_every_figure_are_called_so_and_each_warning_is_shown_on
 }
 
 #[test]
+fn a_warning_of_many_designs_names_the_first_and_counts_the_others() {
+    let requests = steady(400, 1_000, 1 << 26);
+    let names: Vec<String> = (0..10).map(|n| format!("d{n}")).collect();
+    let designs: Vec<(&str, String)> = names.iter().map(|name| (name.as_str(), SINGLE.to_owned())).collect();
+    let reports = compared(&designs, &requests);
+    let few = warned(&reports).into_iter().find(|warned| warned.warning.code == "few_requests").unwrap();
+    assert_eq!(few.designs.len(), 10);
+    assert!(few.to_string().starts_with("d0, d1, d2, d3, d4, d5, d6, d7 and 2 others: "), "{few}");
+}
+
+#[test]
 fn a_report_says_what_it_is_of_and_its_design_gives_it_again() {
     let requests = random_requests(2_000, 60 << 20, 300, 7);
     let overrides = ["placement.promotion.threshold=0".to_owned(), "placement.write=back".to_owned()];
