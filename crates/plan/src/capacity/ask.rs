@@ -11,6 +11,9 @@ use crate::{
     evaluate::Account,
 };
 
+/// The most devices of a kind that a plan may have.
+pub(super) const MOST_OF_A_KIND: u32 = 256;
+
 /// A request for a plan.
 #[derive(Clone, Debug)]
 pub struct Ask {
@@ -23,7 +26,7 @@ pub struct Ask {
     /// How much of it is in use over a time as long as the trace; where absent, the same share of it as of what the trace
     /// reaches over.
     pub active: Option<Active>,
-    /// The most devices of a kind.
+    /// The most devices of a kind: 1 to 256.
     pub most: u32,
     /// Number of designs to report besides the best.
     pub runners_up: usize,

@@ -6,6 +6,8 @@ use peryton_trace::TraceError;
 use peryton_units::Bytes;
 use thiserror::Error;
 
+use super::ask::MOST_OF_A_KIND;
+
 /// The reason why no plan was made. Every message is one line.
 #[derive(Debug, Error)]
 pub enum PlanError {
@@ -106,7 +108,10 @@ pub enum PlanError {
         capacity: Bytes,
     },
     /// No candidate has room for the data.
-    #[error("no set of up to {most} devices of a kind holds {capacity}: raise --most, or give larger devices")]
+    #[error(
+        "no set of up to {most} devices of a kind holds {capacity}: {}give larger devices, or plan for a part of the data",
+        if *most < MOST_OF_A_KIND { "raise --most (at most 256), " } else { "" }
+    )]
     NoCandidate {
         /// The most devices of a kind.
         most: u32,

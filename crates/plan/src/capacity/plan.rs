@@ -11,7 +11,7 @@ use peryton_units::Bytes;
 
 use super::{
     Candidate, Catalogue, Enumerate, PlanError, Progress, Protection, Workload,
-    ask::{Active, Ask},
+    ask::{Active, Ask, MOST_OF_A_KIND},
     estimates,
     failures::{self, Failures},
     flash::{ASSUMPTION, Flash, FlashCapacity},
@@ -56,7 +56,7 @@ pub fn plan(
         let value = format!("{}%", ask.protection.fill_limit * 100.0);
         return Err(PlanError::Range { key: "--fill-limit", value, remedy: "a share from 1% to 100%, such as 80%" });
     }
-    if ask.most == 0 || ask.most > 256 {
+    if ask.most == 0 || ask.most > MOST_OF_A_KIND {
         return Err(PlanError::Range { key: "--most", value: ask.most.to_string(), remedy: "1 to 256" });
     }
     if ask.runners_up > MOST_RUNNERS_UP {
