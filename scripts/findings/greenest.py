@@ -29,12 +29,8 @@ PRINTED = {
     "rand-read": {HD1: (39.28, 5.26, 131.3, 1.29, 134, 1.31), SSD1: (268, 1.96, 0.7, 0.19, 7, 1.96)},
     "rand-mixed": {HD1: (44.28, 5.16, 116.5, 1.29, 116, 1.29), SSD1: (225, 2.33, 0.8, 0.19, 10.4, 2.33)},
 }
-# What the paper measured on the innermost tracks of HD1, and what specifications state: D_b, P_b, P_i.
-TAIL = {"seq-write": (104, 5.01, 5.16), "seq-read": (104, 5.38, 5.16)}
-SPECIFIED = {
-    "seq-write": {HD1: (146, 7.5, 5), HD2: (169, 2.3, 0.7), SSD1: (520, 0.24, 0.14)},
-    "seq-read": {HD1: (146, 7.5, 5), SSD1: (540, 0.24, 0.14)},
-}
+# The tables that have columns of specification, and the devices in them.
+SPECIFIED = {"seq-write": (HD1, HD2, SSD1), "seq-read": (HD1, SSD1)}
 CAPACITY_TB = {HD1: 4, HD2: 2, SSD1: 1}
 TITLES = {"seq-write": "III, sequential write", "seq-read": "IV, sequential read", "rand-read": "V, random read",
           "rand-mixed": "VI, random read and write 1:1"}
@@ -105,13 +101,13 @@ def properties(run):
 def sources(run, workload):
     """D_b, P_b and P_i of each device: as specified, as measured, and HD1's as measured on the innermost tracks."""
     found = devices(run, workload, SPECIFIED[workload])
-    for name, specified in SPECIFIED[workload].items():
-        row = found[name]
-        idle = row["properties"]["idle_over_bandwidth"] * row["bandwidth_mb_per_s"]
-        yield name, "specification", specified
-        yield name, "measured, head" if name == HD1 else "measured", (row["bandwidth_mb_per_s"], row["busy_w"], idle)
+    tail = devices(run, workload, [HD1], "--zone", "tail")[HD1]
+    of = lambda row: (row["bandwidth_mb_per_s"], row["busy_w"], row["idle_w"])
+    for name in SPECIFIED[workload]:
+        yield name, "specification", of(found[name]["specified"])
+        yield name, "measured, head" if name == HD1 else "measured", of(found[name])
         if name == HD1:
-            yield name, "measured, tail", TAIL[workload]
+            yield name, "measured, tail", of(tail)
 
 
 def specification(run):

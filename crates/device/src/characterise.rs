@@ -327,7 +327,10 @@ pub fn at_work(profile: &Profile, workload: ClosedLoop) -> Result<AtWork, Profil
         device.submit(now, Tag(0), Io { op: Op::Discard, at: half, len: Bytes(span.0 - half.0) });
         span = half;
     }
-    let whole = ClosedLoop { from: Bytes::ZERO, span, ..workload };
+    let whole = match workload.span {
+        Bytes::ZERO => ClosedLoop { from: Bytes::ZERO, span, ..workload },
+        _ => workload,
+    };
     let filled = fill(&mut device, whole, now);
     let (whole, began) = settle(&mut device, profile, whole, filled);
     let (busy, end) = run(&mut device, &whole, began, 7);

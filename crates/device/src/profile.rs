@@ -28,7 +28,7 @@ pub enum Class {
     Fixed,
 }
 
-/// What the manufacturer (or a paper that measured it) says of a device. Absent is unknown.
+/// What the manufacturer states of a device, or others measured. Absent is unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DataSheet {
@@ -75,6 +75,18 @@ pub struct DataSheet {
     /// Watts while writing sequentially.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seq_write_w: Option<f64>,
+    /// Sequential read at the end of the device, on a disk's innermost tracks, MB per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_read_tail_mb_per_s: Option<f64>,
+    /// Sequential write at the end, MB per second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_write_tail_mb_per_s: Option<f64>,
+    /// Watts while reading sequentially at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_read_tail_w: Option<f64>,
+    /// Watts while writing sequentially at the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seq_write_tail_w: Option<f64>,
     /// Watts while reading at random, 1 MiB requests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rand_read_w: Option<f64>,

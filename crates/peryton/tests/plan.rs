@@ -244,6 +244,7 @@ fn rubbish_gets_one_line() {
         (greenest(&["--devices", "nosuchdevice"]), &["nosuchdevice"]),
         (greenest(&["--devices", "fixed"]), &["fixed", "power"]),
         (greenest(&["--alpha", "0.5"]), &["--alpha 0.5"]),
+        (greenest(&["--zone", "tail", "--workload", "rand-read"]), &["--zone tail", "random accesses"]),
         (greenest(&["--price", "x"]), &["--price x"]),
         (greenest(&["--request", "0"]), &["--request-size 0"]),
         (greenest(&["--queue-depth", "0"]), &["--queue-depth 0"]),

@@ -6,7 +6,7 @@ use peryton_device::Era;
 use peryton_plan::{
     capacity::{self, Active, Ask, Catalogue, FILL_LIMIT, FillLimit, Flash, PlanError, Protection, Spares, Workload},
     constraint::{Constraint, Metric},
-    energy::{Accesses, Order, Policy, Question, Unneeded},
+    energy::{Accesses, Order, Policy, Question, Unneeded, Zone},
     evaluate::Account,
 };
 use peryton_sim::{Options, Redundancy, TraceFactory};
@@ -125,6 +125,7 @@ pub(crate) fn energy(
         ("rand-write", Accesses::RandWrite),
         ("rand-mixed", Accesses::RandMixed),
     ];
+    let zones = [("head", Zone::Head), ("tail", Zone::Tail)];
     let unneeded = [
         ("best", Unneeded::Best),
         ("idle", Unneeded::Always(Policy::Idle)),
@@ -140,6 +141,7 @@ pub(crate) fn energy(
         average: size("average")?,
         capacity: size("capacity")?,
         accesses: one_of("workload", &text("workload", "seq-read")?, &accesses)?,
+        zone: one_of("zone", &text("zone", "head")?, &zones)?,
         request_size: size("request_size")?,
         queue_depth: given(arguments, "queue_depth")?,
         devices: given(arguments, "devices")?.unwrap_or_default(),

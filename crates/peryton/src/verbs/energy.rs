@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use peryton_device::Era;
 use peryton_plan::energy::{
     Accesses, Answer, BreakEven, Demand, DominantNeed, Objective, Order, OtherSize, Policy, Question, QuestionError,
-    Ranked, Source, Unneeded,
+    Ranked, Source, Unneeded, Zone,
 };
 use peryton_sim::TraceFactory;
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
@@ -41,6 +41,9 @@ pub struct Args {
     /// How the data are accessed
     #[arg(long, value_enum, default_value_t = Workload::SeqRead)]
     workload: Workload,
+    /// Tracks of a disk that sequential accesses lie on
+    #[arg(long, value_enum, default_value_t = ZoneArg::Head)]
+    zone: ZoneArg,
     /// Size of a request [default: the trace's, or 1MiB]
     ///
     /// Size of a request, such as 64KiB [default: the trace's, or 1MiB as in the paper; random accesses are then also shown with
@@ -142,6 +145,14 @@ enum Workload {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ZoneArg {
+    /// The outermost, the fastest
+    Head,
+    /// The innermost, the slowest
+    Tail,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum PolicyArg {
     /// Random accesses: all active, since the data are spread; sequential: idle or standby, whichever needs less
     Best,
@@ -213,6 +224,10 @@ fn question(args: &Args) -> Result<Question, Failure> {
             Workload::RandWrite => Accesses::RandWrite,
             Workload::RandMixed => Accesses::RandMixed,
         },
+        zone: match args.zone {
+            ZoneArg::Head => Zone::Head,
+            ZoneArg::Tail => Zone::Tail,
+        },
         request_size: args.request_size,
         queue_depth: args.queue_depth,
         devices: args.devices.clone(),
@@ -252,7 +267,7 @@ fn shown(found: &Answer) -> String {
     let Demand { peak_mb_per_s, average_mb_per_s, capacity_mb } = found.demand;
     let pattern = &found.pattern;
     let mut text = format!(
-        "{} to store, {} MB/s at the peak, {} MB/s on average; {} {}, {} a request, {} at a time; over {}\n",
+        "{} to store, {} MB/s at the peak, {} MB/s on average; {} {}{}, {} a request, {} at a time; over {}\n",
         data(capacity_mb),
         table::number(peak_mb_per_s),
         table::number(average_mb_per_s),
@@ -262,6 +277,7 @@ fn shown(found: &Answer) -> String {
             0.0 => "writes".to_owned(),
             share => format!("accesses, {} % of them reads", table::number(share * 100.0)),
         },
+        if pattern.zone == Zone::Tail { " on a disk's innermost tracks" } else { "" },
         pattern.request,
         pattern.queue_depth,
         time(found.run_time_s),
@@ -301,6 +317,7 @@ fn shown(found: &Answer) -> String {
         rows.add_row(cells);
     }
     text += &rows.shown();
+    text += &specified(found);
     text += &owned(found);
     text += &emerald(found);
     text += &estimates(found);
@@ -345,6 +362,42 @@ fn shown(found: &Answer) -> String {
         );
     }
     text
+}
+
+/// What makers state beside what was measured, as the paper's tables have it.
+fn specified(found: &Answer) -> String {
+    let both: Vec<_> = found.devices.iter().filter_map(|row| Some((row, row.figures.specified?))).collect();
+    if both.is_empty() {
+        return String::new();
+    }
+    let mut rows = table::figures(&[
+        "device",
+        "D_b\nMB/s",
+        "by its\nmaker",
+        "P_b\nW",
+        "by its\nmaker",
+        "P_i\nW",
+        "by its\nmaker",
+        "P_b/D_b\nmWs/MB",
+        "by its\nmaker",
+        "(P_b-P_i)/D_b\nmWs/MB",
+        "by its\nmaker",
+    ]);
+    for (row, stated) in both {
+        let (figures, properties) = (&row.figures, &row.properties);
+        let bandwidth = stated.bandwidth_mb_per_s;
+        let pairs = [
+            (figures.bandwidth_mb_per_s, bandwidth),
+            (figures.busy_w, stated.busy_w),
+            (figures.idle_w, stated.idle_w),
+            (properties.busy_over_bandwidth * 1e3, stated.busy_w / bandwidth * 1e3),
+            (properties.above_idle_over_bandwidth * 1e3, (stated.busy_w - stated.idle_w) / bandwidth * 1e3),
+        ];
+        let mut cells = vec![figures.device.clone()];
+        cells.extend(pairs.into_iter().flat_map(|(measured, stated)| [measured, stated]).map(table::number));
+        rows.add_row(cells);
+    }
+    format!("Measured, and as the maker states it (the ranking takes what was measured):\n{}", rows.shown())
 }
 
 /// What each kind costs over the years.

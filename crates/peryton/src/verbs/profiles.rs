@@ -144,9 +144,11 @@ fn show(name: &str, json: bool) -> Result<(), Failure> {
 }
 
 /// Values of the model that are themselves figures of a data sheet, which it therefore gives back.
-const TAKEN: [(&str, &str); 8] = [
+const TAKEN: [(&str, &str); 10] = [
     ("disk.tracks.outer_mb_per_s", "seq_read_mb_per_s"),
     ("disk.tracks.outer_mb_per_s", "seq_write_mb_per_s"),
+    ("disk.tracks.inner_mb_per_s", "seq_read_tail_mb_per_s"),
+    ("disk.tracks.inner_mb_per_s", "seq_write_tail_mb_per_s"),
     ("disk.power.idle_w", "idle_w"),
     ("disk.power.standby_w", "standby_w"),
     ("flash.idle_w", "idle_w"),
@@ -252,7 +254,12 @@ fn beside(profile: &Profile, model: &ModelFigures) -> Vec<Beside> {
     };
     let rows = [
         row("sequential read, MB/s", "seq_read_mb_per_s", |s| s.seq_read_mb_per_s, mb(&model.seq_read)),
-        model_only("sequential read at the end, MB/s", mb(&model.seq_read_tail)),
+        row(
+            "sequential read at the end, MB/s",
+            "seq_read_tail_mb_per_s",
+            |s| s.seq_read_tail_mb_per_s,
+            mb(&model.seq_read_tail),
+        ),
         row("sequential write, MB/s", "seq_write_mb_per_s", |s| s.seq_write_mb_per_s, mb(&model.seq_write)),
         row("random read 4KiB, deep queue, IOPS", "rand_read_iops", |s| s.rand_read_iops, iops(&model.rand_read)),
         writes("fresh", false, iops(&model.rand_write_fresh)),
@@ -270,6 +277,12 @@ fn beside(profile: &Profile, model: &ModelFigures) -> Vec<Beside> {
             mb(&model.rand_mixed_large),
         ),
         row("power, sequential read, W", "seq_read_w", |s| s.seq_read_w, watts(&model.seq_read)),
+        row(
+            "power, sequential read at the end, W",
+            "seq_read_tail_w",
+            |s| s.seq_read_tail_w,
+            watts(&model.seq_read_tail),
+        ),
         row("power, sequential write, W", "seq_write_w", |s| s.seq_write_w, watts(&model.seq_write)),
         row("power, random read 1MiB, W", "rand_read_w", |s| s.rand_read_w, watts(&model.rand_read_large)),
         row("power, random read and write 1MiB, W", "rand_mixed_w", |s| s.rand_mixed_w, watts(&model.rand_mixed_large)),

@@ -188,9 +188,10 @@ fn tier(
 
 /// How long it takes to write a whole device.
 fn rebuild_hours(profile: &Profile, capacity: Bytes) -> Option<f64> {
-    let sheet = &profile.data_sheet;
-    let sequential =
-        [sheet.seq_write_mb_per_s, sheet.seq_read_mb_per_s].into_iter().flatten().min_by(f64::total_cmp)?;
+    let (measured, sheet) = (&profile.measured, &profile.data_sheet);
+    let write = measured.seq_write_mb_per_s.or(sheet.seq_write_mb_per_s);
+    let read = measured.seq_read_mb_per_s.or(sheet.seq_read_mb_per_s);
+    let sequential = [write, read].into_iter().flatten().min_by(f64::total_cmp)?;
     (sequential > 0.0).then(|| capacity.0 as f64 / 1e6 / (sequential * REBUILD_SHARE) / 3600.0)
 }
 

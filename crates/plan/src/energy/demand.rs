@@ -27,6 +27,19 @@ pub struct Pattern {
     pub request: Bytes,
     /// Requests that a device is given at a time.
     pub queue_depth: u32,
+    /// Where sequential accesses lie on a disk.
+    pub zone: Zone,
+}
+
+/// The tracks of a disk that sequential accesses lie on. Random ones reach over all of them, and flash has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Zone {
+    /// The outermost, where its first addresses are.
+    #[default]
+    Head,
+    /// The innermost, which are slower.
+    Tail,
 }
 
 /// A demand that cannot be.
@@ -86,7 +99,8 @@ impl Demand {
 impl Pattern {
     /// As the paper measured: requests of 1 MiB, one at a time at random, read-ahead where they follow each other.
     pub fn large(random: bool, read_share: f64) -> Pattern {
-        Pattern { random, read_share, request: Bytes::mib(1), queue_depth: if random { 1 } else { SEQUENTIAL_DEPTH } }
+        let queue_depth = if random { 1 } else { SEQUENTIAL_DEPTH };
+        Pattern { random, read_share, request: Bytes::mib(1), queue_depth, zone: Zone::Head }
     }
 }
 
@@ -129,7 +143,7 @@ impl MeasuredDemand {
         let queue_depth = if random { DEEP } else { SEQUENTIAL_DEPTH };
         Ok(MeasuredDemand {
             demand: Demand::new(mb(found.peak_mib_per_s).max(mb(mean)), mb(mean), end as f64 / 1e6)?,
-            pattern: Pattern { random, read_share, request, queue_depth },
+            pattern: Pattern { random, read_share, request, queue_depth, zone: Zone::Head },
             footprint_mb: found.footprint.bytes as f64 / 1e6,
             span_s: found.span_s,
         })

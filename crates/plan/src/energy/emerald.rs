@@ -9,7 +9,7 @@ use peryton_units::Bytes;
 use serde::Serialize;
 
 use super::{
-    Figures, FiguresError, Pattern,
+    Figures, FiguresError, Pattern, Zone,
     demand::{DEEP, SEQUENTIAL_DEPTH},
 };
 
@@ -41,7 +41,8 @@ impl Emerald {
         let per_w = |random: bool, read_share: f64| {
             let (request, queue_depth) =
                 if random { (RANDOM_REQUEST, DEEP) } else { (SEQUENTIAL_REQUEST, SEQUENTIAL_DEPTH) };
-            let figures = Figures::of(profile, &Pattern { random, read_share, request, queue_depth })?;
+            let figures =
+                Figures::of(profile, &Pattern { random, read_share, request, queue_depth, zone: Zone::Head })?;
             let bytes_per_s = figures.bandwidth_mb_per_s * 1e6;
             let unit = if random { request.0 as f64 } else { BYTES_PER_MIB };
             Ok::<_, FiguresError>((bytes_per_s / unit / (figures.busy_w + shelf_w), figures.idle_w))

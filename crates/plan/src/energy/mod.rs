@@ -18,8 +18,8 @@ mod rank;
 mod segments;
 mod sensitivity;
 
-pub use catalogue::{Figures, FiguresError, Source};
-pub use demand::{Demand, DemandError, MeasuredDemand, Pattern};
+pub use catalogue::{Figures, FiguresError, Source, Specified};
+pub use demand::{Demand, DemandError, MeasuredDemand, Pattern, Zone};
 pub use emerald::Emerald;
 pub use fleet::{Fleet, FleetError, FleetMember, Objective, Segment, fleet};
 pub use need::{BreakEven, DominantNeed, Line, Policy, Properties};

@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use super::{
     Decisive, Demand, DemandError, DominantNeed, Emerald, Figures, FiguresError, Fleet, FleetError, MeasuredDemand,
-    Objective, Order, Ownership, Pattern, Policy, Prices, Ranked, Segment, Span, Terms, decisive, fleet,
+    Objective, Order, Ownership, Pattern, Policy, Prices, Ranked, Segment, Span, Terms, Zone, decisive, fleet,
     ownership::Household, rank, sort_by_cost,
 };
 
@@ -70,6 +70,8 @@ pub struct Question {
     pub capacity: Option<Bytes>,
     /// How the data are accessed, without a trace.
     pub accesses: Accesses,
+    /// Where sequential accesses lie on a disk.
+    pub zone: Zone,
     /// Size of a request; absent = the trace's, or 1 MiB as in the paper.
     pub request_size: Option<Bytes>,
     /// Number of requests in flight on a device; absent = 1 for random accesses, 8 for sequential ones, 32 for a trace's
@@ -110,6 +112,7 @@ impl Default for Question {
             average: None,
             capacity: None,
             accesses: Accesses::default(),
+            zone: Zone::default(),
             request_size: None,
             queue_depth: None,
             devices: Vec::new(),
@@ -395,6 +398,13 @@ impl Question {
         if let Some(depth) = self.queue_depth {
             pattern.queue_depth = depth;
         }
+        if self.zone == Zone::Tail && pattern.random {
+            return Err(QuestionError::Setting(
+                "--zone tail: random accesses reach over the whole disk; leave it out, or use sequential accesses"
+                    .to_owned(),
+            ));
+        }
+        pattern.zone = self.zone;
         if pattern.request == Bytes::ZERO || !pattern.request.is_multiple_of(Bytes(512)) {
             let size = pattern.request;
             return Err(QuestionError::Setting(format!("--request-size {size}: use a multiple of 512B, such as 1MiB")));

@@ -33,6 +33,7 @@ fn device(random: &mut StdRng, name: usize) -> Figures {
         afr: None,
         rated_written_mb: None,
         source: Source::Published,
+        specified: None,
     }
 }
 

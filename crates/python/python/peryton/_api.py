@@ -545,6 +545,7 @@ def energy(
     average: Size | None = None,
     capacity: Size | None = None,
     workload: str = "seq-read",
+    zone: str = "head",
     request_size: Size | None = None,
     queue_depth: int | None = None,
     devices: Iterable[Path] = (),
@@ -574,6 +575,7 @@ def energy(
         capacity: amount of data to be stored.
         workload: without a trace, how data are accessed: ``"seq-read"``, ``"seq-write"``, ``"rand-read"``, ``"rand-write"`` or
             ``"rand-mixed"``.
+        zone: tracks of a disk that sequential accesses lie on: ``"head"``, the outermost, or ``"tail"``, the innermost.
         request_size: size of a request, a multiple of 512 bytes; by default the trace's, or 1 MiB as in the paper.
         queue_depth: number of requests in flight on a device, 1 to 1024.
         devices: names of profiles (:func:`profiles`) or files of your own; by default every profile of the era with power
@@ -602,6 +604,7 @@ def energy(
         "average": average,
         "capacity": capacity,
         "workload": workload,
+        "zone": zone,
         "request_size": request_size,
         "queue_depth": queue_depth,
         "devices": [os.fspath(device) for device in devices],
