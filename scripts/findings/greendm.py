@@ -58,7 +58,7 @@ def wear(flash, effect):
     """Equation (3) of the paper in eu; a read counts as 1/effect of a write."""
     if flash is None:
         return None
-    return 1e6 * (flash["bytes_written"] + flash["bytes_read"] / effect) / LIMIT_GB
+    return 1e6 * 4096 * (flash["pages_written"] + flash["pages_read"] / effect) / LIMIT_GB
 
 
 class Runner:

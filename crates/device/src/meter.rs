@@ -1,4 +1,4 @@
-use peryton_units::{Nanos, Op};
+use peryton_units::Nanos;
 
 use crate::{DeviceStats, Io, WearCounts};
 
@@ -60,22 +60,7 @@ impl Meter {
     /// Counts a command of the host.
     #[inline]
     pub fn command(&mut self, io: Io) {
-        match io.op {
-            Op::Read => {
-                self.stats.reads += 1;
-                self.stats.bytes_read += io.len;
-            }
-            Op::Write => {
-                self.stats.writes += 1;
-                self.stats.bytes_written += io.len;
-                if io.at.0 == self.next_sequential {
-                    self.stats.sequential_bytes_written += io.len;
-                }
-                self.next_sequential = io.at.0 + io.len.0;
-            }
-            Op::Discard => self.stats.discards += 1,
-            Op::Flush => self.stats.flushes += 1,
-        }
+        self.stats.command(io, &mut self.next_sequential);
     }
 
     /// Enters a command that is in service from `now` to `end`.

@@ -1,7 +1,7 @@
-use peryton_units::{Bytes, Nanos};
+use peryton_units::{Bytes, Nanos, Op, pages};
 use serde::Serialize;
 
-use crate::flash::FtlStats;
+use crate::{Io, flash::FtlStats};
 
 /// What wears a device, counted since the same moment as [`DeviceStats`]. To read it changes nothing in the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,6 +10,10 @@ pub struct WearCounts {
     pub bytes_read: Bytes,
     /// Bytes written by the host of the device.
     pub bytes_written: Bytes,
+    /// Pages of 4 KiB that these reads have touched; a part of a page counts as one.
+    pub pages_read: u64,
+    /// Pages of 4 KiB that these writes have touched.
+    pub pages_written: u64,
     /// Spin-downs followed by spin-ups (disks).
     pub start_stops: u64,
     /// What has worn its cells, as bytes programmed in their usual mode: the larger of those programmed and those erased, less what is written in
@@ -23,6 +27,8 @@ impl WearCounts {
         WearCounts {
             bytes_read: stats.bytes_read,
             bytes_written: stats.bytes_written,
+            pages_read: stats.pages_read,
+            pages_written: stats.pages_written,
             start_stops: stats.start_stops,
             flash_worn: stats.flash_worn,
         }
@@ -44,6 +50,10 @@ pub struct DeviceStats {
     pub bytes_read: Bytes,
     /// Bytes written by the host of the device.
     pub bytes_written: Bytes,
+    /// Pages of 4 KiB that these reads have touched; a part of a page counts as one.
+    pub pages_read: u64,
+    /// Pages of 4 KiB that these writes have touched.
+    pub pages_written: u64,
     /// Of `bytes_written`, how many began where the write before ended.
     pub sequential_bytes_written: Bytes,
     /// Time with at least one command in service.
@@ -81,4 +91,29 @@ pub struct DeviceStats {
     pub modelled: Option<Bytes>,
     /// What the translation layer did, and the state that it is in (flash from its parts).
     pub ftl: Option<FtlStats>,
+}
+
+impl DeviceStats {
+    /// Counts a command of the host. `next_sequential`: where the write before ended.
+    #[inline]
+    pub(crate) fn command(&mut self, io: Io, next_sequential: &mut u64) {
+        match io.op {
+            Op::Read => {
+                self.reads += 1;
+                self.bytes_read += io.len;
+                self.pages_read += pages(io.at, io.len);
+            }
+            Op::Write => {
+                self.writes += 1;
+                self.bytes_written += io.len;
+                self.pages_written += pages(io.at, io.len);
+                if io.at.0 == *next_sequential {
+                    self.sequential_bytes_written += io.len;
+                }
+                *next_sequential = io.at.0 + io.len.0;
+            }
+            Op::Discard => self.discards += 1,
+            Op::Flush => self.flushes += 1,
+        }
+    }
 }

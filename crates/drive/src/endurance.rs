@@ -3,9 +3,8 @@
 use peryton_engine::endurance::{Endurance, Wear};
 use peryton_format::{
     holder::RENEWED_EVERY_S,
-    wear::{Account, PAGE, Worn},
+    wear::{Account, Worn},
 };
-use peryton_units::Bytes;
 use serde::Serialize;
 
 /// So many seconds of what wears a device may not be counted when its server is killed.
@@ -51,7 +50,7 @@ pub struct DeviceWear {
     pub pages_written: u64,
     /// Bytes that were read.
     pub bytes_read: u64,
-    /// Bytes that were written.
+    /// Bytes that were written, and of zeroes that the device was told to store.
     pub bytes_written: u64,
     /// How often the device was put into standby.
     pub start_stops: u64,
@@ -59,8 +58,7 @@ pub struct DeviceWear {
 
 /// What counts: whole pages.
 fn charged(worn: &Worn) -> Wear {
-    let bytes = |pages: u64| Bytes(pages.saturating_mul(PAGE));
-    Wear { read: bytes(worn.pages_read), written: bytes(worn.pages_written), start_stops: worn.start_stops }
+    Wear { pages_read: worn.pages_read, pages_written: worn.pages_written, start_stops: worn.start_stops }
 }
 
 impl DeviceWear {
@@ -95,6 +93,8 @@ impl DeviceEndurance {
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
+
+    use peryton_units::Bytes;
 
     use super::*;
 

@@ -6,7 +6,8 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-use peryton_format::wear::{Account, Worn, pages};
+use peryton_format::wear::{Account, Worn};
+use peryton_units::{Bytes, pages};
 
 /// Counts what wears a device. All who use the device share it.
 #[derive(Debug, Default)]
@@ -29,14 +30,14 @@ impl Meter {
     #[inline]
     pub(crate) fn read(&self, at: u64, len: u64) {
         add(&self.bytes_read, len);
-        add(&self.pages_read, pages(at, len));
+        add(&self.pages_read, pages(Bytes(at), Bytes(len)));
     }
 
-    /// Bytes were written there.
+    /// Bytes were written there, or stored as zeroes. What a device gives up (a discard, or zeroes that it need not keep) programs nothing.
     #[inline]
     pub(crate) fn wrote(&self, at: u64, len: u64) {
         add(&self.bytes_written, len);
-        add(&self.pages_written, pages(at, len));
+        add(&self.pages_written, pages(Bytes(at), Bytes(len)));
     }
 
     /// The device was put into standby, from which it will have to start.

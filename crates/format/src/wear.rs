@@ -3,15 +3,12 @@
 
 use crate::block::{get_u64, put_u64};
 
-/// The unit of accesses.
-pub const PAGE: u64 = 4096;
-
 /// What has worn a device in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Worn {
     /// Bytes that read commands have transferred.
     pub bytes_read: u64,
-    /// Bytes that write commands have transferred.
+    /// Bytes that write commands have transferred, and of zeroes that the device was told to store.
     pub bytes_written: u64,
     /// Pages of 4 KiB that these reads have touched; a part of a page counts as one.
     pub pages_read: u64,
@@ -43,11 +40,6 @@ impl Worn {
         let (mine, before) = (self.each(), before.each());
         Worn::from_each(std::array::from_fn(|index| mine[index].saturating_sub(before[index])))
     }
-}
-
-/// The number of pages in which a range lies.
-pub const fn pages(at: u64, len: u64) -> u64 {
-    if len == 0 { 0 } else { (at.saturating_add(len - 1)) / PAGE - at / PAGE + 1 }
 }
 
 /// The account of a device.
@@ -92,13 +84,6 @@ impl Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_part_of_a_page_is_a_page() {
-        assert_eq!((pages(0, 0), pages(0, 512), pages(512, 512), pages(3584, 512)), (0, 1, 1, 1));
-        assert_eq!((pages(0, 4096), pages(0, 4097), pages(4095, 2), pages(8192, 1 << 20)), (1, 2, 2, 256));
-        assert_eq!(pages(u64::MAX, u64::MAX), 1);
-    }
 
     #[test]
     fn an_account_is_read_as_it_was_written() {

@@ -208,7 +208,8 @@ fn moves(engine: &EngineCounts) -> IntervalMoves {
 fn device_interval(device: &DeviceDesign, counts: &DeviceCounts, spins_down: bool, span_s: f64) -> DeviceInterval {
     let is_disk = device.is_disk();
     let energy_j = device.profile.has_power().then_some(counts.energy_j);
-    let wear = Wear { read: counts.bytes_read, written: counts.bytes_written, start_stops: counts.start_stops };
+    let wear =
+        Wear { pages_read: counts.pages_read, pages_written: counts.pages_written, start_stops: counts.start_stops };
     DeviceInterval {
         reads: counts.reads,
         writes: counts.writes,

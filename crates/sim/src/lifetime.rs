@@ -9,7 +9,7 @@
 
 use peryton_device::{DeviceStats, WearCounts};
 use peryton_engine::endurance::worn_by_reads;
-use peryton_units::{Bytes, SECONDS_PER_YEAR};
+use peryton_units::{Bytes, PAGE, SECONDS_PER_YEAR};
 
 use crate::DeviceDesign;
 
@@ -73,7 +73,7 @@ impl Lifetime {
         // than the profile's has so much less flash.
         let physical = flash.and_then(|(programmable, modelled)| {
             let spent = stats.flash_worn.unwrap_or_default();
-            let reads = worn_by_reads(stats.bytes_read, device.read_effect);
+            let reads = worn_by_reads(stats.pages_read, device.read_effect) * PAGE.0 as f64;
             years(programmable.0 as f64 * device.profile.parts(modelled) * device.part(), spent.0 as f64 + reads)
         });
         Lifetime { rated: written, physical }

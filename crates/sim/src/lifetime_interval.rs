@@ -146,11 +146,16 @@ fn mixture(parts: &[WearCounts], times: &[u64]) -> WearCounts {
     let sum = |of: fn(&WearCounts) -> Bytes| {
         Bytes(parts.iter().zip(times).map(|(part, times)| of(part).0.saturating_mul(*times)).sum())
     };
+    let count = |of: fn(&WearCounts) -> u64| {
+        parts.iter().zip(times).map(|(part, times)| of(part).saturating_mul(*times)).sum::<u64>()
+    };
     let known = |of: fn(&WearCounts) -> Option<Bytes>| parts.iter().any(|part| of(part).is_some());
     WearCounts {
         bytes_read: sum(|part| part.bytes_read),
         bytes_written: sum(|part| part.bytes_written),
-        start_stops: parts.iter().zip(times).map(|(part, times)| part.start_stops.saturating_mul(*times)).sum(),
+        pages_read: count(|part| part.pages_read),
+        pages_written: count(|part| part.pages_written),
+        start_stops: count(|part| part.start_stops),
         flash_worn: known(|part| part.flash_worn).then(|| sum(|part| part.flash_worn.unwrap_or_default())),
     }
 }

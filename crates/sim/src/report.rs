@@ -277,6 +277,10 @@ pub struct DeviceReport {
     pub bytes_read: u64,
     /// Bytes written.
     pub bytes_written: u64,
+    /// Pages of 4 KiB that the reads touched; a part of a page counts as one.
+    pub pages_read: u64,
+    /// Pages of 4 KiB that the writes touched; `wear_eu` is reckoned by pages.
+    pub pages_written: u64,
     /// Time with at least one command in service.
     pub busy_s: f64,
     /// Energy, including spin-ups.
@@ -565,13 +569,16 @@ fn device_report(device: &DeviceDesign, stats: &DeviceStats, spins_down: bool, s
     // A model without power figures gives no energy.
     let energy_j = device.profile.has_power().then_some(stats.energy_j);
     let erases_per_s = stats.erases.and_then(|erases| per_s(erases as f64));
-    let wear = Wear { read: stats.bytes_read, written: stats.bytes_written, start_stops: stats.start_stops };
+    let wear =
+        Wear { pages_read: stats.pages_read, pages_written: stats.pages_written, start_stops: stats.start_stops };
     let lifetime = Lifetime::of(device, stats, span_s);
     DeviceReport {
         reads: stats.reads,
         writes: stats.writes,
         bytes_read: stats.bytes_read.0,
         bytes_written: stats.bytes_written.0,
+        pages_read: stats.pages_read,
+        pages_written: stats.pages_written,
         busy_s: stats.busy.as_s_f64(),
         energy_j,
         mean_power_w: energy_j.and_then(per_s),

@@ -94,6 +94,8 @@ fn less(a: &WearCounts, b: &WearCounts) -> WearCounts {
     WearCounts {
         bytes_read: a.bytes_read.saturating_sub(b.bytes_read),
         bytes_written: a.bytes_written.saturating_sub(b.bytes_written),
+        pages_read: a.pages_read.saturating_sub(b.pages_read),
+        pages_written: a.pages_written.saturating_sub(b.pages_written),
         start_stops: a.start_stops.saturating_sub(b.start_stops),
         flash_worn: a.flash_worn.map(|now| now.saturating_sub(b.flash_worn.unwrap_or_default())),
     }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use peryton_units::{Nanos, Op};
+use peryton_units::Nanos;
 
 use super::{mechanics::Access, parameters::Power};
 use crate::{DeviceStats, Io, WearCounts};
@@ -72,22 +72,7 @@ impl Account {
     }
 
     pub fn command(&mut self, io: Io) {
-        match io.op {
-            Op::Read => {
-                self.stats.reads += 1;
-                self.stats.bytes_read += io.len;
-            }
-            Op::Write => {
-                self.stats.writes += 1;
-                self.stats.bytes_written += io.len;
-                if io.at.0 == self.next_sequential {
-                    self.stats.sequential_bytes_written += io.len;
-                }
-                self.next_sequential = io.at.0 + io.len.0;
-            }
-            Op::Discard => self.stats.discards += 1,
-            Op::Flush => self.stats.flushes += 1,
-        }
+        self.stats.command(io, &mut self.next_sequential);
     }
 
     /// A command is in service from `from`, which is no later than now, to `end`.

@@ -315,6 +315,8 @@ impl Disks {
         match ask {
             Ask::Read => self.abilities[asked.index()].wear.read(at, transferred),
             Ask::Write => self.abilities[asked.index()].wear.wrote(at, transferred),
+            // The device stores zeroes, whoever makes them. What it may give up programs nothing.
+            Ask::ZeroRange if result >= 0 => self.abilities[asked.index()].wear.wrote(at, len),
             Ask::Sync | Ask::Punch | Ask::ZeroRange => {}
         }
         let transfers = matches!(ask, Ask::Read | Ask::Write);
@@ -337,6 +339,13 @@ impl Disks {
         let device = job.operation.device;
         self.works(device, ask);
         self.step(slot);
+    }
+
+    /// The drives of a device were put into standby: it has stopped, and starts again when it is used.
+    pub(crate) fn rested(&mut self, device: DeviceId) {
+        if self.rests.rested(self.now, device) {
+            self.abilities[device.index()].wear.stopped();
+        }
     }
 
     /// Ends a job whose result no one waits for.

@@ -212,6 +212,50 @@ fn many_writes_to_few_blocks_end_within_two_seconds() {
     assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
+/// Zeroes that a device is told to store wear it like data; what it may give up does not.
+#[test]
+fn stored_zeroes_wear_a_device_and_discards_do_not() {
+    let worn = |action, ability: Ability, mood: i32| {
+        let mut disks = Disks::new(vec![ability.clone()]).unwrap();
+        ability.wear.take_up(Default::default(), false, 1);
+        disks.start(operation(1, action, 512, 64 << 10, disks.zeros.at(0)));
+        while let Some(raw) = disks.raw.pop() {
+            let transfers = matches!(raw.ask, Ask::Read | Ask::Write);
+            let result = if transfers { raw.len as i32 } else { mood };
+            disks.answered(raw.slot, result);
+        }
+        let worn = ability.wear.account().unwrap().worn;
+        (worn.bytes_written, worn.pages_written)
+    };
+    let (stored, nothing) = ((64 << 10, 17), (0, 0));
+    assert_eq!(worn(Action::ZeroAllocated, Ability { wear: Default::default(), ..plain() }, 0), stored);
+    let no_punch = || Ability { punch: false, wear: Default::default(), ..plain() };
+    assert_eq!(worn(Action::Zero, no_punch(), 0), stored);
+    assert_eq!(worn(Action::Zero, Ability { wear: Default::default(), ..plain() }, 0), nothing);
+    assert_eq!(worn(Action::Discard, Ability { wear: Default::default(), ..plain() }, 0), nothing);
+    // A device that cannot is sent zeroes as data, which count once.
+    assert_eq!(worn(Action::ZeroAllocated, no_punch(), -libc::EOPNOTSUPP), stored);
+}
+
+#[test]
+fn a_disk_that_stops_has_worn() {
+    let ability = plain();
+    let mut disks = Disks::new(vec![ability.clone()]).unwrap();
+    ability.wear.take_up(Default::default(), false, 1);
+    let stops = || ability.wear.account().unwrap().worn.start_stops;
+    for round in 1..=3 {
+        disks.standby(DeviceId(0));
+        // A device on two drives hears of each.
+        disks.rested(DeviceId(0));
+        disks.rested(DeviceId(0));
+        assert_eq!(stops(), round);
+        disks.start(operation(round as u32, Action::Flush, 0, 0, Memory::NONE));
+        while let Some(raw) = disks.raw.pop() {
+            disks.answered(raw.slot, 0);
+        }
+    }
+}
+
 #[test]
 fn a_failed_command_is_repeated_a_bounded_number_of_times() {
     let mut disks = Disks::new(vec![plain()]).unwrap();

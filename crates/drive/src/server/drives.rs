@@ -91,10 +91,7 @@ impl Server {
     fn drive_news(&mut self, news: News) {
         let device = |index: usize| DeviceId(index as u8);
         match news {
-            News::Rested(index) => {
-                let stopped = self.volume.backend.rests.rested(self.now, device(index));
-                self.about.devices[index].iter().filter(|_| stopped).for_each(|device| device.ability.wear.stopped());
-            }
+            News::Rested(index) => self.volume.backend.rested(device(index)),
             News::CannotRest(index) => {
                 self.volume.backend.rests.impossible(self.now, device(index));
                 let mut wanted = self.volume.engine().tuning().clone();

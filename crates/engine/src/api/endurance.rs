@@ -3,7 +3,7 @@
 
 use std::num::NonZeroU32;
 
-use peryton_units::Bytes;
+use peryton_units::{Bytes, PAGE};
 
 /// The endurance of a new device in eu; zero is a device that has reached its limit.
 pub const NEW_DEVICE_EU: f64 = 1_000_000.0;
@@ -28,10 +28,10 @@ pub enum Endurance {
 /// What has worn a device in some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Wear {
-    /// What was read from it.
-    pub read: Bytes,
-    /// What was written to it.
-    pub written: Bytes,
+    /// Pages that reads have touched; a part of a page counts as one ([`peryton_units::pages`]).
+    pub pages_read: u64,
+    /// Pages that writes have touched.
+    pub pages_written: u64,
     /// How often it was stopped and started.
     pub start_stops: u64,
 }
@@ -41,7 +41,8 @@ impl Endurance {
     pub fn used_eu(self, wear: Wear) -> f64 {
         let (spent, limit) = match self {
             Endurance::Flash { written, read_effect } => {
-                (wear.written.0 as f64 + worn_by_reads(wear.read, read_effect), written.0)
+                let written_pages = wear.pages_written as f64 + worn_by_reads(wear.pages_read, read_effect);
+                (written_pages * PAGE.0 as f64, written.0)
             }
             Endurance::Disk { start_stops } => (wear.start_stops as f64, start_stops),
         };
@@ -54,9 +55,9 @@ impl Endurance {
     }
 }
 
-/// The bytes of writes that wear flash as much as these reads.
-pub fn worn_by_reads(read: Bytes, read_effect: Option<NonZeroU32>) -> f64 {
-    read_effect.map_or(0.0, |ratio| read.0 as f64 / f64::from(ratio.get()))
+/// The pages written that wear flash as much as these pages read.
+pub fn worn_by_reads(pages_read: u64, read_effect: Option<NonZeroU32>) -> f64 {
+    read_effect.map_or(0.0, |ratio| pages_read as f64 / f64::from(ratio.get()))
 }
 
 #[cfg(test)]
@@ -65,24 +66,30 @@ mod tests {
 
     /// The limits in GreenDM's Table II: how much its SSD can be written in its life (36,500 GB), and how often its
     /// disk can be started and stopped.
-    const SSD: Bytes = Bytes(36_500_000_000_000);
+    const SSD: Bytes = Bytes(8_911_132_813 * PAGE.0);
     const HDD: Endurance = Endurance::Disk { start_stops: 300_000 };
 
-    fn gb(n: f64) -> Bytes {
-        Bytes((n * 1e9) as u64)
+    /// Pages of so many millionths of the SSD's life.
+    fn millionths(n: f64) -> u64 {
+        (n * 8_911.132_813) as u64
     }
 
     /// The example in the paper's section 2.5: 36.5 GB written are 1,000 eu.
     #[test]
     fn the_papers_example_is_exact() {
         let ssd = |read_effect| Endurance::Flash { written: SSD, read_effect: NonZeroU32::new(read_effect) };
-        let wear = |written, read| Wear { read: gb(read), written: gb(written), start_stops: 7 };
-        assert_eq!(ssd(0).used_eu(wear(36.5, 0.0)), 1000.0);
-        assert_eq!(ssd(0).used_eu(wear(36.5, 365.0)), 1000.0);
-        assert_eq!(ssd(10).used_eu(wear(36.5, 365.0)), 2000.0);
-        assert_eq!(ssd(100).used_eu(wear(0.0, 3650.0)), 1000.0);
-        assert_eq!(ssd(10).left_eu(wear(36.5, 365.0)), 998_000.0);
-        let starts = |start_stops| Wear { start_stops, ..wear(36.5, 365.0) };
+        let wear =
+            |written, read| Wear { pages_read: millionths(read), pages_written: millionths(written), start_stops: 7 };
+        // To a page.
+        let near = |found: f64, eu: f64| assert!((found - eu).abs() < 1e-3, "{found}, not {eu}");
+        near(ssd(0).used_eu(wear(1000.0, 0.0)), 1000.0);
+        near(ssd(0).used_eu(wear(1000.0, 10_000.0)), 1000.0);
+        near(ssd(10).used_eu(wear(1000.0, 10_000.0)), 2000.0);
+        near(ssd(100).used_eu(wear(0.0, 100_000.0)), 1000.0);
+        near(ssd(10).left_eu(wear(1000.0, 10_000.0)), 998_000.0);
+        let limit = Bytes(36_500_000_000_000).0.abs_diff(SSD.0);
+        assert!(limit < PAGE.0, "the paper's 36,500 GB, in whole pages");
+        let starts = |start_stops| Wear { start_stops, ..wear(1000.0, 10_000.0) };
         assert_eq!((HDD.used_eu(starts(300)), HDD.left_eu(starts(300))), (1000.0, 999_000.0));
     }
 

@@ -53,6 +53,23 @@ fn a_disk_that_wakes_has_worn() {
     assert!(report.latency_us.read.unwrap().max > 1e6);
 }
 
+/// A write of half a kilobyte wears as much as one of a page (GreenDM counts accesses of 4 KiB).
+#[test]
+fn a_part_of_a_page_wears_as_much_as_the_page() {
+    let text = "[devices.ssd]\nprofile = 'fixed'\nsize = '1GiB'\n[placement]\nmode = 'single'\n\
+                [endurance]\nread_effect = 100\n[endurance.ssd]\nwritten = '36500GB'\n";
+    let wear = |len: u64| {
+        let of = |n: u64, op: Op| request(n * 10_000, op, n * 8192, len);
+        let requests: Vec<_> = (0..300).map(|n| of(n, if n < 200 { Op::Write } else { Op::Read })).collect();
+        let report = simulate(text, &requests, &Options::default()).unwrap();
+        let device = &report.devices[0].1;
+        assert_eq!((device.bytes_written, device.pages_written, device.pages_read), (200 * len, 200, 100));
+        device.wear_eu.unwrap()
+    };
+    assert_eq!(wear(512), wear(4096));
+    assert!((wear(512) / (1e6 * 201.0 * 4096.0 / 36.5e12) - 1.0).abs() < 1e-12);
+}
+
 /// GreenDM, section 2.5: 36.5 GB of a life of 36,500 GB are 1,000 eu; reads count a hundredth of writes.
 #[test]
 fn wear_is_what_the_paper_says() {

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Nanos, Op, pages};
 use serde::Serialize;
 
 use super::{
     distribution::{Collector, Distribution, SizeCollector, SizeDistribution},
-    pages::{DEFAULT_MAX_PAGES, PAGE, PageTable, WorkingSet, pages_of},
+    pages::{DEFAULT_MAX_PAGES, PAGE, PageTable, WorkingSet},
     sequential::{Sequentiality, Tracker},
 };
 use crate::{Account, Request, Source, TraceError};
@@ -259,7 +259,7 @@ impl Collect {
         let since_first = self.latest.saturating_sub(self.first.unwrap_or_default());
         self.pages.touch(since_first, request.volume, request.offset, request.len, write);
         if write {
-            self.pages_written = self.pages_written.saturating_add(pages_of(request.offset, request.len));
+            self.pages_written = self.pages_written.saturating_add(pages(request.offset, request.len));
         }
     }
 

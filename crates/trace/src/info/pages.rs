@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::sample::Sample;
 
 /// The unit of footprints and working sets.
-pub const PAGE: Bytes = Bytes::kib(4);
+pub use peryton_units::PAGE;
 
 /// The number of pages (in chunks of 64) up to which footprints are exact: 1 TiB of them, in 1.2 GiB of memory. Above,
 /// half of the chunks are dropped by a hash of their address, as often as necessary, and the rest is scaled up: an
@@ -217,12 +217,4 @@ impl PageTable {
         };
         rows.map(row).collect()
     }
-}
-
-/// Number of pages that a read or write accesses.
-pub(crate) fn pages_of(offset: Bytes, len: Bytes) -> u64 {
-    if len.0 == 0 {
-        return 0;
-    }
-    offset.0.saturating_add(len.0 - 1) / PAGE.0 - offset.0 / PAGE.0 + 1
 }
