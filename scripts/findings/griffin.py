@@ -21,6 +21,12 @@ LOGS = [("7200 rpm disk", "griffin-barracuda-7200"), ("10,000 rpm disk", "griffi
         ("MLC SSD", "intel-x25-m-80gb"), ("SLC SSD", "intel-x25-e-32gb")]
 
 
+SLC = "intel-x25-e-32gb"
+SMALL_DISK = f"{DESIGNS}/toshiba-1.8-inch.toml"
+# An SLC block stands ten times as many erasures as one of MLC (section 7).
+SLC_CYCLES = 10
+
+
 def migrations(report):
     return sum(report["logging"]["migrations"].values())
 
@@ -54,6 +60,62 @@ def ideal(griffin, traces):
                      percent(within(read, 60)), percent(within(read, 900))])
     yield from table(["trace", "hours", "writes", "writes %", "ideal savings %", "overwrites on top 1 %",
                       "reads on top 1 %", "written again within 60 s, % of writes", "900 s", "read within 60 s", "900 s"], rows)
+
+
+def hot_blocks(griffin, traces):
+    """Figure 2: how often a block of the most written 1 % is written, and how often it is read."""
+    promises = [(trace, griffin.runner.overwrites(trace)) for trace in traces]
+    rows = []
+    for trace, promise in promises:
+        found = promise.result()
+        blocks, top = found.get("blocks_written"), found.get("overwrites_on_top_1pct")
+        if not blocks or top is None or found.get("reads_on_top_1pct") is None:
+            continue
+        hot = blocks / 100
+        writes = 1 + top * (found["block_writes"] - blocks) / hot
+        reads = found["reads_on_top_1pct"] * found["block_reads"] / hot
+        every = found["block_writes"] / blocks, found["block_reads"] / blocks
+        rows.append([trace.name, number(writes), number(reads), number(writes / reads) if reads else "only writes",
+                     number(every[0]), number(every[1])])
+    yield from table(["trace", "writes of a hot block", "reads of it", "writes a read", "writes of any block written",
+                      "reads a block written"], rows)
+
+
+def sizing(griffin, traces):
+    """How large an SLC log has to be to last as long as the MLC beneath it."""
+    promises = [(trace, griffin.run(trace, [f"devices.log.profile={SLC}"], f"{DESIGNS}/griffin.toml",
+                                    ("--replay", "timed"))) for trace in traces]
+    rows = []
+    for trace, promise in promises:
+        report = promise.result()
+        log, ssd = report["devices"]["log"], report["devices"]["ssd"]
+        if not ssd["bytes_written"] or not ssd.get("nand_bytes_written"):
+            continue
+        written = log["bytes_written"] / ssd["bytes_written"]
+        programmed = log["nand_bytes_written"] / ssd["nand_bytes_written"]
+        rows.append([trace.name, percent(report.get("write_savings_emptied")), number(written), percent(written / SLC_CYCLES, 1),
+                     number(programmed), percent(programmed / SLC_CYCLES, 1)])
+    yield from table(["trace", "savings %", "written to the log, × the SSD", "SLC of so much of the MLC, %",
+                      "programmed in the log, × the SSD", "SLC by that, %"], rows)
+
+
+def small_disk(griffin, traces):
+    """A 1.8-inch log disk against the 7200 rpm disk: latency and power."""
+    promises = [(trace, griffin.run(trace, (), f"{DESIGNS}/ssd-only.toml", ("--replay", "timed")),
+                 [griffin.run(trace, [f"devices.log.profile={profile}"], f"{DESIGNS}/griffin.toml", ("--replay", "timed"))
+                  for profile in (LOGS[0][1], SMALL_DISK)]) for trace in traces]
+    rows = []
+    for trace, alone, logs in promises:
+        base = alone.result()["latency_us"]["all"]["mean"]
+        row = [trace.name]
+        for promise in logs:
+            report = promise.result()
+            log = report["devices"]["log"]
+            row += [number(report["latency_us"]["all"]["mean"] / base, 2), number(log["mean_power_w"]),
+                    percent(log["busy_s"] / report["simulated_s"], 1)]
+        rows.append([*row, number(alone.result()["devices"]["ssd"]["mean_power_w"])])
+    yield from table(["trace", "7200 rpm: latency, × the SSD", "W", "busy %", "1.8 inch: latency, × the SSD", "W ", "busy % ",
+                      "the SSD alone, W"], rows)
 
 
 def grid(griffin, traces, columns, figure):
@@ -228,6 +290,7 @@ def main():
         few = [named[name] for name in ("hm_0", "stg_0", "src1_2") if name in named]
         tables = [
             ("ideal", lambda: ideal(griffin, everything)),
+            ("hot-blocks", lambda: hot_blocks(griffin, everything)),
             ("caching", lambda: caching(griffin, everything)),
             ("timeouts", lambda: timeouts(griffin, everything, saved)),
             ("read-thresholds", lambda: read_thresholds(griffin, everything)),
@@ -235,6 +298,8 @@ def main():
             ("bounds", lambda: bounds(griffin, everything)),
             ("hints", lambda: hints(griffin, everything)),
             ("latency", lambda: latency(griffin, stressed)),
+            ("sizing", lambda: sizing(griffin, stressed)),
+            ("small-disk", lambda: small_disk(griffin, stressed)),
             ("shared", lambda: shared(griffin, few)),
             ("spin-down", lambda: spin_down(griffin, few)),
         ]
