@@ -207,7 +207,7 @@ pub use api::{
     },
     evacuation::EvacuationError,
     excuses::Excuses,
-    location::{BlocksRow, Location, Losses, MapPart, MapRow, Origin, Source},
+    location::{BlocksRow, Location, Losses, MapOf, MapPart, MapRow, Origin, Source},
     logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, Triggers},
     opened::{Formatting, Opened, Trust},
     resizing::{Resize, ResizeEnd, ResizeError, ResizePlan, ResizeStage},

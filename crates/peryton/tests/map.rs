@@ -11,7 +11,8 @@ use std::{
     io::{BufRead, BufReader, Write},
     os::unix::net::UnixStream,
     path::Path,
-    time::{SystemTime, UNIX_EPOCH},
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use common::peryton;
@@ -25,8 +26,12 @@ const PAIR: &str = "fast = 'small'\nslow = 'large'\nextent = '64KiB'\npromotion 
 
 /// What the control socket answers, line by line.
 fn ask(folder: &Path, verb: &str) -> Vec<Value> {
+    asked(folder, &format!("{{\"verb\":\"{verb}\"}}"))
+}
+
+fn asked(folder: &Path, line: &str) -> Vec<Value> {
     let mut socket = UnixStream::connect(folder.join("v.control")).unwrap();
-    writeln!(socket, "{{\"verb\":\"{verb}\"}}").unwrap();
+    writeln!(socket, "{line}").unwrap();
     let mut lines = Vec::new();
     for line in BufReader::new(socket).lines() {
         lines.push(serde_json::from_str::<Value>(&line.unwrap()).unwrap());
@@ -91,6 +96,7 @@ fn the_map_of_a_served_cache_counts_accesses_and_keeps_them() {
         let answer = ask(folder, "map");
         let (last, parts) = answer.split_last().unwrap();
         assert_eq!((&last["ok"], &last["entries"]), (&true.into(), &rows.len().into()), "{last}");
+        assert_eq!(last["of"], "extents");
         assert_eq!(parts[0]["devices"], serde_json::json!(["small", "large"]));
         let text = peryton(folder, &["dump", "v.toml"]).ok().out;
         assert!(text.contains("accesses by address, 64KiB a sign, at most 20\n"), "{text}");
@@ -126,4 +132,32 @@ fn the_map_of_a_served_log_has_what_is_newest_there() {
     // After a kill the log is as it was.
     drop((serving, client));
     assert_eq!(fixed(&dump(folder)), fixed(&rows));
+}
+
+/// Entries of one length are no sign of a cache, and a block device has no command for a hint.
+#[test]
+fn a_log_says_that_it_is_one_and_migrates_what_the_host_has_dropped() {
+    let folder = made("mode = 'logging'\nlog = 'small'\nprimary = 'large'\n");
+    let folder = folder.path();
+    let (_serving, mut client) = Serving::start(folder, &[]);
+    assert_eq!(ask(folder, "map")[0]["of"], "log_ranges", "even when it is empty");
+    client.write(1 << 20, &[1; 4096], false).unwrap();
+    client.write(4 << 20, &[2; 4096], true).unwrap();
+    let text = peryton(folder, &["dump", "v.toml"]).ok().out;
+    assert!(text.contains("map (offset, length, device and place") && text.contains("1048576 +4096 small"), "{text}");
+    let hint = |offset: u64, length: u64| {
+        asked(folder, &format!("{{\"verb\":\"evict\",\"offset\":{offset},\"length\":{length}}}")).remove(0)
+    };
+    assert_eq!(hint(1 << 20, 4096)["ok"], true);
+    let began = Instant::now();
+    while dump(folder).len() > 1 && began.elapsed() < Duration::from_secs(30) {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let left: Vec<u64> = dump(folder).iter().map(|row| row["offset"].as_u64().unwrap()).collect();
+    assert_eq!(left, [4 << 20]);
+    assert_eq!(client.read(1 << 20, 4096).unwrap(), [1; 4096]);
+    for (offset, length) in [(16 << 20, 1), (u64::MAX, 4096)] {
+        let refused = hint(offset, length);
+        assert!(refused["error"].as_str().unwrap().contains("reach beyond the volume"), "{refused}");
+    }
 }

@@ -16,6 +16,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use peryton_engine::MapOf;
 use peryton_units::Bytes;
 use serde_json::{Value, json};
 use thiserror::Error;
@@ -217,6 +218,7 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
         Ask::Fault { fault } => handle.fault(fault).map(|faults| json!({ "faults": faults })),
         Ask::Heal => handle.heal().map(|()| json!({ "faults": [] })),
         Ask::Mark => return if handle.mark() { well(&json!({})) } else { ended() },
+        Ask::Evict { offset, length } => handle.evict(offset, length).map(|()| json!({})),
         Ask::Writeback => handle.clean().map(|state| json!({ "cleaning": state })),
         Ask::Replace { device, path, bytes_per_s, accept_loss, force, update_design } => {
             let new = Successor { path, bytes_per_s, accept_loss, force, update_design };
@@ -247,16 +249,16 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
 /// Sends the map, a line for each part that has entries, and a last line with the number of entries. What is written meanwhile may be in one part
 /// and not yet in another.
 fn send_map(stream: &mut UnixStream, handle: &Handle) -> io::Result<()> {
-    let (mut next, mut entries) = (Some(Bytes::ZERO), 0);
+    let (mut next, mut entries, mut of) = (Some(Bytes::ZERO), 0, MapOf::default());
     while let Some(from) = next {
         let Some((devices, part)) = handle.map_part(from) else { return say(stream, &wrong("the volume is closed")) };
         entries += part.rows.len();
         if !part.rows.is_empty() {
             say(stream, &json!({ "devices": devices, "map": part.rows }))?;
         }
-        next = part.next;
+        (next, of) = (part.next, part.of);
     }
-    say(stream, &well(&json!({ "entries": entries })))
+    say(stream, &well(&json!({ "entries": entries, "of": of })))
 }
 
 /// Sends one line for each event, and a last line with their number.

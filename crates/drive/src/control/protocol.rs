@@ -50,6 +50,13 @@ pub enum Ask {
     Map,
     /// Count what wears the devices from now on, besides what is counted already.
     Mark,
+    /// Hint that the host has dropped a range from its own cache, and will read it from the volume next time.
+    Evict {
+        /// Where the range begins.
+        offset: u64,
+        /// Its length in bytes.
+        length: u64,
+    },
     /// Write back everything that is dirty now, without delay.
     Writeback,
     /// Copy a device to another one, which then takes its place.

@@ -84,9 +84,22 @@ pub struct MapRow {
     pub last_access_unix_s: Option<u64>,
 }
 
+/// What a map is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MapOf {
+    /// Extents of one length, but for the last.
+    #[default]
+    Extents,
+    /// Ranges of a log, of any length.
+    LogRanges,
+}
+
 /// A part of the map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MapPart {
+    /// What its entries are.
+    pub of: MapOf,
     /// The entries, in the order of their offsets.
     pub rows: Vec<MapRow>,
     /// The offset on the volume at which the rest begins; `None`: this is all.

@@ -17,7 +17,7 @@ use super::{
     warm::state::{MISSED, RESIDENT, age},
 };
 use crate::{
-    api::location::{BlocksRow, MapPart, MapRow},
+    api::location::{BlocksRow, MapOf, MapPart, MapRow},
     cache::drive::CacheDrive,
 };
 
@@ -96,7 +96,7 @@ impl CacheDrive {
             Some(row)
         };
         let next = (to < layout.extents).then(|| Bytes(u64::from(to) * layout.extent_bytes()));
-        MapPart { rows: (first..to).filter_map(row).collect(), next }
+        MapPart { of: MapOf::Extents, rows: (first..to).filter_map(row).collect(), next }
     }
 }
 

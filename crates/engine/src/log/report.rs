@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::{
     api::error::OpenError,
-    api::location::{MapPart, MapRow},
+    api::location::{MapOf, MapPart, MapRow},
     log::drive::LogDrive,
     log::found::Contents,
 };
@@ -186,7 +186,7 @@ impl LogDrive {
         let to = from.saturating_add(u64::from(most) * self.map.block_bytes()).min(self.size);
         let mut rows = Vec::new();
         self.map.walk(from, to, |from, to, at| self.add_row(&mut rows, from..to, at));
-        MapPart { rows, next: (to < self.size).then_some(Bytes(to)) }
+        MapPart { of: MapOf::LogRanges, rows, next: (to < self.size).then_some(Bytes(to)) }
     }
 
     /// Adds a range that is in the log at a place there, if it is.

@@ -131,13 +131,14 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Prints the map of a volume that is being served.
 fn of_served(args: &Args, served: &Served) -> Result<(), Failure> {
-    let (mut names, mut rows) = (Vec::new(), Vec::new());
+    let (mut names, mut rows, mut of) = (Vec::new(), Vec::new(), Value::Null);
     served.ask(&Ask::Map, |mut line| {
         if let Value::Array(part) = line["map"].take() {
             rows.extend(part);
             let said = line["devices"].as_array().into_iter().flatten();
             names = said.filter_map(|name| name.as_str().map(str::to_owned)).collect();
         }
+        of = line["of"].take();
         true
     })?;
     if args.no_map {
@@ -148,9 +149,7 @@ fn of_served(args: &Args, served: &Served) -> Result<(), Failure> {
             names.iter().enumerate().map(|(device, name)| json!({ "device": device, "name": name })).collect();
         return output::print_json(&json!({ "served": true, "devices": devices, "map": rows }));
     }
-    // An extent has one length, and a range of a log has any.
-    let is_of_log = rows.iter().any(|row| row["len"] != rows[0]["len"]);
-    output::lines(|out| Map { rows: &rows, names: &names, is_of_log }.write(out))
+    output::lines(|out| Map { rows: &rows, names: &names, is_of_log: of == "log_ranges" }.write(out))
 }
 
 /// Prints the records of a log, in the order in which opening the volume reads them.
