@@ -453,10 +453,18 @@ fn notes(reports: &[Report], flushes: bool) -> String {
             (_, 0) => String::new(),
             (_, requests) => format!(", after {requests} requests of warm-up"),
         };
-        let span = table::number(first.simulated_s);
+        let volumes: BTreeMap<&str, u64> =
+            reports.iter().filter_map(|report| Some((report.sweep.get("volume")?.as_str(), report.requests))).collect();
+        let (of, trace) = match volumes.len() {
+            0 | 1 => {
+                let span = table::number(first.simulated_s);
+                (format!("{} requests in {span} s", first.requests), format!("trace {}, ", first.trace_hash))
+            }
+            count => (format!("{} requests of {count} volumes", volumes.values().sum::<u64>()), String::new()),
+        };
         text += &format!(
-            "\n{} requests in {span} s of {}, replayed {}{warmed}; trace {}, Peryton {}\n",
-            first.requests, first.trace, first.replay, first.trace_hash, first.peryton_version
+            "\n{of} of {}, replayed {}{warmed}; {trace}Peryton {}\n",
+            first.trace, first.replay, first.peryton_version
         );
     }
     if flushes {
