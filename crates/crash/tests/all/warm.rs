@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use peryton_engine::{
-    Buffer, Bypass, Cleaning, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Placement,
-    Replacement, Request, RequestId, Storage, Tuning, VolumeId, Warmth,
+    Buffer, Bypass, Cleaning, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Partition,
+    Placement, Predict, Regulation, Replacement, Request, RequestId, Storage, Tuning, VolumeId, Warmth, WearBudget,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
@@ -109,17 +109,24 @@ impl Drive {
     }
 
     fn format(replacement: Replacement) -> Devices {
-        let config = Drive::config(replacement, Some(INTERVAL));
+        Drive::formatted(&Drive::config(replacement, Some(INTERVAL)))
+    }
+
+    fn formatted(config: &Config) -> Devices {
         let sizes = config.sizes().unwrap();
         let whole = sizes.devices.iter().zip(&sizes.behind).map(|(used, behind)| *used + *behind);
         let mut devices = Devices { sizes: whole.collect(), blocks: HashMap::new() };
         let new = Formatting { volume: VolumeId(7), zeroed: true, ..Formatting::default() };
-        Engine::format(&config, new, &mut devices).unwrap();
+        Engine::format(config, new, &mut devices).unwrap();
         devices
     }
 
-    fn open(replacement: Replacement, interval: Option<Nanos>, mut devices: Devices) -> Drive {
-        let (engine, _) = Engine::open(Drive::config(replacement, interval), &mut devices).unwrap();
+    fn open(replacement: Replacement, interval: Option<Nanos>, devices: Devices) -> Drive {
+        Drive::opened(Drive::config(replacement, interval), devices)
+    }
+
+    fn opened(config: Config, mut devices: Devices) -> Drive {
+        let (engine, _) = Engine::open(config, &mut devices).unwrap();
         Drive { engine, devices, now: Nanos::ZERO, out: Vec::new() }
     }
 
@@ -231,4 +238,55 @@ fn the_first_minute_after_a_restart_hits_as_often_as_the_last_one_before() {
             "{name}: {cold:.1} % without a snapshot, {warm:.1} % with one: the test shows little"
         );
     }
+}
+
+/// The fear: whoever restarts the drive often enough wears its flash out: what was written beyond the budget is forgotten at each start.
+#[test]
+fn what_was_written_beyond_the_budget_is_owed_after_a_restart() {
+    // 10,000 writes of 4 KiB a minute, ten times the budget.
+    let rate = A_MINUTE as f64 * 4096.0 / 60.0 / 10.0;
+    let lifetime = Nanos::from_s(1_000_000);
+    let endurance = Bytes((rate * lifetime.as_s_f64()) as u64);
+    let budget = WearBudget { endurance, programmable: None, lifetime, amplification: 1_000 };
+    let config = || {
+        let mut config = Drive::config(Replacement::Lru, Some(INTERVAL));
+        let partition =
+            Partition { predict: Predict::Off, regulation: Regulation::Lifetime(budget), ..Partition::default() };
+        config.tuning.partition = partition;
+        let Placement::Caching(pair) = config.placement else { unreachable!("it is a cache") };
+        config.placement = Placement::Partitioned(pair);
+        config
+    };
+    let write_for = |drive: &mut Drive, seconds: u64| {
+        let before = drive.engine.stats().partition.as_ref().map_or(0, |stats| stats.regulated);
+        for index in 0..seconds * A_MINUTE / 60 {
+            drive.now += Nanos(60_000_000_000 / A_MINUTE);
+            while drive.engine.deadline().is_some_and(|deadline| deadline <= drive.now) {
+                drive.engine.tick(drive.now, &mut drive.out);
+                drive.carry_out();
+            }
+            let offset = Bytes(index % 1000 * EXTENT.0);
+            drive.engine.submit(
+                drive.now,
+                RequestId(0),
+                Request { op: Op::Write, offset, len: Bytes::kib(4) },
+                &mut drive.out,
+            );
+            drive.carry_out();
+        }
+        drive.engine.stats().partition.as_ref().map_or(0, |stats| stats.regulated) - before
+    };
+    let mut drive = Drive::opened(config(), Drive::formatted(&config()));
+    assert_eq!(write_for(&mut drive, 9), 0, "nothing is known before the first ten seconds are over");
+    let writes = 5 * A_MINUTE / 60;
+    write_for(&mut drive, 3);
+    // The disk is tried now and then anyway.
+    let nearly_all = writes - 2..=writes;
+    let regulated = write_for(&mut drive, 5);
+    assert!(nearly_all.contains(&regulated), "{regulated}: writes go to the disk until the debt is paid");
+    let now = drive.now;
+    let mut again = Drive::opened(config(), drive.close());
+    again.now = now;
+    // A drive that owes nothing diverts no write in its first ten seconds.
+    assert!(write_for(&mut again, 5) > 0, "the debt is forgotten");
 }

@@ -11,7 +11,7 @@ mod stats;
 use peryton_units::{Bytes, Nanos, Op};
 
 use predictor::{Prediction, Predictor};
-use regulator::Regulator;
+use regulator::{ACCOUNT_WORDS, Regulator};
 pub use settings::{Partition, Predict, Regulation, WearBudget};
 pub use stats::PartitionStats;
 
@@ -167,7 +167,17 @@ impl Controller {
         self.regulator.worn(used_ppm, age);
     }
 
-    /// Replaces another controller of the same drive: what devices have said of their wear stays known.
+    /// The account of the fast device's wear as of now, in words that last; `None` if nothing bounds it.
+    pub fn wear_account(&self, now: Nanos) -> Option<[u32; ACCOUNT_WORDS]> {
+        self.regulator.account(now)
+    }
+
+    /// Goes on with the account that an earlier controller of the same drive had.
+    pub fn take_up_wear_account(&mut self, words: &[u32; ACCOUNT_WORDS]) {
+        self.regulator.take_up(words);
+    }
+
+    /// Replaces another controller of the same drive: what it owes, and what devices have said of their wear, stays known.
     pub fn resume(&mut self, before: &Controller) {
         self.regulator.resume(&before.regulator);
     }

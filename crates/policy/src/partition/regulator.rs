@@ -15,13 +15,14 @@ const SAVED_FRAMES: f64 = 8640.0;
 /// The weight of earlier frames in the estimated cost of a write.
 const MEMORY: f64 = 0.8;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Regulator {
     regulation: Regulation,
     random: u64,
     /// The redirected share, out of 2^32.
     share: u64,
-    frame_began: Nanos,
+    /// When the frame under way began; none before the first write.
+    frame_began: Option<Nanos>,
     /// Bytes for the fast device in this frame, before regulation, and bytes that were sent there.
     wanted: u64,
     written: u64,
@@ -41,6 +42,14 @@ pub(super) struct Regulator {
     cost: (f64, f64),
 }
 
+/// The words of an account that lasts.
+pub(super) const ACCOUNT_WORDS: usize = 7;
+
+/// Bytes of the rating that a programmed byte takes.
+fn physical(budget: WearBudget) -> f64 {
+    budget.programmable.map_or(1.0, |all| budget.endurance.0 as f64 / all.0 as f64)
+}
+
 /// Converts parts per million to parts of 2^32.
 fn of_ppm(ppm: u32) -> u64 {
     (u64::from(ppm) << 32) / 1_000_000
@@ -57,7 +66,7 @@ impl Regulator {
             // Any seed except zero works.
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
             share,
-            frame_began: Nanos::ZERO,
+            frame_began: None,
             wanted: 0,
             written: 0,
             credit: 0.0,
@@ -103,9 +112,47 @@ impl Regulator {
         self.worn = Some((used_ppm, age));
     }
 
-    /// Takes over what devices have reported to another regulator of theirs.
+    /// Goes on where another regulator of the same device was: its account, and what the device has reported.
     pub(super) fn resume(&mut self, before: &Regulator) {
-        self.worn = before.worn;
+        let regulation = self.regulation;
+        // A share that follows from the account stays until the frame ends.
+        let share = if self.budget().and(before.budget()).is_some() { before.share } else { self.share };
+        *self = Regulator { regulation, share, ..before.clone() };
+    }
+
+    /// The account as of now, as words that last: what may be written beyond the rate, or was; the cost of a write; and the share that
+    /// follows. `None` if nothing bounds the wear.
+    pub(super) fn account(&self, now: Nanos) -> Option<[u32; ACCOUNT_WORDS]> {
+        let budget = self.budget()?;
+        let span = self.frame_began.map_or(0, |began| now.saturating_sub(began).0);
+        let credit = self.credit + self.rate(budget) * span as f64 - self.written as f64 * self.cost_of_a_byte(budget);
+        let mut words = [0; ACCOUNT_WORDS];
+        for (pair, value) in words.chunks_exact_mut(2).zip([credit, self.cost.0, self.cost.1]) {
+            let bits = value.to_bits();
+            pair.copy_from_slice(&[bits as u32, (bits >> 32) as u32]);
+        }
+        words[ACCOUNT_WORDS - 1] = self.share.min(u64::from(u32::MAX)) as u32;
+        Some(words)
+    }
+
+    /// Goes on with an account that was kept.
+    pub(super) fn take_up(&mut self, words: &[u32; ACCOUNT_WORDS]) {
+        let value = |index: usize| f64::from_bits(u64::from(words[index]) | u64::from(words[index + 1]) << 32);
+        let [credit, spent, written] = [value(0), value(2), value(4)];
+        if [credit, spent, written].iter().all(|value| value.is_finite()) && spent >= 0.0 && written >= 0.0 {
+            (self.credit, self.cost) = (credit, (spent, written));
+            if self.budget().is_some() {
+                self.share = u64::from(words[ACCOUNT_WORDS - 1]);
+            }
+        }
+    }
+
+    /// Bytes of its rating that a written byte costs.
+    fn cost_of_a_byte(&self, budget: WearBudget) -> f64 {
+        match self.cost {
+            (spent, written) if spent > 0.0 && written > 0.0 => spent / written,
+            _ => (f64::from(budget.amplification) / 1e3 * physical(budget)).max(1.0),
+        }
     }
 
     /// Bytes of its rating that the device may spend in a nanosecond.
@@ -118,7 +165,7 @@ impl Regulator {
     pub(super) fn redirects(&mut self, now: Nanos, len: Bytes) -> bool {
         if let Some(budget) = self.budget() {
             self.wanted += len.0;
-            let span = now.saturating_sub(self.frame_began);
+            let span = now.saturating_sub(*self.frame_began.get_or_insert(now));
             if span >= FRAME {
                 self.set_share(now, span, budget);
             }
@@ -143,17 +190,13 @@ impl Regulator {
             self.programmed.zip(self.programmed_before).map(|(now, before)| now.saturating_sub(before) as f64);
         // Moves and metadata wear the device too, and its reports include them. Of the two lives, the one that is used
         // up faster counts; programmed bytes are converted to rated bytes.
-        let physical = budget.programmable.map_or(1.0, |all| budget.endurance.0 as f64 / all.0 as f64);
+        let physical = physical(budget);
         let reached = measured.map_or(written, |_| self.reached.saturating_sub(self.reached_before) as f64);
         let spent = reached.max(measured.unwrap_or(written * assumed) * physical);
         if measured.is_some() {
             self.cost = (MEMORY * self.cost.0 + spent, MEMORY * self.cost.1 + written);
         }
-        let cost = if self.cost.0 > 0.0 && self.cost.1 > 0.0 {
-            self.cost.0 / self.cost.1
-        } else {
-            (assumed * physical).max(1.0)
-        };
+        let cost = self.cost_of_a_byte(budget);
         let rate = self.rate(budget);
         self.credit += rate * span - spent;
         self.credit = self.credit.min(rate * frame * SAVED_FRAMES);
@@ -164,7 +207,7 @@ impl Regulator {
             Regulation::Lifetime(_) if wanted > allowed => ((1.0 - allowed / wanted) * (1u64 << 32) as f64) as u64,
             _ => 0,
         };
-        (self.frame_began, self.wanted, self.written) = (now, 0, 0);
+        (self.frame_began, self.wanted, self.written) = (Some(now), 0, 0);
         (self.programmed_before, self.reached_before) = (self.programmed, self.reached);
     }
 }
@@ -205,6 +248,39 @@ mod tests {
         assert_eq!(kept, all);
         let (kept, all) = written(regulation(0.25), 2000, 1000);
         assert!((kept / all - 0.5).abs() < 0.02, "half, though a quarter would be the budget: {}", kept / all);
+    }
+
+    /// The fear: whoever restarts the drive each hour, or changes a setting, writes as much as he likes.
+    #[test]
+    fn a_debt_outlives_the_regulator() {
+        let regulation = Regulation::Lifetime(budget(0.1));
+        let write = |regulator: &mut Regulator, from_s: u64, seconds: u64| {
+            let mut kept = 0.0;
+            for index in 0..seconds * 100 {
+                let now = Nanos(from_s * 1_000_000_000 + index * 10_000_000);
+                kept += if regulator.redirects(now, Bytes::kib(4)) { 0.0 } else { 4096.0 };
+            }
+            kept
+        };
+        // Before its first frame has ended a regulator diverts nothing, and owes what went beyond the rate of 409,600 bytes a second.
+        let mut first = Regulator::new(regulation, 1);
+        write(&mut first, 0, 3600);
+        first.credit = -1e9;
+        let kept = first.account(Nanos::from_s(3600)).unwrap();
+        let mut again = Regulator::new(regulation, 1);
+        again.take_up(&kept);
+        // The snapshot's clock goes on: the time before it is no budget.
+        write(&mut again, 3600, 11);
+        assert!(again.credit < -0.9e9, "{}", again.credit);
+        let mut retuned = Regulator::new(Regulation::Lifetime(budget(0.2)), 1);
+        retuned.resume(&again);
+        write(&mut retuned, 3611, 11);
+        assert!(retuned.credit < -0.9e9, "{}", retuned.credit);
+        assert_eq!(retuned.rate(budget(0.2)), Regulator::new(regulation, 1).rate(budget(0.2)));
+        // What is no account is not taken up, and what bounds nothing has none.
+        retuned.take_up(&[u32::MAX; ACCOUNT_WORDS]);
+        assert!(retuned.credit < -0.9e9);
+        assert_eq!(Regulator::new(Regulation::Share(1), 1).account(Nanos::ZERO), None);
     }
 
     /// The fear: a drive that is half worn after a tenth of its time gets the budget of a new one.

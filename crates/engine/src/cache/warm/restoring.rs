@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Nanos};
 
 use super::{
     saving::taken,
-    state::{GATE, MISSED, POLICY, READ_ON, RESIDENT, set_usage},
+    state::{GATE, MISSED, POLICY, READ_ON, RESIDENT, WEAR_ACCOUNT, set_usage},
 };
 use crate::{api::warmth::WarmStart, cache::drive::CacheDrive, cache::step::CacheIo};
 
@@ -89,7 +89,7 @@ impl CacheDrive {
         let clock = Nanos(header.clock_ns);
         let has_policy = header.policy == (io.tuning.replacement.name().to_owned(), self.policy.saved_version());
         let has_rule = header.rule == self.gate.saved_rule();
-        let CacheDrive { map, policy, gate, readahead, layout, .. } = self;
+        let CacheDrive { map, policy, gate, readahead, layout, controller, .. } = self;
         let mut restored = 0;
         let mut described = vec![false; layout.fast_slots as usize];
         for (list, item) in blocks.iter().flat_map(|words| items(words)) {
@@ -115,6 +115,11 @@ impl CacheDrive {
                     }
                 }
                 (READ_ON, [opened, saved]) => readahead.restore(*opened, *saved),
+                (WEAR_ACCOUNT, words) => {
+                    if let (Some(controller), Ok(words)) = (controller.as_mut(), words.try_into()) {
+                        controller.take_up_wear_account(words);
+                    }
+                }
                 _ => {}
             }
         }

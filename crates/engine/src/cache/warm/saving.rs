@@ -13,7 +13,7 @@ use peryton_policy::{
 };
 use peryton_units::{Bytes, Nanos};
 
-use super::state::{GATE, MISSED, POLICY, READ_ON, RESIDENT, Stage, Warm, Writing, usage};
+use super::state::{GATE, MISSED, POLICY, READ_ON, RESIDENT, Stage, WEAR_ACCOUNT, Warm, Writing, usage};
 use crate::{
     api::command::{Buffer, Cause, Commands},
     api::warmth::SnapshotTaken,
@@ -150,7 +150,7 @@ impl CacheDrive {
 
     /// Saves a bounded part of what is left.
     fn save_some(&mut self, io: &CacheIo, writing: &mut Writing) {
-        let CacheDrive { map, policy, gate, readahead, layout, .. } = self;
+        let CacheDrive { map, policy, gate, readahead, layout, controller, .. } = self;
         let Writing { header, packer, stage, .. } = writing;
         let clock = Nanos(header.clock_ns);
         match stage {
@@ -159,6 +159,9 @@ impl CacheDrive {
                 let mut put = |list: u8, item: &[u32]| packer.put(POLICY + u16::from(list), item);
                 if policy.save(&mut Saving::new(cursor, MOST_SAVED, &extent_in, &mut put)) {
                     packer.put(READ_ON, &readahead.counts());
+                    if let Some(account) = controller.as_ref().and_then(|controller| controller.wear_account(clock)) {
+                        packer.put(WEAR_ACCOUNT, &account);
+                    }
                     *stage = Stage::Residents(0);
                 }
             }

@@ -9,12 +9,13 @@ use peryton_units::Nanos;
 
 use crate::{api::warmth::Warmth, cache::map::extent::Extent};
 
-/// The lists of a snapshot: those of the policy, those of admission, and what the map knows of extents.
+/// The lists of a snapshot: those of the policy, those of admission, what the map knows of extents, and the account of wear.
 pub(super) const POLICY: u16 = 0;
 pub(super) const GATE: u16 = 256;
 pub(in crate::cache) const RESIDENT: u16 = 512;
 pub(in crate::cache) const MISSED: u16 = 513;
 pub(super) const READ_ON: u16 = 514;
+pub(super) const WEAR_ACCOUNT: u16 = 515;
 
 /// Times of extents are saved in milliseconds before the snapshot, in this many bits: up to four and a half hours.
 const AGE_BITS: u32 = 24;
