@@ -128,7 +128,7 @@ pub fn evaluate(
 }
 
 /// The code of the warning that requests come faster than they are answered.
-const OVERLOAD: &str = "overload";
+pub(crate) const OVERLOAD: &str = "overload";
 
 impl Metrics {
     /// Whether requests came faster than they were answered, so that response times depend on the length of the trace.

@@ -88,11 +88,13 @@ pub fn sizing(curve: &SizeCurve, repeat: &str) -> String {
             h2 { "What to make of it" }
             ul { @for said in &curve.verdict { li { (sentence(said)) } } }
         }
-        h2 { "Against size" }
-        p class="about" { "The dashed line is the size that is enough by " (curve.objective) "." }
-        div class="charts" { @for chart in CHARTS { (drawn(curve, chart, enough, &mut drawn_figures)) } }
-        h2 { "Figures" }
-        (figures(curve, enough))
+        @if !curve.overloaded {
+            h2 { "Against size" }
+            p class="about" { "The dashed line is the size that is enough by " (curve.objective) "." }
+            div class="charts" { @for chart in CHARTS { (drawn(curve, chart, enough, &mut drawn_figures)) } }
+            h2 { "Figures" }
+            (figures(curve, enough))
+        }
         h2 { "Assumed" }
         ul { @for assumption in &curve.assumptions { li class="note" { (assumption) "." } } }
         details { summary { "The design in full" } pre { code { (curve.design_toml) } } }

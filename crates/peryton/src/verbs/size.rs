@@ -171,9 +171,13 @@ fn ask(args: &Args) -> Result<Ask, Failure> {
 
 /// The table, a plot and what to make of them.
 fn shown(curve: &SizeCurve) -> String {
-    let mut text = rows(curve).shown();
-    text += "* enough (• below); = the design's size\n\n";
-    text += &plot::of(curve, terminal::columns());
+    let mut text = String::new();
+    // Response times of sizes that fall behind grow with the trace.
+    if !curve.overloaded {
+        text += &rows(curve).shown();
+        text += "* enough (• below); = the design's size\n\n";
+        text += &plot::of(curve, terminal::columns());
+    }
     for sentence in &curve.verdict {
         text += &format!("{sentence}.\n");
     }
@@ -181,6 +185,12 @@ fn shown(curve: &SizeCurve) -> String {
         "\n{} requests of {} after {} of warm-up, replayed {}; trace {}, Peryton {}\n",
         curve.requests, curve.trace, curve.warm_up_requests, curve.replay, curve.trace_hash, curve.peryton_version
     );
+    if curve.overloaded {
+        for warning in curve.warnings.iter().filter(|warning| warning.code == "overload") {
+            text += &format!("! {}\n", warning.text);
+        }
+        return text;
+    }
     for assumption in &curve.assumptions {
         text += &format!("Assumed: {assumption}.\n");
     }

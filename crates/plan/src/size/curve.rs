@@ -12,7 +12,7 @@ use super::{
     told,
 };
 use crate::{
-    evaluate::{Metrics, costs},
+    evaluate::{Metrics, OVERLOAD, costs},
     metric::Metric,
 };
 
@@ -70,9 +70,11 @@ pub struct SizeCurve {
     /// The share of the trace that was simulated, if not all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_share: Option<f64>,
+    /// Whether requests come faster than they are answered at every size: then none is enough, and response times say nothing.
+    pub overloaded: bool,
     /// The sizes, in ascending order.
     pub points: Vec<SizePoint>,
-    /// Where more stops paying, by several figures; the first is the objective.
+    /// Where more stops paying, by several figures; the first is the objective. Empty if no size keeps up.
     pub knees: Vec<Knee>,
     /// The best size if a millisecond of mean response time is worth so much.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -125,6 +127,13 @@ pub struct SizePoint {
     /// The other figures: those of the whole device, as `peryton sim` reports them.
     #[serde(flatten)]
     pub metrics: Metrics,
+}
+
+impl SizePoint {
+    /// Whether requests come faster than this size answers them.
+    pub fn is_overloaded(&self) -> bool {
+        self.warning_codes.contains(&OVERLOAD)
+    }
 }
 
 /// Cost and lifetime if price and endurance of the fast device are in proportion to its size.
@@ -208,6 +217,7 @@ pub(super) fn make(
         });
     }
     let first = reports.first().expect("a size at least was simulated");
+    let overloaded = points.iter().all(SizePoint::is_overloaded);
     let mut curve = SizeCurve {
         peryton_version: first.peryton_version.clone(),
         command: None,
@@ -230,8 +240,9 @@ pub(super) fn make(
         holds_all_bytes: first_holding.filter(|_| largest_holds).map(|index| points[index].size_bytes),
         objective: ask.objective,
         within: ask.within,
-        knees: knee::all(&points, ask.objective, ask.within),
-        worth: ask.usd_per_ms.and_then(|usd_per_ms| knee::worth(&points, usd_per_ms)),
+        overloaded,
+        knees: if overloaded { Vec::new() } else { knee::all(&points, ask.objective, ask.within) },
+        worth: ask.usd_per_ms.filter(|_| !overloaded).and_then(|usd_per_ms| knee::worth(&points, usd_per_ms)),
         sample_share: first.sample.as_ref().map(|sample| sample.share),
         points,
         verdict: Vec::new(),

@@ -145,6 +145,16 @@ fn a_curve_that_cannot_answer_says_so() {
 }
 
 #[test]
+fn of_a_load_that_no_size_carries_no_size_is_enough() {
+    let found = curve(&Ask { usd_per_ms: Some(1.0), ..ask(CACHE) }, &EVEN.replace("20ms", "10us"));
+    assert!(found.overloaded && found.knees.is_empty() && found.worth.is_none(), "{found:?}");
+    let [verdict] = &found.verdict[..] else { panic!("{:?}", found.verdict) };
+    assert!(verdict.starts_with("No size of 'ssd' is enough") && verdict.contains("requests a second"), "{verdict}");
+    assert!(found.warnings.iter().any(|one| one.code == "overload" && one.text.contains("--speed below 1")));
+    assert!(!curve(&ask(CACHE), EVEN).overloaded);
+}
+
+#[test]
 fn what_has_no_curve_is_refused_in_one_line() {
     let refused = |ask: Ask, part: &str| {
         let found = with_trace(EVEN, |workload, _| size(&ask, workload, &|_, _, _| {}).map(drop));

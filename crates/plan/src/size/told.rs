@@ -13,9 +13,6 @@ use crate::metric::Metric;
 /// The share of the accesses that is worth a word if the design keeps so many out of the fast device.
 const KEPT_OUT: f64 = 0.02;
 
-/// The warning of a simulation that does not keep up.
-const OVERLOAD: &str = "overload";
-
 /// A size in binary units, and in the decimal ones in which devices are sold.
 fn told(bytes: u64) -> String {
     let (size, number) = (Bytes(bytes), bytes as f64);
@@ -48,6 +45,19 @@ fn name(metric: Metric) -> String {
 
 pub(super) fn verdict(curve: &SizeCurve) -> Vec<String> {
     let mut text = Vec::new();
+    if curve.overloaded {
+        let rate = |point: &SizePoint| point.metrics.requests as f64 / point.metrics.simulated_s;
+        let most = curve.points.iter().max_by(|a, b| rate(a).total_cmp(&rate(b))).expect("a size was simulated");
+        text.push(format!(
+            "No size of '{}' is enough: requests come faster than they are answered with each of the {}. {} answers most, {} requests a \
+             second",
+            curve.device,
+            curve.points.len(),
+            told(most.size_bytes),
+            digits(rate(most))
+        ));
+        return text;
+    }
     if let Some(knee) = curve.knees.first() {
         text.push(by(knee, curve.within));
         text.extend(next(curve, knee));
@@ -187,7 +197,7 @@ pub(super) fn caveats(curve: &SizeCurve, fast: &Fast) -> Vec<String> {
         ));
     }
     let enough = curve.points.iter().find(|point| point.size_bytes == knee.size_bytes);
-    if enough.is_some_and(|point| point.warning_codes.contains(&OVERLOAD)) {
+    if enough.is_some_and(SizePoint::is_overloaded) {
         text.push(format!(
             "Even with {} requests come faster than they are answered: response times, and what is enough by them, depend on the length of \
              this trace. Ask again with --replay qd=N, or --speed below 1",
