@@ -137,6 +137,38 @@ fn every_connection_hears_once_of_a_failed_flush() {
     }
 }
 
+/// A device that dies with what was answered is another failure than a flush that failed before, and each client hears of it as well.
+#[test]
+fn every_connection_hears_of_a_device_that_dies_after_a_failed_flush() {
+    for placement in ["back", "tiering", "partitioned"] {
+        let directory = tempfile::tempdir().unwrap();
+        let served = Served::new(directory.path(), config(placement), Settings::default());
+        let (mut one, mut other) = (served.client(), served.client());
+        one.write(0, &[7; 4096], false).unwrap();
+        served.handle.fault(Fault { times: Some(1), ..flushes_fail(0) }).unwrap();
+        if one.flush().is_err() {
+            assert_eq!(other.flush(), Err(EIO), "{placement}");
+        }
+        served.handle.heal().unwrap();
+        for at in (0..1 << 20).step_by(64 << 10) {
+            one.write(at, &[8; 4096], false).unwrap();
+            other.write(at + 4096, &[9; 4096], false).unwrap();
+        }
+        served
+            .handle
+            .fault(Fault { device: 0, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Gone })
+            .unwrap();
+        for at in (0..1 << 20).step_by(64 << 10) {
+            let _ = one.write(at, &[7; 4096], false);
+        }
+        assert_eq!(one.flush(), Err(EIO), "{placement}");
+        assert_eq!(other.flush(), Err(EIO), "{placement}: its data are lost, and it hears nothing");
+        assert_eq!((one.flush(), other.flush()), (Ok(()), Ok(())), "{placement}");
+        drop((one, other));
+        drop(served.end());
+    }
+}
+
 /// A loop device over a file in a tmpfs that is too small for it: writes go to the page cache, and write-back fails.
 struct Loop {
     device: PathBuf,

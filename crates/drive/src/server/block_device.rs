@@ -273,7 +273,7 @@ impl Server {
         let now = self.now;
         let device = self.block_device.as_mut().expect("it has slots");
         let result = match device.slots.flushes(slot) {
-            true => self.front.flush_errors.answer(&mut device.heard, result, self.front.device_flushes_failed),
+            true => self.front.flush_errors.answer(&mut device.heard, result, self.front.flush_error_causes),
             false => result,
         };
         let reads = device.slots.reads(slot);

@@ -12,8 +12,8 @@ pub(super) struct Heard(u64);
 pub(super) struct FlushErrors {
     /// Failures that may concern what the host wrote.
     failures: u64,
-    /// Flushes of devices that had failed when the last of these was found.
-    of_devices: u64,
+    /// How many of their causes there were when the last of these was found: flushes of devices that failed, and losses of what was answered.
+    causes: u64,
 }
 
 impl FlushErrors {
@@ -22,21 +22,21 @@ impl FlushErrors {
         Heard(self.failures)
     }
 
-    /// The answer to a flush that the volume has answered. `of_devices`: this many flushes of devices have failed so far.
+    /// The answer to a flush that the volume has answered. `causes`: so many flushes of devices and losses there were so far.
     #[inline]
     pub(super) fn answer(
         &mut self,
         heard: &mut Heard,
         result: Result<(), RequestError>,
-        of_devices: u64,
+        causes: u64,
     ) -> Result<(), RequestError> {
         if result.is_ok() && heard.0 == self.failures {
             return Ok(());
         }
         // Several flushes that waited for the same one fail together.
-        if result.is_err() && (of_devices > self.of_devices || self.failures == 0) {
+        if result.is_err() && (causes > self.causes || self.failures == 0) {
             self.failures += 1;
-            self.of_devices = of_devices;
+            self.causes = causes;
         }
         heard.0 = self.failures;
         Err(result.err().unwrap_or(RequestError::Device))

@@ -82,8 +82,8 @@ pub(super) struct Front {
     pub(super) limits: Limits,
     pub(super) events: Events,
     pub(super) flush_errors: FlushErrors,
-    /// Flushes of devices that have failed so far.
-    pub(super) device_flushes_failed: u64,
+    /// Flushes of devices that have failed so far, and losses of what was answered.
+    pub(super) flush_error_causes: u64,
     /// When the block device has last had a request: while it has some, a client may have fewer in flight.
     pub(super) block_device_asked: Option<Nanos>,
 }
@@ -130,7 +130,7 @@ impl Front {
             limits: Limits::default(),
             events: parts.events,
             flush_errors: FlushErrors::default(),
-            device_flushes_failed: 0,
+            flush_error_causes: 0,
             block_device_asked: None,
         }
     }

@@ -330,7 +330,7 @@ impl Front {
         let Pending { request, flushing, client, .. } = *pending;
         let result = match &mut self.clients[client as usize] {
             Some(client) if flushing || matches!(request.command, Command::Flush) => {
-                self.flush_errors.answer(&mut client.heard, result, self.device_flushes_failed)
+                self.flush_errors.answer(&mut client.heard, result, self.flush_error_causes)
             }
             _ => result,
         };

@@ -350,7 +350,7 @@ impl Server {
             for (io, result) in finished.drain(..) {
                 self.volume.complete(self.now, io, result);
             }
-            self.front.device_flushes_failed = self.volume.backend.failed_flushes();
+            self.front.flush_error_causes = self.volume.backend.failed_flushes() + self.volume.engine().errors_owed();
             for (RequestId(id), result) in replies.drain(..) {
                 let result = result.map_err(|error| self.for_lack_of_space(error));
                 if self.stop.is_flushing() {

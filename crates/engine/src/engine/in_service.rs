@@ -159,6 +159,11 @@ impl Engine {
         drive!(self, drive => drive.io.recorded >> device.index() & 1 == 1)
     }
 
+    /// How often answered data of the host may have been lost, so that a flush of the host has to fail.
+    pub fn errors_owed(&self) -> u64 {
+        drive!(self, drive => drive.io.errors_owed)
+    }
+
     /// Whether the device is gone and what follows from that is done: the survivors have recorded it, or none is left.
     pub fn is_given_up(&self, device: DeviceId) -> bool {
         drive!(self, drive => drive.io.is_fenced(device) && !drive.io.fencing)

@@ -47,6 +47,8 @@ pub(crate) struct Io<S> {
     pub(crate) recorded: u32,
     /// Whether answered data may be lost with a fenced device. The host's next flush then fails.
     pub(crate) owes_error: bool,
+    /// How often it has come to that.
+    pub(crate) errors_owed: u64,
     /// Whether a flush of a device has failed, and the data that it should have covered have neither been written again nor
     /// reported to the host as lost.
     pub(crate) in_doubt: bool,
@@ -81,6 +83,7 @@ impl<S: Step> Io<S> {
             fencing: false,
             recorded: 0,
             owes_error: false,
+            errors_owed: 0,
             in_doubt: false,
             redundant_devices: 0,
             stopped: false,
@@ -518,7 +521,15 @@ impl<S: Step> Io<S> {
     /// Makes the next flush of the host fail, because data of the host may be lost.
     #[cold]
     pub(crate) fn owe_error(&mut self) {
-        (self.owes_error, self.in_doubt) = (true, true);
+        self.in_doubt = true;
+        self.owe_error_of_fenced();
+    }
+
+    /// The same where a device was fenced: that it has failed is known, and nothing is in doubt.
+    #[cold]
+    pub(crate) fn owe_error_of_fenced(&mut self) {
+        self.owes_error = true;
+        self.errors_owed += 1;
     }
 
     /// Notes that a flush of the host fails, which notifies the host of the data that may be lost.

@@ -83,7 +83,9 @@ impl<P: PlacementOps> Drive<P> {
         let lost = self.placed.fence(&mut self.io, now, device, out);
         // The map does not say what is displaced to the device, and some of that may have been answered and not flushed.
         let loses_displaced = |displaced: &Displaced| displaced.is_elsewhere() && displaced.home == device;
-        self.io.owes_error |= lost || self.displaced.as_ref().is_some_and(loses_displaced);
+        if lost || self.displaced.as_ref().is_some_and(loses_displaced) {
+            self.io.owe_error_of_fenced();
+        }
         self.go_on_fencing(now, out);
     }
 

@@ -106,6 +106,7 @@ pub(crate) fn open_again<P: PlacementOps>(
 pub(super) fn rebuilt<P: PlacementOps>(mut drive: AnyDrive, before: &Drive<P>) -> AnyDrive {
     with_drive!(&mut drive, drive => {
         drive.io.stats = before.io.stats.clone();
+        drive.io.errors_owed = before.io.errors_owed;
         drive.io.excuses = before.io.excuses;
         drive.io.continue_from(before.io.now);
         // Closing may have failed, and what was written last may be lost.

@@ -371,6 +371,7 @@ class SizeCurve(Answer):
     ``touched_bytes``, ``holds_all_bytes``  what the trace touches; the smallest size from which on nothing has to leave
     ``unavoidable_miss_ratio``              share of the accesses that miss at any size
     ``worth``                               the best size, if `usd_per_ms` was given
+    ``overloaded``                          whether no size keeps up with the requests: then no size is enough, and ``knees`` is empty
     ======================================  ==============================================================================
 
     A figure that does not apply is absent, never zero. A notebook shows a table and the answer.
@@ -387,7 +388,8 @@ class SizeCurve(Answer):
 
     @property
     def enough_bytes(self) -> int | None:
-        """The smallest size simulated, in bytes, whose figure is within `within` of the best; None if no size has the figure."""
+        """The smallest size simulated, in bytes, whose figure is within `within` of the best; None if no size has the figure,
+        or none keeps up with the requests."""
         knees = self["knees"]
         return int(knees[0]["size_bytes"]) if knees else None
 
