@@ -120,7 +120,7 @@ mod written;
 pub use adopt::{Adopted, Adopting, AdoptionError, Displacement, adopt, undo_adoption};
 pub use arena::Memory;
 pub use backend::{Action, Backend, Operation};
-pub use block::{Beneath, DeviceAbout, Linux, Mirrored, PhysicalDrive, Protocol};
+pub use block::{Array, Beneath, DeviceAbout, Linux, Mirrored, PhysicalDrive, Protocol};
 pub use cpu_priority::CpuPriority;
 pub use design_file::DesignFile;
 pub use direct::{Access, DirectDevice, MeasureError, device_about};

@@ -13,6 +13,7 @@ use peryton_sim::{Design, DesignText, DeviceDesign, DevicePlace, Formatted, InSe
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
+    at_risk::missing_arrays,
     design_path::{self, design_file},
     failure::Failure,
     naming::{self, Named},
@@ -78,9 +79,14 @@ impl DesignArgs {
         Ok((read.spec_to_serve()?, record))
     }
 
-    /// Reads the design of a volume that is to be made, and refuses what a drive in service cannot do.
-    pub fn spec_to_format(&self) -> Result<VolumeSpec, Failure> {
-        self.read(Purpose::Format)?.spec_to_serve()
+    /// Reads the design of a volume that is to be made, and refuses what a drive in service cannot do. Also returns a line about each
+    /// array that the design has and the machine has not.
+    pub fn spec_to_format(&self) -> Result<(VolumeSpec, Vec<String>), Failure> {
+        let read = self.read(Purpose::Format)?;
+        let design = read.design.clone();
+        let spec = read.spec_to_serve()?;
+        let missing = missing_arrays(&design, &spec.devices, &Linux::default());
+        Ok((spec, missing))
     }
 
     /// The devices that the design names, whether they are there or not.

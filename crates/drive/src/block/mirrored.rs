@@ -15,6 +15,15 @@ pub enum Mirrored {
     No,
 }
 
+/// An array of md.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array {
+    /// Its level, such as `raid5`.
+    pub level: String,
+    /// How many drives it has when it is whole.
+    pub drives: u32,
+}
+
 /// Levels of md that lose nothing with one drive.
 const LEVELS: [&str; 5] = ["raid1", "raid10", "raid4", "raid5", "raid6"];
 /// Devices are stacked no deeper than this.
@@ -26,6 +35,18 @@ impl Linux {
         let of_file = || fs::metadata(path).ok().map(|about| Number::of(about.dev()));
         let node = Number::at(path).or_else(of_file).and_then(|number| self.node(number));
         node.map_or(Mirrored::No, |node| self.node_mirrored(&node, DEEPEST))
+    }
+
+    /// The array of md that the block device at this path, or the one on which the file at this path lies, is or is a part of.
+    pub fn array(&self, path: &Path) -> Option<Array> {
+        let of_file = || fs::metadata(path).ok().map(|about| Number::of(about.dev()));
+        let node = self.node(Number::at(path).or_else(of_file)?)?;
+        Linux::node_array(&node)
+    }
+
+    fn node_array(node: &Node) -> Option<Array> {
+        let node = node.disk().unwrap_or_else(|| node.clone());
+        Some(Array { level: node.read("md/level")?, drives: node.read("md/raid_disks")?.parse().ok()? })
     }
 
     fn node_mirrored(&self, node: &Node, depth: usize) -> Mirrored {
@@ -82,6 +103,10 @@ mod tests {
         assert_eq!(mirrored(&made, "dm-1"), Mirrored::No, "half of it is on one drive");
         assert_eq!((mirrored(&made, "md1"), mirrored(&made, "sda")), (Mirrored::No, Mirrored::No));
         assert_eq!(mirrored(&made, "md2"), Mirrored::Degraded("raid10".into()));
+        made.device("md3", "9:3", &[("md/level", "raid6"), ("md/raid_disks", "6")]).device("md3/md3p1", "259:3", &[]);
+        let array = |name: &str| Linux::node_array(&made.linux.named(name).unwrap());
+        let six = Array { level: "raid6".into(), drives: 6 };
+        assert_eq!((array("md3"), array("md3p1"), array("sda")), (Some(six.clone()), Some(six), None));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use std::{
 
 pub use beneath::{Beneath, PhysicalDrive, Protocol};
 pub(crate) use in_use::BackingFile;
-pub use mirrored::Mirrored;
+pub use mirrored::{Array, Mirrored};
 use peryton_units::Bytes;
 
 /// What Linux says of the device at a path, or of the device beneath the file at it.

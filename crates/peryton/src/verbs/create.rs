@@ -114,9 +114,9 @@ impl Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let path = args.volume.design();
     if !args.describes() && path.exists() {
-        let spec = DesignArgs::new(args.volume.clone(), args.set.clone()).spec_to_format()?;
+        let (spec, missing) = DesignArgs::new(args.volume.clone(), args.set.clone()).spec_to_format()?;
         let made = peryton_drive::format(&spec, args.force)?;
-        return report(args, &spec, &made, None);
+        return report(args, (&spec, missing), &made, None);
     }
     let to_stdout = output::is_stdout(path);
     if !to_stdout && !args.force && fs::symlink_metadata(path).is_ok() {
@@ -131,7 +131,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if new.can_be_served() {
         let written = new.written(path, &args.set)?;
         let (spec, made) = format_new(path, &written, args.force)?;
-        return report(args, &spec, &made, Some((path, &written)));
+        return report(args, (&spec, Vec::new()), &made, Some((path, &written)));
     }
     let Written { text, .. } = new.written(path, &args.set)?;
     // What is written can be simulated; otherwise the options do not go together, and the message says why.
@@ -211,8 +211,14 @@ fn is_there(path: &Path) -> Failure {
     ))
 }
 
-fn report(args: &Args, spec: &VolumeSpec, made: &Made, design: Option<(&Path, &Written)>) -> Result<(), Failure> {
-    let remarks = at_risk(spec, &Linux::default());
+fn report(
+    args: &Args,
+    (spec, missing): (&VolumeSpec, Vec<String>),
+    made: &Made,
+    design: Option<(&Path, &Written)>,
+) -> Result<(), Failure> {
+    let mut remarks = missing;
+    remarks.extend(at_risk(spec, &Linux::default()));
     remarks.iter().for_each(|remark| terminal::remark(remark));
     if args.json {
         let mut value = serde_json::to_value(made).map_err(Failure::failed)?;

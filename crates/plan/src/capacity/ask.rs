@@ -11,9 +11,6 @@ use crate::{
     evaluate::Account,
 };
 
-/// The most devices of a kind that a plan may have.
-pub(super) const MOST_OF_A_KIND: u32 = 256;
-
 /// A request for a plan.
 #[derive(Clone, Debug)]
 pub struct Ask {

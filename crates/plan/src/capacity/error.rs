@@ -6,7 +6,8 @@ use peryton_trace::TraceError;
 use peryton_units::Bytes;
 use thiserror::Error;
 
-use super::ask::MOST_OF_A_KIND;
+/// The most devices of a kind that a plan may have.
+pub(super) const MOST_OF_A_KIND: u32 = 256;
 
 /// The reason why no plan was made. Every message is one line.
 #[derive(Debug, Error)]

@@ -11,7 +11,8 @@ use peryton_units::Bytes;
 
 use super::{
     Candidate, Catalogue, Enumerate, PlanError, Progress, Protection, Workload,
-    ask::{Active, Ask, MOST_OF_A_KIND},
+    ask::{Active, Ask},
+    error::MOST_OF_A_KIND,
     estimates,
     failures::{self, Failures},
     flash::{ASSUMPTION, Flash, FlashCapacity},

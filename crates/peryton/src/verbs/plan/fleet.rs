@@ -80,7 +80,7 @@ fn write(folder: &Path, plan: &FleetPlan) -> Result<(), Failure> {
         let label = plan.drives.get(number - 1).map_or("", |drive| drive.label.as_str());
         let about = format!(
             "# Volume {} on drive {number} of {} ({label}), whose devices it shares: a partition of each.\n# Made by Peryton {} with\n#   {}\n\
-             # To serve it, give each device a path.\n",
+             # To serve it, give each device a path: of several drives, that of their array (mdadm).\n",
             volume.volume,
             plan.drives.len(),
             plan.peryton_version,

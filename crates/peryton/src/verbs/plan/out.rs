@@ -44,7 +44,7 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failu
         let command = format!("peryton sim {} {replay}{load}", page::quoted(&file));
         script += &format!("{command} --json -\n");
         let figures = format!("# {}. These are the figures of\n#   {command}\n# in this folder.\n", figures(found));
-        let serve = "# To serve it, give each device a path.\n";
+        let serve = "# To serve it, give each device a path: of several drives, that of their array (mdadm).\n";
         let path = folder.join(&file);
         fs::write(&path, format!("{about}{figures}{serve}\n{}", found.design_toml))
             .map_err(|error| failed(&path, &error))?;
