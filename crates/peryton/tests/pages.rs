@@ -122,7 +122,8 @@ fn the_pages_of_the_other_verbs_show_their_answers() {
         "--report",
         "greenest.html",
     ]);
-    let size = ["size", "--design", "caching.toml", "--sizes", "4MiB,8MiB,16MiB", "--report", "size.html"];
+    let size =
+        ["size", "--design", "caching.toml", "--sizes", "4MiB,8MiB,16MiB", "--speed", "0.1", "--report", "size.html"];
     run(&[&size[..], &trace].concat());
     let tune = ["tune", "caching.toml", "--evaluations", "6", "--report", "tune.html"];
     run(&[&tune[..], &trace].concat());

@@ -12,7 +12,7 @@ use serde_json::Value;
 #[test]
 fn a_curve_is_a_table_with_a_plot_and_an_answer_that_fit_a_page() {
     let folder = folder();
-    let args = ["size", "--trace", "trace.csv", "--design", "caching.toml", "--points", "6"];
+    let args = ["size", "--trace", "trace.csv", "--design", "caching.toml", "--points", "6", "--speed", "0.1"];
     let run = peryton(folder.path(), &args).ok();
     assert!(run.err.is_empty(), "{}", run.err);
     for word in [
@@ -44,13 +44,15 @@ fn json_csv_and_page_have_the_same_figures_as_simulations() {
     let folder = folder();
     let path = |name: &str| folder.path().join(name);
     let size = ["size", "--trace", "trace.csv", "--design", "tiering.toml", "--sizes", "8MiB,16MiB,4MiB"];
-    let outputs = ["-o", "out.json", "--csv", "out.csv", "--report", "out.html", "--warm-up-requests", "500"];
+    let outputs =
+        ["-o", "out.json", "--csv", "out.csv", "--report", "out.html", "--warm-up-requests", "500", "--speed", "0.1"];
     assert_eq!(peryton(folder.path(), &[&size[..], &outputs].concat()).ok().out, "");
     let curve: Value = serde_json::from_slice(&fs::read(path("out.json")).unwrap()).unwrap();
     let points = curve["points"].as_array().unwrap();
     assert_eq!(points.iter().map(|point| point["size_bytes"].as_u64().unwrap() >> 20).collect::<Vec<_>>(), [4, 8, 16]);
     // The design has 16 MiB, so that is what it is as it stands; the volume of the others is as large.
-    let sim = ["sim", "tiering.toml", "--trace", "trace.csv", "--warm-up-requests", "500", "--json", "-"];
+    let sim =
+        ["sim", "tiering.toml", "--trace", "trace.csv", "--warm-up-requests", "500", "--speed", "0.1", "--json", "-"];
     let report: Value = serde_json::from_str(&peryton(folder.path(), &sim).ok().out).unwrap();
     let (report, own) = (&report[0], &points[2]);
     assert_eq!(own["mean_ms"].as_f64().unwrap(), report["latency_us"]["all"]["mean"].as_f64().unwrap() / 1e3);

@@ -90,7 +90,7 @@ fn tables_of_planning_fit_the_terminal() {
     let load = "--capacity 100TB --peak 1000MB --average 100MB";
     check(folder.path(), &format!("energy {load} --emerald --devices {devices}"), true);
     check(folder.path(), "tune caching.toml --trace trace.csv --evaluations 4 --subject-to lifetime>=1s", false);
-    check(folder.path(), "size --design caching.toml --trace trace.csv --points 3", true);
+    check(folder.path(), "size --design caching.toml --trace trace.csv --points 3 --speed 0.1", true);
     let kept =
         shown(folder.path(), 80, "tune caching.toml --trace trace.csv --evaluations 4 --subject-to lifetime>=1s");
     assert!(
@@ -114,7 +114,7 @@ fn sentences_fit_the_terminal() {
         "sim caching.toml single.toml --trace trace.csv --sensitivity",
         "profiles intel-320-300gb",
         #[cfg(feature = "plan")]
-        "size --design caching.toml --trace trace.csv --points 3",
+        "size --design caching.toml --trace trace.csv --points 3 --speed 0.1",
         #[cfg(feature = "plan")]
         "tune caching.toml --trace trace.csv --evaluations 4",
         #[cfg(feature = "plan")]
