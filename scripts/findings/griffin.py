@@ -22,7 +22,7 @@ LOGS = [("7200 rpm disk", "griffin-barracuda-7200"), ("10,000 rpm disk", "griffi
 
 
 SLC = "intel-x25-e-32gb"
-SMALL_DISK = f"{DESIGNS}/toshiba-1.8-inch.toml"
+SMALL_DISK = "examples/profiles/toshiba-1.8-inch.toml"
 # An SLC block endures ten times as many erases as one of MLC (section 7).
 SLC_CYCLES = 10
 
