@@ -32,10 +32,8 @@ impl IndexSet {
 
     /// Makes an empty set for the indices in `0..size`.
     pub(crate) fn empty(size: u32) -> IndexSet {
-        let words = |bits: &usize| bits.div_ceil(64);
-        let sizes = std::iter::successors(Some(words(&(size as usize))), |above| {
-            Some(*above).filter(|above| *above > 1).map(|above| words(&above))
-        });
+        let words = |bits: usize| bits.div_ceil(64);
+        let sizes = std::iter::successors(Some(words(size as usize)), |below| (*below > 1).then(|| words(*below)));
         IndexSet { levels: sizes.map(|words| vec![0; words]).collect(), count: 0 }
     }
 
