@@ -32,16 +32,18 @@ const DEEPEST: usize = 8;
 impl Linux {
     /// Whether the block device at this path, or the one on which the file at this path lies, is on a mirror.
     pub fn mirrored(&self, path: &Path) -> Mirrored {
-        let of_file = || fs::metadata(path).ok().map(|about| Number::of(about.dev()));
-        let node = Number::at(path).or_else(of_file).and_then(|number| self.node(number));
-        node.map_or(Mirrored::No, |node| self.node_mirrored(&node, DEEPEST))
+        self.node_beneath(path).map_or(Mirrored::No, |node| self.node_mirrored(&node, DEEPEST))
     }
 
     /// The array of md that the block device at this path, or the one on which the file at this path lies, is or is a part of.
     pub fn array(&self, path: &Path) -> Option<Array> {
+        Linux::node_array(&self.node_beneath(path)?)
+    }
+
+    /// The block device at this path, or the one on which the file at this path lies.
+    fn node_beneath(&self, path: &Path) -> Option<Node> {
         let of_file = || fs::metadata(path).ok().map(|about| Number::of(about.dev()));
-        let node = self.node(Number::at(path).or_else(of_file)?)?;
-        Linux::node_array(&node)
+        self.node(Number::at(path).or_else(of_file)?)
     }
 
     fn node_array(node: &Node) -> Option<Array> {

@@ -116,7 +116,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if !args.describes() && path.exists() {
         let (spec, missing) = DesignArgs::new(args.volume.clone(), args.set.clone()).spec_to_format()?;
         let made = peryton_drive::format(&spec, args.force)?;
-        return report(args, (&spec, missing), &made, None);
+        return report(args, &spec, missing, &made, None);
     }
     let to_stdout = output::is_stdout(path);
     if !to_stdout && !args.force && fs::symlink_metadata(path).is_ok() {
@@ -131,7 +131,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if new.can_be_served() {
         let written = new.written(path, &args.set)?;
         let (spec, made) = format_new(path, &written, args.force)?;
-        return report(args, (&spec, Vec::new()), &made, Some((path, &written)));
+        return report(args, &spec, Vec::new(), &made, Some((path, &written)));
     }
     let Written { text, .. } = new.written(path, &args.set)?;
     // What is written can be simulated; otherwise the options do not go together, and the message says why.
@@ -213,11 +213,11 @@ fn is_there(path: &Path) -> Failure {
 
 fn report(
     args: &Args,
-    (spec, missing): (&VolumeSpec, Vec<String>),
+    spec: &VolumeSpec,
+    mut remarks: Vec<String>,
     made: &Made,
     design: Option<(&Path, &Written)>,
 ) -> Result<(), Failure> {
-    let mut remarks = missing;
     remarks.extend(at_risk(spec, &Linux::default()));
     remarks.iter().for_each(|remark| terminal::remark(remark));
     if args.json {

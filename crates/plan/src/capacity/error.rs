@@ -111,7 +111,7 @@ pub enum PlanError {
     /// No candidate has room for the data.
     #[error(
         "no set of up to {most} devices of a kind holds {capacity}: {}give larger devices, or plan for a part of the data",
-        if *most < MOST_OF_A_KIND { "raise --most (at most 256), " } else { "" }
+        if *most < MOST_OF_A_KIND { format!("raise --most (at most {MOST_OF_A_KIND}), ") } else { String::new() }
     )]
     NoCandidate {
         /// The most devices of a kind.
