@@ -61,8 +61,8 @@ pub enum EvacuationError {
     },
     /// The volume was taken over with data.
     #[error(
-        "the volume was taken over with data (adopt), and its first part may lie on another device: stop the volume, and give the disk \
-         back (peryton export)"
+        "the volume was taken over with data (peryton import), and its first part may lie on another device: stop the volume, and \
+         give the disk back (peryton export)"
     )]
     Adopted,
     /// Some data is lost, and the fast device may be the one that says which.

@@ -119,8 +119,8 @@ pub enum ResizeError {
     },
     /// The volume was taken over with data.
     #[error(
-        "the volume was taken over with data (adopt), and part of one device lies on the other: give the disk back first (detach), and \
-         adopt it with the larger devices"
+        "the volume was taken over with data (peryton import), and part of one device lies on the other: give the disk back first \
+         (peryton export), and import it again with the larger devices"
     )]
     Adopted,
     /// The placement has a log.

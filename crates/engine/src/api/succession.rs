@@ -125,7 +125,8 @@ pub enum SuccessionError {
     },
     /// The volume was taken over with data.
     #[error(
-        "the volume was taken over with data (adopt), and part of one device lies on the other: stop the volume to replace a device"
+        "the volume was taken over with data (peryton import), and part of one device lies on the other: give the disk back first \
+         (peryton export), and import it again with the new device"
     )]
     Adopted,
     /// The new device is too small.
