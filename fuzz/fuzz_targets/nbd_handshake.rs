@@ -1,7 +1,7 @@
 //! Input from a client during the handshake: raw bytes, or options that are almost valid.
 #![cfg_attr(fuzzing, no_main)]
 
-#[path = "../../crates/drive/tests/nbd_client/mod.rs"]
+#[path = "../../crates/drive/tests/all/nbd_client/mod.rs"]
 mod nbd_client;
 
 use nbd_client::{

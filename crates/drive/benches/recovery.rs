@@ -2,9 +2,9 @@
 //! --bench recovery`. It uses sparse files in the temporary directory (TMPDIR); ext4 supports files of up to 16 TiB.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-#[path = "../tests/large/mod.rs"]
+#[path = "../tests/all/large/mod.rs"]
 mod large;
-#[path = "../tests/served/mod.rs"]
+#[path = "../tests/all/served/mod.rs"]
 mod served;
 
 use std::time::Instant;

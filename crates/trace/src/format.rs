@@ -102,7 +102,7 @@ fn the_columns(head: Head<'_>) -> String {
 }
 
 #[cfg(test)]
-#[path = "../tests/samples/mod.rs"]
+#[path = "../tests/all/samples/mod.rs"]
 mod samples;
 
 #[cfg(test)]
@@ -137,7 +137,7 @@ mod tests {
             // Parquet has its own tests.
             assert!(
                 format == Format::Parquet || samples::NAMED_ONLY.contains(&format) || sampled.contains(&format),
-                "add a sample of {format} to tests/samples/mod.rs"
+                "add a sample of {format} to tests/all/samples/mod.rs"
             );
         }
     }

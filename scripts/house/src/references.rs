@@ -11,7 +11,7 @@ const FOLDERS: &[&str] = &["crates/", "docs/", "examples/", "scripts/", "fuzz/"]
 const MADE: &[&str] = &["fuzz/corpus"];
 /// The document that may name things that no longer exist.
 const HISTORY: &str = "CHANGELOG.md";
-/// How names of metrics begin. They are made of parts in the source code, and `crates/peryton/tests/metrics.rs` compares them with it.
+/// How names of metrics begin. They are made of parts in the source code, and `crates/peryton/tests/all/metrics.rs` compares them with it.
 const METRICS: &[&str] = &["peryton_", "process_"];
 /// Inline code with at least this many words joined by underscores is taken for a name in the source code.
 const LEAST_WORDS: usize = 4;

@@ -1,0 +1,79 @@
+//! The fear: a disk that is taken out looks to the drive like one that lacks space, and is waited for without end.
+
+use std::{
+    fs::File,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use crate::served::{Client, config, spec};
+use crate::tools::output_of;
+use peryton_drive::{Endpoint, Service, Settings, format};
+use peryton_units::Nanos;
+
+const BLOCK: usize = 4096;
+
+/// A disk that can lose its size, as Linux shows a disk that was taken out.
+struct Disk {
+    device: String,
+    image: File,
+}
+
+impl Disk {
+    /// `None` if this user or this machine has no loop devices.
+    fn new(path: &Path, size: u64) -> Option<Disk> {
+        let image = File::create(path).ok()?;
+        image.set_len(size).ok()?;
+        Some(Disk { device: output_of("losetup", &["--find", "--show", path.to_str()?])?, image })
+    }
+
+    /// The drive may write meanwhile, which makes the image longer again: the disk may then be smaller, and not gone.
+    fn take_out(&self) {
+        self.image.set_len(0).unwrap();
+        output_of("losetup", &["--set-capacity", &self.device]).unwrap();
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        output_of("losetup", &["--detach", &self.device]);
+    }
+}
+
+#[test]
+fn a_disk_that_was_taken_out_is_given_up_although_it_seems_to_lack_space() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(disk) = Disk::new(&directory.path().join("disk"), 64 << 20) else {
+        eprintln!("skipped: there are no loop devices here");
+        return;
+    };
+    let mut config = config("back");
+    config.tuning.patience = Nanos::from_s(600);
+    let mut spec = spec(directory.path(), config);
+    spec.devices[0].path = disk.device.clone().into();
+    format(&spec, true).unwrap();
+    let nbd = directory.path().join("nbd");
+    let service = Service::open(&spec, &Endpoint::Unix(nbd.clone()), Settings::default()).unwrap();
+    let handle = service.handle();
+    let thread = std::thread::spawn(move || service.run());
+    let mut client = Client::connect(&nbd);
+    for at in (0..1 << 20).step_by(BLOCK) {
+        client.write(at, &[9; BLOCK], false).unwrap();
+    }
+    client.flush().unwrap();
+    disk.take_out();
+    let began = Instant::now();
+    while handle.status().unwrap()["state"] != "degraded" {
+        assert!(began.elapsed() < Duration::from_secs(30), "{}", handle.status().unwrap());
+        let _ = client.write(3 << 20, &[3; BLOCK], false);
+        let _ = client.flush();
+    }
+    // The flush after the loss fails once, because something that had been answered may be lost.
+    let _ = client.flush();
+    client.write(3 << 20, &[4; BLOCK], false).unwrap();
+    client.flush().unwrap();
+    assert_eq!(client.read(3 << 20, BLOCK).unwrap(), [4; BLOCK]);
+    drop(client);
+    handle.stop();
+    thread.join().unwrap().unwrap();
+}

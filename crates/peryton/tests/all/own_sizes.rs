@@ -1,0 +1,224 @@
+//! The fear: a design that leaves sizes to its devices means another volume tomorrow, or one that does not fit.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::Path,
+};
+
+use crate::common::peryton;
+use crate::serving::Serving;
+use serde_json::Value;
+
+const MIB: u64 = 1 << 20;
+/// Odd sizes: neither whole blocks nor whole extents.
+const OWN: [(&str, u64); 2] = [("small.img", 8 * MIB + 12_288), ("large.img", 33 * MIB + 512)];
+
+/// A folder with two empty devices, and a design that has no word about them but their paths.
+fn folder(placement: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    OWN.iter().for_each(|(name, bytes)| File::create(folder.path().join(name)).unwrap().set_len(*bytes).unwrap());
+    design(folder.path(), "path = 'small.img'", "path = 'large.img'", placement);
+    folder
+}
+
+fn design(folder: &Path, small: &str, large: &str, placement: &str) {
+    let text = format!("[devices.small]\n{small}\n[devices.large]\n{large}\n[placement]\n{placement}");
+    fs::write(folder.join("v.toml"), text).unwrap();
+}
+
+fn pair(mode: &str) -> String {
+    format!("mode = '{mode}'\nfast = 'small'\nslow = 'large'\nextent = '64KiB'\n")
+}
+
+fn placements() -> [(&'static str, String); 5] {
+    [
+        ("caching", pair("caching")),
+        ("tiering", pair("tiering")),
+        ("partitioned", pair("partitioned")),
+        ("logging", "mode = 'logging'\nlog = 'small'\nprimary = 'large'\n".to_owned()),
+        ("linear", "mode = 'linear'\ndevices = ['small', 'large']\n".to_owned()),
+    ]
+}
+
+fn json(folder: &Path, args: &[&str]) -> Value {
+    serde_json::from_str(&peryton(folder, args).ok().out).unwrap()
+}
+
+#[test]
+fn devices_are_used_as_a_whole_and_never_beyond_their_end() {
+    for (mode, placement) in placements() {
+        let folder = folder(&placement);
+        let made = json(folder.path(), &["create", "v.toml", "--json"]);
+        for (index, (name, own)) in OWN.into_iter().enumerate() {
+            let used = made["devices"][index]["used"].as_u64().unwrap();
+            assert!(used <= own && used + MIB > own, "{mode}: {used} of the {own} bytes of {name} are used");
+            assert_eq!(fs::metadata(folder.path().join(name)).unwrap().len(), own, "{mode}: {name} has another size");
+        }
+        let (serving, mut client) = Serving::start(folder.path(), &[]);
+        let size = client.size;
+        assert_eq!(made["size"].as_u64(), Some(size), "{mode}");
+        client.write(size - 4096, &[7; 4096], true).unwrap();
+        drop((client, serving));
+        let check = peryton(folder.path(), &["check", "v.toml"]);
+        assert_eq!(check.code & !(4 | 8), 0, "{mode}: {}{}", check.out, check.err);
+        let (_serving, mut client) = Serving::start(folder.path(), &[]);
+        assert_eq!((client.size, client.read(size - 4096, 4096)), (size, Ok(vec![7; 4096])), "{mode}");
+    }
+}
+
+#[test]
+fn a_volume_keeps_its_size_when_its_devices_grow_and_when_one_is_lost() {
+    for (mode, placement) in placements() {
+        let folder = folder(&placement);
+        let size = json(folder.path(), &["create", "v.toml", "--json"])["size"].as_u64().unwrap();
+        for (name, _) in OWN {
+            let device = fs::OpenOptions::new().write(true).open(folder.path().join(name)).unwrap();
+            device.set_len(64 * MIB).unwrap();
+        }
+        let (serving, client) = Serving::start(folder.path(), &[]);
+        assert_eq!(client.size, size, "{mode}");
+        drop((client, serving));
+        // A volume that is formatted again takes what is there now.
+        let again = json(folder.path(), &["create", "v.toml", "--force", "--json"])["size"].as_u64().unwrap();
+        assert!(again > size + 20 * MIB, "{mode}: {again}");
+        let (serving, client) = Serving::start(folder.path(), &[]);
+        assert_eq!(client.size, again, "{mode}");
+        drop((client, serving));
+        // A device of another volume, which was formatted later, is in its place; it must not be asked.
+        let other = tempfile::tempdir().unwrap();
+        File::create(other.path().join("large.img")).unwrap().set_len(40 * MIB).unwrap();
+        fs::rename(folder.path().join("small.img"), other.path().join("small.img")).unwrap();
+        fs::copy(folder.path().join("v.toml"), other.path().join("v.toml")).unwrap();
+        peryton(other.path(), &["create", "v.toml", "--force"]).ok();
+        fs::rename(other.path().join("small.img"), folder.path().join("small.img")).unwrap();
+        let (serving, client) = Serving::start(folder.path(), &["--without", "small"]);
+        assert_eq!(client.size, again, "{mode}, without a device");
+        drop((client, serving));
+        fs::remove_file(folder.path().join("small.img")).unwrap();
+        let (_serving, client) = Serving::start(folder.path(), &["--without", "small"]);
+        assert_eq!(client.size, again, "{mode}, without a device");
+    }
+}
+
+#[test]
+fn a_lost_device_is_replaced_by_a_larger_one_and_the_volume_stays_as_it_is() {
+    let folder = folder(&pair("caching"));
+    let size = json(folder.path(), &["create", "v.toml", "--json"])["size"].as_u64().unwrap();
+    let small = folder.path().join("small.img");
+    fs::remove_file(&small).unwrap();
+    File::create(&small).unwrap().set_len(20 * MIB).unwrap();
+    peryton(folder.path(), &["replace", "v.toml", "small", "--with", "small.img"]).ok();
+    let (_serving, client) = Serving::start(folder.path(), &[]);
+    assert_eq!(client.size, size);
+}
+
+/// The fear: what was said of sizes is lost with the block that an installer or a partitioning tool writes first.
+#[test]
+fn sizes_are_found_where_the_first_superblock_is_damaged() {
+    for (mode, placement) in placements() {
+        let folder = folder(&placement);
+        let size = json(folder.path(), &["create", "v.toml", "--json"])["size"].as_u64().unwrap();
+        for (name, _) in OWN {
+            let device = fs::OpenOptions::new().write(true).open(folder.path().join(name)).unwrap();
+            device.write_all_at(&[0xee; 4096], 0).unwrap();
+        }
+        // By the copies at the end, which are at another distance from it than where the devices end.
+        let large = fs::OpenOptions::new().write(true).open(folder.path().join("large.img")).unwrap();
+        large.set_len(34 * MIB).unwrap();
+        let (_serving, client) = Serving::start(folder.path(), &[]);
+        assert_eq!(client.size, size, "{mode}");
+    }
+}
+
+#[test]
+fn a_profile_may_be_given_without_a_size_and_a_size_without_a_profile() {
+    // The one profile has 300 GB, and the other 10 MiB; the devices have what they have.
+    let folder = folder("");
+    let tiny = "profile = 'fixed'\nmodel = { capacity = '10MiB' }\npath = 'large.img'";
+    design(folder.path(), "profile = 'intel-320-300gb'\npath = 'small.img'", tiny, &pair("caching"));
+    let made = json(folder.path(), &["create", "v.toml", "--json"]);
+    for (index, (name, own)) in OWN.into_iter().enumerate() {
+        let used = made["devices"][index]["used"].as_u64().unwrap();
+        assert!(used <= own && used + MIB > own, "{used} of the {own} bytes of {name} are used");
+    }
+    design(folder.path(), "path = 'small.img'", "path = 'large.img'\nsize = '16MiB'", &pair("caching"));
+    let made = json(folder.path(), &["create", "v.toml", "--force", "--json"]);
+    assert_eq!(made["size"].as_u64(), Some(16 * MIB), "{made}");
+    let (serving, client) = Serving::start(folder.path(), &[]);
+    assert_eq!(client.size, 16 * MIB);
+    drop((client, serving));
+    // The size of the volume instead of that of a device.
+    design(
+        folder.path(),
+        "path = 'small.img'",
+        "path = 'large.img'",
+        &format!("{}[volume]\nsize = '12MiB'\n", pair("caching")),
+    );
+    peryton(folder.path(), &["create", "v.toml", "--force"]).ok();
+    let (serving, client) = Serving::start(folder.path(), &[]);
+    assert_eq!(client.size, 12 * MIB);
+    drop((client, serving));
+    design(
+        folder.path(),
+        "path = 'small.img'",
+        "path = 'large.img'",
+        &format!("{}[volume]\nsize = '14MiB'\n", pair("caching")),
+    );
+    peryton(folder.path(), &["check", "v.toml"]).fails(2, &["volume.size", "14MiB", "12MiB"]);
+}
+
+#[test]
+fn what_may_change_while_the_volume_is_served_can_be_changed_without_profiles() {
+    let folder = folder(&pair("caching"));
+    peryton(folder.path(), &["create", "v.toml"]).ok();
+    let (_serving, client) = Serving::start(folder.path(), &[]);
+    peryton(folder.path(), &["set", "v.toml", "placement.max_moves=4", "placement.write=through"]).ok();
+    peryton(folder.path(), &["set", "v.toml", "climb.caps.lifetime_years=5"])
+        .fails(2, &["climb.caps.lifetime_years", "endurance.NAME.written"]);
+    drop(client);
+}
+
+#[test]
+fn swapped_paths_and_other_modes_are_found_without_sizes() {
+    let folder = folder(&pair("caching"));
+    peryton(folder.path(), &["create", "v.toml"]).ok();
+    design(folder.path(), "path = 'large.img'", "path = 'small.img'", &pair("caching"));
+    peryton(folder.path(), &["serve", "v.toml"]).fails(2, &["of the volume: swap the paths"]);
+    design(folder.path(), "path = 'small.img'", "path = 'large.img'", &pair("tiering"));
+    peryton(folder.path(), &["serve", "v.toml"]).fails(2, &["placement.mode is tiering in the design and caching on"]);
+    design(
+        folder.path(),
+        "path = 'small.img'",
+        "path = 'large.img'",
+        "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '128KiB'\n",
+    );
+    peryton(folder.path(), &["serve", "v.toml"]).fails(2, &["extent"]);
+    // Smaller extents need more metadata, so that a volume of this size has no room: what is wrong is the design, not the device.
+    let sized = |size: u64| format!("path = 'large.img'\nsize = {size}");
+    let small = pair("caching").replace("64KiB", "16KiB");
+    design(folder.path(), "path = 'small.img'", &sized(33 * MIB), &small);
+    peryton(folder.path(), &["serve", "v.toml"]).fails(2, &["placement.extent", "16KiB in the design and 64KiB"]);
+}
+
+#[test]
+fn what_cannot_be_known_is_asked_for() {
+    let folder = folder("");
+    let format = |small: &str, large: &str, placement: &str| {
+        design(folder.path(), small, large, placement);
+        peryton(folder.path(), &["create", "v.toml"])
+    };
+    let (small, large, caching) = ("path = 'small.img'", "path = 'large.img'", pair("caching"));
+    format("path = 'none.img'", large, &caching).fails(2, &["devices.small.size", "none.img", "give a size"]);
+    format(small, "size = '8MiB'", &caching).fails(2, &["devices.large.path", "missing"]);
+    format(small, "", &caching).fails(2, &["devices.large.path", "missing"]);
+    format(small, "path = 'large.img'\nmodel = { rpm = 7200 }", &caching).fails(2, &["devices.large.model", "profile"]);
+    let bounded = format!("{caching}[climb.caps]\nlifetime_years = 5\n");
+    format(small, large, &bounded).fails(2, &["climb.caps.lifetime_years", "endurance.NAME.written"]);
+    format(small, large, &format!("{bounded}[endurance.small]\nwritten = '1TiB'\n")).ok();
+    peryton(folder.path(), &["sim", "v.toml", "--trace", "none.csv"])
+        .fails(2, &["devices.small.profile", "peryton profiles"]);
+    let device = fs::OpenOptions::new().write(true).open(folder.path().join("small.img")).unwrap();
+    device.set_len(4096).unwrap();
+    format(small, large, &caching).fails(2, &["devices.small", "give it more"]);
+}

@@ -1,0 +1,58 @@
+//! `peryton replace`: a device is replaced while the volume is served. The fear: the command leaves the operator with a volume that does
+//! not start, or says something that is not so.
+#![cfg(target_os = "linux")]
+
+use std::{fs, fs::File};
+
+use crate::common::peryton;
+use crate::serving::Serving;
+
+const MIB: u64 = 1 << 20;
+
+const DESIGN: &str = "[devices.ssd]\npath = 'ssd.img'\nsize = '8MiB'\n[devices.hdd]\npath = 'hdd.img'\nsize = '32MiB'\n\
+                      [placement]\nmode = 'tiering'\nfast = 'ssd'\nslow = 'hdd'\nextent = '64KiB'\n";
+
+#[test]
+fn a_device_is_replaced_and_the_design_is_what_remains_to_be_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let run = |args: &[&str]| peryton(at, args);
+    fs::write(at.join("v.toml"), DESIGN).unwrap();
+    run(&["create", "v.toml"]).ok();
+    let (serving, mut client) = Serving::start(at, &[]);
+    let data: Vec<u8> = (0..4 * MIB).map(|byte| (byte / 4096 + byte) as u8).collect();
+    client.write(20 * MIB, &data, true).unwrap();
+
+    run(&["replace", "v.toml", "hdd"]).fails(2, &["--with"]);
+    run(&["replace", "v.toml", "hdd", "--with", "none.img"]).fails(2, &["none.img", "there is nothing"]);
+    run(&["replace", "v.toml", "hdd", "--with", "hdd.img"]).fails(2, &["is a device of the volume already"]);
+    run(&["replace", "v.toml", "--stop"]).fails(2, &["no device is being replaced"]);
+    File::create(at.join("new.img")).unwrap().set_len(8 * MIB).unwrap();
+    run(&["replace", "v.toml", "hdd", "--with", "new.img"]).fails(2, &["the new device has 8MiB", "'hdd'"]);
+    File::create(at.join("new.img")).unwrap().set_len(64 * MIB).unwrap();
+    run(&["replace", "v.toml", "hdd", "--with", "new.img", "--rate", "0"]).fails(2, &["--rate 0"]);
+
+    let begun = run(&["replace", "v.toml", "hdd", "--with", "new.img", "--rate", "4MiB"]).ok();
+    assert!(begun.out.contains("of 'hdd'; peryton status v.toml shows how far it is"), "{}", begun.out);
+    let status = run(&["status", "v.toml"]).ok().out;
+    assert!(status.contains("REPLACING: hdd by ") && status.contains("new.img: "), "{status}");
+    run(&["replace", "v.toml", "ssd", "--with", "new.img"]).fails(2, &["is in use by another peryton"]);
+    assert!(run(&["replace", "v.toml", "--stop"]).ok().out.contains("the old device stays"));
+
+    // The first attempt has left a superblock there.
+    let used = run(&["replace", "v.toml", "hdd", "--with", "new.img", "--wait"]);
+    used.fails(2, &["new.img", "--force"]);
+    let done = run(&["replace", "v.toml", "hdd", "--with", "new.img", "--wait", "--force"]).ok();
+    let new = at.canonicalize().unwrap().join("new.img");
+    assert_eq!(done.out, format!("'hdd' is {} now: set the path of 'hdd' in the design to it\n", new.display()));
+    assert!(client.read(20 * MIB, data.len()).unwrap() == data);
+    drop((client, serving));
+
+    // The server was killed; the design still has the old path.
+    let checked = run(&["check", "v.toml"]);
+    assert!(checked.code != 0 && checked.out.contains("was replaced while the volume was served"), "{}", checked.out);
+    run(&["serve", "v.toml"]).fails(2, &["'hdd'", "set its path to the device that took its place"]);
+    fs::write(at.join("v.toml"), DESIGN.replace("hdd.img", "new.img")).unwrap();
+    let (_serving, mut client) = Serving::start(at, &[]);
+    assert!(client.read(20 * MIB, data.len()).unwrap() == data);
+}
