@@ -1,6 +1,13 @@
 //! What the devices of a volume say themselves: how large they are, and which sizes the volume on them was formatted with.
 
-use std::{fs, io, os::unix::fs::FileTypeExt, path::Path};
+use std::{
+    fs, io,
+    os::{
+        fd::{AsFd, BorrowedFd},
+        unix::fs::FileTypeExt,
+    },
+    path::Path,
+};
 
 use peryton_format::{
     geometry::Geometry,
@@ -102,50 +109,64 @@ fn ask(path: &Path) -> io::Result<(Option<Bytes>, Option<Superblock>)> {
     if size == 0 {
         return Ok((None, None));
     }
-    let arena = Arena::new(END as usize)?;
-    // SAFETY: no other reference to the memory exists.
-    let bytes = unsafe { arena.at(0).slice_mut(END as usize) };
-    let mut read = |at: u64, len: u64| -> io::Result<Vec<u8>> {
+    // A device that cannot be read has a size all the same.
+    Ok((Some(Bytes(size)), search(size, &mut Reader::new(file.as_fd())?)))
+}
+
+/// Reads a device without the page cache, into the same memory each time: a search reads hundreds of MiB.
+struct Reader<'a> {
+    file: BorrowedFd<'a>,
+    arena: Arena,
+}
+
+impl Reader<'_> {
+    fn new(file: BorrowedFd<'_>) -> io::Result<Reader<'_>> {
+        Ok(Reader { file, arena: Arena::new(END as usize)? })
+    }
+
+    /// At most [`END`] bytes; fewer at the end of the device.
+    fn read(&mut self, at: u64, len: u64) -> io::Result<&[u8]> {
+        // SAFETY: no other reference to the memory exists, because this one borrows the reader.
+        let bytes = unsafe { self.arena.at(0).slice_mut(len as usize) };
         let mut done = 0;
-        while done < len as usize {
-            match rustix::io::pread(&file, &mut bytes[done..len as usize], at + done as u64) {
+        while done < bytes.len() {
+            match rustix::io::pread(self.file, &mut bytes[done..], at + done as u64) {
                 Ok(0) => break,
                 Ok(moved) => done += moved,
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(bytes[..done].to_vec())
-    };
-    // A device that cannot be read has a size all the same.
-    Ok((Some(Bytes(size)), search(size, &mut read)))
+        Ok(&bytes[..done])
+    }
 }
 
 /// A superblock, at the start, at the end, or, where that at the start is damaged, at the place of that of a disk that had data
 /// before.
-fn search(size: u64, read: &mut dyn FnMut(u64, u64) -> io::Result<Vec<u8>>) -> Option<Superblock> {
-    let first = read(0, BLOCK).map_err(|_| Unreadable::Damaged).and_then(|block| Superblock::decode(&block));
+fn search(size: u64, device: &mut Reader<'_>) -> Option<Superblock> {
+    let first = device.read(0, BLOCK).map_err(|_| Unreadable::Damaged).and_then(Superblock::decode);
     let unreadable = match first {
         Ok(superblock) => return Some(superblock),
         Err(unreadable) => unreadable,
     };
     let from = size.saturating_sub(END).next_multiple_of(BLOCK);
-    let end = read(from, (size - from.min(size)) / BLOCK * BLOCK).unwrap_or_default();
+    let end = device.read(from, (size - from.min(size)) / BLOCK * BLOCK).unwrap_or_default();
     let last = end.rchunks_exact(BLOCK as usize).find_map(|block| Superblock::decode(block).ok());
     if last.is_some() {
         return last;
     }
     // Behind the superblock there may be room for snapshots, at the end of which is a block that says where it begins.
     let mut marks = end.rchunks_exact(BLOCK as usize).filter_map(Room::marks_end);
-    let behind = marks.find(|end| end.0 >= BLOCK && end.0 <= size).and_then(|end| {
-        let last = read(end.0 - BLOCK, BLOCK).ok()?;
-        Superblock::decode(&last).ok()
+    let marked = marks.find(|end| end.0 >= BLOCK && end.0 <= size);
+    let behind = marked.and_then(|end| {
+        let last = device.read(end.0 - BLOCK, BLOCK).ok()?;
+        Superblock::decode(last).ok()
     });
     if behind.is_some() || unreadable != Unreadable::Damaged {
         return behind;
     }
     (0..MOST_METADATA.min(size)).step_by(END as usize).find_map(|from| {
-        let found = read(from, END.min(size - from)).ok()?;
+        let found = device.read(from, END.min(size - from)).ok()?;
         let mut superblocks = found.chunks_exact(BLOCK as usize).filter_map(|block| Superblock::decode(block).ok());
         superblocks.find(|superblock| superblock.geometry.displaced.is_some())
     })
@@ -153,26 +174,10 @@ fn search(size: u64, read: &mut dyn FnMut(u64, u64) -> io::Result<Vec<u8>>) -> O
 
 /// The first block of an open device.
 pub(crate) fn first_block(device: &Device) -> io::Result<Vec<u8>> {
-    read_open(device, 0, BLOCK)
+    Reader::new(device.file.as_fd())?.read(0, BLOCK).map(<[u8]>::to_vec)
 }
 
 /// A superblock of an open device, wherever it may be.
 pub(crate) fn any_superblock(device: &Device) -> Option<Superblock> {
-    search(device.size.0, &mut |at, len| read_open(device, at, len))
-}
-
-fn read_open(device: &Device, at: u64, len: u64) -> io::Result<Vec<u8>> {
-    let arena = Arena::new(len as usize)?;
-    // SAFETY: no other reference to the memory exists.
-    let bytes = unsafe { arena.at(0).slice_mut(len as usize) };
-    let mut done = 0;
-    while done < len as usize {
-        match rustix::io::pread(&device.file, &mut bytes[done..], at + done as u64) {
-            Ok(0) => break,
-            Ok(moved) => done += moved,
-            Err(Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok(bytes[..done].to_vec())
+    search(device.size.0, &mut Reader::new(device.file.as_fd()).ok()?)
 }
