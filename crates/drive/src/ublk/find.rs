@@ -141,6 +141,20 @@ impl BlockDevice {
     pub fn path(&self) -> String {
         format!("/dev/ublkb{}", self.id)
     }
+
+    /// What the kernel says of a device and the file for its number; `None`: the file is of an earlier device, because the mark differs.
+    fn of(info: &DeviceInfo, file: NameFile, server_lives: bool) -> Option<BlockDevice> {
+        if info.mark != mark(file.volume) {
+            return None;
+        }
+        let state = match judge(info, server_lives) {
+            Verdict::Remove => "stopped",
+            _ if info.state == State::Live && server_lives => "served",
+            _ => "waiting",
+        };
+        let NameFile { name, volume, design } = file;
+        Some(BlockDevice { id: info.id, name, volume, design, state, pid: (state == "served").then_some(info.pid) })
+    }
 }
 
 /// The block devices of Peryton's volumes on this machine.
@@ -156,16 +170,7 @@ fn listed(control: &mut Control) -> Result<Vec<BlockDevice>, UblkError> {
     for id in all().map_err(UblkError::system(DEVICES))? {
         let info = control.info(id).map_err(UblkError::system(format!("asking the kernel about block device {id}")))?;
         let Some(file) = NameFile::read(Path::new(DIRECTORY), id) else { continue };
-        // The file may be of an earlier device with this number.
-        let Some(info) = info.filter(|info| info.mark == mark(file.volume)) else { continue };
-        let state = match judge(&info, lives(info.pid)) {
-            Verdict::Remove => "stopped",
-            _ if info.state == State::Live && lives(info.pid) => "served",
-            _ => "waiting",
-        };
-        let pid = (state == "served").then_some(info.pid);
-        let NameFile { name, volume, design } = file;
-        devices.push(BlockDevice { id, name, volume, design, state, pid });
+        devices.extend(info.and_then(|info| BlockDevice::of(&info, file, lives(info.pid))));
     }
     Ok(devices)
 }
@@ -233,6 +238,17 @@ mod tests {
         marks.sort_unstable();
         marks.dedup();
         assert_eq!(marks.len(), volumes.len());
+    }
+
+    #[test]
+    fn a_number_that_another_programs_device_has_taken_is_no_volume() {
+        let file = || NameFile { name: "data".to_owned(), volume: 5, design: "/etc/peryton/data.toml".into() };
+        let own = DeviceInfo { mark: mark(5), ..info(State::Live, 0) };
+        let found = BlockDevice::of(&own, file(), true).unwrap();
+        assert_eq!((found.name.as_str(), found.state, found.pid), ("data", "served", Some(7)));
+        for foreign in [mark(6), 0, u64::MAX] {
+            assert!(BlockDevice::of(&DeviceInfo { mark: foreign, ..own }, file(), true).is_none());
+        }
     }
 
     #[test]
