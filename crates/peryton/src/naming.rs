@@ -11,6 +11,7 @@ use std::{
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _};
 use peryton_drive::control::{self, Ask, ControlError};
+use peryton_sim::DesignText;
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -323,8 +324,10 @@ impl Served {
         if !matches!(source.kind(), ConnectionRefused | NotFound) {
             return Failure::bad_input(format!("{}: {source}", socket.display()));
         }
-        if self.control.is_none() && !self.design().exists() {
-            return Failure::bad_input(format!("{}: there is no such design", self.design().display()));
+        if self.control.is_none()
+            && let Err(error) = DesignText::read(self.design())
+        {
+            return error.into();
         }
         Failure::not_served(format!(
             "'{self}' is not being served, or its server has another control socket than {} (--control): peryton serve {self}",

@@ -1,9 +1,7 @@
 //! `peryton get`: prints keys of a volume: what each is, and where that comes from.
 
-use std::fs;
-
 use peryton_drive::control::Ask;
-use peryton_sim::{KeyDefault, design_keys};
+use peryton_sim::{DesignText, KeyDefault, design_keys};
 use serde::Serialize;
 
 use crate::{completing, failure::Failure, naming::Served, output, table};
@@ -40,8 +38,8 @@ struct Row {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let path = args.volume.design();
     let wrong = |error: String| Failure::bad_input(format!("{}: {error}", path.display()));
-    let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    let design: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
+    let design: toml::Table =
+        DesignText::read(path)?.text().parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
     let mut set = Vec::new();
     if args.volume.is_served() {
         let settings = args.volume.value(&Ask::Status, "status")?["settings"].take();

@@ -25,6 +25,7 @@ use peryton_drive::{
     Ask, BlockDevice, DevicePath, HANDOFF_NAME, Message, Notified, Notifier, Patience, ServerProcess, Supervision,
     Task, block_devices, remove_block_device,
 };
+use peryton_sim::DesignText;
 use peryton_units::Nanos;
 use serde_json::Value;
 use signal_hook::{
@@ -89,13 +90,14 @@ enum News {
 
 /// Supervises until the server is stopped, or is given up.
 pub fn run(args: &Args) -> Result<(), Failure> {
+    let design = args.design.absolute()?;
+    DesignText::read(&design)?;
     let (sender, news) = mpsc::channel();
     heed_signals(&sender)?;
     if !args.nbd_only {
         // A supervisor that waits for memory that only its server's device can free would be of no use. Its servers inherit part of it.
         peryton_drive::prepare_process().map_err(Failure::bad_input)?;
     }
-    let design = args.design.absolute()?;
     let hung_after = match args.hung_after {
         Nanos::ZERO => None,
         after if after < HUNG_AT_LEAST => {

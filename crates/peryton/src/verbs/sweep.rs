@@ -9,6 +9,7 @@ use std::{
 
 use indicatif::ProgressStyle;
 use peryton_sim::{DataSet, Space, SpaceError, SweepDone, sweep_into};
+use serde_json::json;
 
 use crate::{failure::Failure, output, terminal};
 
@@ -43,6 +44,9 @@ pub struct Args {
     /// Print how many simulations there are, and simulate nothing
     #[arg(long, conflicts_with_all = ["out", "retry_errors"])]
     points: bool,
+    /// Print what was done as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 impl From<SpaceError> for Failure {
@@ -64,8 +68,11 @@ struct Progress {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let space = Space::load(&args.space)?;
     let Some(folder) = &args.out else {
-        let axes = space.keys().iter().map(|axis| axis.key.as_str()).collect::<Vec<_>>().join(", ");
-        let over = if axes.is_empty() { String::new() } else { format!(" over {axes}") };
+        let axes: Vec<&str> = space.keys().iter().map(|axis| axis.key.as_str()).collect();
+        if args.json {
+            return output::print_json(&json!({ "points": space.len(), "keys": axes }));
+        }
+        let over = if axes.is_empty() { String::new() } else { format!(" over {}", axes.join(", ")) };
         return output::tell(&format!("{} simulations{over}\n", space.len()));
     };
     let mut set = DataSet::open(folder)?;
@@ -87,6 +94,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     });
     bar.finish_and_clear();
     let done = done?;
+    if args.json {
+        return output::print_json(&json!({
+            "folder": folder, "points": done.points, "simulated": done.simulated, "known": done.known, "errors": done.errors,
+        }));
+    }
     let mut text = format!(
         "{} points in {}: {} simulated now, {} known before or equal to others\n",
         done.points,
