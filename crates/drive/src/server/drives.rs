@@ -31,7 +31,7 @@ fn age(hours: Option<u64>) -> Option<Nanos> {
 impl Server {
     /// Begins to watch the drives. `fast`: the device to which a budget for wear applies.
     pub(crate) fn watch_drives(&mut self, table: Arc<Table>, fast: Option<usize>) -> io::Result<()> {
-        self.fast = fast;
+        self.drives.fast = fast;
         let handle = self.handle.clone();
         let tell = Arc::new(move |news| handle.send(Box::new(move |server| server.drive_news(news))));
         self.volume.backend.rests.share(&table);
@@ -45,21 +45,21 @@ impl Server {
             }
         }
         self.retune_rests(wanted);
-        self.drives = Some(Watch::start(table, &self.about.names, &self.about.events, &(tell as _))?);
+        self.drives.watch = Some(Watch::start(table, &self.about.names, &self.about.events, &(tell as _))?);
         Ok(())
     }
 
     /// Another device is in this place, or none: its drives are asked from now on, and it rests if it can.
     pub(super) fn drives_changed(&mut self, index: usize) {
         let path = self.about.devices[index].as_ref().map(|device| device.path.clone());
-        let Some(drives) = &mut self.drives else { return };
+        let Some(drives) = &mut self.drives.watch else { return };
         if let Err(error) = drives.follow(&Linux::default(), index, path.as_deref()) {
             tracing::warn!(%error, "the drives of the new device are not watched");
         }
         let cannot = drives.table().cannot_rest(index);
         self.volume.backend.rests.another(self.now, DeviceId(index as u8), cannot.is_some());
         let mut wanted = self.volume.engine().tuning().clone();
-        wanted.spin_down_after.clone_from(&self.rests_after);
+        wanted.spin_down_after.clone_from(&self.drives.rests_after);
         if let (Some(why), Some(_), Some(_)) = (cannot, after(&wanted, index), path) {
             let name = &self.about.names[index];
             tracing::warn!("{name} is served without standby (power.{name}.spin_down_after): {why}");
@@ -70,7 +70,7 @@ impl Server {
     /// Removes standby of devices that cannot sleep from a tuning: the engine would otherwise spare them in vain. The wish is kept for the
     /// status.
     pub(super) fn without_rests(&mut self, mut wanted: Tuning) -> Tuning {
-        self.rests_after.clone_from(&wanted.spin_down_after);
+        self.drives.rests_after.clone_from(&wanted.spin_down_after);
         for (index, after) in wanted.spin_down_after.iter_mut().enumerate() {
             if index < self.about.names.len() && self.volume.backend.rests.of(index).impossible {
                 *after = None;
@@ -95,7 +95,7 @@ impl Server {
             News::CannotRest(index) => {
                 self.volume.backend.rests.impossible(self.now, device(index));
                 let mut wanted = self.volume.engine().tuning().clone();
-                wanted.spin_down_after.clone_from(&self.rests_after);
+                wanted.spin_down_after.clone_from(&self.drives.rests_after);
                 self.retune_rests(wanted);
             }
             News::Programmed(index, bytes) => self.volume.programmed(device(index), Bytes(bytes)),
@@ -105,13 +105,13 @@ impl Server {
 
     /// The wear that the fast device of a partitioned drive reports: the used share of its life, in parts per million, and its age.
     pub(super) fn fast_worn(&self) -> Option<(u32, Option<Nanos>)> {
-        let (used_ppm, hours) = self.drives.as_ref()?.table().rows().worn(self.fast?)?;
+        let (used_ppm, hours) = self.drives.watch.as_ref()?.table().rows().worn(self.drives.fast?)?;
         Some((used_ppm, age(hours)))
     }
 
     /// Hands orders to the drives' threads. None of this waits.
     pub(super) fn order_drives(&mut self) {
-        let Some(drives) = &self.drives else { return };
+        let Some(drives) = &self.drives.watch else { return };
         let orders = std::mem::take(&mut self.volume.backend.rests.orders);
         for index in (0..self.about.names.len()).filter(|index| orders >> index & 1 == 1) {
             // A drive that takes no orders now is asked again when the device has been used and is idle.
@@ -119,25 +119,25 @@ impl Server {
         }
         let counted = drives.table().counts_programs.load(Ordering::Acquire);
         if counted != 0
-            && self.now >= self.count_programs_from
+            && self.now >= self.drives.count_programs_from
             && let Some(device) = self.volume.asks_what_was_programmed(self.now)
             && counted >> device.index() & 1 == 1
         {
-            self.count_programs_from = self.now.saturating_add(COUNT_AGAIN);
+            self.drives.count_programs_from = self.now.saturating_add(COUNT_AGAIN);
             drives.count_programs(device.index());
         }
     }
 
     /// The health of a device, for the status.
     pub(super) fn health_status(&self, index: usize) -> Value {
-        self.drives.as_ref().map_or(Value::Null, |drives| drives.table().status(index))
+        self.drives.watch.as_ref().map_or(Value::Null, |drives| drives.table().status(index))
     }
 
     /// Whether a device rests, for the status.
     pub(super) fn rest_status(&self, index: usize) -> Value {
         let rest = self.volume.backend.rests.of(index);
-        let after = self.rests_after.get(index).copied().flatten();
-        let cannot = self.drives.as_ref().and_then(|drives| drives.table().cannot_rest(index));
+        let after = self.drives.rests_after.get(index).copied().flatten();
+        let cannot = self.drives.watch.as_ref().and_then(|drives| drives.table().cannot_rest(index));
         json!({
             "after_s": after.map(Nanos::as_s_f64),
             "resting": rest.is_resting(),
@@ -149,6 +149,6 @@ impl Server {
 
     /// The energy of the machine, for the status.
     pub(super) fn energy_status(&self) -> Value {
-        self.drives.as_ref().map_or(Value::Null, |drives| drives.table().energy())
+        self.drives.watch.as_ref().map_or(Value::Null, |drives| drives.table().energy())
     }
 }

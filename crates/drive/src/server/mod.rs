@@ -6,7 +6,7 @@
 //! `changing` is the state machine of changes for which the volume is closed for a moment; meanwhile `closed` has the engine on another
 //! thread. `replacing`, `resizing`, `attached`, `warmth` and `cleaning` are what those changes and other long work consist of.
 //! `outages`, `flush_errors` and `drives` say who has to hear of what fails. `block_device` serves the kernel's requests.
-//! `admin`, `measure`, `recording`, `say` and `handle` are for other threads; `stop` and `watchdog` for the end, and for signs of life.
+//! `timers` has the times at which a part goes on by itself. `admin`, `measure`, `recording`, `say` and `handle` are for other threads; `stop` and `watchdog` for the end, and for signs of life.
 
 mod about;
 mod accept;
@@ -22,6 +22,7 @@ mod cleaning;
 mod client;
 mod closed;
 mod drives;
+mod drives_state;
 mod ends;
 mod flush_errors;
 mod front;
@@ -41,6 +42,7 @@ mod resizing;
 mod say;
 mod share;
 mod stop;
+mod timers;
 mod traffic;
 mod warmth;
 mod watchdog;
@@ -49,7 +51,7 @@ use std::{
     collections::VecDeque,
     io,
     sync::{Arc, mpsc},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use peryton_engine::{Engine, RequestId};
@@ -71,9 +73,8 @@ use self::{
 use crate::{
     arena::Memory,
     disks::Disks,
-    health::Watch,
     heat::Heat,
-    kernel::{Event, Kernel, Wait},
+    kernel::{Event, Kernel},
     line_log::LineLog,
     listen::Listener,
     nbd::{Export, TlsServer},
@@ -128,14 +129,7 @@ pub(crate) struct Server {
     first_piece: u32,
     /// The memory for the data of its requests.
     block_device_memory: Option<(Memory, usize)>,
-    /// The threads of the drives beneath the volume.
-    drives: Option<Watch>,
-    /// The device to which a budget for wear applies.
-    fast: Option<usize>,
-    /// The idle time after which each device is to rest, by the design, whether it can or not.
-    rests_after: Vec<Option<Nanos>>,
-    /// From when on drives may be asked again what was written to their flash.
-    count_programs_from: Nanos,
+    drives: drives_state::Drives,
 }
 
 /// The parts that a server is made from.
@@ -196,10 +190,7 @@ impl Server {
             block_device: None,
             first_piece: 0,
             block_device_memory: None,
-            drives: None,
-            fast: None,
-            rests_after: Vec::new(),
-            count_programs_from: Nanos::ZERO,
+            drives: drives_state::Drives::default(),
         })
     }
 
@@ -243,45 +234,6 @@ impl Server {
 
     fn clock(&self) -> Nanos {
         Nanos(self.started.elapsed().as_nanos() as u64)
-    }
-
-    /// How long to wait: until the next timer.
-    #[inline]
-    fn wait(&mut self) -> Wait {
-        // Without the engine, requests of clients are not taken.
-        if !self.front.later.is_empty() && self.front.asks.len() < front::MOST_ASKS {
-            return Wait::No;
-        }
-        let (look, accept) = (self.front.next_look(), self.front.next_accept());
-        let always = [look, accept, self.watchdog.deadline()];
-        let with_engine = match self.changing.away() {
-            Some(_) => [None; 4],
-            None => [
-                self.volume.deadline(),
-                self.volume.backend.next_due(),
-                self.changing.deadline(self.now),
-                self.recorder.as_ref().and_then(Recorder::deadline),
-            ],
-        };
-        match always.into_iter().chain(with_engine).flatten().min() {
-            None => Wait::Forever,
-            Some(due) => Wait::For(Duration::from_nanos(due.saturating_sub(self.now).0)),
-        }
-    }
-
-    fn timers(&mut self) {
-        self.watchdog.tick(self.now);
-        self.front.accept_more();
-        self.front.look();
-        if self.changing.away().is_some() {
-            return;
-        }
-        self.volume.backend.tick(self.now);
-        self.tick_recorder();
-        if self.volume.deadline().is_some_and(|deadline| deadline <= self.now) {
-            self.volume.tick(self.now);
-        }
-        self.order_drives();
     }
 
     #[inline]
