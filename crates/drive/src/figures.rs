@@ -3,12 +3,15 @@
 
 use std::sync::Arc;
 
-use hdrhistogram::Histogram;
 use peryton_engine::{CleaningReport, CleaningState, Stats, endurance::Endurance};
 use peryton_format::wear::Account;
 use peryton_units::{Bytes, Nanos};
 
-use crate::{endurance::DeviceEndurance, heat::Heat, status::Counts};
+use crate::{
+    endurance::DeviceEndurance,
+    heat::Heat,
+    status::{Counts, Histogram},
+};
 
 /// The state of the volume. Later ones take precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,7 +160,7 @@ pub(crate) struct OutageSnapshot {
 pub(crate) struct Activity {
     pub(crate) heat: Heat,
     /// Response times in ns, in the order of [`Asked::ALL`](crate::status::Asked::ALL).
-    pub(crate) latencies: Arc<[Histogram<u64>; 5]>,
+    pub(crate) latencies: Arc<[Histogram; 5]>,
 }
 
 /// What the page of the volume shows of a time.

@@ -1,8 +1,10 @@
 //! The figures that a served volume reports.
 
-use hdrhistogram::Histogram;
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
+
+/// Response times in ns, exact to one part in a hundred.
+pub(crate) type Histogram = peryton_units::Histogram<7>;
 
 /// The longest time that is distinguished from longer ones.
 const LONGEST_NS: u64 = 3_600_000_000_000;
@@ -71,14 +73,13 @@ impl Counts {
 /// The response times of requests, from arrival (including a write's payload) to answer.
 #[derive(Clone, Debug)]
 pub(crate) struct Latencies {
-    histograms: [Histogram<u64>; 5],
+    histograms: [Histogram; 5],
     counts: [Counts; 5],
 }
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        let histogram = |_| Histogram::new_with_bounds(100, LONGEST_NS, 2).expect("the bounds are constants in order");
-        Latencies { histograms: Asked::ALL.map(histogram), counts: [Counts::default(); 5] }
+        Latencies { histograms: Asked::ALL.map(|_| Histogram::new(LONGEST_NS)), counts: [Counts::default(); 5] }
     }
 }
 
@@ -128,7 +129,7 @@ impl Latencies {
         counts.took_ns = counts.took_ns.saturating_add(took.0);
         counts.bytes += len.0;
         counts.failed += u64::from(!well);
-        self.histograms[asked as usize].saturating_record(took.0);
+        self.histograms[asked as usize].record(took.0);
     }
 
     /// The exact counts, in the order of [`Asked::ALL`].
@@ -137,14 +138,14 @@ impl Latencies {
     }
 
     /// The histograms, in the order of [`Asked::ALL`].
-    pub(crate) fn histograms(&self) -> [Histogram<u64>; 5] {
+    pub(crate) fn histograms(&self) -> [Histogram; 5] {
         self.histograms.clone()
     }
 
     pub(crate) fn traffic(&self) -> Traffic {
         let of = |asked: Asked| &self.histograms[asked as usize];
         let mut others = of(Asked::Discard).clone();
-        others.add(of(Asked::Other)).expect("they have the same bounds");
+        others.add(of(Asked::Other));
         Traffic {
             read: kind(of(Asked::Read)),
             write: kind(of(Asked::Write)),
@@ -157,18 +158,11 @@ impl Latencies {
     }
 }
 
-fn kind(histogram: &Histogram<u64>) -> Kind {
+fn kind(histogram: &Histogram) -> Kind {
     let us = |ns: u64| ns as f64 / 1e3;
-    let at = |quantile| us(histogram.value_at_quantile(quantile));
-    Kind {
-        requests: histogram.len(),
-        mean_us: histogram.mean() / 1e3,
-        p50_us: at(0.5),
-        p90_us: at(0.9),
-        p99_us: at(0.99),
-        p999_us: at(0.999),
-        max_us: us(histogram.max()),
-    }
+    let [p50_us, p90_us, p99_us, p999_us] = histogram.quantiles([0.5, 0.9, 0.99, 0.999]).map(us);
+    let (requests, mean_us) = (histogram.count(), histogram.mean() / 1e3);
+    Kind { requests, mean_us, p50_us, p90_us, p99_us, p999_us, max_us: us(histogram.max()) }
 }
 
 #[cfg(test)]

@@ -1,10 +1,8 @@
 //! Response times of host requests over a span, in little memory: their sum, and a histogram.
 
-/// Buckets for each power of two: a percentile is exact to a quarter.
-const PARTS: u32 = 4;
-const BUCKETS: usize = 64 * PARTS as usize;
+use peryton_units::Histogram;
 
-/// Response times since the latest [`ResponseTimes::clear`]: their number, mean, spread and 99th percentile, in a kilobyte.
+/// Response times since the latest [`ResponseTimes::clear`]: their number, mean, spread and 99th percentile to a quarter, in two kilobytes.
 ///
 /// ```
 /// use peryton_policy::ResponseTimes;
@@ -16,11 +14,9 @@ const BUCKETS: usize = 64 * PARTS as usize;
 /// ```
 #[derive(Debug)]
 pub struct ResponseTimes {
-    count: u64,
-    total_ns: u128,
+    times: Histogram<2>,
     /// Sum of squares in µs², so that a year of seconds fits.
     squares: f64,
-    buckets: Box<[u32; BUCKETS]>,
 }
 
 impl Default for ResponseTimes {
@@ -32,40 +28,35 @@ impl Default for ResponseTimes {
 impl ResponseTimes {
     /// Makes an empty set.
     pub fn new() -> ResponseTimes {
-        ResponseTimes { count: 0, total_ns: 0, squares: 0.0, buckets: Box::new([0; BUCKETS]) }
+        ResponseTimes { times: Histogram::new(u64::MAX), squares: 0.0 }
     }
 
     /// Adds a response time in ns.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        self.count += 1;
-        self.total_ns += u128::from(ns);
+        self.times.record(ns);
         self.squares += (ns as f64 / 1e3).powi(2);
-        let power = (ns | 1).ilog2();
-        let part = if power >= 2 { (ns >> (power - 2)) as u32 % PARTS } else { 0 };
-        let bucket = &mut self.buckets[(power * PARTS + part) as usize];
-        *bucket = bucket.saturating_add(1);
     }
 
     /// Removes all response times.
     pub fn clear(&mut self) {
-        (self.count, self.total_ns, self.squares) = (0, 0, 0.0);
-        self.buckets.fill(0);
+        self.times.clear();
+        self.squares = 0.0;
     }
 
     /// Number of response times.
     pub fn count(&self) -> u64 {
-        self.count
+        self.times.count()
     }
 
     /// Their mean in ns; 0 if there are none.
     pub fn mean_ns(&self) -> f64 {
-        self.total_ns as f64 / self.count.max(1) as f64
+        self.times.mean()
     }
 
     /// Standard error of the mean, relative to the mean, assuming independent response times.
     pub fn relative_error(&self) -> f64 {
-        let count = self.count.max(1) as f64;
+        let count = self.count().max(1) as f64;
         let mean_us = self.mean_ns() / 1e3;
         let variance = (self.squares / count - mean_us * mean_us).max(0.0);
         if mean_us > 0.0 { (variance / count).sqrt() / mean_us } else { 0.0 }
@@ -73,15 +64,12 @@ impl ResponseTimes {
 
     /// The 99th percentile in ns, exact to the width of a bucket.
     pub fn p99_ns(&self) -> f64 {
-        let mut left = self.count - self.count * 99 / 100;
-        for (index, count) in self.buckets.iter().enumerate().rev() {
-            left = left.saturating_sub(u64::from(*count));
-            if left == 0 && *count > 0 {
-                let (power, part) = (index as u32 / PARTS, index as u32 % PARTS);
-                return 2f64.powi(power as i32) * (1.0 + f64::from(part + 1) / f64::from(PARTS));
-            }
-        }
-        0.0
+        let (mut passed, before) = (0, self.count() * 99 / 100);
+        let bucket = self.times.buckets().find(|bucket| {
+            passed += bucket.count;
+            passed > before
+        });
+        bucket.map_or(0.0, |bucket| bucket.to as f64 + 1.0)
     }
 }
 

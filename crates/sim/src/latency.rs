@@ -9,40 +9,8 @@ use serde::Serialize;
 
 /// The longest response time in percentiles; longer ones count as this long there (but not in mean and maximum).
 const LONGEST: u64 = 86_400_000_000_000;
-/// The logarithm of the number of buckets for which a bucket's width doubles: what an HDR histogram of three digits has, so that
-/// percentiles are exact to one part in a thousand.
-const HALF_BITS: u32 = 10;
-
-/// The response times of one kind of request, in the buckets of an HDR histogram (the tests compare with one). The crate's own
-/// takes several times as long to record in and to read.
-#[derive(Clone, Debug)]
-pub(crate) struct Latencies {
-    /// The number of response times in each bucket, in ascending order.
-    counts: Vec<u64>,
-    sum: u128,
-    count: u64,
-    max: u64,
-}
-
-/// The bucket of a response time up to [`LONGEST`].
-#[inline]
-fn bucket_of(nanos: u64) -> usize {
-    // Times below twice the half have a bucket each.
-    let doubled = (nanos | 1 << HALF_BITS).ilog2() - HALF_BITS;
-    ((u64::from(doubled) << HALF_BITS) + (nanos >> doubled)) as usize
-}
-
-/// The shortest time of a bucket.
-fn shortest_of(bucket: usize) -> u64 {
-    let bucket = bucket as u64;
-    let doubled = (bucket >> HALF_BITS).saturating_sub(1);
-    (bucket - (doubled << HALF_BITS)) << doubled
-}
-
-/// The longest time of a bucket.
-fn longest_of(bucket: usize) -> u64 {
-    shortest_of(bucket + 1) - 1
-}
+/// The response times of one kind of request, in ns: percentiles are exact to one part in a thousand.
+type Histogram = peryton_units::Histogram<10>;
 
 /// The distribution of response times, in µs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -105,11 +73,11 @@ impl RecentLatencies {
 
     /// The summary of the response times since the last call.
     pub(crate) fn take(&mut self) -> Option<LatencySummary> {
-        if self.spilled.as_ref().is_some_and(|spilled| spilled.count > 0) {
+        if self.spilled.as_ref().is_some_and(|spilled| spilled.0.count() > 0) {
             self.spill();
             let spilled = self.spilled.as_mut()?;
             let summary = spilled.summary();
-            spilled.clear();
+            spilled.0.clear();
             return summary;
         }
         self.listed.sort_unstable();
@@ -118,7 +86,7 @@ impl RecentLatencies {
         let count = self.listed.len();
         let quantile = |q: f64| {
             let rank = ((count as f64 * q).ceil() as usize).clamp(1, count);
-            us(longest_of(bucket_of(self.listed[rank - 1])).min(max))
+            us(Histogram::largest_equivalent(self.listed[rank - 1]).min(max))
         };
         let sum: u128 = self.listed.iter().map(|nanos| u128::from(*nanos)).sum();
         let summary = LatencySummary {
@@ -135,78 +103,45 @@ impl RecentLatencies {
     }
 }
 
+/// The response times of one kind of request.
+#[derive(Clone, Debug)]
+pub(crate) struct Latencies(Histogram);
+
 impl Latencies {
     pub(crate) fn new() -> Latencies {
-        Latencies { counts: vec![0; bucket_of(LONGEST) + 1], sum: 0, count: 0, max: 0 }
+        Latencies(Histogram::new(LONGEST))
     }
 
     #[inline]
     pub(crate) fn record(&mut self, span: Nanos) {
-        self.counts[bucket_of(span.0.min(LONGEST))] += 1;
-        self.sum += u128::from(span.0);
-        self.count += 1;
-        self.max = self.max.max(span.0);
-    }
-
-    pub(crate) fn add(&mut self, other: &Latencies) {
-        for (ours, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *ours += theirs;
-        }
-        self.sum += other.sum;
-        self.count += other.count;
-        self.max = self.max.max(other.max);
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.counts.fill(0);
-        (self.sum, self.count, self.max) = (0, 0, 0);
-    }
-
-    /// The buckets with requests in them, and the number of requests in each.
-    fn filled(&self) -> impl Iterator<Item = (usize, u64)> {
-        let last = bucket_of(self.max.min(LONGEST));
-        self.counts[..=last].iter().copied().enumerate().filter(|(_, count)| *count > 0)
+        self.0.record(span.0);
     }
 
     /// The buckets with requests in them; `None` if there was no request.
     pub(crate) fn histogram(&self) -> Option<LatencyHistogram> {
-        if self.count == 0 {
+        if self.0.count() == 0 {
             return None;
         }
         let us = |nanos: u64| nanos as f64 / 1e3;
         let mut buckets = LatencyHistogram { from: Vec::new(), to: Vec::new(), count: Vec::new() };
-        for (bucket, count) in self.filled() {
-            buckets.from.push(us(shortest_of(bucket)));
-            buckets.to.push(us(longest_of(bucket)));
-            buckets.count.push(count);
+        for bucket in self.0.buckets() {
+            buckets.from.push(us(bucket.from));
+            buckets.to.push(us(bucket.to));
+            buckets.count.push(bucket.count);
         }
         Some(buckets)
     }
 
-    /// The quantiles in ns of ascending ranks. There must be a request.
-    fn quantiles<const COUNT: usize>(&self, ranks: [f64; COUNT]) -> [u64; COUNT] {
-        let (mut filled, mut passed, mut longest) = (self.filled(), 0, 0);
-        ranks.map(|rank| {
-            let rank = ((self.count as f64 * rank).ceil() as u64).clamp(1, self.count);
-            while passed < rank
-                && let Some((bucket, count)) = filled.next()
-            {
-                // A bucket's upper end may be above the longest response time.
-                (passed, longest) = (passed + count, longest_of(bucket).min(self.max));
-            }
-            longest
-        })
-    }
-
     /// A summary; `None` if there was no request.
     pub(crate) fn summary(&self) -> Option<LatencySummary> {
-        if self.count == 0 {
+        let count = self.0.count();
+        if count == 0 {
             return None;
         }
         let us = |nanos: u64| nanos as f64 / 1e3;
-        let [p50, p90, p99, p999] = self.quantiles([0.5, 0.9, 0.99, 0.999]).map(us);
-        let mean = self.sum as f64 / 1e3 / self.count as f64;
-        Some(LatencySummary { count: self.count, mean, p50, p90, p99, p999, max: us(self.max) })
+        let [p50, p90, p99, p999] = self.0.quantiles([0.5, 0.9, 0.99, 0.999]).map(us);
+        let mean = self.0.sum() as f64 / 1e3 / count as f64;
+        Some(LatencySummary { count, mean, p50, p90, p99, p999, max: us(self.0.max()) })
     }
 }
 
@@ -325,14 +260,14 @@ impl ResponseTimes {
 
     /// Adds the distributions of another volume.
     pub(crate) fn add(&mut self, other: &ResponseTimes) {
-        self.of.iter_mut().zip(&other.of).for_each(|(ours, theirs)| ours.add(theirs));
-        self.write_then_flush.add(&other.write_then_flush);
+        self.of.iter_mut().zip(&other.of).for_each(|(ours, theirs)| ours.0.add(&theirs.0));
+        self.write_then_flush.0.add(&other.write_then_flush.0);
     }
 
     /// Starts measuring after the warm-up: writes that were answered during it do not count.
     pub(crate) fn clear(&mut self) {
-        self.of.iter_mut().for_each(Latencies::clear);
-        self.write_then_flush.clear();
+        self.of.iter_mut().for_each(|of| of.0.clear());
+        self.write_then_flush.0.clear();
         (self.before, self.passed) = (self.covered, 0);
         self.unflushed.clear();
         self.full.clear();
@@ -340,27 +275,22 @@ impl ResponseTimes {
 
     /// Number of requests.
     pub(crate) fn count(&self) -> u64 {
-        self.of.iter().map(|of| of.count).sum()
+        self.of.iter().map(|of| of.0.count()).sum()
     }
 
     /// The distribution of all requests together.
     pub(crate) fn all(&self) -> Latencies {
         let mut all = Latencies::new();
-        self.of.iter().for_each(|of| all.add(of));
+        self.of.iter().for_each(|of| all.0.add(&of.0));
         all
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use hdrhistogram::Histogram;
     use proptest::prelude::*;
 
     use super::*;
-
-    fn empty_histogram() -> Histogram<u64> {
-        Histogram::new_with_bounds(1, LONGEST, 3).unwrap()
-    }
 
     /// A write or a flush: the times of its submission and answer.
     #[derive(Clone, Copy, Debug)]
@@ -402,8 +332,8 @@ mod tests {
                 }
             }
             let found = &times.write_then_flush;
-            prop_assert_eq!((found.count, found.sum), (expected.len() as u64, u128::from(expected.iter().sum::<u64>())));
-            prop_assert_eq!(found.max, expected.last().copied().unwrap_or(0));
+            prop_assert_eq!((found.0.count(), found.0.sum()), (expected.len() as u64, u128::from(expected.iter().sum::<u64>())));
+            prop_assert_eq!(found.0.max(), expected.last().copied().unwrap_or(0));
         }
     }
 
@@ -414,10 +344,10 @@ mod tests {
         times.answered(Op::Write, Nanos(0), 0, Nanos(10), false);
         let covered = times.covered();
         times.answered(Op::Flush, Nanos(20), covered, Nanos(30), true);
-        assert_eq!(times.write_then_flush.count, 0);
+        assert_eq!(times.write_then_flush.0.count(), 0);
         times.answered(Op::Flush, Nanos(40), times.covered(), Nanos(50), false);
-        assert_eq!((times.write_then_flush.count, times.write_then_flush.sum), (1, 50));
-        assert_eq!((times.of(Op::Write).count, times.of(Op::Flush).count), (2, 2));
+        assert_eq!((times.write_then_flush.0.count(), times.write_then_flush.0.sum()), (1, 50));
+        assert_eq!((times.of(Op::Write).0.count(), times.of(Op::Flush).0.count()), (2, 2));
     }
 
     #[test]
@@ -429,7 +359,7 @@ mod tests {
         assert_eq!((times.covered, times.before), (MOST_FOLLOWED + 10, 10));
         assert!(times.full.len() * LIST <= MOST_FOLLOWED as usize);
         times.answered(Op::Flush, Nanos::MAX, times.covered(), Nanos::MAX, false);
-        assert_eq!((times.write_then_flush.count, times.unflushed.len(), times.full.len()), (MOST_FOLLOWED, 0, 0));
+        assert_eq!((times.write_then_flush.0.count(), times.unflushed.len(), times.full.len()), (MOST_FOLLOWED, 0, 0));
     }
 
     #[test]
@@ -449,16 +379,6 @@ mod tests {
 
     proptest! {
         #[test]
-        fn buckets_are_those_of_the_histogram(nanos in 0..=LONGEST, bits in 0u32..47) {
-            let (histogram, nanos) = (empty_histogram(), nanos >> bits);
-            let bucket = bucket_of(nanos);
-            prop_assert_eq!(shortest_of(bucket), histogram.lowest_equivalent(nanos));
-            prop_assert_eq!(longest_of(bucket), histogram.highest_equivalent(nanos));
-            prop_assert_eq!(bucket_of(shortest_of(bucket)), bucket);
-            prop_assert!(histogram.distinct_values() > bucket_of(LONGEST));
-        }
-
-        #[test]
         fn an_interval_is_summarised_as_a_run_is(
             // Rounding of a quantile's rank shows with few; a list that is full with many.
             few in prop::collection::vec(0u64..3_000_000, 0..60), more in 0u64..9_000, long in any::<bool>(),
@@ -468,7 +388,7 @@ mod tests {
             spans.extend(long.then_some(u64::MAX / 4));
             let (mut whole, mut recent) = (Latencies::new(), RecentLatencies::default());
             for again in 0..2 {
-                whole.clear();
+                whole.0.clear();
                 for span in &spans {
                     whole.record(Nanos(span + again));
                     recent.record(Nanos(span + again));
@@ -480,18 +400,9 @@ mod tests {
 
         #[test]
         fn quantiles_come_out_of_the_buckets(spans in prop::collection::vec(0u64..40_000_000, 1..3_000)) {
-            let (mut latencies, mut histogram) = (Latencies::new(), empty_histogram());
-            for span in &spans {
-                latencies.record(Nanos(*span));
-                histogram.record(*span).unwrap();
-            }
+            let mut latencies = Latencies::new();
+            spans.iter().for_each(|span| latencies.record(Nanos(*span)));
             let (summary, buckets) = (latencies.summary().unwrap(), latencies.histogram().unwrap());
-            let expected = [0.5, 0.9, 0.99, 0.999].map(|q| {
-                histogram.value_at_quantile(q).min(spans.iter().copied().max().unwrap()) as f64 / 1e3
-            });
-            prop_assert_eq!([summary.p50, summary.p90, summary.p99, summary.p999], expected);
-            let recorded: Vec<u64> = histogram.iter_recorded().map(|step| step.count_at_value()).collect();
-            prop_assert_eq!(&buckets.count, &recorded);
             prop_assert_eq!(buckets.count.iter().sum::<u64>(), spans.len() as u64);
             prop_assert!(buckets.count.iter().all(|count| *count > 0));
             prop_assert!(buckets.from.iter().zip(&buckets.to).all(|(from, to)| from <= to && (to - from) * 1e3 <= 1.0 + to));

@@ -18,6 +18,7 @@
 
 mod bytes;
 mod duration;
+mod histogram;
 mod numbering;
 mod op;
 mod page;
@@ -30,6 +31,7 @@ mod schema;
 
 pub use bytes::Bytes;
 pub use duration::Nanos;
+pub use histogram::{Bucket, Histogram};
 pub use numbering::Numbering;
 pub use op::Op;
 pub use page::{PAGE, pages};

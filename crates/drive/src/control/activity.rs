@@ -2,14 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::{figures::Activity, status::Asked};
+use crate::{
+    figures::Activity,
+    status::{Asked, Histogram},
+};
 
 /// The counts as JSON. Of the histograms it has the buckets that are not empty, a few thousand at most, with their upper ends.
 pub(super) fn shown(activity: &Activity) -> Value {
     let Activity { heat, latencies } = activity;
-    let histogram = |(asked, histogram): (Asked, &hdrhistogram::Histogram<u64>)| {
-        let buckets = histogram.iter_recorded();
-        let buckets = buckets.map(|bucket| json!([bucket.value_iterated_to(), bucket.count_since_last_iteration()]));
+    let histogram = |(asked, histogram): (Asked, &Histogram)| {
+        let buckets = histogram.buckets().map(|bucket| json!([bucket.to, bucket.count]));
         (asked.name().to_owned(), Value::Array(buckets.collect()))
     };
     let latencies: Map<String, Value> = Asked::ALL.into_iter().zip(latencies.iter()).map(histogram).collect();

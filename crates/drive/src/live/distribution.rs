@@ -6,33 +6,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hdrhistogram::Histogram;
-
 use super::report::{LiveDistribution, LiveQuantiles};
-use crate::status::Asked;
+use crate::status::{Asked, Histogram};
 
 /// The counts of each kind of request, in the order of [`Asked::ALL`].
-pub(super) type Counts = [Histogram<u64>; 5];
+pub(super) type Counts = [Histogram; 5];
 
 /// A copy of the counts is kept this often.
 const STEP: Duration = Duration::from_secs(10);
-/// This many copies are kept, so that the oldest is about a minute old: 150 KiB each.
+/// This many copies are kept, so that the oldest is about a minute old: 180 KiB each.
 const MOST_COPIES: usize = 7;
-
-/// What was counted between two copies; `None` if nothing was, or if counting began again.
-fn between(before: &Histogram<u64>, after: &Histogram<u64>) -> Option<Histogram<u64>> {
-    if after.len() <= before.len() {
-        return None;
-    }
-    let mut counts = after.clone();
-    counts.subtract(before).is_ok().then_some(counts)
-}
 
 /// The quantiles of what was counted between two copies.
 pub(super) fn quantiles(before: &Counts, after: &Counts, asked: Asked) -> Option<LiveQuantiles> {
-    let counts = between(&before[asked as usize], &after[asked as usize])?;
-    let at = |quantile| counts.value_at_quantile(quantile);
-    Some(LiveQuantiles { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: counts.max() })
+    let counts = after[asked as usize].since(&before[asked as usize])?;
+    let [p50, p99, p999] = counts.quantiles([0.5, 0.99, 0.999]);
+    Some(LiveQuantiles { p50, p99, p999, max: counts.max() })
 }
 
 /// A bound that is not lower, with four binary digits: eight of them in each octave.
@@ -41,10 +30,10 @@ fn rounded_up(value: u64) -> u64 {
     value.div_ceil(1 << shift) << shift
 }
 
-fn pairs(counts: &Histogram<u64>) -> Vec<(u64, u64)> {
+fn pairs(counts: &Histogram) -> Vec<(u64, u64)> {
     let mut pairs: Vec<(u64, u64)> = Vec::new();
-    for bucket in counts.iter_recorded() {
-        let (bound, count) = (rounded_up(bucket.value_iterated_to()), bucket.count_since_last_iteration());
+    for bucket in counts.buckets() {
+        let (bound, count) = (rounded_up(bucket.to), bucket.count);
         match pairs.last_mut() {
             Some(last) if last.0 == bound => last.1 += count,
             _ => pairs.push((bound, count)),
@@ -71,7 +60,7 @@ impl Minute {
     pub(super) fn last(&self, at: Instant, counts: &Counts) -> LiveDistribution {
         let Some((since, before)) = self.0.front() else { return ever(Duration::ZERO, counts) };
         let of = |asked: Asked| {
-            let counts = between(&before[asked as usize], &counts[asked as usize]);
+            let counts = counts[asked as usize].since(&before[asked as usize]);
             counts.map_or_else(Vec::new, |counts| pairs(&counts))
         };
         distribution(at - *since, of)

@@ -1,4 +1,4 @@
-use hdrhistogram::Histogram;
+use peryton_units::Histogram;
 use serde::Serialize;
 
 /// Mean and percentiles of a quantity. The mean and the extremes are exact, percentiles are accurate to 0.1 %.
@@ -37,11 +37,10 @@ pub struct SizeBucket {
 
 /// Collects values, in memory that does not depend on their number.
 pub(crate) struct Collector {
-    histogram: Histogram<u64>,
+    histogram: Histogram<10>,
     sum: f64,
     sum_of_squares: f64,
     min: u64,
-    max: u64,
 }
 
 /// The largest value in percentiles; larger ones count as this. In nanoseconds it is 146 years.
@@ -49,9 +48,7 @@ const LARGEST: u64 = 1 << 62;
 
 impl Collector {
     pub(crate) fn new() -> Collector {
-        let histogram =
-            Histogram::new_with_bounds(1, LARGEST, 3).expect("bounds and digits are in the histogram's range");
-        Collector { histogram, sum: 0.0, sum_of_squares: 0.0, min: u64::MAX, max: 0 }
+        Collector { histogram: Histogram::new(LARGEST), sum: 0.0, sum_of_squares: 0.0, min: u64::MAX }
     }
 
     pub(crate) fn record(&mut self, value: u64) {
@@ -60,21 +57,20 @@ impl Collector {
 
     /// Records the same value `n` times.
     pub(crate) fn record_n(&mut self, value: u64, n: u64) {
-        self.histogram.saturating_record_n(value, n);
+        self.histogram.record_n(value, n);
         self.sum += value as f64 * n as f64;
         self.sum_of_squares += value as f64 * value as f64 * n as f64;
         self.min = self.min.min(value);
-        self.max = self.max.max(value);
     }
 
     /// The share of values up to and including `value`, accurate to 0.1 % of it.
     pub(crate) fn share_within(&self, value: u64) -> Option<f64> {
-        let within = self.histogram.count_between(0, value);
+        let within = self.histogram.count_up_to(value);
         (self.count() > 0).then(|| within as f64 / self.count() as f64)
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.histogram.len()
+        self.histogram.count()
     }
 
     /// A summary with every value divided by `unit`; `None` if there were no values.
@@ -87,18 +83,17 @@ impl Collector {
         let variance = (self.sum_of_squares / count as f64 - mean * mean).max(0.0);
         // A class of the histogram is reported by its lower end, because most sizes are powers of two, which are lower
         // ends.
-        let quantile = |q| {
-            let value = self.histogram.lowest_equivalent(self.histogram.value_at_quantile(q));
-            value.clamp(self.min, self.max) as f64 / unit
-        };
+        let max = self.histogram.max();
+        let lower_end = |value| Histogram::<10>::smallest_equivalent(value).clamp(self.min, max) as f64 / unit;
+        let [p50, p90, p99, p999] = self.histogram.quantiles([0.5, 0.9, 0.99, 0.999]).map(lower_end);
         Some(Distribution {
             mean: mean / unit,
             min: self.min as f64 / unit,
-            p50: quantile(0.5),
-            p90: quantile(0.9),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            max: self.max as f64 / unit,
+            p50,
+            p90,
+            p99,
+            p999,
+            max: max as f64 / unit,
             coefficient_of_variation: if mean > 0.0 { variance.sqrt() / mean } else { 0.0 },
         })
     }
