@@ -39,6 +39,8 @@ const BLOCK: u64 = 4096;
 /// many bytes before the end of the device: it lies an extent and the alignment of the data before the end, if extents are no larger
 /// than by default.
 const END: u64 = 4 << 20;
+/// How much is read at once.
+const PIECE: u64 = 256 << 10;
 /// The last superblock of a disk that had data before lies behind its metadata, of which there are no more than this on a disk of
 /// 16 TiB.
 const MOST_METADATA: u64 = 256 << 20;
@@ -121,10 +123,10 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn new(file: BorrowedFd<'_>) -> io::Result<Reader<'_>> {
-        Ok(Reader { file, arena: Arena::new(END as usize)? })
+        Ok(Reader { file, arena: Arena::new(PIECE as usize)? })
     }
 
-    /// At most [`END`] bytes; fewer at the end of the device.
+    /// At most [`PIECE`] bytes; fewer at the end of the device.
     fn read(&mut self, at: u64, len: u64) -> io::Result<&[u8]> {
         // SAFETY: no other reference to the memory exists, because this one borrows the reader.
         let bytes = unsafe { self.arena.at(0).slice_mut(len as usize) };
@@ -150,23 +152,26 @@ fn search(size: u64, device: &mut Reader<'_>) -> Option<Superblock> {
         Err(unreadable) => unreadable,
     };
     let from = size.saturating_sub(END).next_multiple_of(BLOCK);
-    let end = device.read(from, (size - from.min(size)) / BLOCK * BLOCK).unwrap_or_default();
-    let last = end.rchunks_exact(BLOCK as usize).find_map(|block| Superblock::decode(block).ok());
-    if last.is_some() {
-        return last;
-    }
     // Behind the superblock there may be room for snapshots, at the end of which is a block that says where it begins.
-    let mut marks = end.rchunks_exact(BLOCK as usize).filter_map(Room::marks_end);
-    let marked = marks.find(|end| end.0 >= BLOCK && end.0 <= size);
-    let behind = marked.and_then(|end| {
-        let last = device.read(end.0 - BLOCK, BLOCK).ok()?;
-        Superblock::decode(last).ok()
-    });
+    let (mut marked, mut to) = (None, from.max(size / BLOCK * BLOCK));
+    while to > from {
+        let at = to.saturating_sub(PIECE).max(from);
+        let piece = device.read(at, to - at).unwrap_or_default();
+        for block in piece.rchunks_exact(BLOCK as usize) {
+            if let Ok(last) = Superblock::decode(block) {
+                return Some(last);
+            }
+            let mark = || Room::marks_end(block).filter(|end| end.0 >= BLOCK && end.0 <= size);
+            marked = marked.or_else(mark);
+        }
+        to = at;
+    }
+    let behind = marked.and_then(|end| Superblock::decode(device.read(end.0 - BLOCK, BLOCK).ok()?).ok());
     if behind.is_some() || unreadable != Unreadable::Damaged {
         return behind;
     }
-    (0..MOST_METADATA.min(size)).step_by(END as usize).find_map(|from| {
-        let found = device.read(from, END.min(size - from)).ok()?;
+    (0..MOST_METADATA.min(size)).step_by(PIECE as usize).find_map(|from| {
+        let found = device.read(from, PIECE.min(size - from)).ok()?;
         let mut superblocks = found.chunks_exact(BLOCK as usize).filter_map(|block| Superblock::decode(block).ok());
         superblocks.find(|superblock| superblock.geometry.displaced.is_some())
     })
