@@ -1,8 +1,8 @@
 //! Ghosts: what has left a cache of late, in `N` lists; policies decide by them about what comes again.
 
-use rustc_hash::FxHashMap;
+use peryton_units::prefetch;
 
-use crate::{Queues, replacement::SlotIndex, saving::Saving};
+use crate::{ExtentTable, Queues, replacement::SlotIndex, saving::Saving};
 
 /// Extents (or objects) that have left, each in one of `N` lists, the oldest of each list first.
 ///
@@ -20,7 +20,7 @@ use crate::{Queues, replacement::SlotIndex, saving::Saving};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Ghosts<const N: usize> {
-    nodes: FxHashMap<u32, u32>,
+    nodes: ExtentTable,
     lists: Queues<N>,
     /// The extent of each node.
     extents: Vec<u32>,
@@ -32,7 +32,7 @@ pub struct Ghosts<const N: usize> {
 impl<const N: usize> Default for Ghosts<N> {
     fn default() -> Ghosts<N> {
         Ghosts {
-            nodes: FxHashMap::default(),
+            nodes: ExtentTable::default(),
             lists: Queues::new(0),
             extents: Vec::new(),
             free: Vec::new(),
@@ -42,6 +42,12 @@ impl<const N: usize> Default for Ghosts<N> {
 }
 
 impl<const N: usize> Ghosts<N> {
+    /// Fetches what a call for this extent will need.
+    #[inline]
+    pub fn prefetch(&self, extent: u32) {
+        self.nodes.prefetch(extent);
+    }
+
     /// Number of ghosts in a list.
     #[inline]
     pub fn len(&self, list: usize) -> u32 {
@@ -57,8 +63,8 @@ impl<const N: usize> Ghosts<N> {
     /// The list in which an extent is.
     #[inline]
     pub fn list_of(&self, extent: u32) -> Option<usize> {
-        let node = self.nodes.get(&extent)?;
-        self.lists.queue_of(SlotIndex(*node))
+        let node = self.nodes.get(extent)?;
+        self.lists.queue_of(SlotIndex(node))
     }
 
     /// Records that an extent is about to be given a slot; returns the list in which it was.
@@ -68,7 +74,7 @@ impl<const N: usize> Ghosts<N> {
         if let Some((before, list, size)) = self.returning.take() {
             self.insert(list, before, size);
         }
-        let node = *self.nodes.get(&extent)?;
+        let node = self.nodes.get(extent)?;
         let size = self.lists.size_of(SlotIndex(node));
         let list = self.take(extent)?;
         self.returning = Some((extent, list, size));
@@ -84,7 +90,7 @@ impl<const N: usize> Ghosts<N> {
             self.returning = None;
             return Some(list);
         }
-        let node = self.nodes.remove(&extent)?;
+        let node = self.nodes.remove(extent)?;
         let list = self.lists.queue_of(SlotIndex(node));
         self.lists.unlink(SlotIndex(node));
         self.free.push(node);
@@ -104,9 +110,9 @@ impl<const N: usize> Ghosts<N> {
     }
 
     fn insert(&mut self, list: usize, extent: u32, size: u32) {
-        if let Some(node) = self.nodes.get(&extent) {
-            self.lists.unlink(SlotIndex(*node));
-            return self.lists.push_sized(list, SlotIndex(*node), size);
+        if let Some(node) = self.nodes.get(extent) {
+            self.lists.unlink(SlotIndex(node));
+            return self.lists.push_sized(list, SlotIndex(node), size);
         }
         let node = self.free.pop().unwrap_or_else(|| {
             self.extents.push(0);
@@ -122,9 +128,17 @@ impl<const N: usize> Ghosts<N> {
     pub fn drop_oldest(&mut self, list: usize) -> Option<u32> {
         let node = self.lists.first(list)?;
         let extent = self.extents[node.index()];
-        self.nodes.remove(&extent);
+        self.nodes.remove(extent);
         self.lists.unlink(node);
         self.free.push(node.0);
+        // The next one is old, and in none of the processor's caches; what is fetched of it are the places that its extent says.
+        if let Some(next) = self.lists.first(list) {
+            self.nodes.prefetch(self.extents[next.index()]);
+            if let Some(after) = self.lists.newer(next) {
+                self.lists.prefetch(after);
+                prefetch(&self.extents[after.index()]);
+            }
+        }
         Some(extent)
     }
 

@@ -34,6 +34,7 @@ mod names;
 mod parameters;
 pub mod admission;
 mod error;
+mod extent_table;
 mod frequencies;
 mod ghosts;
 pub mod hill_climbing;
@@ -50,6 +51,7 @@ mod search;
 
 pub use admission::{AccessEnergy, Adaptive, AdaptiveView, Admission, AdmitBy, Gate, Objective, Threshold, WriteHits};
 pub use error::SettingError;
+pub use extent_table::ExtentTable;
 pub use ghosts::Ghosts;
 pub use hill_climbing::{Climb, ClimbView};
 pub use parameters::{Millionths, Parameter};

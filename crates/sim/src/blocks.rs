@@ -71,7 +71,7 @@ pub(crate) struct Blocks {
 pub(crate) const PART: u64 = 4;
 
 /// How many blocks ahead the table of numbers is fetched.
-const AHEAD: usize = 16;
+const AHEAD: usize = 32;
 
 impl Blocks {
     pub(crate) fn new(block: Bytes, rate: f64, seed: u64) -> Blocks {

@@ -111,7 +111,7 @@ pub const MOST_BLOCKS: u32 = 1 << 26;
 pub const MOST_ACCESSES: usize = 1 << 29;
 /// The number of accesses that are collected and then passed to each cache; they stay in the processor's second-level cache. As many
 /// caches run at the same time as there are cores, while the next accesses are read.
-const GATHERED: usize = 1 << 14;
+const GATHERED: usize = 1 << 12;
 
 /// The number of groups of blocks in [`Missed`].
 pub const GROUPS: usize = 1 << 12;

@@ -28,7 +28,7 @@ pub struct Numbering {
     shift: u32,
 }
 
-const FIRST_BITS: u32 = 12;
+const FIRST_BITS: u32 = 6;
 
 impl Default for Numbering {
     fn default() -> Numbering {
@@ -101,6 +101,12 @@ impl Numbering {
             }
             at += 1;
         }
+    }
+
+    /// Each block that has a number: its volume, itself, the number. They come in no order.
+    pub fn blocks(&self) -> impl Iterator<Item = (u32, u64, u32)> {
+        let numbered = self.entries.iter().filter(|entry| entry.number != 0);
+        numbered.map(|entry| (entry.volume, entry.block, entry.number - 1))
     }
 
     #[inline(never)]

@@ -2,7 +2,12 @@
 
 use std::collections::VecDeque;
 
-use peryton_policy::{BuiltInPolicy, Gate, admission::Costs, partition::Controller, replacement::Capacity};
+use peryton_policy::{
+    BuiltInPolicy, Gate,
+    admission::Costs,
+    partition::Controller,
+    replacement::{Capacity, ForeseenVictims},
+};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -18,7 +23,6 @@ use crate::{
     cache::map::extent_map::ExtentMap,
     cache::movers::table::{InRun, Move},
     cache::ready::ReadyQueue,
-    cache::reclaim::ForeseenVictims,
     cache::reshape::Reshape,
     cache::routes::readahead::Readahead,
     cache::routes::sync_writer::SyncWriter,
@@ -151,7 +155,7 @@ impl CacheDrive {
             room_pauses_until: Nanos::ZERO,
             discarding: 0,
             allocation_waiters: Vec::new(),
-            foreseen: ForeseenVictims::NONE,
+            foreseen: ForeseenVictims::default(),
             victims_as_they_come: 0,
             streams: Streams::new(),
             congested_misses: 0,

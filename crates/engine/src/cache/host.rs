@@ -164,6 +164,8 @@ impl CacheDrive {
             prefetch(entry);
         } else if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
             self.policy.prefetch(slot);
+        } else {
+            self.policy.prefetch_extent(extent);
         }
     }
 

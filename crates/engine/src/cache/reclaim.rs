@@ -14,30 +14,10 @@ use crate::{
 /// The most dirty evictions in flight for promotions that need a slot immediately.
 const MOST_LEAVING: u32 = 8;
 
-/// How many victims ahead data are prefetched.
-const VICTIMS_AHEAD: u32 = 8;
-/// After this many victims the next ones are found again from the last one: some may have been used meanwhile.
-const MOST_STEPS: u32 = 32;
-
 /// How many dirty extents are passed over in search of a clean victim. Long runs of them would otherwise be walked through at each miss.
 const PASSED_OVER: u32 = 32;
 /// After a search in vain, this many victims are taken as the policy names them.
 const AS_THEY_COME: u32 = 16;
-
-/// Victims whose data are prefetched before the policy names them.
-#[derive(Debug)]
-pub(in crate::cache) struct ForeseenVictims {
-    /// The first and the last of them.
-    next: SlotIndex,
-    farthest: SlotIndex,
-    /// How many further victims are found from the farthest one before it is looked for again from the next one.
-    steps: u32,
-}
-
-impl ForeseenVictims {
-    pub(in crate::cache) const NONE: ForeseenVictims =
-        ForeseenVictims { next: SlotIndex(0), farthest: SlotIndex(0), steps: 0 };
-}
 
 impl CacheDrive {
     /// Reserves a slot for an extent that is to be promoted.
@@ -79,48 +59,19 @@ impl CacheDrive {
         }
     }
 
-    /// Prefetches what will be read of the victims after this one: of the farthest that is foreseen the slot, which leads to the map entry;
-    /// of the one before it the entry; and of the next one the entries of its neighbours, if it is dirty, because they may go to the origin with it.
+    /// Prefetches what will be read of the victims after this one: of one far ahead the slot, which leads to the map entry; of one nearer
+    /// the entry; and of the next one the entries of its neighbours, if it is dirty, because they may go to the origin with it.
     #[inline]
     pub(in crate::cache) fn prefetch_victims(&mut self, last: SlotIndex) {
-        let Some(next) = self.policy.likely_next(last) else { return };
-        let was_foreseen = last == std::mem::replace(&mut self.foreseen.next, next);
-        // The device may have fewer slots since.
-        if self.foreseen.steps == 0 || !was_foreseen || self.foreseen.farthest.0 >= self.layout.fast_slots {
-            return self.foresee_victims(next);
-        }
-        self.foreseen.steps -= 1;
-        let before = self.foreseen.farthest;
-        let Some(farthest) = self.policy.likely_next(before) else {
-            self.foreseen.steps = 0;
-            return;
+        let CacheDrive { map, policy, foreseen, layout, .. } = self;
+        let entry_in = |slot: SlotIndex| {
+            if let Some(extent) = map.tenant(slot) {
+                prefetch(map.entry(extent));
+            }
         };
-        self.map.prefetch_tenant(farthest);
-        self.policy.prefetch(farthest);
-        self.foreseen.farthest = farthest;
-        self.prefetch_entry_in(before);
-        self.prefetch_neighbours(next);
-    }
-
-    /// Begins to foresee victims with this one.
-    fn foresee_victims(&mut self, next: SlotIndex) {
-        self.foreseen.steps = 0;
-        let mut at = next;
-        for _ in 1..VICTIMS_AHEAD {
-            self.prefetch_entry_in(at);
-            let Some(after) = self.policy.likely_next(at) else { return };
-            at = after;
-        }
-        self.map.prefetch_tenant(at);
-        self.policy.prefetch(at);
-        self.foreseen = ForeseenVictims { next, farthest: at, steps: MOST_STEPS };
-        self.prefetch_neighbours(next);
-    }
-
-    #[inline]
-    fn prefetch_entry_in(&self, slot: SlotIndex) {
-        if let Some(extent) = self.map.tenant(slot) {
-            prefetch(self.map.entry(extent));
+        if let Some(next) = foreseen.after(policy, last, layout.fast_slots, entry_in, |slot| map.prefetch_tenant(slot))
+        {
+            self.prefetch_neighbours(next);
         }
     }
 

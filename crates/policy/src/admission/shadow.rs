@@ -2,10 +2,9 @@
 //! of the size ("Mixed SSD arrays", section V-B).
 
 use peryton_units::{Bytes, Op};
-use rustc_hash::FxHashMap;
 
 use super::{Access, Evaluator};
-use crate::{Queues, replacement::SlotIndex, saving::Saving};
+use crate::{ExtentTable, Queues, replacement::SlotIndex, saving::Saving};
 
 /// What the accesses of one time frame would have done.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,7 +43,7 @@ pub(super) struct Shadow {
     slots: Vec<(u32, bool)>,
     /// Slots whose extent was dropped.
     free: Vec<u32>,
-    index: FxHashMap<u32, u32>,
+    index: ExtentTable,
     queue: Queues<1>,
     size: u32,
     extent: Bytes,
@@ -58,7 +57,7 @@ impl Shadow {
             evaluator,
             slots: Vec::with_capacity(size as usize),
             free: Vec::new(),
-            index: FxHashMap::default(),
+            index: ExtentTable::default(),
             queue: Queues::new(size),
             size,
             extent,
@@ -70,8 +69,8 @@ impl Shadow {
     pub(super) fn access(&mut self, access: Access, len: Bytes) {
         self.traffic.accesses += 1;
         let write = access.op == Op::Write;
-        if let Some(slot) = self.index.get(&access.extent) {
-            self.hit(*slot, access, len, write);
+        if let Some(slot) = self.index.get(access.extent) {
+            self.hit(slot, access, len, write);
             return;
         }
         let traffic = &mut self.traffic;
@@ -99,7 +98,7 @@ impl Shadow {
         } else if self.judges_write_hits && (!*dirty || len == self.extent) && !self.evaluator.admits(access) {
             self.traffic.serve(STORAGE_WRITE, len, len, access.request_len);
             self.queue.unlink(SlotIndex(slot));
-            self.index.remove(&access.extent);
+            self.index.remove(access.extent);
             self.free.push(slot);
             return;
         } else {
@@ -121,7 +120,7 @@ impl Shadow {
         let oldest = self.queue.first(0).expect("a full cache has an oldest extent");
         self.queue.unlink(oldest);
         let (extent, dirty) = self.slots[oldest.0 as usize];
-        self.index.remove(&extent);
+        self.index.remove(extent);
         if dirty {
             self.traffic.command(CACHE_READ, self.extent.0);
             self.traffic.command(STORAGE_WRITE, self.extent.0);
@@ -141,7 +140,7 @@ impl Shadow {
     /// Takes an extent back that was saved.
     pub(super) fn load(&mut self, item: &[u32]) {
         let [extent, dirty] = *item else { return };
-        match self.index.get(&extent).copied() {
+        match self.index.get(extent) {
             Some(slot) => {
                 self.slots[slot as usize].1 = dirty != 0;
                 self.queue.put(0, SlotIndex(slot));

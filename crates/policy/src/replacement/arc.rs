@@ -88,6 +88,16 @@ impl ReplacementPolicy for Arc {
     }
 
     #[inline]
+    fn prefetch_extent(&self, extent: u32) {
+        self.ghosts.prefetch(extent);
+    }
+
+    #[inline]
+    fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
+        self.queues.newer(victim)
+    }
+
+    #[inline]
     fn accessed(&mut self, slot: SlotIndex) {
         if self.queues.queue_of(slot) == Some(ONCE) {
             self.queues.unlink(slot);

@@ -7,7 +7,9 @@ use std::{cmp::Reverse, collections::BinaryHeap};
 
 use peryton_units::{Nanos, prefetch};
 
-use super::{BuiltInPolicy, Candidate, Candidates, Capacity, Replacement, ReplacementPolicy, SlotIndex};
+use super::{
+    BuiltInPolicy, Candidate, Candidates, Capacity, ForeseenVictims, Replacement, ReplacementPolicy, SlotIndex,
+};
 
 /// A cache of extents without data, for miss ratios. Extents are numbers; those from 0 on take the least memory.
 ///
@@ -40,6 +42,7 @@ pub struct BareCache<P = BuiltInPolicy> {
     /// Slots that were given up and wait for a commit, as in the drive. WSClock's hand moves by slot, so it matters
     /// which slots are reused.
     pending_free: Vec<u32>,
+    foreseen: ForeseenVictims,
     /// Whether slots are added as they are needed.
     holds_objects: bool,
 }
@@ -86,10 +89,15 @@ impl<P: ReplacementPolicy + Send> Simulated for BareCache<P> {
             if let Some(extent) = extents.get(index + FETCH_SLOT) {
                 self.cached.prefetch(*extent);
             }
-            if let Some(slot) = extents.get(index + FETCH_ROW).and_then(|extent| self.cached.get(*extent)) {
-                self.policy.prefetch(SlotIndex(slot));
-                if P::LOOKS_AT_USES {
-                    prefetch(&self.uses[slot as usize]);
+            if let Some(extent) = extents.get(index + FETCH_ROW) {
+                match self.cached.get(*extent) {
+                    Some(slot) => {
+                        self.policy.prefetch(SlotIndex(slot));
+                        if P::LOOKS_AT_USES {
+                            prefetch(&self.uses[slot as usize]);
+                        }
+                    }
+                    None => self.policy.prefetch_extent(*extent),
                 }
             }
             let size = sizes.map_or(1, |sizes| sizes[index]);
@@ -128,6 +136,7 @@ impl<P: ReplacementPolicy> BareCache<P> {
             unused: 0,
             free: BinaryHeap::new(),
             pending_free: Vec::new(),
+            foreseen: ForeseenVictims::default(),
             holds_objects: capacity.slots == 0,
         }
     }
@@ -220,13 +229,19 @@ impl<P: ReplacementPolicy> BareCache<P> {
         let row = &mut self.rows[slot.index()];
         assert!(row.size > 0, "the policy named slot {} as a victim, which is empty", slot.0);
         let Row { extent, size } = std::mem::take(row);
-        // The next victim is old, and in none of the processor's caches.
-        if let Some(next) = self.policy.likely_next(slot) {
-            self.policy.prefetch(next);
-            if let Some(row) = self.rows.get(next.index()) {
+        let BareCache { policy, rows, cached, foreseen, .. } = &mut *self;
+        let near = |slot: SlotIndex| {
+            if let Some(row) = rows.get(slot.index()) {
+                cached.prefetch(row.extent);
+                policy.prefetch_extent(row.extent);
+            }
+        };
+        let far = |slot: SlotIndex| {
+            if let Some(row) = rows.get(slot.index()) {
                 prefetch(row);
             }
-        }
+        };
+        foreseen.after(policy, slot, rows.len() as u32, near, far);
         self.policy.removed(slot, extent, true);
         self.used -= u64::from(size);
         self.len -= 1;

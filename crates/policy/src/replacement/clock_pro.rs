@@ -7,11 +7,9 @@
 //! put. So the hands are at the hot extent, the cold extent and the extent in its test period that were put there longest ago,
 //! and here each of the three kinds has a queue of its own, with the time of the last move to the head in common.
 
-use rustc_hash::FxHashMap;
-
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::{
-    PerSlot, Queues,
+    ExtentTable, PerSlot, Queues,
     saving::{Saving, halves, whole},
 };
 
@@ -54,7 +52,7 @@ pub struct ClockPro {
     /// The most marks that one search clears.
     most_spared: u32,
     /// The ghost of an extent, and the extent of each ghost.
-    ghosts: FxHashMap<u32, u32>,
+    ghosts: ExtentTable,
     ghost_extents: Vec<u32>,
     free_ghosts: Vec<u32>,
     /// The sum of the sizes of ghosts.
@@ -99,7 +97,7 @@ impl ClockPro {
             cold_bounds: (least, most),
             filling: true,
             most_spared: MOST_SPARED,
-            ghosts: FxHashMap::default(),
+            ghosts: ExtentTable::default(),
             ghost_extents: Vec::new(),
             free_ghosts: Vec::new(),
             ghost_size: 0,
@@ -160,7 +158,7 @@ impl ClockPro {
         let size = self.test.size_of(node);
         self.test.unlink(node);
         if let Node::Ghost(ghost) = at(node) {
-            self.ghosts.remove(&self.ghost_extents[ghost as usize]);
+            self.ghosts.remove(self.ghost_extents[ghost as usize]);
             self.free_ghosts.push(ghost);
             self.ghost_size -= u64::from(size);
         }
@@ -239,7 +237,7 @@ impl ReplacementPolicy for ClockPro {
     fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32) {
         let cached = self.cached.size(HOT) + self.cached.size(COLD);
         let fills = self.filling && self.size.saturating_sub(cached + u64::from(size) - 1) > self.cold_bounds.0;
-        let hot = match self.ghosts.get(&extent).copied() {
+        let hot = match self.ghosts.get(extent) {
             Some(ghost) => {
                 let node = ghost_node(ghost);
                 let hot = self.becomes_hot(node, &mut { self.most_spared });
@@ -364,7 +362,7 @@ impl ReplacementPolicy for ClockPro {
                 if slot_of(*extent).is_some_and(|slot| self.knows(slot)) {
                     return;
                 }
-                let known = self.ghosts.get(extent).copied();
+                let known = self.ghosts.get(*extent);
                 if known.is_none() && self.ghost_size >= self.size {
                     return;
                 }

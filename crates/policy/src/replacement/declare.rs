@@ -143,6 +143,11 @@ macro_rules! replacement_policies {
             }
 
             #[inline]
+            fn prefetch_extent(&self, extent: u32) {
+                dispatch!(self, [$($Policy)*], policy => policy.prefetch_extent(extent));
+            }
+
+            #[inline]
             fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
                 dispatch!(self, [$($Policy)*], policy => policy.likely_next(victim))
             }

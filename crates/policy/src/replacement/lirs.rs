@@ -2,10 +2,8 @@
 //! pass through a small queue. Stack S orders extents by their last access, down to the LIR extent that was not accessed for
 //! the longest time. HIR extents in it become LIR at their next access, also those that have left the cache.
 
-use rustc_hash::FxHashMap;
-
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
-use crate::{Millionths, PerSlot, Queues, saving::Saving};
+use crate::{ExtentTable, Millionths, PerSlot, Queues, saving::Saving};
 
 /// The queue Q: resident HIR extents.
 const HIR: usize = 0;
@@ -37,7 +35,7 @@ pub struct Lirs {
     most_lirs: u64,
     hirs: Queues<1>,
     /// The ghost of an extent, and the extent of each ghost.
-    ghosts: FxHashMap<u32, u32>,
+    ghosts: ExtentTable,
     ghost_extents: Vec<u32>,
     /// Ghosts in the order in which they left; the oldest makes room for the next.
     ghost_order: Queues<1>,
@@ -78,7 +76,7 @@ impl Lirs {
             lirs: 0,
             most_lirs: size.saturating_sub(hirs).max(1),
             hirs: Queues::new(slots),
-            ghosts: FxHashMap::default(),
+            ghosts: ExtentTable::default(),
             ghost_extents: Vec::new(),
             ghost_order: Queues::new(0),
             free_ghosts: Vec::new(),
@@ -107,7 +105,7 @@ impl Lirs {
     }
 
     fn forget(&mut self, ghost: u32) {
-        self.ghosts.remove(&self.ghost_extents[ghost as usize]);
+        self.ghosts.remove(self.ghost_extents[ghost as usize]);
         self.ghost_order.unlink(SlotIndex(ghost));
         self.free_ghosts.push(ghost);
         self.stack.unlink(ghost_node(ghost));
@@ -151,7 +149,7 @@ impl ReplacementPolicy for Lirs {
     const LOOKS_AT_USES: bool = false;
 
     fn inserted(&mut self, slot: SlotIndex, extent: u32, size: u32) {
-        let known = self.ghosts.get(&extent).copied();
+        let known = self.ghosts.get(extent);
         if let Some(ghost) = known {
             self.forget(ghost);
         }
@@ -258,7 +256,7 @@ impl ReplacementPolicy for Lirs {
                 if slot_of(*extent).is_some_and(|slot| self.is_stacked(slot)) {
                     return;
                 }
-                let known = self.ghosts.get(extent).copied();
+                let known = self.ghosts.get(*extent);
                 if known.is_none() && !self.has_room_for_ghosts(1) {
                     return;
                 }
@@ -270,7 +268,7 @@ impl ReplacementPolicy for Lirs {
             }
             (STACKED, [extent, status]) => {
                 let Some(slot) = slot_of(*extent) else { return };
-                if let Some(ghost) = self.ghosts.get(extent).copied() {
+                if let Some(ghost) = self.ghosts.get(*extent) {
                     self.forget(ghost);
                 }
                 self.cached += u64::from(!self.knows(slot) && !self.is_stacked(slot));
@@ -286,8 +284,8 @@ impl ReplacementPolicy for Lirs {
                 }
             }
             (LEFT, [extent]) => {
-                if let Some(ghost) = self.ghosts.get(extent) {
-                    self.ghost_order.put(0, SlotIndex(*ghost));
+                if let Some(ghost) = self.ghosts.get(*extent) {
+                    self.ghost_order.put(0, SlotIndex(ghost));
                 }
             }
             _ => {}

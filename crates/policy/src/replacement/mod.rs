@@ -10,6 +10,7 @@ mod declare;
 mod bare;
 mod custom;
 mod foreign;
+mod foreseen;
 mod optimal;
 mod policy;
 #[cfg(test)]
@@ -24,6 +25,7 @@ use crate::parameters::{Parameter, set_all};
 pub use bare::{Accesses, BareCache, Simulated};
 pub use custom::{CustomPolicy, CustomReplacement};
 pub use foreign::PolicyTable;
+pub use foreseen::ForeseenVictims;
 pub use optimal::{NEVER, OptimalCache};
 pub use policy::{Candidate, Candidates, Capacity, ReplacementPolicy, SlotIndex};
 

@@ -5,7 +5,7 @@ use peryton_units::Nanos;
 use crate::saving::Saving;
 
 /// A slot of the fast device: room for one extent. In a cache of objects: the number of one that is cached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlotIndex(pub u32);
 
 impl SlotIndex {
@@ -179,6 +179,11 @@ pub trait ReplacementPolicy {
     /// cache.
     #[inline]
     fn prefetch(&self, _slot: SlotIndex) {}
+
+    /// Called when an extent that is not cached will be accessed soon, or is likely to leave soon, to prefetch what the policy keeps of
+    /// extents that have left.
+    #[inline]
+    fn prefetch_extent(&self, _extent: u32) {}
 
     /// The slot that the policy would name as the next victim after this one, if it named this one; `None` if that needs a search.
     /// Only a hint.

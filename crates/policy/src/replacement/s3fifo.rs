@@ -82,6 +82,16 @@ impl ReplacementPolicy for S3fifo {
     }
 
     #[inline]
+    fn prefetch_extent(&self, extent: u32) {
+        self.ghosts.prefetch(extent);
+    }
+
+    #[inline]
+    fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
+        self.queues.newer(victim)
+    }
+
+    #[inline]
     fn accessed(&mut self, slot: SlotIndex) {
         let frequency = &mut self.frequency[slot];
         *frequency = (*frequency + 1).min(MOST_FREQUENT);

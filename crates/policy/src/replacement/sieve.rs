@@ -52,8 +52,8 @@ impl ReplacementPolicy for Sieve {
     }
 
     #[inline]
-    fn likely_next(&self, _victim: SlotIndex) -> Option<SlotIndex> {
-        self.hand
+    fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
+        self.queue.newer(victim)
     }
 
     fn victim<C: Candidates>(&mut self, candidates: &mut C) -> Option<SlotIndex> {

@@ -60,6 +60,16 @@ impl ReplacementPolicy for TwoQueue {
     }
 
     #[inline]
+    fn prefetch_extent(&self, extent: u32) {
+        self.out.prefetch(extent);
+    }
+
+    #[inline]
+    fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
+        self.queues.newer(victim)
+    }
+
+    #[inline]
     fn accessed(&mut self, slot: SlotIndex) {
         // Accesses while an extent is in the FIFO queue are correlated references, which do not count.
         if self.queues.queue_of(slot) == Some(MAIN) {

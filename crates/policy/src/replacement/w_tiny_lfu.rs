@@ -199,6 +199,16 @@ impl ReplacementPolicy for WTinyLfu {
         }
     }
 
+    #[inline]
+    fn prefetch_extent(&self, extent: u32) {
+        self.frequencies.prefetch(extent);
+    }
+
+    #[inline]
+    fn likely_next(&self, victim: SlotIndex) -> Option<SlotIndex> {
+        self.queues.newer(victim)
+    }
+
     fn accessed(&mut self, slot: SlotIndex) {
         self.frequencies.add(self.extents[slot]);
         self.climb(true);

@@ -1,9 +1,10 @@
-use peryton_units::{Bytes, Op};
-use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+use peryton_units::{Bytes, Numbering, Op, prefetch};
 use serde::Serialize;
 
 use super::sample::Sample;
-use crate::{Request, Source, TraceError};
+use crate::{BATCH, Request, Source, TraceError};
 
 /// Hit ratios of an LRU cache of any size, from one pass: the distribution of stack distances (Mattson et al. 1970,
 /// with Olken's counting tree). Memory grows with the blocks touched, or stops at a bound by sampling them (SHARDS).
@@ -79,6 +80,11 @@ pub struct BlockAccess {
 
 /// The most blocks in the sample: times are 32-bit numbers.
 const MAX_BLOCKS: usize = 1 << 30;
+/// How many accesses ahead the number of a block is fetched, and how many ahead the time of its last access.
+const FETCH_NUMBER: usize = 24;
+const FETCH_LAST: usize = 12;
+/// How many hits are counted later, while their counters are fetched.
+const FETCH_HITS: usize = 12;
 /// The most blocks of one request that are counted.
 const MAX_REQUEST_BLOCKS: u64 = 1 << 18;
 
@@ -169,7 +175,7 @@ impl MissRatioCurve {
             if batch.is_empty() {
                 return Ok(curve.curve());
             }
-            batch.iter().for_each(|request| curve.add(request, 1));
+            curve.add_all(&batch);
         }
     }
 
@@ -179,8 +185,9 @@ impl MissRatioCurve {
             return;
         }
         let before = stack.sample.weight();
-        let distance = stack.distance((access.volume, access.block));
+        let distance = stack.distance(access.volume, access.block);
         if stack.sample.weight() != before {
+            self.count_hits(&mut stack.hits, 0);
             self.rescale();
         }
         // The number of blocks that the block represented when it was accessed, so that halving the sample later does
@@ -191,6 +198,18 @@ impl MissRatioCurve {
             if self.hits.len() <= distance {
                 self.hits.resize(distance + 1, Tally::default());
             }
+            prefetch(&self.hits[distance]);
+            stack.hits.push_back((distance, access, weight));
+            self.count_hits(&mut stack.hits, FETCH_HITS);
+        }
+    }
+
+    /// Counts hits whose distances were found, but for this many.
+    #[inline]
+    fn count_hits(&mut self, found: &mut VecDeque<(usize, BlockAccess, u64)>, but: usize) {
+        while found.len() > but
+            && let Some((distance, access, weight)) = found.pop_front()
+        {
             self.hits[distance].add(access, weight);
         }
     }
@@ -290,94 +309,196 @@ impl GrowingCurve {
         }
     }
 
+    /// The same for many requests, with what each needs fetched before.
+    fn add_all(&mut self, requests: &[Request]) {
+        let mut accesses = Vec::with_capacity(requests.len());
+        let mut requests = requests.iter().peekable();
+        while requests.peek().is_some() {
+            accesses.clear();
+            while accesses.len() < BATCH
+                && let Some(request) = requests.next()
+            {
+                accesses.extend(block_accesses(request, self.curve.block));
+            }
+            for (index, access) in accesses.iter().enumerate() {
+                self.stack.prefetch(accesses.get(index + FETCH_NUMBER), accesses.get(index + FETCH_LAST));
+                self.curve.access(&mut self.stack, *access, 1);
+            }
+        }
+    }
+
     /// The curve so far.
     pub fn curve(&self) -> MissRatioCurve {
         let sample = self.stack.sample;
-        MissRatioCurve { sample, blocks: self.stack.last.len() as u64 * sample.weight(), ..self.curve.clone() }
+        let blocks = self.stack.last.len() as u64 * sample.weight();
+        let mut curve = MissRatioCurve { sample, blocks, ..self.curve.clone() };
+        curve.count_hits(&mut self.stack.hits.clone(), 0);
+        curve
     }
 }
 
-/// The LRU stack: the time of each block's last access, and a counting tree over these times.
+/// The LRU stack: when each block was last accessed.
 #[derive(Clone, Debug)]
 struct Stack {
-    last: FxHashMap<(u32, u64), u32>,
-    /// Fenwick tree with a one at each time that is the last access of a block. Times begin at one.
-    tree: Vec<u32>,
-    now: usize,
+    numbering: Numbering,
+    /// The time of the last access of each block, by its number.
+    last: Vec<u32>,
+    /// These times.
+    times: Times,
     max_blocks: usize,
-    /// The least number of accesses that the tree has space for.
+    /// The least number of accesses that the times have space for.
     least: usize,
     sample: Sample,
+    /// Distances and weights of the latest hits, which are counted when their counters were fetched.
+    hits: VecDeque<(usize, BlockAccess, u64)>,
 }
 
-/// The least number of accesses that the tree has space for before times are renumbered, and the same for each block of a small sample.
-const MIN_TREE: usize = 1 << 16;
-const MIN_TREE_A_BLOCK: usize = 4;
+/// The least number of accesses that the times have space for before they are renumbered, and the same for each block of a small sample.
+const MIN_TIMES: usize = 1 << 16;
+const MIN_TIMES_A_BLOCK: usize = 4;
 
 impl Stack {
     fn new(max_blocks: usize) -> Stack {
-        let least = MIN_TREE.min(max_blocks.saturating_mul(MIN_TREE_A_BLOCK) + 2);
-        Stack { last: FxHashMap::default(), tree: vec![0; least], now: 0, max_blocks, least, sample: Sample::default() }
+        let least = MIN_TIMES.min(max_blocks.saturating_mul(MIN_TIMES_A_BLOCK) + 2);
+        let (numbering, times) = (Numbering::default(), Times::first(0, least));
+        let (last, sample, hits) = (Vec::new(), Sample::default(), VecDeque::new());
+        Stack { numbering, last, times, max_blocks, least, sample, hits }
+    }
+
+    /// Fetches what [`Stack::distance`] will need, of a block that is accessed soon and of one that is accessed sooner.
+    #[inline]
+    fn prefetch(&self, soon: Option<&BlockAccess>, sooner: Option<&BlockAccess>) {
+        if let Some(access) = soon {
+            self.numbering.prefetch(access.volume, access.block);
+        }
+        let number = sooner.and_then(|access| self.numbering.known(access.volume, access.block));
+        if let Some(last) = number.and_then(|number| self.last.get(number as usize)) {
+            prefetch(last);
+        }
     }
 
     /// The number of other blocks that were accessed since the last access of this one; `None` for its first access.
     /// The block becomes the most recent.
-    fn distance(&mut self, key: (u32, u64)) -> Option<usize> {
-        if self.now + 1 == self.tree.len() {
+    #[inline]
+    fn distance(&mut self, volume: u32, block: u64) -> Option<usize> {
+        if self.times.is_full() {
             self.renumber();
         }
-        self.now += 1;
-        let now = self.now as u32;
-        let before = self.last.insert(key, now);
-        let distance = before.map(|before| {
-            let since = self.last.len() - self.upto(before as usize);
-            self.add(before as usize, -1);
-            since
-        });
-        self.add(self.now, 1);
-        while self.last.len() > self.max_blocks {
-            self.sample.halve();
-            let sample = self.sample;
-            self.last.retain(|&(volume, number), _| sample.contains(volume, number));
-            self.renumber();
-        }
-        distance
+        let number = self.numbering.number(volume, block) as usize;
+        let now = self.times.push();
+        let Some(last) = self.last.get_mut(number) else {
+            self.last.push(now);
+            while self.last.len() > self.max_blocks {
+                self.halve();
+            }
+            return None;
+        };
+        let before = std::mem::replace(last, now);
+        let since = self.last.len() - 1 - self.times.before(before);
+        self.times.remove(before);
+        Some(since)
     }
 
-    /// The number of blocks whose last access was at `time` or earlier.
-    fn upto(&self, mut time: usize) -> usize {
-        let mut sum = 0;
-        while time > 0 {
-            sum += self.tree[time];
-            time &= time - 1;
+    #[cold]
+    fn halve(&mut self) {
+        self.sample.halve();
+        let (numbering, last) = (std::mem::take(&mut self.numbering), std::mem::take(&mut self.last));
+        for (volume, block, number) in numbering.blocks() {
+            let time = last[number as usize];
+            if self.sample.contains(volume, block) {
+                self.numbering.number(volume, block);
+                self.last.push(time);
+            } else {
+                self.times.remove(time);
+            }
+        }
+    }
+
+    /// Renumbers the last accesses from zero, in their order, with four times the space that they need.
+    #[cold]
+    fn renumber(&mut self) {
+        self.last.iter_mut().for_each(|time| *time = self.times.before(*time) as u32);
+        self.times = Times::first(self.last.len(), (self.last.len() * 4 + 2).max(self.least));
+    }
+}
+
+/// A set of times, to which the next one is added at each step. It counts those before any of them: a bit a time, and a Fenwick tree over
+/// whole words, so that it stays in the processor's caches.
+#[derive(Clone, Debug)]
+struct Times {
+    words: Vec<u64>,
+    /// The sums of the words before the one of the next time. Words are numbered from one here.
+    tree: Vec<u32>,
+    next: usize,
+}
+
+const WORD: usize = u64::BITS as usize;
+
+impl Times {
+    /// The first `count` times, with space for `room`.
+    fn first(count: usize, room: usize) -> Times {
+        let mut words = vec![0; room.div_ceil(WORD)];
+        words[..count / WORD].fill(u64::MAX);
+        if !count.is_multiple_of(WORD) {
+            words[count / WORD] = (1 << (count % WORD)) - 1;
+        }
+        let mut tree = vec![0; words.len() + 1];
+        for at in 1..tree.len() {
+            tree[at] += if at <= count / WORD { WORD as u32 } else { 0 };
+            let parent = at + (at & at.wrapping_neg());
+            if parent < tree.len() {
+                tree[parent] += tree[at];
+            }
+        }
+        Times { words, tree, next: count }
+    }
+
+    #[inline]
+    fn is_full(&self) -> bool {
+        self.next == self.words.len() * WORD
+    }
+
+    /// Adds the next time, and returns it.
+    #[inline]
+    fn push(&mut self) -> u32 {
+        let (now, word) = (self.next, self.next / WORD);
+        self.words[word] |= 1 << (now % WORD);
+        self.next += 1;
+        if self.next.is_multiple_of(WORD) {
+            self.add(word, self.words[word].count_ones());
+        }
+        now as u32
+    }
+
+    #[inline]
+    fn remove(&mut self, time: u32) {
+        let word = time as usize / WORD;
+        self.words[word] &= !(1 << (time as usize % WORD));
+        if word < self.next / WORD {
+            self.add(word, u32::MAX);
+        }
+    }
+
+    /// How many times of the set are before this one.
+    #[inline]
+    fn before(&self, time: u32) -> usize {
+        let word = time as usize / WORD;
+        let in_word = (self.words[word] & ((1 << (time as usize % WORD)) - 1)).count_ones();
+        let (mut sum, mut at) = (in_word, word);
+        while at > 0 {
+            sum = sum.wrapping_add(self.tree[at]);
+            at &= at - 1;
         }
         sum as usize
     }
 
-    fn add(&mut self, mut time: usize, by: i32) {
-        while time < self.tree.len() {
-            self.tree[time] = self.tree[time].wrapping_add_signed(by);
-            time += time & time.wrapping_neg();
-        }
-    }
-
-    /// Renumbers the last accesses from one, in their order, in a tree with twice the space that they need.
-    fn renumber(&mut self) {
-        let mut order: Vec<(u32, (u32, u64))> = self.last.iter().map(|(&key, &time)| (time, key)).collect();
-        order.sort_unstable();
-        let room = (order.len() * 2 + 2).max(self.least);
-        self.tree.clear();
-        self.tree.resize(room, 0);
-        self.now = order.len();
-        for (index, (_, key)) in order.into_iter().enumerate() {
-            self.last.insert(key, index as u32 + 1);
-            self.tree[index + 1] = 1;
-        }
-        for time in 1..room {
-            let parent = time + (time & time.wrapping_neg());
-            if parent < room {
-                self.tree[parent] += self.tree[time];
-            }
+    /// Adds to the sum of a word, modulo 2^32.
+    #[inline]
+    fn add(&mut self, word: usize, by: u32) {
+        let mut at = word + 1;
+        while at < self.tree.len() {
+            self.tree[at] = self.tree[at].wrapping_add(by);
+            at += at & at.wrapping_neg();
         }
     }
 }

@@ -9,7 +9,7 @@ pub(crate) struct Sample {
 
 impl Sample {
     pub(crate) fn contains(self, volume: u32, block: u64) -> bool {
-        block_hash(volume, block).leading_zeros() >= self.bits
+        self.bits == 0 || block_hash(volume, block).leading_zeros() >= self.bits
     }
 
     /// Halves the sample.

@@ -496,10 +496,13 @@ impl ExtentMap {
         }
     }
 
-    /// Prefetches into the processor's cache what [`ExtentMap::tenant`] reads.
+    /// Prefetches into the processor's cache what [`ExtentMap::tenant`] reads, and the masks.
     #[inline]
     pub(in crate::cache) fn prefetch_tenant(&self, slot: SlotIndex) {
         prefetch(&self.slots[slot.index()]);
+        if let Some(masks) = self.masks.get(slot.index()) {
+            prefetch(masks);
+        }
     }
 
     /// The view of the map for a replacement policy, which may choose a dirty extent once this many were passed over.

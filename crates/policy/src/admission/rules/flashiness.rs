@@ -7,13 +7,12 @@
 
 use super::{Access, AdmissionRule, Unit, WriteHits};
 use crate::{
-    Queues,
+    ExtentTable, Queues,
     replacement::SlotIndex,
     saving::{Saving, halves, whole},
 };
 
 use peryton_units::Op;
-use rustc_hash::FxHashMap;
 
 /// The numbers of lists where the state is saved: the stage, and what the classifier has learnt.
 const STAGE: u8 = 0;
@@ -108,7 +107,7 @@ pub struct Flashiness {
     /// The extents accessed last, as many as the cache has slots.
     stage: Vec<Observed>,
     order: Queues<1>,
-    places: FxHashMap<u32, u32>,
+    places: ExtentTable,
     classifier: Classifier,
     now: u64,
     /// The reads that make a copy worth its write.
@@ -132,7 +131,7 @@ impl Flashiness {
         let oldest = self.order.first(0).expect("a full stage has an oldest extent");
         self.label(oldest.0, false);
         self.order.unlink(oldest);
-        self.places.remove(&self.stage[oldest.index()].extent);
+        self.places.remove(self.stage[oldest.index()].extent);
         oldest.0
     }
 }
@@ -150,7 +149,7 @@ impl AdmissionRule for Flashiness {
         Flashiness {
             stage: Vec::with_capacity(extents),
             order: Queues::new(extents as u32),
-            places: FxHashMap::default(),
+            places: ExtentTable::default(),
             classifier: Classifier::default(),
             now: 0,
             threshold: 1,
@@ -164,7 +163,7 @@ impl AdmissionRule for Flashiness {
     fn observe(&mut self, Access { extent, op, .. }: Access) {
         self.now += 1;
         let now = self.now;
-        let Some(place) = self.places.get(&extent).copied() else {
+        let Some(place) = self.places.get(extent) else {
             let place = self.place();
             self.stage[place as usize] = Observed { extent, latest: now, ..Observed::default() };
             self.order.push(0, SlotIndex(place));
@@ -194,7 +193,7 @@ impl AdmissionRule for Flashiness {
 
     fn admits(&mut self, miss: Access) -> bool {
         // What is written, or read for the first time, is to be observed first.
-        let observed = self.places.get(&miss.extent).map(|place| &self.stage[*place as usize]);
+        let observed = self.places.get(miss.extent).map(|place| &self.stage[place as usize]);
         let Some(observed) = observed.filter(|observed| miss.op == Op::Read && observed.reads > 0) else {
             return false;
         };
@@ -243,10 +242,7 @@ impl AdmissionRule for Flashiness {
             }
             (STAGE, [extent, reads, latest, latest_high, first, last, longest, sum, sum_high]) => {
                 let latest = whole([*latest, *latest_high]).min(self.now);
-                let place = match self.places.get(extent) {
-                    Some(place) => *place,
-                    None => self.place(),
-                };
+                let place = self.places.get(*extent).unwrap_or_else(|| self.place());
                 let [first_gap, last_gap, longest_gap] = [first, last, longest].map(|gap| u64::from(*gap));
                 let sum_of_gaps = whole([*sum, *sum_high]);
                 let (extent, reads) = (*extent, *reads);
