@@ -22,6 +22,8 @@ pub enum Kind {
     Journal,
     /// The header of a checkpoint.
     CheckpointHeader,
+    /// The index of a checkpoint.
+    CheckpointIndex,
     /// Entries of a checkpoint.
     CheckpointEntries,
     /// Masks of a checkpoint.
@@ -53,6 +55,7 @@ impl Kind {
             Kind::Superblock => b"PYsb",
             Kind::Journal => b"PYjl",
             Kind::CheckpointHeader => b"PYch",
+            Kind::CheckpointIndex => b"PYci",
             Kind::CheckpointEntries => b"PYce",
             Kind::CheckpointMasks => b"PYcm",
             Kind::LogAppend => b"PYla",

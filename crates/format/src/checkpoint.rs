@@ -1,11 +1,14 @@
 //! Checkpoints: the whole map, written alternately to one of two places on each device.
 
+use std::ops::Range;
+
 use peryton_units::Bytes;
 
 use crate::{
     block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, is_sealed, put_u32, put_u64, seal},
     blocks::Masks,
     entry::MapEntry,
+    journal::MapRecord,
     layout::MetadataLayout,
     mutation::{self, Mutation},
     notice::Notice,
@@ -14,8 +17,8 @@ use crate::{
 };
 
 const HEADER: usize = 32;
-/// Number of map entries in a block.
-pub const ENTRIES_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / 4) as u64;
+/// Number of words in a block.
+const ENTRIES_PER_BLOCK: u64 = ((BLOCK_LEN - HEADER) / 4) as u64;
 /// Checkpoints are written in parts of this many bytes.
 pub const PIECE: u64 = 256 << 10;
 
@@ -77,22 +80,127 @@ impl CheckpointHeader {
 }
 
 impl CheckpointHeader {
+    fn shape(&self, layout: &MetadataLayout) -> Shape {
+        Shape { entries: self.entries, masks: layout.masks }
+    }
+
     /// Whether the numbers are possible. A correct checksum does not prove that, because anyone can compute one.
     fn is_possible(&self, layout: &MetadataLayout) -> bool {
         let numbers = [self.number, self.first_commit, self.last_commit];
-        let blocks = u64::from(self.entries).div_ceil(ENTRIES_PER_BLOCK) + mask_blocks(layout);
-        let entries = BLOCK + blocks * BLOCK;
         self.layout == layout.number
             && numbers.into_iter().all(|number| number < MOST_NUMBERS)
             && self.journal_at <= layout.journal_bytes
             && self.journal_at.is_multiple_of(BLOCK)
-            && entries <= layout.checkpoint_bytes
+            && self.shape(layout).bytes() <= layout.checkpoint_bytes
     }
 }
 
-/// Number of blocks of a checkpoint that hold masks.
-fn mask_blocks(layout: &MetadataLayout) -> u64 {
-    u64::from(layout.masks).div_ceil(ENTRIES_PER_BLOCK)
+/// How long the parts of a checkpoint are. After its header it has an index, which says of each further block by which checkpoint it
+/// was written; then the entries, and the masks of the places of the fast device. Blocks are counted from the first one of entries.
+///
+/// ```
+/// use peryton_format::checkpoint::Shape;
+///
+/// let shape = Shape { entries: 3000, masks: 2000 };
+/// assert_eq!((shape.blocks(), shape.bytes()), (3 + 2, (1 + 1 + 5) * 4096));
+/// assert_eq!((shape.index(), shape.place_of(4)), (4096..8192, 6 * 4096));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Number of entries of the map.
+    pub entries: u32,
+    /// Number of places with masks.
+    pub masks: u32,
+}
+
+/// The number of blocks that hold this many words.
+fn blocks_for(words: u64) -> u64 {
+    words.div_ceil(ENTRIES_PER_BLOCK)
+}
+
+impl Shape {
+    fn entry_blocks(self) -> u64 {
+        blocks_for(u64::from(self.entries))
+    }
+
+    /// Number of blocks of entries and of masks.
+    pub fn blocks(self) -> u64 {
+        self.entry_blocks() + blocks_for(u64::from(self.masks))
+    }
+
+    /// The bytes of the index, from the start of the checkpoint.
+    pub fn index(self) -> Range<u64> {
+        BLOCK..BLOCK + blocks_for(self.blocks()) * BLOCK
+    }
+
+    /// Where a block begins, from the start of the checkpoint.
+    pub fn place_of(self, block: u32) -> u64 {
+        self.index().end + u64::from(block) * BLOCK
+    }
+
+    /// The length of the checkpoint with its header.
+    pub fn bytes(self) -> u64 {
+        self.index().end + self.blocks() * BLOCK
+    }
+
+    /// The blocks that change with this record: that of the entry, and that of the masks.
+    pub fn blocks_of(self, record: &MapRecord) -> impl Iterator<Item = u32> {
+        let masks = record.entry.place().map(|place| place.0).filter(|place| *place < self.masks);
+        let masks = masks.map(|place| self.entry_blocks() + u64::from(place) / ENTRIES_PER_BLOCK);
+        std::iter::once(u64::from(record.extent) / ENTRIES_PER_BLOCK).chain(masks).map(|block| block as u32)
+    }
+}
+
+/// The index of a checkpoint: the number of the checkpoint that wrote each of its blocks, of which the lower half counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Numbers(Vec<u32>);
+
+impl Numbers {
+    /// All blocks were written by one checkpoint.
+    pub fn all(shape: Shape, number: u64) -> Numbers {
+        Numbers(vec![number as u32; shape.blocks() as usize])
+    }
+
+    /// This checkpoint writes the block.
+    pub fn set(&mut self, block: u32, number: u64) {
+        self.0[block as usize] = number as u32;
+    }
+}
+
+/// What a checkpoint holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Contents<'a> {
+    /// The map.
+    pub entries: &'a [MapEntry],
+    /// The masks of all places.
+    pub masks: &'a [Masks],
+    /// The index.
+    pub numbers: &'a Numbers,
+}
+
+impl Contents<'_> {
+    fn shape(&self) -> Shape {
+        Shape { entries: self.entries.len() as u32, masks: self.masks.len() as u32 }
+    }
+
+    /// Encodes the blocks of checkpoint `number` that begin `at` bytes from its start. `into` is a whole number of blocks, none of which
+    /// is the header.
+    pub fn encode(&self, number: u64, at: u64, volume: VolumeId, into: &mut [u8]) {
+        let (shape, numbers) = (self.shape(), &self.numbers.0);
+        let (index, entry_blocks) = (blocks_for(shape.blocks()), shape.entry_blocks());
+        for (block, place) in into.chunks_exact_mut(BLOCK_LEN).zip(at / BLOCK - 1..) {
+            match place.checked_sub(index) {
+                None => encode_words(numbers, number as u32, place, volume, block),
+                Some(at) => {
+                    let number = numbers[at as usize];
+                    match at.checked_sub(entry_blocks) {
+                        None => encode_words(self.entries, number, at, volume, block),
+                        Some(at) => encode_words(self.masks, number, at, volume, block),
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// What the blocks of a checkpoint hold: words, one for each extent or for each place of the fast device.
@@ -125,34 +233,41 @@ impl Word for Masks {
     }
 }
 
-/// Encodes the blocks of entries, or of masks, from block `first` on. `image` is the whole map, or the masks of all places;
-/// `into` is a whole number of blocks.
-pub fn encode_entries<W: Word>(image: &[W], number: u64, first: u64, volume: VolumeId, into: &mut [u8]) {
-    for (block, index) in into.chunks_exact_mut(BLOCK_LEN).zip(first..) {
-        block.fill(0);
-        let start = (index * ENTRIES_PER_BLOCK).min(image.len() as u64) as usize;
-        let entries = &image[start..image.len().min(start + ENTRIES_PER_BLOCK as usize)];
-        put_u64(block, 8, number);
-        put_u32(block, 16, index as u32);
-        put_u32(block, 20, entries.len() as u32);
-        for (slot, entry) in entries.iter().enumerate() {
-            put_u32(block, HEADER + slot * 4, entry.to_word());
-        }
-        seal(block, W::KIND, volume);
+impl Word for u32 {
+    const KIND: Kind = Kind::CheckpointIndex;
+    fn to_word(self) -> u32 {
+        self
+    }
+    fn of_word(word: u32) -> u32 {
+        word
     }
 }
 
-/// Adds the entries of a block to the map if the block is valid and is block `index` of checkpoint `number`.
-fn decode_entries<W: Word>(block: &[u8], number: u64, index: u64, volume: VolumeId, image: &mut [W]) -> bool {
+/// Encodes block `index` of these words, which checkpoint `number` writes.
+fn encode_words<W: Word>(image: &[W], number: u32, index: u64, volume: VolumeId, block: &mut [u8]) {
+    block.fill(0);
+    let start = (index * ENTRIES_PER_BLOCK).min(image.len() as u64) as usize;
+    let words = &image[start..image.len().min(start + ENTRIES_PER_BLOCK as usize)];
+    put_u64(block, 8, u64::from(number));
+    put_u32(block, 16, index as u32);
+    put_u32(block, 20, words.len() as u32);
+    for (slot, word) in words.iter().enumerate() {
+        put_u32(block, HEADER + slot * 4, word.to_word());
+    }
+    seal(block, W::KIND, volume);
+}
+
+/// Adds the words of a block to the image if the block is valid and is block `index`, written by checkpoint `number`.
+fn decode_words<W: Word>(block: &[u8], number: u32, index: u64, volume: VolumeId, image: &mut [W]) -> bool {
     let start = (index * ENTRIES_PER_BLOCK) as usize;
     let count = image.len().saturating_sub(start).min(ENTRIES_PER_BLOCK as usize);
     let valid = is_sealed(block, W::KIND, volume)
-        && get_u64(block, 8) == number
+        && get_u64(block, 8) == u64::from(number)
         && u64::from(get_u32(block, 16)) == index
         && get_u32(block, 20) as usize == count;
     if valid {
-        for (slot, entry) in image[start..start + count].iter_mut().enumerate() {
-            *entry = W::of_word(get_u32(block, HEADER + slot * 4));
+        for (slot, word) in image[start..start + count].iter_mut().enumerate() {
+            *word = W::of_word(get_u32(block, HEADER + slot * 4));
         }
     }
     valid
@@ -182,57 +297,95 @@ pub fn load(
     header: &CheckpointHeader,
     volume: VolumeId,
 ) -> Option<(Vec<MapEntry>, Vec<Masks>)> {
-    let after = MetadataLayout::entry_blocks(u64::from(header.entries));
-    let entries = load_words(storage, devices, layout, header, (0, header.entries), volume)?;
-    Some((entries, load_words(storage, devices, layout, header, (after, layout.masks), volume)?))
+    let parts = Parts::of(header, layout);
+    let index: Vec<u32> = load_part(storage, devices, parts.index(), volume)?;
+    let [entries, masks] = parts.words(&index);
+    Some((load_part(storage, devices, entries, volume)?, load_part(storage, devices, masks, volume)?))
 }
 
-/// Reads `count` words that begin this many blocks behind the header.
-fn load_words<W: Word>(
+/// Some of the blocks of a checkpoint, which hold words of one kind.
+#[derive(Clone, Copy)]
+struct Part<'a> {
+    at: Bytes,
+    /// Number of words.
+    words: u32,
+    numbers: &'a [u32],
+}
+
+/// Where the parts of a checkpoint are.
+struct Parts {
+    shape: Shape,
+    at: Bytes,
+    /// By which checkpoint the blocks of the index were written: by this one.
+    index: Vec<u32>,
+}
+
+impl Parts {
+    fn of(header: &CheckpointHeader, layout: &MetadataLayout) -> Parts {
+        let shape = header.shape(layout);
+        let index = vec![header.number as u32; blocks_for(shape.blocks()) as usize];
+        Parts { shape, at: layout.checkpoint_at(header.which()), index }
+    }
+
+    fn index(&self) -> Part<'_> {
+        Part { at: self.at + Bytes(self.shape.index().start), words: self.shape.blocks() as u32, numbers: &self.index }
+    }
+
+    /// The entries and the masks, if this is the index.
+    fn words<'a>(&self, index: &'a [u32]) -> [Part<'a>; 2] {
+        let (entries, masks) = index.split_at(self.shape.entry_blocks() as usize);
+        let at = |block: usize| self.at + Bytes(self.shape.place_of(block as u32));
+        [
+            Part { at: at(0), words: self.shape.entries, numbers: entries },
+            Part { at: at(entries.len()), words: self.shape.masks, numbers: masks },
+        ]
+    }
+}
+
+/// Reads a part; each block comes from the first device that has a valid copy. `None` if a block is valid on no device.
+fn load_part<W: Word>(
     storage: &mut dyn Storage,
     devices: &[DeviceId],
-    layout: &MetadataLayout,
-    header: &CheckpointHeader,
-    (after, count): (u64, u32),
+    part: Part<'_>,
     volume: VolumeId,
 ) -> Option<Vec<W>> {
-    let mut image = vec![W::default(); count as usize];
-    let blocks = u64::from(count).div_ceil(ENTRIES_PER_BLOCK);
+    let mut image = vec![W::default(); part.words as usize];
     let mut missing: Vec<u64> = Vec::new();
-    let mut todo: Vec<(u64, u64)> = vec![(0, blocks)];
+    let mut todo: Vec<Range<u64>> = vec![0..part.numbers.len() as u64];
     for device in devices {
         for range in std::mem::take(&mut todo) {
-            missing.extend(load_range(storage, *device, layout, header, (after, range), volume, &mut image));
+            missing.extend(load_range(storage, *device, (part, range), volume, &mut image));
         }
         if missing.is_empty() {
             return Some(image);
         }
-        todo = missing.drain(..).map(|index| (index, index + 1)).collect();
+        todo = missing.drain(..).map(|index| index..index + 1).collect();
     }
     None
 }
 
-/// Reads some of the blocks of entries from a device; returns the numbers of those that are not valid there.
+/// Reads some of the blocks of a part from a device; returns those that are not valid there.
 fn load_range<W: Word>(
     storage: &mut dyn Storage,
     device: DeviceId,
-    layout: &MetadataLayout,
-    header: &CheckpointHeader,
-    (after, (from, to)): (u64, (u64, u64)),
+    (part, range): (Part<'_>, Range<u64>),
     volume: VolumeId,
     image: &mut [W],
 ) -> Vec<u64> {
-    let at = layout.checkpoint_at(header.which()) + Bytes(BLOCK + (after + from) * BLOCK);
+    let at = part.at + Bytes(range.start * BLOCK);
     let mut missing = Vec::new();
-    read_blocks(storage, device, at, (to - from) * BLOCK, |index, block| {
-        if !block.is_some_and(|block| decode_entries(block, header.number, from + index, volume, image)) {
-            missing.push(from + index);
+    read_blocks(storage, device, at, (range.end - range.start) * BLOCK, |index, block| {
+        let index = range.start + index;
+        let number = part.numbers[index as usize];
+        if !block.is_some_and(|block| decode_words(block, number, index, volume, image)) {
+            missing.push(index);
         }
     });
     missing
 }
 
-/// Counts the blocks of entries that are not valid on a device. The header must come from [`headers`].
+/// Counts the blocks of a checkpoint that are not valid on a device, besides its header, which must come from [`headers`]. A block
+/// counts as well if the index does not say by which checkpoint it was written.
 pub fn damaged_blocks(
     storage: &mut dyn Storage,
     device: DeviceId,
@@ -240,12 +393,22 @@ pub fn damaged_blocks(
     header: &CheckpointHeader,
     volume: VolumeId,
 ) -> u64 {
-    let mut image = vec![MapEntry::default(); header.entries as usize];
-    let mut masks = vec![Masks::default(); layout.masks as usize];
-    let blocks = u64::from(header.entries).div_ceil(ENTRIES_PER_BLOCK);
-    let entries = load_range(storage, device, layout, header, (0, (0, blocks)), volume, &mut image).len();
-    let of_masks = (blocks, (0, mask_blocks(layout)));
-    (entries + load_range(storage, device, layout, header, of_masks, volume, &mut masks).len()) as u64
+    fn damaged<W: Word>(
+        storage: &mut dyn Storage,
+        device: DeviceId,
+        part: Part<'_>,
+        volume: VolumeId,
+    ) -> (u64, Vec<W>) {
+        let mut image = vec![W::default(); part.words as usize];
+        let all = 0..part.numbers.len() as u64;
+        (load_range(storage, device, (part, all), volume, &mut image).len() as u64, image)
+    }
+    let parts = Parts::of(header, layout);
+    let (of_index, index) = damaged::<u32>(storage, device, parts.index(), volume);
+    let [entries, masks] = parts.words(&index);
+    of_index
+        + damaged::<MapEntry>(storage, device, entries, volume).0
+        + damaged::<Masks>(storage, device, masks, volume).0
 }
 
 /// Writes a whole checkpoint, with the masks of the places of the fast device, to each device: first the words, then the header, which
@@ -259,40 +422,26 @@ pub fn store(
     devices: &[DeviceId],
     layout: &MetadataLayout,
     header: &CheckpointHeader,
-    (image, masks): (&[MapEntry], &[Masks]),
+    (entries, masks): (&[MapEntry], &[Masks]),
     volume: VolumeId,
 ) -> Result<(), DeviceId> {
-    let at = layout.checkpoint_at(header.which());
+    let shape = Shape { entries: entries.len() as u32, masks: masks.len() as u32 };
+    let contents = Contents { entries, masks, numbers: &Numbers::all(shape, header.number) };
+    let start = layout.checkpoint_at(header.which());
+    let mut piece = vec![0; PIECE as usize];
     for device in devices {
-        let after = MetadataLayout::entry_blocks(image.len() as u64);
-        store_words(storage, *device, at + Bytes(BLOCK), (image, header.number), volume)?;
-        store_words(storage, *device, at + Bytes(BLOCK + after * BLOCK), (masks, header.number), volume)?;
+        for at in (BLOCK..shape.bytes()).step_by(PIECE as usize) {
+            let piece = &mut piece[..PIECE.min(shape.bytes() - at) as usize];
+            contents.encode(header.number, at, volume, piece);
+            storage.write(*device, start + Bytes(at), piece).map_err(|_| *device)?;
+        }
         storage.flush(*device).map_err(|_| *device)?;
     }
     let mut block = [0; BLOCK_LEN];
     header.encode(volume, &mut block);
     for device in devices {
-        storage.write(*device, at, &block).map_err(|_| *device)?;
+        storage.write(*device, start, &block).map_err(|_| *device)?;
         storage.flush(*device).map_err(|_| *device)?;
-    }
-    Ok(())
-}
-
-fn store_words<W: Word>(
-    storage: &mut dyn Storage,
-    device: DeviceId,
-    at: Bytes,
-    (image, number): (&[W], u64),
-    volume: VolumeId,
-) -> Result<(), DeviceId> {
-    let blocks = (image.len() as u64).div_ceil(ENTRIES_PER_BLOCK);
-    let mut index = 0;
-    while index < blocks {
-        let count = (blocks - index).min(PIECE / BLOCK);
-        let mut piece = vec![0; (count * BLOCK) as usize];
-        encode_entries(image, number, index, volume, &mut piece);
-        storage.write(device, at + Bytes(index * BLOCK), &piece).map_err(|_| device)?;
-        index += count;
     }
     Ok(())
 }
@@ -324,8 +473,8 @@ mod tests {
         store(&mut devices, &both, &layout, &header, (&entries, &masks), volume).expect("memory does not fail");
         let words = Some((entries, masks));
         assert_eq!(load(&mut devices, &both, &layout, &header, volume), words);
-        // The second block of masks: three blocks of entries are before the first.
-        let at = (layout.checkpoint_at(1) + Bytes(BLOCK * 5)).0 as usize;
+        // The second block of masks: the index and three blocks of entries are before the first.
+        let at = (layout.checkpoint_at(1) + Bytes(BLOCK * 6)).0 as usize;
         devices[0][at + 50] ^= 1;
         assert_eq!(damaged_blocks(&mut devices, DeviceId(0), &layout, &header, volume), 1);
         assert_eq!(load(&mut devices, &both, &layout, &header, volume), words);

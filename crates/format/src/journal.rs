@@ -28,7 +28,7 @@ pub(crate) const fn records_per_block(record: usize) -> u64 {
 const MIRRORED: u32 = 1 << 31;
 /// The commit's [`Notice`].
 const SLOW_CURRENT: u32 = 1 << 30;
-/// The last block of a commit with this flag has names behind its records ([`name_ahead`]).
+/// The last block of a commit with this flag has names of regions behind its records ([`name_regions`]).
 const WRITE_INTENT: u32 = 1 << 29;
 const FLAGS: u32 = MIRRORED | SLOW_CURRENT | WRITE_INTENT;
 /// Bytes of a name, and of their number.
@@ -109,10 +109,10 @@ pub fn encode(
     }
 }
 
-/// Writes names of extents into an encoded commit. The slow device's metadata then says that these extents may be newer on the fast
-/// device, although their entries do not change. There may be no more of them than [`MetadataLayout::names_behind`] says. They are at the end of the
-/// last block: their number in its last word, and the names before it.
-pub fn name_ahead(names: &[u32], volume: VolumeId, commit: &mut [u8]) {
+/// Writes names of regions into an encoded commit. The slow device's metadata then says that every extent of these
+/// [`regions`](crate::regions) may be newer on the fast device until the next checkpoint. There may be no more of them than
+/// [`MetadataLayout::names_behind`] says. They are at the end of the last block: their number in its last word, and the names before it.
+pub fn name_regions(names: &[u32], volume: VolumeId, commit: &mut [u8]) {
     let Some(from) = commit.len().checked_sub(BLOCK_LEN).filter(|_| !names.is_empty()) else { return };
     let block = &mut commit[from..];
     let words = std::iter::once(names.len() as u32).chain(names.iter().copied());
@@ -215,8 +215,8 @@ pub struct JournalRing {
 pub struct FoundCommit {
     /// The changes of the commit.
     pub records: Vec<MapRecord>,
-    /// Extents that may be newer on the fast device after this commit, although their entries did not change.
-    pub ahead: Vec<u32>,
+    /// Regions whose extents may be newer on the fast device from this commit to the next checkpoint.
+    pub regions: Vec<u32>,
     attempt: u32,
     /// Place of the next commit, unless the ring wraps.
     pub next: u64,
@@ -270,7 +270,7 @@ impl JournalRing {
         let first = usize::try_from(at / BLOCK).ok()?;
         let head = (*self.headers.get(first)?)?;
         let headers = self.headers.get(first..first.checked_add(head.blocks as usize)?)?;
-        let (mut records, mut ahead) = (Vec::new(), Vec::new());
+        let (mut records, mut regions) = (Vec::new(), Vec::new());
         for (index, header) in headers.iter().enumerate() {
             let header = (*header)?;
             let same = BlockHeader { index: index as u32, count: header.count, ..head };
@@ -286,11 +286,11 @@ impl JournalRing {
                 records.push(MapRecord { extent, entry, masks: Masks::from_word(masks) });
             }
             if header.label.notice.write_intent && index + 1 == headers.len() {
-                ahead = names_in(block, header.count as usize * self.record)?;
+                regions = names_in(block, header.count as usize * self.record)?;
             }
         }
         let next = at + headers.len() as u64 * BLOCK;
-        Some(FoundCommit { records, ahead, attempt: head.label.attempt, next })
+        Some(FoundCommit { records, regions, attempt: head.label.attempt, next })
     }
 
     /// The last complete attempts of the commits in this ring that are numbered `first` and above, in their order. There may be gaps.
@@ -463,12 +463,12 @@ mod tests {
                     };
                     let mut blocks = vec![0; layout.commit_bytes(u64::from(count)) as usize];
                     encode(records(count).into_iter(), &label, (&layout, VOLUME), &mut blocks);
-                    name_ahead(&names, VOLUME, &mut blocks);
+                    name_regions(&names, VOLUME, &mut blocks);
                     let mut memory = memory();
                     memory.write(DeviceId(0), layout.journal_at(0), &blocks).unwrap();
                     let read = JournalRing::read(&mut memory, DeviceId(0), &layout, VOLUME).unwrap();
                     let found = read.find(1, 0).unwrap();
-                    assert_eq!((found.records, found.ahead, found.attempt), (records(count), names, 3));
+                    assert_eq!((found.records, found.regions, found.attempt), (records(count), names, 3));
                 }
             }
         }

@@ -4,7 +4,7 @@ use peryton_units::Bytes;
 
 use crate::{
     block::BLOCK,
-    checkpoint::ENTRIES_PER_BLOCK,
+    checkpoint::Shape,
     holder::RESERVED,
     journal::{RECORD, records_per_block, room_for_names},
     places::Places,
@@ -123,9 +123,7 @@ impl MetadataLayout {
     }
 
     fn length_of_checkpoint(entries: u32, masks: u32) -> u64 {
-        // A header, the entries and the masks.
-        let blocks = [entries, masks].map(|words| u64::from(words).div_ceil(ENTRIES_PER_BLOCK));
-        BLOCK + blocks.into_iter().sum::<u64>() * BLOCK
+        Shape { entries, masks }.bytes()
     }
 
     /// The shortest journal that does for this one: a shorter ring is full sooner, and the map is written out more often.
@@ -161,15 +159,10 @@ impl MetadataLayout {
         records.div_ceil(self.records_per_block()) * BLOCK
     }
 
-    /// For how many names there is room behind the records of such a commit ([`name_ahead`](crate::journal::name_ahead)).
+    /// For how many names there is room behind the records of such a commit ([`name_regions`](crate::journal::name_regions)).
     pub fn names_behind(&self, records: u64) -> usize {
         let last = records - records.saturating_sub(1) / self.records_per_block() * self.records_per_block();
         if records == 0 { 0 } else { room_for_names(last as usize * self.record_bytes()) }
-    }
-
-    /// Number of blocks of a checkpoint that hold `entries` entries; blocks with masks follow.
-    pub fn entry_blocks(entries: u64) -> u64 {
-        entries.div_ceil(ENTRIES_PER_BLOCK)
     }
 
     /// The size that a device needs for `data` bytes of data.

@@ -78,6 +78,7 @@ pub mod map;
 pub mod mutation;
 pub mod notice;
 pub mod places;
+pub mod regions;
 pub mod snapshot;
 pub mod storage;
 pub mod superblock;

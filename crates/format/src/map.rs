@@ -10,6 +10,7 @@ use crate::{
     journal::{self, JournalRing},
     layout::MetadataLayout,
     notice::Notice,
+    regions::Regions,
     storage::{DeviceId, Storage},
     superblock::VolumeId,
 };
@@ -118,8 +119,8 @@ fn named(entries: &mut [MapEntry], extent: u32) -> Result<&mut MapEntry, NoMap> 
     entries.get_mut(extent as usize).ok_or(NOT_THERE)
 }
 
-/// Makes a map from the slow device's metadata alone: extents that may be newer on the fast device are lost. Places on the fast
-/// device are not known.
+/// Makes a map from the slow device's metadata alone: extents that may be newer on the fast device are lost, and with them all of each
+/// region that a commit names, whatever later commits say of its extents. Places on the fast device are not known.
 fn show_named<'a>(
     entries: &mut [MapEntry],
     masks: &[Masks],
@@ -129,13 +130,17 @@ fn show_named<'a>(
     for entry in &mut *entries {
         *entry = without_fast(*entry, masks_of(*entry, masks));
     }
+    let mut regions = Vec::new();
     for commit in rings.flat_map(|ring| ring.complete_since(first_commit)) {
         for record in commit.records {
             *named(entries, record.extent)? = without_fast(record.entry, record.masks);
         }
-        for extent in commit.ahead {
-            *named(entries, extent)? = MapEntry::new(None, false, true);
-        }
+        regions.extend(commit.regions);
+    }
+    let of_volume = Regions::of_extents(entries.len() as u32);
+    for region in regions {
+        let extents = of_volume.extents(region).ok_or(NOT_THERE)?;
+        entries[extents.start as usize..extents.end as usize].fill(MapEntry::new(None, false, true));
     }
     Ok(())
 }
@@ -259,13 +264,13 @@ mod tests {
     use super::*;
     use crate::{
         entry::Place,
-        journal::{CommitLabel, MapRecord, encode, name_ahead},
+        journal::{CommitLabel, MapRecord, encode, name_regions},
     };
 
     const VOLUME: VolumeId = VolumeId(3);
     const BOTH: [DeviceId; 2] = [DeviceId(0), DeviceId(1)];
 
-    /// Extents and whether the commit makes them dirty, and names of others.
+    /// Extents and whether the commit makes them dirty, and names of regions.
     type Commit<'a> = (&'a [(u32, bool)], &'a [u32]);
 
     /// Two devices with an empty map of 100 extents, and these commits.
@@ -290,7 +295,7 @@ mod tests {
             let entry = |extent, dirty| MapEntry::new(Some(Place(extent)), dirty, false);
             let records = records.iter().map(|(extent, dirty)| MapRecord::new(*extent, entry(*extent, *dirty)));
             encode(records, &label, (&layout, VOLUME), &mut block);
-            name_ahead(names, VOLUME, &mut block);
+            name_regions(names, VOLUME, &mut block);
             for device in BOTH {
                 let at = layout.journal_at((number - 1) * layout.commit_bytes(1));
                 Storage::write(&mut devices, device, at, &block).expect("memory");
@@ -300,22 +305,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_ahead_is_lost_without_the_fast_device_and_as_it_was_with_it() {
+    fn regions_that_are_named_are_lost_without_the_fast_device_and_as_they_were_with_it() {
         let commits: [Commit<'_>; 3] =
-            [(&[(4, true), (5, true)], &[6, 7, 90]), (&[(7, false)], &[5]), (&[(90, false)], &[])];
+            [(&[(4, true), (5, true)], &[2]), (&[(5, false), (40, false)], &[6]), (&[(90, false)], &[])];
         let (mut devices, layout) = devices(&commits);
         let with = read(&mut devices, (&BOTH, BOTH[0]), &layout, VOLUME, Older::Refused).expect("it is whole");
-        let in_place = |entry: &MapEntry| entry.place().is_some();
-        assert_eq!(with.entries.iter().filter(|entry| in_place(entry)).count(), 4);
-        assert!(with.entries[6].is_empty() && !with.entries[7].is_dirty() && !with.entries[90].is_dirty());
+        let dirty: Vec<usize> = (0..100).filter(|extent| with.entries[*extent].is_dirty()).collect();
+        assert_eq!(dirty, [4]);
         let without = read(&mut devices, (&BOTH[1..], BOTH[0]), &layout, VOLUME, Older::Refused).expect("it is named");
         let lost: Vec<usize> = (0..100).filter(|extent| without.entries[*extent].is_lost()).collect();
-        assert_eq!(lost, [4, 5, 6], "later commits say of 7 and 90 that they are at home");
+        let expected: Vec<usize> = [4].into_iter().chain(32..48).chain(96..100).collect();
+        assert_eq!(
+            lost, expected,
+            "a later commit says of 5 that it is at its origin; 40 is in a region that is named"
+        );
     }
 
     #[test]
-    fn a_name_of_an_extent_that_is_not_there_is_damage() {
-        let commits: [Commit<'_>; 1] = [(&[(4, true)], &[100])];
+    fn a_name_of_a_region_that_is_not_there_is_damage() {
+        let commits: [Commit<'_>; 1] = [(&[(4, true)], &[7])];
         let (mut devices, layout) = devices(&commits);
         let found = read(&mut devices, (&BOTH[1..], BOTH[0]), &layout, VOLUME, Older::Refused);
         assert_eq!(found, Err(NoMap::Damaged("the journal names an extent that is not there")));

@@ -48,8 +48,14 @@ mutations! {
     MirrorWrongCopy,
     /// Commits that make a further extent newer on the fast device do not go to the slow device.
     NameNothing,
-    /// Extents that are named ahead are not written into commits.
-    NameNothingAhead,
+    /// A checkpoint leaves out blocks of the map that changed while it was last written.
+    LeaveOutChangedBlocks,
+    /// A checkpoint leaves out blocks of masks that changed.
+    LeaveOutMasks,
+    /// The attempt after a failed checkpoint leaves out its blocks.
+    LeaveOutFailedBlocks,
+    /// Commits do not name the regions that they should.
+    NameNoRegions,
     /// Replay leaves out the newest commit.
     ReplayOneLess,
     /// Replay applies updates in the wrong order.

@@ -6,10 +6,13 @@ use crate::crashing;
 
 use crashing::{Disks, Machine, blank, check_all, formatted, open, use_it};
 use peryton_engine::{
-    Cleaning, Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid, Inspection, Logging,
-    OpenError, Placement, Replacement, Storage, Trust, Tuning, Verdict, VolumeId, closed,
+    Cause, Cleaning, Command, Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid,
+    Inspection, Logging, OpenError, Placement, Replacement, Storage, Trust, Tuning, Verdict, VolumeId, closed,
 };
+use peryton_format::checkpoint::Shape;
 use peryton_units::{Bytes, Nanos, Op};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
 
 const EXTENT: Bytes = Bytes::kib(4);
 
@@ -365,5 +368,50 @@ fn devices_larger_than_any_are_refused() {
             };
             assert!(matches!(Engine::new(config), Err(ConfigError::TooLarge { .. })), "{placement:?}");
         }
+    }
+}
+
+/// A map of several blocks, of which a checkpoint writes those that changed. Each is found where some earlier checkpoint wrote it, also
+/// after checkpoints that failed midway.
+#[test]
+fn a_checkpoint_writes_what_changed_and_recovery_finds_the_rest_in_earlier_ones() {
+    for (caching, seed) in [(true, 1), (true, 2), (true, 3), (false, 4), (false, 5)] {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let config = Config { devices: vec![EXTENT * 2500, EXTENT * 5000], ..config(caching) };
+        let mut machine = open(&config, formatted(&config)).unwrap();
+        let mut model = machine.request(Op::Read, 0, vec![0; machine.engine.volume_size().0 as usize]);
+        let extents = model.len() / 4096;
+        let mut checkpoints = 0;
+        for round in 1..=600 {
+            // Most writes go to one part of the volume, which wanders.
+            let part = round / 60 * (extents / 10);
+            let extent =
+                if rng.random_range(0..8) == 0 { rng.random_range(0..extents) } else { part + rng.random_range(0..60) };
+            let extent = extent % extents;
+            model[extent * 4096..(extent + 1) * 4096].fill(round as u8);
+            machine.ask(Op::Write, extent as u64 * 4096, vec![round as u8; 4096]);
+            machine.carry_out_all();
+            machine.ask(Op::Flush, 0, Vec::new());
+            while let Some(next) = machine.driver.pending.first() {
+                let is_map = matches!(next.command, Command::Write { cause: Cause::Metadata, .. });
+                let fails = is_map && rng.random_range(0..50) == 0;
+                machine.carry_out_or_fail(fails);
+            }
+            machine.driver.tick(Nanos::from_s(2));
+            machine.carry_out_all();
+            if round % 50 == 0 {
+                machine.request(Op::Flush, 0, Vec::new());
+                checkpoints = machine.engine.stats().checkpoints;
+                let mut disks = machine.driver.disks.clone();
+                disks.lose_everything();
+                check_all(&mut open(&config, disks).unwrap(), &model);
+            }
+        }
+        assert!(checkpoints > 15, "{checkpoints}");
+        // The first one after the start is whole.
+        let stats = machine.engine.stats();
+        let of_map = stats.devices[0].bytes_written[Cause::Metadata as usize];
+        let whole = Shape { entries: extents as u32, masks: 0 }.bytes();
+        assert!(of_map < whole + (stats.commits + 6 * checkpoints) * 4096 * 2, "{of_map} {stats:?}");
     }
 }

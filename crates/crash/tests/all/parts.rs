@@ -361,8 +361,9 @@ fn while_there_is_room_extents_come_in_at_their_first_miss() {
 }
 
 #[test]
-fn what_follows_a_run_of_dirty_extents_is_named_before_it_is_dirty() {
+fn the_slow_device_has_a_commit_for_each_region_that_becomes_dirty() {
     let tuning = Tuning { journal: Journal::Named, ..tuning() };
+    // Regions of 32 extents.
     let mut world = World::new(sized(512, 512, tuning), EXTENT, 1);
     let metadata = peryton_engine::Cause::Metadata as usize;
     let mut commits_of = |extents: &mut dyn Iterator<Item = u64>| {
@@ -373,17 +374,15 @@ fn what_follows_a_run_of_dirty_extents_is_named_before_it_is_dirty() {
         }
         world.engine.stats().devices[SLOW.index()].writes[metadata] - before
     };
-    commits_of(&mut [0].into_iter());
-    // Commits for 8; 9, which names 10; 11, which names 12 to 14; 15, which names 16 to 22; 23 and 39.
-    assert_eq!(commits_of(&mut (8..40)), 6);
-    assert_eq!(commits_of(&mut (41..57)), 1, "up to sixteen behind the last one were named");
-    // Without a run there is a commit for each.
-    assert_eq!(commits_of(&mut (100..116).step_by(2)), 8);
+    assert_eq!(commits_of(&mut [0].into_iter()), 1);
+    assert_eq!(commits_of(&mut (8..40)), 1, "of the second region");
+    assert_eq!(commits_of(&mut (0..256).step_by(3)), 6);
+    assert_eq!(commits_of(&mut (1..256).step_by(3)), 0);
     world.read_all();
 }
 
 #[test]
-fn with_named_extents_the_slow_device_has_commits_of_further_dirty_ones_alone() {
+fn with_named_regions_the_slow_device_has_commits_of_further_dirty_ones_alone() {
     for journal in [Journal::Mirrored, Journal::Named] {
         let tuning = Tuning { journal, ..tuning() };
         // So many that no checkpoint is due meanwhile.
@@ -397,18 +396,18 @@ fn with_named_extents_the_slow_device_has_commits_of_further_dirty_ones_alone() 
         };
         // The slow device learns which commits it will have.
         commits_of(&mut world, 9, 0);
-        let writes = [(1, 0), (1, 3), (2, 0), (1, 7), (2, 8)];
+        let writes = [(40, 0), (40, 3), (70, 0), (41, 7), (71, 8)];
         let found = writes.map(|(extent, block)| commits_of(&mut world, extent, block));
         let expected = match journal {
             Journal::Mirrored => [true; 5],
             Journal::Named => [true, false, true, false, false],
         };
         assert_eq!(found, expected, "{journal:?}");
-        // At home again, and dirty once more: the slow device names it still.
+        // Written back, and dirty once more: the slow device names its region still.
         world.clean();
         world.tick(Nanos::from_s(10));
         world.settle();
-        assert_eq!(commits_of(&mut world, 1, 0), journal == Journal::Mirrored, "{journal:?}");
+        assert_eq!(commits_of(&mut world, 40, 0), journal == Journal::Mirrored, "{journal:?}");
         world.read_all();
     }
 }

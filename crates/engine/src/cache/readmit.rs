@@ -38,9 +38,6 @@ impl CacheDrive {
             NoMap::Damaged(what) => damaged(what),
             NoMap::Behind { newest, expected, .. } => ReadmitError::Behind { device: index, newest, expected },
         })?;
-        if device == self.layout.slow && found.notice.write_intent {
-            return Err(ReadmitError::Untracked { device: index });
-        }
         let newest = found.next_commit.saturating_sub(1).max(found.last_commit);
         if newest < expected {
             return Err(ReadmitError::Behind { device: index, newest, expected });

@@ -1,6 +1,8 @@
 //! A checkpoint writes the whole durable state at one place, so that the journal before it is no longer needed. It runs
 //! `Entries → FlushingEntries → Header → FlushingHeader` while commits continue.
 
+use std::ops::Range;
+
 use peryton_format::{
     block::BLOCK,
     checkpoint::PIECE,
@@ -44,16 +46,14 @@ pub(crate) enum Progress {
 }
 
 /// A checkpoint under way. `H` is the content of its header.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Checkpoint<H> {
     pub(crate) header: H,
     phase: Phase,
-    /// Where the checkpoint begins on either device. Its first block is the header; `bytes` is its length with the
-    /// header.
+    /// Where the checkpoint begins on either device. Its first block is the header.
     at: Bytes,
-    bytes: u64,
-    /// Bytes of entries issued so far to the first and to the second device.
-    written: [u64; 2],
+    /// What is to be written before the header to the first and to the second device, as bytes of the checkpoint, from the last on.
+    left: [Vec<Range<u64>>; 2],
     in_flight: u32,
     failed: bool,
     /// Bytes of the journal's ring that are free once the checkpoint is durable.
@@ -61,26 +61,19 @@ pub(crate) struct Checkpoint<H> {
 }
 
 impl<H> Checkpoint<H> {
-    /// Starts a checkpoint: issues the first write of entries to each device that is not fenced.
+    /// Starts a checkpoint that begins at `at`: issues the first write of `parts` to each device that is not fenced.
     pub(crate) fn begin<S: Step>(
         header: H,
-        (at, bytes): (Bytes, u64),
+        (at, mut parts): (Bytes, [Vec<Range<u64>>; 2]),
         covers: u64,
         io: &mut Io<S>,
         to: Target,
         step: S,
         out: &mut Commands,
     ) -> Checkpoint<H> {
-        let mut checkpoint = Checkpoint {
-            header,
-            phase: Phase::Entries,
-            at,
-            bytes,
-            written: [0, 0],
-            in_flight: 0,
-            failed: false,
-            covers,
-        };
+        parts.iter_mut().for_each(|parts| parts.reverse());
+        let mut checkpoint =
+            Checkpoint { header, phase: Phase::Entries, at, left: parts, in_flight: 0, failed: false, covers };
         for which in 0..2 {
             if to.alive[which] {
                 checkpoint.next_chunk(which, io, to, step, out);
@@ -94,15 +87,16 @@ impl<H> Checkpoint<H> {
         self.failed = true;
     }
 
-    /// Issues the next write of entries to a device: [`PIECE`] bytes, one write in flight per device, so that the
+    /// Issues the next write of entries to a device: at most [`PIECE`] bytes, one write in flight per device, so that the
     /// checkpoint does not crowd out the host.
     fn next_chunk<S: Step>(&mut self, which: usize, io: &mut Io<S>, to: Target, step: S, out: &mut Commands) {
-        let len = PIECE.min(self.bytes - BLOCK - self.written[which]);
-        if len == 0 || self.failed {
-            return;
+        let Some(part) = self.left[which].last_mut().filter(|_| !self.failed) else { return };
+        let at = self.at + Bytes(part.start);
+        let len = PIECE.min(part.end - part.start);
+        part.start += len;
+        if part.is_empty() {
+            self.left[which].pop();
         }
-        let at = self.at + Bytes(BLOCK + self.written[which]);
-        self.written[which] += len;
         self.in_flight += 1;
         io.write((to.devices[which], at), Bytes(len), Buffer::Metadata, step, Cause::Metadata, out);
     }

@@ -1,4 +1,4 @@
-//! Checkpoints of the map: one is written when half of the ring is used, or three quarters of a short one with names, or when a device is fenced.
+//! Checkpoints of the map: one is written when half of the ring is used, or when a device is fenced.
 
 use peryton_format::{
     mutation::{self, Mutation},
@@ -7,7 +7,6 @@ use peryton_format::{
 
 use crate::{
     api::command::{Commands, DeviceId},
-    api::config::Tuning,
     cache::journal::map_journal::{CommitHold, MapJournal},
     cache::step::{CacheIo, CacheStep},
     journal::{Checkpoint, Progress},
@@ -17,7 +16,7 @@ impl MapJournal {
     /// Starts writing the whole map out if this much of the ring is used and no commit is under way.
     pub(crate) fn checkpoint_if_needed(&mut self, io: &mut CacheIo, out: &mut Commands) {
         let needed = match self.hold {
-            CommitHold::None => self.ring.used() > self.most_used(&io.tuning) || self.ring_is_full(),
+            CommitHold::None => self.ring.used() > self.ring.bytes() / 2 || self.ring_is_full(),
             CommitHold::Draining => true,
             CommitHold::AwaitingSuperblocks => false,
         };
@@ -34,7 +33,7 @@ impl MapJournal {
         }
         let header = self.next_header(&io.tuning);
         self.names.checkpoint_begins();
-        let place = (self.layout.checkpoint_at(header.which()), self.layout.checkpoint_bytes);
+        let place = (self.layout.checkpoint_at(header.which()), self.blocks.begin(&header));
         let mut covers = self.ring.used();
         if mutation::is(Mutation::FreeRingEarly) {
             self.ring.release(covers);
@@ -44,14 +43,6 @@ impl MapJournal {
         self.checkpoint = Some(Checkpoint::begin(header, place, covers, io, to, CacheStep::Checkpoint, out));
     }
 
-    /// How much of the ring may be used before a checkpoint. A checkpoint removes clean extents from what the slow
-    /// device names. Where it names extents, and the ring is shorter than a checkpoint (a small fast device, or a very large volume), checkpoints
-    /// are fewer.
-    fn most_used(&self, tuning: &Tuning) -> u64 {
-        let (ring, is_short) = (self.ring.bytes(), self.layout.checkpoint_bytes > self.ring.bytes());
-        if is_short && self.names_newer(tuning) { ring / 4 * 3 } else { ring / 2 }
-    }
-
     /// Handles a completed command of the checkpoint.
     pub(crate) fn checkpoint_step(&mut self, io: &mut CacheIo, device: DeviceId, failed: bool, out: &mut Commands) {
         let to = self.target();
@@ -59,16 +50,16 @@ impl MapJournal {
         match checkpoint.step(io, (device, failed), to, CacheStep::Checkpoint, out) {
             Progress::UnderWay => {}
             Progress::Failed => {
+                self.blocks.failed(&checkpoint.header);
                 self.checkpoint = None;
                 self.pause(io);
             }
             Progress::Durable => {
-                let Checkpoint { header, covers, .. } = *checkpoint;
+                let (header, covers) = (checkpoint.header, checkpoint.covers);
                 self.ring.release(covers);
                 // Commits may have recorded more on the slow device since the checkpoint began.
                 let Notice { slow_current, write_intent } = header.notice;
                 self.notified = Notice { slow_current: slow_current && self.notified.slow_current, write_intent };
-                self.names.checkpoint_is_durable();
                 if self.hold == CommitHold::Draining {
                     self.hold = CommitHold::AwaitingSuperblocks;
                 }

@@ -2,16 +2,16 @@
 //! points to data that is not there, and that no place is reused while the durable map still points to it.
 //!
 //! The order of the steps is that of every group commit (`crate::journal`). The journal is a ring, as a rule with the
-//! same content on both devices. When half of it is used (`checkpoints.rs`: three quarters of a short one), the whole durable map is written out as a checkpoint, again
+//! same content on both devices. When half of it is used, what has changed of the durable map is written out as a checkpoint, again
 //! on both devices, so that each device alone can say where everything was. The part of the ring that a checkpoint
 //! covers is free after that.
 
 use peryton_format::{
     block::BLOCK,
     blocks::Masks,
-    checkpoint::{self, CheckpointHeader},
+    checkpoint::{CheckpointHeader, Contents, Shape},
     entry::MapEntry,
-    journal::{CommitLabel, MapRecord, encode, name_ahead},
+    journal::{CommitLabel, MapRecord, encode, name_regions},
     layout::MetadataLayout,
     map,
     mutation::{self, Mutation},
@@ -25,6 +25,7 @@ use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId},
     api::config::{Journal, Tuning},
     cache::journal::batch::{Freed, MapBatch, Update, Waiter},
+    cache::journal::checkpoint_blocks::CheckpointBlocks,
     cache::journal::names::Names,
     cache::map::extent::Place,
     cache::step::{CacheCommand, CacheIo, CacheStep},
@@ -102,10 +103,10 @@ pub(crate) struct MapJournal {
     /// What the slow device records with the commit under way, and what it has recorded.
     pub(in crate::cache) notifying: Notice,
     pub(in crate::cache) notified: Notice,
-    /// Which extents the slow device says may be newer on the fast one.
+    /// Which regions the slow device says may be newer on the fast one.
     pub(in crate::cache) names: Names,
-    /// The further extents that the commit under way names in advance.
-    ahead: Vec<u32>,
+    /// The regions that the commit under way names.
+    naming: Vec<u32>,
     pub(in crate::cache) hold: CommitHold,
     /// Whether a flush of a journal block made host data on the slow device durable. The updates in
     /// `awaiting_slow_flush` that point to this data must then be in the next commit.
@@ -137,6 +138,7 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) checkpoint: Option<journal::Checkpoint<CheckpointHeader>>,
     /// The number of the last checkpoint.
     pub(in crate::cache) checkpoint_number: u64,
+    pub(in crate::cache) blocks: CheckpointBlocks,
 }
 
 impl MapJournal {
@@ -164,8 +166,8 @@ impl MapJournal {
             postflush_slow: true,
             notifying: Notice::default(),
             notified: Notice::default(),
-            names: Names::new(),
-            ahead: Vec::new(),
+            names: Names::new(entries, std::iter::empty()),
+            naming: Vec::new(),
             hold: CommitHold::None,
             slow_was_flushed: false,
             must_flush_slow: false,
@@ -183,6 +185,7 @@ impl MapJournal {
             last_on_slow: 0,
             checkpoint: None,
             checkpoint_number: 0,
+            blocks: CheckpointBlocks::new(Shape { entries, masks: layout.masks }),
         }
     }
 
@@ -192,12 +195,13 @@ impl MapJournal {
             let (entry, masks) = durable.of(*extent);
             map::is_newer(entry, masks)
         };
-        self.names.begin_with((0..durable.image.len() as u32).filter(is_newer));
+        self.names = Names::new(self.entries, (0..durable.image.len() as u32).filter(is_newer));
         self.durable = Some(durable);
         self.next_commit = header.first_commit;
         (self.last_commit, self.last_on_slow) = (header.last_commit, header.last_commit);
         self.ring.resume(header.journal_at, 0);
         self.checkpoint_number = header.number;
+        self.blocks.resume(header);
         self.notified = header.notice;
     }
 
@@ -371,11 +375,11 @@ impl MapJournal {
             || self.notifying != self.notified
             || self.checkpoint.as_ref().is_some_and(unsaid)
             || !mutation::is(Mutation::NameNothing) && names();
-        self.ahead.clear();
+        self.naming.clear();
         if self.to[1] && names_newer {
             let updates = self.group.committing.updates.iter().map(Update::newer);
             let room = self.layout.names_behind(updates.len() as u64);
-            self.ahead = self.names.choose_ahead(updates, self.entries, room);
+            self.naming = self.names.choose(updates, room);
         }
     }
 
@@ -442,26 +446,23 @@ impl MapJournal {
                     notice: self.notifying,
                 };
                 encode(records.into_iter(), &label, (&self.layout, durable.volume), into);
-                if !mutation::is(Mutation::NameNothingAhead) {
-                    name_ahead(&self.ahead, durable.volume, into);
+                if !mutation::is(Mutation::NameNoRegions) {
+                    name_regions(&self.naming, durable.volume, into);
                 }
             }
             CacheStep::Checkpoint => {
                 let checkpoint = self.checkpoint.as_ref().expect("a checkpoint is under way");
                 let header = &checkpoint.header;
                 let within = command.at.0 - self.layout.checkpoint_at(header.which()).0;
-                match within.checked_sub(BLOCK) {
-                    None => header.encode(durable.volume, into),
-                    Some(entries) => {
-                        let (first, volume) = (entries / BLOCK, durable.volume);
-                        let before_masks = MetadataLayout::entry_blocks(durable.image.len() as u64);
-                        // One command may write the last entries and the first masks.
-                        let of_entries = before_masks.saturating_sub(first).min(into.len() as u64 / BLOCK);
-                        let (entries, masks) = into.split_at_mut((of_entries * BLOCK) as usize);
-                        checkpoint::encode_entries(&durable.image, header.number, first, volume, entries);
-                        let first = (first + of_entries).saturating_sub(before_masks);
-                        checkpoint::encode_entries(&durable.masks, header.number, first, volume, masks);
-                    }
+                let Durable { volume, image, masks } = durable;
+                match within {
+                    0 => header.encode(*volume, into),
+                    _ => Contents { entries: image, masks, numbers: self.blocks.numbers(header) }.encode(
+                        header.number,
+                        within,
+                        *volume,
+                        into,
+                    ),
                 }
             }
             step => unreachable!("{step:?} writes no metadata"),
@@ -568,7 +569,7 @@ impl Commits for MapJournal {
     fn is_durable(&mut self, io: &mut CacheIo, batch: &MapBatch) {
         if !batch.updates.is_empty() {
             let updates = batch.updates.iter().map(Update::newer);
-            self.names.are_durable(updates, &self.ahead, self.postflush_slow, self.names_newer(&io.tuning));
+            self.names.are_durable(updates, self.postflush_slow.then_some(&self.naming));
             self.notified = self.notifying;
             self.ring.take(self.ring.span(self.layout.commit_bytes(batch.updates.len() as u64)));
             self.last_commit = self.next_commit;
@@ -577,6 +578,7 @@ impl Commits for MapJournal {
             }
             self.next_commit += 1;
             self.attempt = 0;
+            batch.updates.iter().for_each(|update| self.blocks.change(&update.record));
             io.stats.commits += 1;
             io.stats.map_updates += batch.updates.len() as u64;
         }

@@ -1,6 +1,7 @@
 //! The commits and checkpoints of a map.
 
 pub(crate) mod batch;
+pub(in crate::cache) mod checkpoint_blocks;
 mod checkpoints;
 mod doubts;
 mod fencing;
