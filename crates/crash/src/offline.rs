@@ -224,11 +224,10 @@ impl World {
         let done = if returns {
             match closed::readmit(self.config.clone(), &mut storage, device) {
                 Ok(_) => Ok(()),
-                // The map was kept on the other device alone, or has rotted; the device has not been given up yet; its
+                // The map has rotted; the device has not been given up yet; its
                 // generation was only announced; or an interrupted replacement has blanked its superblocks.
                 Err(
                     ReadmitError::Open(OpenError::NotFormatted { .. } | OpenError::Damaged { .. })
-                    | ReadmitError::Untracked { .. }
                     | ReadmitError::Damaged { .. }
                     | ReadmitError::NotGone { .. }
                     | ReadmitError::Older { .. },

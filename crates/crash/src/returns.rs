@@ -181,11 +181,10 @@ impl World {
             }
             match engine.take_back(storage, device) {
                 Ok(_) => Ok(()),
-                // The map was kept on the other device alone, or has rotted; its generation was only announced; or an interrupted
+                // The map has rotted; its generation was only announced; or an interrupted
                 // replacement has blanked its superblocks.
                 Err(
                     error @ (ReadmitError::Open(OpenError::NotFormatted { .. } | OpenError::Damaged { .. })
-                    | ReadmitError::Untracked { .. }
                     | ReadmitError::Damaged { .. }
                     | ReadmitError::Older { .. }),
                 ) => Err(error.to_string()),

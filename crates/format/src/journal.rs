@@ -30,7 +30,8 @@ const MIRRORED: u32 = 1 << 31;
 const SLOW_CURRENT: u32 = 1 << 30;
 /// The last block of a commit with this flag has names of regions behind its records ([`name_regions`]).
 const WRITE_INTENT: u32 = 1 << 29;
-const FLAGS: u32 = MIRRORED | SLOW_CURRENT | WRITE_INTENT;
+const LOST_WITH_SLOW: u32 = 1 << 28;
+const FLAGS: u32 = MIRRORED | SLOW_CURRENT | WRITE_INTENT | LOST_WITH_SLOW;
 /// Bytes of a name, and of their number.
 const NAME: usize = 4;
 
@@ -93,7 +94,12 @@ pub fn encode(
         put_u64(block, 8, number);
         put_u32(block, 16, index as u32);
         put_u32(block, 20, blocks as u32);
-        let flags = [(mirrored, MIRRORED), (notice.slow_current, SLOW_CURRENT), (notice.write_intent, WRITE_INTENT)];
+        let flags = [
+            (mirrored, MIRRORED),
+            (notice.slow_current, SLOW_CURRENT),
+            (notice.write_intent, WRITE_INTENT),
+            (notice.lost_with_slow, LOST_WITH_SLOW),
+        ];
         let flags: u32 = flags.into_iter().map(|(is, flag)| if is { flag } else { 0 }).sum();
         put_u32(block, 24, here as u32 | flags);
         put_u32(block, 28, attempt);
@@ -159,7 +165,11 @@ fn block_header(block: &[u8], most: u64, volume: VolumeId) -> Option<BlockHeader
         number: get_u64(block, 8),
         attempt: get_u32(block, 28),
         mirrored: has(MIRRORED),
-        notice: Notice { slow_current: has(SLOW_CURRENT), write_intent: has(WRITE_INTENT) },
+        notice: Notice {
+            slow_current: has(SLOW_CURRENT),
+            write_intent: has(WRITE_INTENT),
+            lost_with_slow: has(LOST_WITH_SLOW),
+        },
     };
     let header = BlockHeader {
         label,
@@ -314,11 +324,6 @@ impl JournalRing {
         mirrored.map(|header| header.label.number).max()
     }
 
-    /// Whether the commit is in this ring and was written to both devices.
-    pub fn was_mirrored(&self, number: u64) -> bool {
-        self.headers.iter().flatten().any(|header| header.label.number == number && header.label.mirrored)
-    }
-
     /// The notice of the newest commit in this ring, among those numbered `first` and above.
     pub fn notice_since(&self, first: u64) -> Option<Notice> {
         let since = self.headers.iter().flatten().filter(|header| header.label.number >= first);
@@ -405,7 +410,7 @@ mod tests {
 
     fn put(memory: &mut Memory, at: u64, number: u64, attempt: u32, records: &[MapRecord]) {
         let mut bytes = vec![0; layout().commit_bytes(records.len() as u64) as usize];
-        let notice = Notice { slow_current: false, write_intent: true };
+        let notice = Notice { write_intent: true, ..Notice::default() };
         let label = CommitLabel { number, attempt, mirrored: true, notice };
         encode(records.iter().copied(), &label, (&layout(), VOLUME), &mut bytes);
         memory.write(DeviceId(0), layout().journal_at(at), &bytes).unwrap();
@@ -431,8 +436,8 @@ mod tests {
         put(&mut memory, 0, 7, 0, &first);
         put(&mut memory, BLOCK, 8, 0, &second);
         let read = ring(&mut memory);
-        assert_eq!((read.newest(), read.was_mirrored(8), read.damaged_blocks()), (8, true, 0));
-        assert_eq!(read.notice_since(8), Some(Notice { slow_current: false, write_intent: true }));
+        assert_eq!((read.newest(), read.newest_mirrored(8), read.damaged_blocks()), (8, Some(8), 0));
+        assert_eq!(read.notice_since(8), Some(Notice { write_intent: true, ..Notice::default() }));
         let all = replay(&[Some(read)], 7, 0);
         assert_eq!((all.next_commit, all.next, all.broken), (9, 4 * BLOCK, false));
         assert_eq!(all.records, [first.clone(), second].concat());
@@ -459,7 +464,7 @@ mod tests {
                         number: 1,
                         attempt: 3,
                         mirrored: true,
-                        notice: Notice { slow_current: false, write_intent: true },
+                        notice: Notice { write_intent: true, ..Notice::default() },
                     };
                     let mut blocks = vec![0; layout.commit_bytes(u64::from(count)) as usize];
                     encode(records(count).into_iter(), &label, (&layout, VOLUME), &mut blocks);

@@ -215,9 +215,12 @@ pub fn read(
         // Without damage, each device has all commits except the one that was in flight; a device that lacks more is an
         // earlier copy. (A commit that was not mirrored is on the fast device only.)
         let last_commit = if replayed >= 2 { found.next_commit - 2 } else { header.last_commit };
-        let mirrored = rings.iter().flatten().any(|ring| ring.was_mirrored(last_commit));
-        let lacks =
-            |(device, ring): &(&DeviceId, &JournalRing)| (mirrored || **device == fast) && ring.newest() < last_commit;
+        let mirrored = rings.iter().flatten().filter_map(|ring| ring.newest_mirrored(last_commit));
+        // An earlier one may have gone to a device that was replaced since.
+        let mirrored =
+            mirrored.filter(|number| *number == last_commit || *number >= header.first_commit).max().unwrap_or(0);
+        let needs = |device: DeviceId| if device == fast { last_commit } else { mirrored };
+        let lacks = |(device, ring): &(&DeviceId, &JournalRing)| ring.newest() < needs(**device);
         let rings_of = || devices.iter().zip(&rings).filter_map(|(device, ring)| Some((device, ring.as_ref()?)));
         let behind = rings_of().filter(lacks).find(|(_, ring)| ring.damaged_blocks() == 0);
         let last_commit = match behind {
@@ -228,7 +231,7 @@ pub fn read(
             // No commit is known to be in both any more.
             Some(_) if older == Older::Accepted => 0,
             Some((device, ring)) => {
-                return Err(NoMap::Behind { device: *device, newest: ring.newest(), expected: last_commit });
+                return Err(NoMap::Behind { device: *device, newest: ring.newest(), expected: needs(*device) });
             }
         };
         // The last commit that the absent slow device must have. It need not have a commit that was not flushed there.
@@ -277,7 +280,7 @@ mod tests {
     fn devices(commits: &[Commit<'_>]) -> (Vec<Vec<u8>>, MetadataLayout) {
         let layout = MetadataLayout::new(100, Bytes::mib(1));
         let mut devices = vec![vec![0; layout.device_bytes(Bytes::mib(1)).0 as usize]; 2];
-        let notice = Notice { slow_current: false, write_intent: true };
+        let notice = Notice { write_intent: true, ..Notice::default() };
         let header = CheckpointHeader {
             number: 1,
             journal_at: 0,

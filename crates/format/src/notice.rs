@@ -1,7 +1,7 @@
-//! What the metadata on the slow device records about the fast one, so that the slow device can be used without it.
+//! What the metadata on one device records about the other one: so that the slow device can be used without the fast one, and is
+//! complete again when it returns.
 
-/// What a checkpoint or a commit on the slow device records about later commits. Only needed when the volume is opened
-/// without the fast device.
+/// What a checkpoint or a commit records about the devices. Only needed when one of them is missing, or returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notice {
     /// Caching: whether no copy on the fast device is newer than the slow device. Before a copy becomes newer, a later
@@ -10,16 +10,18 @@ pub struct Notice {
     /// Caching: whether later commits may be on the fast device alone. The slow device still gets each commit that makes a further extent
     /// newer on the fast device. Its own metadata therefore names every extent that may be newer there.
     pub write_intent: bool,
+    /// Caching, while the slow device is given up: whether all that is lost is lost for that reason alone, so that the slow device has it.
+    pub lost_with_slow: bool,
 }
 
 impl Notice {
     /// The bits of a checkpoint's header.
     pub(crate) fn word(self) -> u32 {
-        u32::from(self.slow_current) | u32::from(self.write_intent) << 1
+        u32::from(self.slow_current) | u32::from(self.write_intent) << 1 | u32::from(self.lost_with_slow) << 2
     }
 
     pub(crate) fn of_word(word: u32) -> Notice {
         let has = |bit: u32| word >> bit & 1 != 0;
-        Notice { slow_current: has(0), write_intent: has(1) }
+        Notice { slow_current: has(0), write_intent: has(1), lost_with_slow: has(2) }
     }
 }

@@ -7,7 +7,7 @@ use crate::crashing;
 use crashing::{Disks, Machine, blank, check_all, formatted, open, use_it};
 use peryton_engine::{
     Cause, Cleaning, Command, Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid,
-    Inspection, Logging, OpenError, Placement, Replacement, Storage, Trust, Tuning, Verdict, VolumeId, closed,
+    Inspection, Journal, Logging, OpenError, Placement, Replacement, Storage, Trust, Tuning, Verdict, VolumeId, closed,
 };
 use peryton_format::checkpoint::Shape;
 use peryton_units::{Bytes, Nanos, Op};
@@ -101,7 +101,8 @@ fn devices_that_are_not_the_volume_are_refused_by_name() {
 #[test]
 fn an_older_copy_of_a_device_is_refused_whenever_it_was_made() {
     for caching in [false, true] {
-        let config = config(caching);
+        let mut config = config(caching);
+        config.tuning.journal = Journal::Mirrored;
         let mut machine = open(&config, formatted(&config)).unwrap();
         use_it(&mut machine, 50, 0);
         let early = machine.driver.disks.clone();
@@ -120,6 +121,25 @@ fn an_older_copy_of_a_device_is_refused_whenever_it_was_made() {
             assert!(matches!(opened_with(&config, &next), Err(OpenError::Stale { device: at, .. }) if at == device));
         }
     }
+}
+
+#[test]
+fn a_copy_of_the_slow_device_from_before_it_named_a_region_is_refused() {
+    let config = config(true);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let mut write = |extents: &[u64]| {
+        for extent in extents {
+            machine.request(Op::Write, extent * 4096, vec![1; 4096]);
+            machine.request(Op::Flush, 0, Vec::new());
+        }
+        machine.driver.disks.clone()
+    };
+    let early = write(&[0]);
+    // Regions have 16 extents. The newest commit is on the fast device alone.
+    let late = write(&[40, 41, 1]);
+    let with = |slow: &Disks| opened_with(&config, &Disks(vec![late.0[0].clone(), slow.0[1].clone()]));
+    assert!(matches!(with(&early), Err(OpenError::Behind { device: 1, .. })), "{:?}", with(&early));
+    assert!(with(&late).is_ok());
 }
 
 #[test]

@@ -42,11 +42,12 @@ pub struct Config {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Journal {
-    /// The fast one. A commit goes to the slow one as well if a further extent becomes newer on the fast device. The slow one alone
-    /// therefore names every extent that may be newer there. For caching and partitioned; in tiering the same as `Mirrored`.
+    /// The fast one. A commit goes to the slow one as well if an extent becomes newer on the fast device whose region the slow one does
+    /// not name. The slow one alone therefore says which regions may be newer. For caching and partitioned; in tiering the same as
+    /// `Mirrored`.
+    #[default]
     Named,
     /// Both, so that either alone can say where data was.
-    #[default]
     Mirrored,
 }
 
@@ -166,7 +167,7 @@ impl Default for Tuning {
             cleaning: Cleaning::default(),
             write_unit: None,
             commit_interval: Nanos::from_s(5),
-            journal: Journal::Mirrored,
+            journal: Journal::Named,
             spin_down_after: Vec::new(),
             endurance: Vec::new(),
             logging: LoggingTuning::default(),

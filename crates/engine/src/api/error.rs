@@ -295,15 +295,6 @@ pub enum ReadmitError {
         /// The index of the device.
         device: usize,
     },
-    /// The device has only a part of the journal.
-    #[error(
-        "device {device} does not have the whole journal, which was kept on the other device alone (journal = \"fast\" or \"named\"), \
-         so nothing says what of it was the newest; leave it as it is, and give the volume another device instead of it (peryton replace)"
-    )]
-    Untracked {
-        /// The index of the device.
-        device: usize,
-    },
     /// The device's map cannot be read.
     #[error(
         "device {device}: {what}; leave it as it is, and give the volume another device instead of it (peryton replace)"
@@ -499,7 +490,7 @@ pub enum OpenError {
     },
     /// No metadata says what was lost with a device.
     #[error(
-        "device {device} is missing, and the journal was kept on it alone (journal = \"fast\"): no metadata says \
+        "device {device} is missing, and the newest map on the other device cannot be read: no metadata says \
          which data it has; attach it, or give up all of its data with repair --trust slow"
     )]
     Untracked {

@@ -3,7 +3,8 @@
 //! For an extent that is lost without the device, the device's own map says where its data are. If they are on the device
 //! itself, the entry is right, because the device's map is as old as its data. If they are on the other device, the place may
 //! have been given to another extent since, and the extent stays lost. It also stays lost if that map has no copy of it: the
-//! copy was made after its last commit.
+//! copy was made after its last commit. A slow device's own map is not asked if all that is lost was lost with that device: the
+//! origin has it.
 
 use peryton_format::{
     blocks::Masks,
@@ -76,16 +77,23 @@ impl CacheDrive {
         Ok(restored)
     }
 
+    /// Whether this device, which comes back, has all that is lost without it.
+    fn is_complete_with(&self, back: DeviceId) -> bool {
+        back == self.layout.slow && self.journal.notified.lost_with_slow
+    }
+
     /// Sets the masks of places to the blocks that both devices together have.
     fn join_masks(&self, back: DeviceId, joined: &[MapEntry], found: &DurableMap, masks: &mut [Masks]) {
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         let placed = (0..).zip(joined.iter().zip(&found.entries));
         for (extent, (entry, theirs)) in placed.filter(|_| !found.masks.is_empty()) {
             let Some(place) = entry.place() else { continue };
-            let theirs = map::masks_of(*theirs, &found.masks);
+            let (of_map, theirs) = (*theirs, map::masks_of(*theirs, &found.masks));
             let ours = &mut masks[place.0 as usize];
             *ours = match back == self.layout.slow {
                 // The origin has what was lost with it, except what it says was newer on the fast device.
+                true if self.is_complete_with(back) => Masks::new(ours.valid(), ours.dirty()),
+                true if of_map.is_lost() => Masks::new(ours.valid(), ours.dirty() | ours.lost()),
                 true => Masks::new(ours.valid(), ours.dirty() | ours.lost() & theirs.dirty()),
                 // The origin has all that was not newer on the device when it was given up. Where that is not known, what the device has
                 // is at least as new as the origin, and of the rest the origin may be older than what was answered.
@@ -105,6 +113,9 @@ impl CacheDrive {
         }
         if !ours.is_lost() {
             return ours;
+        }
+        if self.is_complete_with(back) {
+            return MapEntry::default();
         }
         let ours = MapEntry::new(None, false, true);
         if theirs.is_lost() {

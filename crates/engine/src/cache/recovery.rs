@@ -90,7 +90,7 @@ impl CacheDrive {
                 io,
                 io.now,
                 (&found.entries, &found.masks),
-                (unwritten_from, handoff.is_some(), found.notice.slow_current),
+                (unwritten_from, handoff.is_some(), found.notice),
                 trust,
             )
             .map_err(damaged)?;
@@ -196,14 +196,13 @@ pub(crate) struct Restored {
 
 impl CacheDrive {
     /// Loads the durable map. `unwritten_from`: after a clean close, the places from which on none was ever written; after a
-    /// crash every free place may hold data. `known`: the map is what a process that was killed had in memory. `slow_current`: no copy was
-    /// newer than its origin when the map was last recorded.
+    /// crash every free place may hold data. `known`: the map is what a process that was killed had in memory. `notice`: the newest one.
     pub(crate) fn restore(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
         (image, masks): (&[MapEntry], &[Masks]),
-        (unwritten_from, known, slow_current): (Option<[u32; 2]>, bool, bool),
+        (unwritten_from, known, notice): (Option<[u32; 2]>, bool, Notice),
         trust: Trust,
     ) -> Result<Restored, &'static str> {
         let mut restored = Restored::default();
@@ -224,10 +223,13 @@ impl CacheDrive {
             valid: crashed.then(|| self.valid(io)).filter(|valid| !trusts(valid)),
             // With write-through, the server may have made host data durable at their origins alone, and not the copies, nor which copies count.
             // The map does not say which policy was in force, so clean copies go with write-back as well, as long as none was ever dirty.
-            unflushed: crashed && slow_current && !mutation::is(Mutation::TrustUnflushedCopies),
+            unflushed: crashed && notice.slow_current && !mutation::is(Mutation::TrustUnflushedCopies),
             trusts_origins: trust == Trust::Slow,
             ..self.recovery_rules()
         };
+        let nothing_lost = || image.iter().all(|entry| !entry.is_lost()) && masks.iter().all(|masks| masks.lost() == 0);
+        let lost_with_slow = self.mode == Mode::Caching && self.gone.slow && (notice.lost_with_slow || nothing_lost());
+        self.journal.is_lost_with_slow(lost_with_slow);
         for (index, entry) in (0..).zip(image) {
             let at_rest = rules.without_stale_copies(State::of(*entry, masks));
             if at_rest.entry.place().is_some_and(|place| place.0 >= places) {
@@ -294,7 +296,8 @@ impl CacheDrive {
     /// What a slow device that is opened alone may conclude about the data on the fast one.
     pub(crate) fn notice_for(&self, tuning: &Tuning) -> Notice {
         let slow_current = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty().count() == 0;
-        Notice { slow_current, write_intent: self.journal.names_newer(tuning) && !self.gone.any() }
+        let write_intent = self.journal.names_newer(tuning) && !self.gone.any();
+        Notice { slow_current, write_intent, lost_with_slow: self.journal.notified.lost_with_slow }
     }
 
     pub(crate) fn begin_notices(&mut self, tuning: &Tuning) {

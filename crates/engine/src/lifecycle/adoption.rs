@@ -276,9 +276,11 @@ fn read(storage: &mut dyn Storage, device: DeviceId, at: Bytes, len: u64) -> Res
     Ok(bytes)
 }
 
-/// Whose the disk is. A torn block 0 counts as the volume's only if the rest of the first part is as it was.
+/// Whose the disk is. A torn block 0 counts as the volume's only if the rest of the first part is as it was. The answer is durable: a
+/// process that was killed may have left block 0 in a cache of the disk.
 fn whose(storage: &mut dyn Storage, record: &Record) -> Result<Whose, AdoptError> {
     let Displaced { device, home, at, bytes, .. } = record.displaced;
+    storage.flush(device).map_err(failed(device))?;
     let (block, copy) = (read(storage, device, Bytes::ZERO, BLOCK)?, read(storage, home, at, BLOCK)?);
     match adoption::whose(&block, &copy, record.volume) {
         Whose::Torn if !is_same(storage, record, BLOCK..bytes.0)? => Ok(Whose::Another),

@@ -88,10 +88,10 @@ keys! {
     }
     /// An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     COMMIT_INTERVAL: Nanos = "placement.commit_interval" { default: Value("'5s'"), placements: HYBRID, live: true, example: "'1s'" }
-    /// Where commits are written. `mirrored`: to both devices. `named`: to the fast one, and to the slow one only if a further
-    /// extent becomes newer on the fast one (tiering: as `mirrored`).
+    /// Where commits are written. `named`: to the fast device, and to the slow one only if an extent of a further region becomes newer on
+    /// the fast one (tiering: as `mirrored`). `mirrored`: to both devices.
     JOURNAL: String = "placement.journal" {
-        default: Value("'mirrored'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'named'",
+        default: Value("'named'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'mirrored'",
     }
     /// Where writes go: to the cache and later to the slow device (`back`), to both (`through`), or past the cache (`around`).
     WRITE: String = "placement.write" {
@@ -138,7 +138,7 @@ keys! {
 /// The shortest interval between two snapshots.
 const SHORTEST_INTERVAL: Nanos = Nanos::from_s(1);
 
-const JOURNALS: &[(&str, Journal)] = &[("mirrored", Journal::Mirrored), ("named", Journal::Named)];
+const JOURNALS: &[(&str, Journal)] = &[("named", Journal::Named), ("mirrored", Journal::Mirrored)];
 pub(super) const WRITES: &[(&str, WritePolicy)] =
     &[("back", WritePolicy::Back), ("through", WritePolicy::Through), ("around", WritePolicy::Around)];
 

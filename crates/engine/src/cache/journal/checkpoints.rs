@@ -58,8 +58,11 @@ impl MapJournal {
                 let (header, covers) = (checkpoint.header, checkpoint.covers);
                 self.ring.release(covers);
                 // Commits may have recorded more on the slow device since the checkpoint began.
-                let Notice { slow_current, write_intent } = header.notice;
-                self.notified = Notice { slow_current: slow_current && self.notified.slow_current, write_intent };
+                self.notified = Notice {
+                    slow_current: header.notice.slow_current && self.notified.slow_current,
+                    write_intent: header.notice.write_intent,
+                    lost_with_slow: header.notice.lost_with_slow && self.notified.lost_with_slow,
+                };
                 if self.hold == CommitHold::Draining {
                     self.hold = CommitHold::AwaitingSuperblocks;
                 }

@@ -210,6 +210,11 @@ impl MapJournal {
         self.notified = notified;
     }
 
+    /// Says of all commits from now on whether the slow device has all that is lost.
+    pub(in crate::cache) fn is_lost_with_slow(&mut self, lost_with_slow: bool) {
+        self.notified.lost_with_slow = lost_with_slow;
+    }
+
     /// Whether commits go to the slow device only where they name an extent that becomes newer. Where extents have no origin, the slow device has
     /// to know where they are; and if there is one device, it has everything.
     pub(in crate::cache) fn names_newer(&self, tuning: &Tuning) -> bool {
