@@ -125,7 +125,8 @@ fn an_older_copy_of_a_device_is_refused_whenever_it_was_made() {
 
 #[test]
 fn a_copy_of_the_slow_device_from_before_it_named_a_region_is_refused() {
-    let config = config(true);
+    // So large that no checkpoint is due meanwhile.
+    let config = Config { devices: vec![EXTENT * 2500, EXTENT * 5000], ..config(true) };
     let mut machine = open(&config, formatted(&config)).unwrap();
     let mut write = |extents: &[u64]| {
         for extent in extents {
@@ -135,8 +136,8 @@ fn a_copy_of_the_slow_device_from_before_it_named_a_region_is_refused() {
         machine.driver.disks.clone()
     };
     let early = write(&[0]);
-    // Regions have 16 extents. The newest commit is on the fast device alone.
-    let late = write(&[40, 41, 1]);
+    // Regions have 128 extents. The newest commit is on the fast device alone.
+    let late = write(&[300, 301, 1]);
     let with = |slow: &Disks| opened_with(&config, &Disks(vec![late.0[0].clone(), slow.0[1].clone()]));
     assert!(matches!(with(&early), Err(OpenError::Behind { device: 1, .. })), "{:?}", with(&early));
     assert!(with(&late).is_ok());
