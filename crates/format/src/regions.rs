@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// The most extents in a region, as a power of two: 64 MiB with extents of 64 KiB.
-const LARGEST: u32 = 10;
+/// The most extents in a region, as a power of two: 256 MiB with extents of 64 KiB.
+const LARGEST: u32 = 12;
 
 /// How the extents of a volume lie in regions. A small volume has about as many regions as a region has extents.
 ///
@@ -13,7 +13,7 @@ const LARGEST: u32 = 10;
 /// let regions = Regions::of_extents(100);
 /// assert_eq!((regions.region(15), regions.region(16)), (0, 1));
 /// assert_eq!((regions.extents(6), regions.extents(7)), (Some(96..100), None));
-/// assert_eq!(Regions::of_extents(u32::MAX).region(1024), 1);
+/// assert_eq!(Regions::of_extents(u32::MAX).region(4096), 1);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Regions {

@@ -184,10 +184,10 @@ class PlacementKeys(TypedDict, total=False):
     commit_interval: str
     """An update of the map is durable after this time at the latest, and sooner if a flush waits for it.
     Default: "5s". Placements: tiering, caching, partitioned."""
-    journal: Literal["mirrored", "named"]
-    """Where commits are written. `mirrored`: to both devices. `named`: to the fast one, and to the slow one only
-    if a further extent becomes newer on the fast one (tiering: as `mirrored`). Default: "mirrored".
-    Placements: tiering, caching, partitioned."""
+    journal: Literal["named", "mirrored"]
+    """Where commits are written. `named`: to the fast device, and to the slow one only if an extent of a further
+    region becomes newer on the fast one (tiering: as `mirrored`). `mirrored`: to both devices. Default:
+    "named". Placements: tiering, caching, partitioned."""
     write: Literal["back", "through", "around"]
     """Where writes go: to the cache and later to the slow device (`back`), to both (`through`), or past the
     cache (`around`). Default: "back". Placements: caching."""

@@ -91,6 +91,7 @@ keys! {
     /// Where commits are written. `named`: to the fast device, and to the slow one only if an extent of a further region becomes newer on
     /// the fast one (tiering: as `mirrored`). `mirrored`: to both devices.
     JOURNAL: String = "placement.journal" {
+        chosen_by: "random 4 KiB writes, each with a flush, to an empty cache: 0.56 ms with `named`, 8.4 ms with `mirrored`, 5.6 ms the disk alone",
         default: Value("'named'"), words: || names(JOURNALS), placements: HYBRID, live: true, example: "'mirrored'",
     }
     /// Where writes go: to the cache and later to the slow device (`back`), to both (`through`), or past the cache (`around`).
