@@ -350,18 +350,12 @@ fn load_part<W: Word>(
     volume: VolumeId,
 ) -> Option<Vec<W>> {
     let mut image = vec![W::default(); part.words as usize];
-    let mut missing: Vec<u64> = Vec::new();
-    let mut todo: Vec<Range<u64>> = vec![0..part.numbers.len() as u64];
-    for device in devices {
-        for range in std::mem::take(&mut todo) {
-            missing.extend(load_range(storage, *device, (part, range), volume, &mut image));
-        }
-        if missing.is_empty() {
-            return Some(image);
-        }
-        todo = missing.drain(..).map(|index| index..index + 1).collect();
+    let (first, others) = devices.split_first()?;
+    let mut missing = load_range(storage, *first, (part, 0..part.numbers.len() as u64), volume, &mut image);
+    for device in others {
+        missing.retain(|index| !load_range(storage, *device, (part, *index..index + 1), volume, &mut image).is_empty());
     }
-    None
+    missing.is_empty().then_some(image)
 }
 
 /// Reads some of the blocks of a part from a device; returns those that are not valid there.
