@@ -2,13 +2,11 @@
 """Measures the tables of docs/findings/against-kernel-caches.md that need no virtual machine, and prints them.
 
 Caches on an Intel 320 before an Exos X20, extents of 64 KiB, a fast device of a tenth of the blocks that the trace touches; --replay sync.
-First caches without write-back beside the disk alone; then write-back beside another program (--before), with its designs. With --warm-up
-instead: write-back after a warm-up on flash in use, with what each mechanism of WARM is worth, beside the other program. With --depths instead:
-caches beside the disk alone with several requests in flight, with both programs if there are two. With --fewer-reads instead: the disk alone, without
-the reads that an LRU as large as the fast device would serve, beside the cache that writes through.
+Without an option: caches without write-back beside the disk alone. --warm-up: write-back on flash in use, with each kind of journal. --depths:
+caches beside the disk alone with several requests in flight. --fewer-reads: the disk alone, without the reads that an LRU as large as the fast
+device would serve, beside the cache that writes through.
 
-usage: kernel_caches.py [--peryton PROGRAM] [--before PROGRAM] [--only TRACE,TRACE...] [--traces FOLDER]
-                        [--warm-up | --depths N,N... | --fewer-reads]
+usage: kernel_caches.py [--peryton PROGRAM] [--only TRACE,TRACE...] [--traces FOLDER] [--warm-up | --depths N,N... | --fewer-reads]
 """
 
 import argparse
@@ -38,16 +36,7 @@ BLOCK = 4096
 VOLUME = 160 << 30
 # After a warm-up the volume is about as large as the trace needs.
 WARM_VOLUMES = {"pgbench": 4, "sqlite": 4, "mailstore": 16, "devbox": 16, "cloudphysics": 64, "tpcc": 4096}
-# What is set besides the defaults.
-WARM = {
-    "mirrored, fifth miss": "flushed_threshold = 4\n",
-    "mirrored": "",
-    "named, fifth miss": "journal = 'named'\nflushed_threshold = 4\n",
-    "named, third miss": "journal = 'named'\nflushed_threshold = 2\n",
-    "named": "journal = 'named'\n",
-    "named, room 4": "journal = 'named'\nroom_threshold = 4\n",
-    "fast": "journal = 'fast'\n",
-}
+JOURNALS = ["mirrored", "named"]
 
 
 def run(program, *args):
@@ -87,17 +76,16 @@ def caches_and_disk(program, trace, folder):
 
 def depth_rows(args, traces):
     """For each depth, how the mean response of each cache compares with the disk alone: of all requests, and of writes."""
-    programs = [program for program in (args.before, args.peryton) if program]
     for name, trace in traces.items():
         for depth in args.depths.split(","):
             with tempfile.TemporaryDirectory() as folder:
                 designs = caches_and_disk(args.peryton, trace, folder)
-                runs = [simulate(program, designs, trace, folder, replay=f"qd={depth}") for program in programs]
-            cells = [cell(mean(runs[-1]["disk"], "all"))]
+                found = simulate(args.peryton, designs, trace, folder, replay=f"qd={depth}")
+            cells = [cell(mean(found["disk"], "all"))]
             for write in ("through", "around", "back"):
                 for kind in ("all", "read", "write", "flush"):
-                    base = mean(runs[-1]["disk"], kind)
-                    cells.append(" → ".join(f"{mean(run[write], kind) / base:.2f}" if base else "–" for run in runs))
+                    base = mean(found["disk"], kind)
+                    cells.append(f"{mean(found[write], kind) / base:.2f}" if base else "–")
             print("|", " | ".join([name, depth, *cells]), "|", flush=True)
 
 
@@ -143,30 +131,18 @@ def fewer_reads_rows(args, traces):
 
 
 def warm_rows(args, traces):
-    speeds = {name: [] for name in WARM}
+    """Mean response times of write-back with each journal, and how much faster the last one is."""
+    speeds = []
     for name, trace in traces.items():
-        if not trace.exists():
-            print(f"{trace} is not at hand", file=sys.stderr)
-            continue
         volume, fast = WARM_VOLUMES.get(name, 160) << 30, fast_bytes(args.peryton, trace)
+        in_use = "[devices.ssd.model]\nprecondition = 'random'\n"
         with tempfile.TemporaryDirectory() as folder:
-            in_use = "[devices.ssd.model]\nprecondition = 'random'\n"
-
-            def one(program, more, folder=folder, volume=volume, fast=fast, trace=trace):
-                path = design(folder, "back", volume, fast, in_use + caching("back", more))
-                return simulate(program, [path], trace, folder)["back"]
-
-            old = one(args.before, "writeback = { queue = 1024, delay = '5s' }\n")
-            cells = [cell(mean(old, "all"), 4)]
-            for which, more in WARM.items():
-                new = one(args.peryton, more)
-                speeds[which].append(mean(old, "all") / mean(new, "all"))
-                wear = [r["devices"]["ssd"]["bytes_written"] for r in (old, new)]
-                cells.append(f"{cell(mean(new, 'all'), 4)} ({speeds[which][-1]:.2f}; {wear[1] / wear[0]:.2f})")
-        print("|", " | ".join([name, *cells]), "|", flush=True)
-    for which, values in speeds.items():
-        if values:
-            print(f"{which}: geometric mean {math.exp(sum(map(math.log, values)) / len(values)):.3f}")
+            designs = [design(folder, journal, volume, fast, in_use + caching("back", f"journal = '{journal}'\n")) for journal in JOURNALS]
+            runs = simulate(args.peryton, designs, trace, folder)
+        means = [mean(runs[journal], "all") for journal in JOURNALS]
+        speeds.append(means[0] / means[-1])
+        print("|", " | ".join([name, *(f"{value:.3f}" for value in means)]), "|", flush=True)
+    print(f"geometric mean of their ratios: {math.exp(sum(map(math.log, speeds)) / len(speeds)):.3f}")
 
 
 def mean(report, kind):
@@ -192,7 +168,6 @@ def fast_bytes(program, trace):
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--peryton", default=ROOT / "target/quick/peryton")
-    arguments.add_argument("--before")
     arguments.add_argument("--warm-up", action="store_true")
     arguments.add_argument("--depths")
     arguments.add_argument("--fewer-reads", action="store_true")
@@ -200,54 +175,25 @@ def main():
     arguments.add_argument("--only", default=",".join(TRACES))
     args = arguments.parse_args()
     traces = {name: args.traces / TRACES[name] for name in args.only.split(",")}
-    if args.warm_up:
-        if not args.before:
-            sys.exit("--warm-up compares with another program: name it with --before")
-        return warm_rows(args, traces)
-    at_hand = {name: trace for name, trace in traces.items() if trace.exists()}
-    if args.depths:
-        return depth_rows(args, at_hand)
-    if args.fewer_reads:
-        return fewer_reads_rows(args, at_hand)
-    through, back = [], []
     for name, trace in traces.items():
         if not trace.exists():
-            print(f"{trace} is not at hand", file=sys.stderr)
-            continue
-        volume, fast = VOLUME, fast_bytes(args.peryton, trace)
+            print(f"{name}: {trace} is not at hand", file=sys.stderr)
+    traces = {name: trace for name, trace in traces.items() if trace.exists()}
+    if args.warm_up:
+        return warm_rows(args, traces)
+    if args.depths:
+        return depth_rows(args, traces)
+    if args.fewer_reads:
+        return fewer_reads_rows(args, traces)
+    for name, trace in traces.items():
         with tempfile.TemporaryDirectory() as folder:
-            through_fast = design(folder, "through-fast", volume, fast, caching("through", "journal = 'fast'\n"))
-            designs = [*caches_and_disk(args.peryton, trace, folder)[:3], through_fast]
-            new = simulate(args.peryton, designs, trace, folder)
-            old = simulate(args.before, designs, trace, folder) if args.before else {}
-            for kind in ["write", "flush", "write_then_flush"]:
-                base = mean(new["disk"], kind)
-                if base is None:
-                    continue
-                cells = [cell(base)]
-                for which in ["through", "around", "through-fast"]:
-                    if old:
-                        cells.append(cell(mean(old[which], kind)) + ratio(mean(old[which], kind), base))
-                    cells.append(cell(mean(new[which], kind)) + ratio(mean(new[which], kind), base))
-                through.append([name, kind, *cells])
-                print("|", " | ".join(through[-1]), "|", flush=True)
-            if args.before:
-                older = design(folder, "back", volume, fast, caching("back", "writeback = { queue = 1024, delay = '5s' }\n"))
-                a = simulate(args.before, [older], trace, folder)["back"]
-                newer = design(folder, "back", volume, fast, caching("back"))
-                b = simulate(args.peryton, [newer], trace, folder)["back"]
-                wear = [r["devices"]["ssd"]["bytes_written"] / 1e9 for r in (a, b)]
-                disk = [r["devices"]["hdd"]["bytes_written"] / 1e9 for r in (a, b)]
-                speed = mean(a, "all") / mean(b, "all")
-                back.append(speed)
-                print(
-                    f"| {name} | {cell(mean(a, 'all'))} | {cell(mean(b, 'all'))} | {speed:.2f} | {wear[1] / wear[0]:.2f} "
-                    f"| {disk[0]:.3g} | {disk[1]:.3g} | {a['devices']['hdd']['writes']} | {b['devices']['hdd']['writes']} "
-                    f"| {100 * a['fast_hit_ratio']:.1f} | {100 * b['fast_hit_ratio']:.1f} |",
-                    flush=True,
-                )
-    if back:
-        print(f"geometric mean: {math.exp(sum(map(math.log, back)) / len(back)):.2f}")
+            runs = simulate(args.peryton, caches_and_disk(args.peryton, trace, folder)[:3], trace, folder)
+        for kind in ["write", "flush", "write_then_flush"]:
+            base = mean(runs["disk"], kind)
+            if base is not None:
+                means = [mean(runs[which], kind) for which in ["through", "around"]]
+                cells = [cell(base), *(cell(value) + ratio(value, base) for value in means)]
+                print("|", " | ".join([name, kind, *cells]), "|", flush=True)
 
 
 if __name__ == "__main__":

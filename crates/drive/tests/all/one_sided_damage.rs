@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::FileExt, path::Path};
 
 use crate::served::{Client, Served, config, spec};
 use peryton_drive::{Endpoint, Service, Settings, inspect, repair};
-use peryton_engine::{Config, Trust, Verdict};
+use peryton_engine::{Config, Journal, Trust, Verdict};
 use peryton_format::superblock::Superblock;
 
 const UNIT: usize = 16 << 10;
@@ -88,7 +88,8 @@ fn a_mirror_whose_newest_journal_blocks_are_gone_is_made_good_from_the_other() {
         for name in ["fast", "slow"] {
             for with in [0, 0x5a] {
                 let directory = tempfile::tempdir().unwrap();
-                let config = config(placement);
+                let mut config = config(placement);
+                config.tuning.journal = Journal::Mirrored;
                 Served::new(directory.path(), config.clone(), Settings::default()).stop();
                 let left = killed(directory.path(), &config, 1);
                 let blocks = destroy_newest(&left.path().join(name), 3, with);

@@ -90,6 +90,8 @@ fn turn(best: Line, others: &[(Line, &Found)], above: bool) -> Option<Turn> {
 const MOST_LINES: usize = 8;
 /// The most load that is tried.
 const MOST_LOAD: f64 = 16.0;
+/// The load is found to this factor.
+const LOAD_WITHIN: f64 = 1.05;
 /// Loads are looked for with traces up to this length only: each takes a simulation.
 const MOST_REQUESTS: u64 = 2_000_000;
 
@@ -160,7 +162,7 @@ fn most_load(ask: &Ask, search: &Search<'_>, found: &Found) -> Option<f64> {
     if high > MOST_LOAD {
         return Some(MOST_LOAD);
     }
-    while high / low > 1.2 {
+    while high / low > LOAD_WITHIN {
         let middle = f64::sqrt(low * high);
         if gives::meets_with(ask, search, found, middle) { low = middle } else { high = middle }
     }
