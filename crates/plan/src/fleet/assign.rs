@@ -315,12 +315,13 @@ mod tests {
         }
 
         #[test]
-        fn what_is_filled_one_after_the_other_is_complete_and_at_most_half_dearer(boxes in boxes(9)) {
+        fn what_is_filled_one_after_the_other_is_complete_and_at_most_a_drive_dearer(boxes in boxes(9)) {
             let drives = improved(&boxes, greedy(&boxes, &|_, _| {}).unwrap());
             complete(&drives, boxes.volumes.len());
             drives.iter().for_each(|drive| assert_eq!(boxes.usd(drive.kind, &drive.group), Some(drive.usd)));
             let best = total(&exact(&boxes).unwrap());
-            prop_assert!(total(&drives) <= best * 1.5 + 1e-9, "{} against {best}", total(&drives));
+            let drive = drives.iter().map(|drive| drive.usd).fold(0.0, f64::max);
+            prop_assert!(total(&drives) <= best + drive + 1e-9, "{} against {best}", total(&drives));
         }
     }
 
