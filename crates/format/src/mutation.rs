@@ -46,7 +46,7 @@ mutations! {
     TrustChecksums,
     /// The second device's copy of the journal lacks the last update.
     MirrorWrongCopy,
-    /// Commits that make a further extent newer on the fast device do not go to the slow device.
+    /// Commits that make a further region newer on the fast device do not go to the slow device.
     NameNothing,
     /// A checkpoint leaves out blocks of the map that changed while it was last written.
     LeaveOutChangedBlocks,

@@ -7,8 +7,8 @@ pub struct Notice {
     /// Caching: whether no copy on the fast device is newer than the slow device. Before a copy becomes newer, a later
     /// notice withdraws this.
     pub slow_current: bool,
-    /// Caching: whether later commits may be on the fast device alone. The slow device still gets each commit that makes a further extent
-    /// newer on the fast device. Its own metadata therefore names every extent that may be newer there.
+    /// Caching: whether later commits may be on the fast device alone. The slow device still gets each commit that makes an
+    /// extent of a further region newer on the fast device. Its own metadata therefore names all that may be newer there.
     pub write_intent: bool,
     /// Caching, while the slow device is given up: whether all that is lost is lost for that reason alone, so that the slow device has it.
     pub lost_with_slow: bool,

@@ -229,7 +229,7 @@ impl CacheDrive {
         };
         let nothing_lost = || image.iter().all(|entry| !entry.is_lost()) && masks.iter().all(|masks| masks.lost() == 0);
         let lost_with_slow = self.mode == Mode::Caching && self.gone.slow && (notice.lost_with_slow || nothing_lost());
-        self.journal.is_lost_with_slow(lost_with_slow);
+        self.journal.set_lost_with_slow(lost_with_slow);
         for (index, entry) in (0..).zip(image) {
             let at_rest = rules.without_stale_copies(State::of(*entry, masks));
             if at_rest.entry.place().is_some_and(|place| place.0 >= places) {

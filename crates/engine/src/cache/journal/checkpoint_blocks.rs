@@ -49,13 +49,9 @@ impl CheckpointBlocks {
 
     /// Notes that a commit changed the blocks of this extent.
     pub(in crate::cache) fn change(&mut self, record: &MapRecord) {
-        for changed in &mut self.changed {
-            let kinds = if mutation::is(Mutation::LeaveOutMasks) { 1 } else { 2 };
-            for block in self.shape.blocks_of(record).take(kinds) {
-                if !changed.contains(block) {
-                    changed.put(block);
-                }
-            }
+        let kinds = if mutation::is(Mutation::LeaveOutMasks) { 1 } else { 2 };
+        for block in self.shape.blocks_of(record).take(kinds) {
+            self.changed.iter_mut().for_each(|changed| changed.insert(block));
         }
     }
 
@@ -92,11 +88,7 @@ impl CheckpointBlocks {
             return;
         }
         let changed = &mut self.changed[header.which() as usize];
-        for block in self.writing.drain(..) {
-            if !changed.contains(block) {
-                changed.put(block);
-            }
-        }
+        self.writing.drain(..).for_each(|block| changed.insert(block));
     }
 
     /// The numbers of the blocks of a checkpoint.

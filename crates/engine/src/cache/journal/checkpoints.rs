@@ -13,7 +13,7 @@ use crate::{
 };
 
 impl MapJournal {
-    /// Starts writing the whole map out if this much of the ring is used and no commit is under way.
+    /// Begins a checkpoint if half of the ring is used and no commit is under way, or if a device is being fenced.
     pub(crate) fn checkpoint_if_needed(&mut self, io: &mut CacheIo, out: &mut Commands) {
         let needed = match self.hold {
             CommitHold::None => self.ring.used() > self.ring.bytes() / 2 || self.ring_is_full(),

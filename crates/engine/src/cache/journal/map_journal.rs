@@ -138,6 +138,7 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) checkpoint: Option<journal::Checkpoint<CheckpointHeader>>,
     /// The number of the last checkpoint.
     pub(in crate::cache) checkpoint_number: u64,
+    /// What a checkpoint has to write.
     pub(in crate::cache) blocks: CheckpointBlocks,
 }
 
@@ -211,11 +212,11 @@ impl MapJournal {
     }
 
     /// Says of all commits from now on whether the slow device has all that is lost.
-    pub(in crate::cache) fn is_lost_with_slow(&mut self, lost_with_slow: bool) {
+    pub(in crate::cache) fn set_lost_with_slow(&mut self, lost_with_slow: bool) {
         self.notified.lost_with_slow = lost_with_slow;
     }
 
-    /// Whether commits go to the slow device only where they name an extent that becomes newer. Where extents have no origin, the slow device has
+    /// Whether commits go to the slow device only where an extent of a further region becomes newer. Where extents have no origin, the slow device has
     /// to know where they are; and if there is one device, it has everything.
     pub(in crate::cache) fn names_newer(&self, tuning: &Tuning) -> bool {
         tuning.journal == Journal::Named && self.homes && self.group.alive == [true; 2]

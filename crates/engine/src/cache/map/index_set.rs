@@ -128,6 +128,13 @@ impl IndexSet {
         }
     }
 
+    /// Adds this index, unless it is in the set.
+    pub(crate) fn insert(&mut self, index: u32) {
+        if !self.contains(index) {
+            self.put(index);
+        }
+    }
+
     /// Moves all indices of another set of the same size here. The two have none in common. Takes time for what the other
     /// one has, and little for its size.
     pub(crate) fn append(&mut self, other: &mut IndexSet) {

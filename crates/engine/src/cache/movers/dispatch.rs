@@ -62,7 +62,7 @@ impl CacheDrive {
                 if failed {
                     io.stats.lost_extents += 1;
                     let extent = row.extent;
-                    self.journal.is_lost_with_slow(false);
+                    self.journal.set_lost_with_slow(false);
                     let changed = self.map.set_lost(extent, true);
                     self.record(io, now, changed, false);
                     for request in std::mem::take(&mut self.moves[index].answers) {

@@ -34,7 +34,7 @@ impl CacheDrive {
         self.journal.fence(device);
         let before = self.map.lost();
         let nothing_lost = before == 0 && self.map.all_masks().iter().all(|masks| masks.lost() == 0);
-        self.journal.is_lost_with_slow(nothing_lost && self.gone.slow && self.mode == Mode::Caching);
+        self.journal.set_lost_with_slow(nothing_lost && self.gone.slow && self.mode == Mode::Caching);
         // An extent that is being moved is handled when the move ends, because the move may save its data.
         for extent in 0..self.layout.extents {
             if self.map.entry(extent).moving().is_none() {
