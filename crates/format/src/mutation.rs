@@ -78,6 +78,8 @@ mutations! {
     KeepCleanCopies,
     /// Memory that outlives the process does not say that a copy's origin is being written.
     ForgetHomeWrites,
+    /// A later write that reaches both devices hides one that only one of them has.
+    ForgetFailedCopies,
     /// Write-through writes the copy only, and answers.
     ThroughWithoutHome,
     /// Data of an earlier tenant of a place is not zeroed.

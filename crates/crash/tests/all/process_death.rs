@@ -5,6 +5,8 @@
 use peryton_crash::{Ends, Kind, Options, run, torture};
 use peryton_engine::{Command, Config, Engine, Hybrid, Placement, Tuning, WritePolicy};
 use peryton_units::{Bytes, Op};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
 
 use super::{
     crashing::{Machine, formatted},
@@ -120,4 +122,44 @@ fn a_cache_that_writes_through_is_clean_and_warm_after_the_process() {
     let mut machine = Machine::with(engine, disks, 1);
     assert_eq!(machine.request(Op::Read, 16_384, vec![1; 16_384]), vec![0; 16_384]);
     assert_eq!(machine.engine.losses(1).bytes, Bytes::ZERO);
+}
+
+#[test]
+fn a_write_that_the_copy_missed_stays_known_beside_one_that_reached_both() {
+    let pair = Hybrid { fast: FAST, slow: SLOW, extent: Bytes::kib(64) };
+    let tuning = Tuning {
+        promotion_threshold: 0,
+        demotion_low: 1,
+        demotion_high: 2,
+        write: WritePolicy::Through,
+        ..Tuning::default()
+    };
+    let config = Config { devices: vec![Bytes::mib(1), Bytes::mib(4)], placement: Placement::Caching(pair), tuning };
+    let mut disks = formatted(&config);
+    let (engine, _) = Engine::open(config.clone(), &mut disks).unwrap();
+    let mut machine = Machine::with(engine, disks, 1);
+    machine.driver.keep_in_memory();
+    machine.request(Op::Read, 0, vec![0; 65_536]);
+    machine.settle();
+    // The read keeps the copy in use, so that it cannot be given up yet.
+    machine.ask(Op::Read, 0, vec![0; 65_536]);
+    machine.ask(Op::Write, 512, vec![78; 512]);
+    machine.ask(Op::Write, 32_768 + 512, vec![79; 512]);
+    let mut rng = Pcg64Mcg::seed_from_u64(1);
+    for within in [512, 32_768 + 512] {
+        for device in [SLOW, FAST] {
+            let write = machine.pending.iter().position(|pending| {
+                matches!(pending.command, Command::Write { device: to, at, len, .. }
+                    if to == device && at.0 % 65_536 == within && len.0 == 512)
+            });
+            let fails = device == FAST && within == 512;
+            machine.driver.complete_at(write.expect("it is written to both devices"), fails, &mut rng);
+        }
+    }
+    let (mut disks, mut memory) = (machine.driver.disks.clone(), machine.driver.memory.clone());
+    let mut storage = Faulty::new(&mut disks, &mut memory, Fault::FailsOnce, u32::MAX, 1);
+    let (engine, opened) = Engine::open(config, &mut storage).unwrap();
+    assert_eq!(opened.mapped, 0, "the copy lacks what its origin has");
+    let mut machine = Machine::with(engine, disks, 1);
+    assert_eq!(machine.request(Op::Read, 512, vec![1; 512]), vec![78; 512]);
 }

@@ -43,7 +43,7 @@ impl CacheDrive {
         let row = ThroughWrite { fragment, pending: 2, fast_failed: false, slow_failed: false, waiters: Vec::new() };
         let write = self.through.insert(row);
         self.through_in_flight.push(write);
-        self.map.set_may_differ(fragment.extent, Some(self.valid(io)));
+        self.map.may_write_one(fragment.extent, self.valid(io));
         self.cleaner.slow_used = now;
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
         let places = [Place(slot.0), self.origin_of(fragment.extent)];
@@ -104,8 +104,8 @@ impl CacheDrive {
         if !fast_failed {
             self.wrote_through(io, fragment.extent);
         }
-        if !fast_failed && !slow_failed && !self.is_written_through(fragment.extent) {
-            self.map.set_may_differ(fragment.extent, None);
+        if !fast_failed && !slow_failed {
+            self.map.wrote_both(fragment.extent);
         }
         let touched = self.touched(fragment);
         if self.map.entry(fragment.extent).place().is_some() && !fast_failed {

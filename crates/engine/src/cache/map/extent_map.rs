@@ -66,9 +66,16 @@ pub(in crate::cache) struct ExtentMap {
     changed: Option<Vec<u32>>,
     /// A handoff is kept: a reply needs its changes recorded first.
     answers_rest_on_changed: bool,
-    /// Extents with a copy whose origins are being written, or whose write failed: copy and origin may differ, and the next process takes
-    /// the copies for newer. Only kept with a handoff.
-    may_differ: FxHashMap<u32, Valid>,
+    /// Extents with a copy of which writes may have reached the copy or the origin alone. Only kept with a handoff.
+    may_differ: FxHashMap<u32, Differing>,
+}
+
+/// Copy and origin of an extent may differ although the map calls the copy clean.
+#[derive(Clone, Copy, Debug)]
+struct Differing {
+    valid: Valid,
+    /// Writes that have not reached both: those in flight, and those that one device has failed.
+    writes: u32,
 }
 
 /// The slots from a slot on, which are withheld from use.
@@ -174,24 +181,41 @@ impl ExtentMap {
             {
                 let masks = masks[place.0 as usize];
                 let differs = if may_differ.is_empty() { None } else { may_differ.get(&extent) };
-                let masks = differs.map_or(masks, |valid| valid.masks_after_crash(masks));
+                let masks = differs.map_or(masks, |differing| differing.valid.masks_after_crash(masks));
                 take(Record::Masks { place: place.0, masks });
             }
             take(Record::Entry { extent, entry });
         }
     }
 
-    /// Notes whether copy and origin of an extent may differ although the map calls the copy clean, and which of them is then valid.
+    /// Notes that a write to the copy or the origin of an extent begins, and which of the two is valid if only one of them gets it. They may
+    /// differ until the write [has reached both](Self::wrote_both), or the copy is given up.
     #[inline]
-    pub(in crate::cache) fn set_may_differ(&mut self, extent: u32, valid: Option<Valid>) {
+    pub(in crate::cache) fn may_write_one(&mut self, extent: u32, valid: Valid) {
         if self.answers_rest_on_changed && !mutation::is(Mutation::ForgetHomeWrites) {
-            let before = match valid {
-                Some(valid) => self.may_differ.insert(extent, valid),
-                None => self.may_differ.remove(&extent),
-            };
-            if before != valid {
+            let differing = self.may_differ.entry(extent).or_insert(Differing { valid, writes: 0 });
+            let changes = differing.writes == 0 || differing.valid != valid;
+            *differing = Differing { valid, writes: differing.writes + 1 };
+            if changes {
                 self.has_changed(extent);
             }
+        }
+    }
+
+    /// One of the writes that [may have written one](Self::may_write_one) has reached both.
+    #[inline]
+    pub(in crate::cache) fn wrote_both(&mut self, extent: u32) {
+        let Some(differing) = self.may_differ.get_mut(&extent) else { return };
+        differing.writes -= 1;
+        if differing.writes == 0 || mutation::is(Mutation::ForgetFailedCopies) {
+            self.gave_up_differing(extent);
+        }
+    }
+
+    /// The blocks that may differ are no longer in the copy, and nothing writes to it.
+    pub(in crate::cache) fn gave_up_differing(&mut self, extent: u32) {
+        if self.may_differ.remove(&extent).is_some() {
+            self.has_changed(extent);
         }
     }
 

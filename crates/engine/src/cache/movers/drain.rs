@@ -111,6 +111,7 @@ impl CacheDrive {
                 let newer = self.touched(fragment) & self.map.masks_of(extent).dirty() != 0;
                 let result = if newer { Err(RequestError::Device) } else { result };
                 self.drop_blocks(io, now, extent, self.touched(fragment));
+                self.map.gave_up_differing(extent);
                 self.journal.takes_all_next();
                 self.answer(io, now, index, result, out);
             }
@@ -124,7 +125,7 @@ impl CacheDrive {
                 self.answer(io, now, index, Ok(()), out);
             }
             Drained::Discard => {
-                self.map.set_may_differ(extent, Some(self.valid(io)));
+                self.map.may_write_one(extent, self.valid(io));
                 let row = &mut self.moves[index];
                 row.phase = Phase::Writing;
                 row.pending = 1;
@@ -151,7 +152,7 @@ impl CacheDrive {
                 self.ready.commit();
             }
             Drained::Supersede => {
-                self.map.set_may_differ(extent, Some(self.valid(io)));
+                self.map.may_write_one(extent, self.valid(io));
                 let row = &mut self.moves[index];
                 row.phase = Phase::Writing;
                 row.pending = 1;

@@ -65,7 +65,7 @@ impl CacheDrive {
         match fragment.op {
             Op::Write if way == Way::Slow && covers && entry.moving().is_none() => {
                 io.stats.fast_misses += 1;
-                self.map.set_may_differ(fragment.extent, Some(self.valid(io)));
+                self.map.may_write_one(fragment.extent, self.valid(io));
                 self.direct_then(now, fragment, origin, Follow::PAST)
             }
             Op::Write if way == Way::Slow && touched & (masks.valid() | masks.lost()) == 0 => {
