@@ -158,7 +158,9 @@ impl World {
         for device in &without {
             disks[device.index()].dead = true;
         }
-        let died = (0..disks.len()).find(|index| self.drive.disks[*index].dead && !disks[*index].dead);
+        let died = (0..disks.len()).filter(|index| self.drive.disks[*index].dead && !disks[*index].dead);
+        // Of two, the one that the other has durably given up is the one that is refused.
+        let died = died.min_by_key(|index| !self.drive.engine.is_durably_gone(DeviceId(*index as u8)));
         let Some(died) = died else { return Ok(Some(without)) };
         let device = DeviceId(died as u8);
         let durable = self.drive.engine.is_durably_gone(device) && disks.len() > 1;
