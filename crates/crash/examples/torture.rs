@@ -128,6 +128,7 @@ fn main() -> ExitCode {
             room: arguments.room.or(of.room),
             grouped: arguments.grouped || of.grouped,
             beside: of.beside,
+            large_map: of.large_map,
             replaces: arguments.replaces.or(of.replaces),
             resizes: arguments.resizes.or(of.resizes),
             returns: arguments.returns.or(of.returns),

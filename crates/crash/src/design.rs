@@ -1,5 +1,7 @@
 //! Random designs. The devices are small, so that every table is full most of the time.
 
+use std::ops::Range;
+
 use peryton_engine::{
     Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Hybrid, Journal, LogCaching, Logging,
     LoggingTuning, Objective, Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning,
@@ -66,6 +68,24 @@ impl Plan {
         pair.extent = pair.extent * times;
         self.extent *= times;
         self.config.devices.iter_mut().for_each(|bytes| *bytes = *bytes * times);
+    }
+}
+
+/// A map of so many extents takes three to five blocks of a checkpoint.
+const LARGE_MAP: Range<u64> = 2_100..4_200;
+
+impl Plan {
+    /// Gives the slow device so many small extents that a checkpoint of the map takes several blocks; `seed` decides how many.
+    pub(crate) fn enlarge(&mut self, seed: u64) {
+        let (Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair)) =
+            &mut self.config.placement
+        else {
+            return;
+        };
+        let extents = Pcg64Mcg::seed_from_u64(seed ^ 0x6c61_7267).random_range(LARGE_MAP);
+        pair.extent = Bytes::kib(4);
+        self.extent = pair.extent.0;
+        self.config.devices = vec![pair.extent * u64::from(self.fast_extents), pair.extent * extents];
     }
 }
 

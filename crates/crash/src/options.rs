@@ -45,6 +45,8 @@ pub struct Options {
     pub grouped: bool,
     /// Whether the drive always writes through, and half of the requests come in groups for single blocks of one extent, which overlap.
     pub beside: bool,
+    /// Whether the slow device has so many extents that a checkpoint of the map takes several blocks.
+    pub large_map: bool,
     /// How runs come to their end; otherwise the seed decides.
     pub ends: Option<Ends>,
     /// Whether devices are replaced while the volume is served; otherwise the seed decides.
@@ -68,6 +70,7 @@ impl Options {
         room: None,
         grouped: false,
         beside: false,
+        large_map: false,
         ends: None,
         replaces: None,
         resizes: None,

@@ -29,7 +29,7 @@ const fn past(failing: Failing) -> Options {
 
 impl Scenario {
     /// Every kind.
-    pub const ALL: [Scenario; 16] = [
+    pub const ALL: [Scenario; 17] = [
         Scenario { name: "drawn", options: Options::DRAWN },
         Scenario { name: "failing", options: FAILING },
         Scenario { name: "parts", options: PARTS },
@@ -57,6 +57,7 @@ impl Scenario {
             options: Options { failing: Some(Failing::Deaths), ends: Some(Ends::Process), ..REPLACING },
         },
         Scenario { name: "resizing", options: Options { resizes: Some(true), faults: Some(false), ..Options::DRAWN } },
+        Scenario { name: "large-map", options: Options { large_map: true, ..Options::DRAWN } },
         Scenario { name: "returning", options: Options { returns: Some(true), ..FAILING } },
     ];
 

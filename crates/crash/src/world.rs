@@ -82,6 +82,9 @@ pub(crate) struct World {
     pub(crate) before: Option<Vec<Disk>>,
 }
 
+/// A check reads the whole volume, so a large one is checked this many times more rarely.
+const RARER_IF_LARGE: u32 = 8;
+
 /// The behaviour of this run's host and power supply.
 #[derive(Clone, Debug)]
 pub(crate) struct Habits {
@@ -110,6 +113,9 @@ impl World {
         let kind = options.kind.unwrap_or(kind);
         let mut plan = random_plan(kind, &mut rng);
         plan.divide(seed);
+        if options.large_map {
+            plan.enlarge(seed);
+        }
         plan.config.tuning.write_unit = random_write_unit(seed, plan.unit_of());
         plan.config.tuning.replacement = options.replacement.unwrap_or(plan.config.tuning.replacement);
         if let Some(by) = options.admission {
@@ -159,7 +165,7 @@ impl World {
             depth: rng.random_range(1..16),
             mix,
             most_sectors: most * rng.random_range(plan.reach.div_ceil(6)..=plan.reach),
-            branch_one_in: [4, 8, 16][rng.random_range(0..3)],
+            branch_one_in: [4, 8, 16][rng.random_range(0..3)] * if options.large_map { RARER_IF_LARGE } else { 1 },
             retune_one_in: [50, 200, 1000][rng.random_range(0..3)],
             hot_percent: [20, 50, 90][rng.random_range(0..3)],
             speed: (0..2).map(|_| [100, 100, 30, 5][rng.random_range(0..4)]).collect(),
