@@ -1,11 +1,11 @@
 //! Multi-mount protection: one server has a volume, by whatever names its devices are opened and on whichever machine. A server renews
 //! a block on each device every few seconds ([`peryton_format::holder`]), and whoever is about to use the volume looks at it first.
 //!
-//! After a clean close the block says that nobody has the volume. After a crash it names a process. If that was one of this start of this
-//! machine and has ended, the volume is free. Otherwise the block is watched for an interval or two: who has the device renews it. A
-//! block that nobody renews is that of a copy of the volume, or of a machine that has failed.
+//! After a clean close the block says that no server has the volume. After a crash it names a process. If that process belonged to the
+//! present boot of this machine and has ended, the volume is free. Otherwise the block is watched for an interval or two, since a living
+//! server renews it. A block that is not renewed is that of a copy of the volume, or of a machine that has failed.
 //!
-//! The block also keeps what has worn the device: what is not renewed before a server is killed is not counted.
+//! The block also has the counts of the device's wear. A kill loses the counts since the last renewal.
 
 use std::{
     collections::BTreeSet,
@@ -28,11 +28,11 @@ use crate::{
 
 /// How often the block is renewed.
 const RENEWED_EVERY: Duration = Duration::from_secs(RENEWED_EVERY_S);
-/// The first time is sooner: of two servers that begin at the same moment one is to find out.
+/// The first renewal is sooner, so that of two servers that begin at the same moment one finds the other.
 const FIRST: Duration = Duration::from_secs(1);
-/// For so long a block is watched whose server lives on this machine: it may be that of a copy of the volume.
+/// How long a block is watched whose server lives on this machine. The server may have a copy of the volume instead.
 const WATCHED: Duration = Duration::from_secs(RENEWED_EVERY_S + 1);
-/// The same, if its server may live elsewhere.
+/// How long a block is watched whose server may live on another machine.
 const WATCHED_FROM_AFAR: Duration = Duration::from_secs(2 * RENEWED_EVERY_S + 1);
 const LOOK: Duration = Duration::from_millis(250);
 const BLOCK: usize = 4096;
@@ -92,22 +92,22 @@ fn transfer(device: &Device, write: Option<&[u8]>) -> io::Result<Vec<u8>> {
     Ok(bytes.to_vec())
 }
 
-/// Writes the block of a device. What that wears is part of what it says.
+/// Writes the block of a device. The wear in the block includes this write.
 fn write(device: &Device, holder: Option<&Holder>) -> io::Result<()> {
     let wear = &device.ability.wear;
     wear.wrote(HOLDER_AT.0, BLOCK as u64);
     transfer(device, Some(&encode(holder, &wear.account().unwrap_or_default()))).map(drop)
 }
 
-/// Writes to a device that nobody has what has worn it.
+/// Writes the wear of a device that no server has.
 pub(crate) fn keep_wear(device: &Device) -> io::Result<()> {
     write(device, None)
 }
 
-/// Goes on with what the device says has worn it. `ours`: the number of this server.
+/// Continues the count of wear that the device stores. `ours`: the number of this server.
 pub(crate) fn take_up_wear(device: &Device, ours: Option<u64>) {
     let held = transfer(device, None).map(|block| decode(&block));
-    // A block that is torn has lost what it said: the count begins again.
+    // A torn block has lost its count, which begins again.
     let held = held.ok().and_then(Result::ok).unwrap_or_default();
     let is_unclosed = held.holder.is_some_and(|holder| Some(holder.nonce) != ours);
     device.ability.wear.take_up(held.account, is_unclosed, unix_s());
@@ -148,7 +148,7 @@ fn described(holder: &Holder) -> String {
 /// # Errors
 /// One has.
 pub(crate) fn look(devices: &[Option<Device>], notifier: &Notifier) -> Result<(), HeldElsewhere> {
-    // What cannot be read is said by whoever reads more of it.
+    // A device that cannot be read is reported when the volume is opened.
     let read = |device: &Device| transfer(device, None).ok();
     let found = |device: &Device| any_superblock(device).and_then(|_| read(device));
     let (mut watched, mut until) = (Vec::new(), Duration::ZERO);
@@ -178,7 +178,7 @@ pub(crate) fn look(devices: &[Option<Device>], notifier: &Notifier) -> Result<()
         let mut held = None;
         watched.retain(|(device, before, by)| {
             let Some(now) = read(device).filter(|now| now != before) else { return true };
-            // A block that has become free is that of a server which has just closed the volume.
+            // If the block now says that no server has the volume, its server has just closed it.
             if decode(&now).map_or(true, |now| now.holder.is_some()) {
                 let (name, path, by) = (device.name.clone(), device.path.clone(), by.clone());
                 held = Some(HeldElsewhere { name, path, by });
@@ -197,9 +197,9 @@ pub(crate) fn look(devices: &[Option<Device>], notifier: &Notifier) -> Result<()
 struct Known {
     /// The devices that are part of the volume.
     devices: Vec<Option<Device>>,
-    /// Those of them that have joined it, and have to say that this server has them.
+    /// Devices that have joined the volume, and whose blocks do not name this server yet.
     joined: Vec<Device>,
-    /// Those that have left it, and have to say that nobody has them.
+    /// Devices that have left the volume, and whose blocks still name this server.
     left: Vec<Device>,
     has_ended: bool,
 }
@@ -208,7 +208,7 @@ struct Known {
 struct Shared {
     holder: Holder,
     known: Mutex<Known>,
-    /// Held while a block is written. The end waits for it, and nobody else.
+    /// Locked while a block is written. Only the close of the volume waits for this lock.
     writing: Mutex<()>,
     changed: Condvar,
 }
@@ -218,7 +218,7 @@ impl Shared {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the device still says that this server has it, or nobody.
+    /// Whether the block of the device names this server; an error if it names another one.
     fn is_ours(&self, device: &Device) -> Result<bool, String> {
         match transfer(device, None).map(|block| decode(&block).map(|held| held.holder)) {
             Ok(Ok(Some(holder))) if holder.nonce != self.holder.nonce => Err(described(&holder)),
@@ -227,7 +227,7 @@ impl Shared {
         }
     }
 
-    /// Writes that this server has the device, which nobody else has.
+    /// Writes that this server has the device. No other server may have it.
     fn take(&self, device: &Device) -> io::Result<()> {
         take_up_wear(device, Some(self.holder.nonce));
         write(device, Some(&self.holder))
@@ -282,8 +282,8 @@ impl Held {
         Ok(held)
     }
 
-    /// Renews it from now on, except on devices that rest. `taken` is called if another server has written to a device that it has the
-    /// volume: two must not go on.
+    /// Renews the blocks from now on, except on disks in standby. `taken` is called if the block of a device names another server, because
+    /// two servers must not use one volume.
     ///
     /// # Errors
     /// The system has no thread.
@@ -291,7 +291,7 @@ impl Held {
         let shared = Arc::clone(&self.0);
         let renew = move || {
             let mut wait = FIRST;
-            // Members that may still name the server that had them before, because they could not be written to.
+            // Devices whose blocks may still name an earlier server, because a write to them has failed.
             let mut others: Vec<Device> = Vec::new();
             for renewals in 1.. {
                 let (devices, joined, left) = {
@@ -336,7 +336,7 @@ impl Held {
         thread::Builder::new().name("holder".to_owned()).spawn(renew).map(drop)
     }
 
-    /// Another device has the place of this number, or none.
+    /// The device of this number was replaced by another one, or by none.
     pub(crate) fn changed(&self, index: usize, device: Option<&Device>) {
         let mut known = self.0.known();
         let before = std::mem::replace(&mut known.devices[index], device.cloned());
@@ -346,7 +346,7 @@ impl Held {
         self.0.changed.notify_all();
     }
 
-    /// The volume was closed in good order, and nobody has it.
+    /// The volume was closed in good order, and no server has it.
     pub(crate) fn release(&self) {
         self.0.known().has_ended = true;
         let _writing = self.0.writing.lock().unwrap_or_else(PoisonError::into_inner);

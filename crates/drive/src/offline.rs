@@ -90,7 +90,7 @@ fn refused<E: std::fmt::Display>(spec: &VolumeSpec) -> impl Fn(E) -> OfflineErro
     |error| OfflineError::Refused(spec.with_names(error))
 }
 
-/// An error that may say that a device could not be read or written, and not which.
+/// An error that a device could not be read or written. It may lack the name of the device.
 pub(crate) trait OfDevices: std::fmt::Display {
     /// Whether it says that.
     fn is_of_a_device(&self) -> bool;
@@ -139,7 +139,7 @@ pub(crate) fn in_words(spec: &VolumeSpec, failed: Option<Failed>, error: &impl O
     }
 }
 
-/// What is said where the devices fit together, and what a server that was killed has left in memory does not fit them.
+/// The message if the devices fit together, and the records that a killed server has left in memory do not fit them.
 pub(crate) fn rolled_back(
     spec: &VolumeSpec,
     devices: &[Option<Device>],
@@ -224,7 +224,7 @@ pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Ope
     let opens = Engine::open_without(config.clone(), &mut Overlay::new(&mut files), &without);
     let rolled_back = opens.err().and_then(|error| rolled_back(spec, &devices, &without, (&files, &error)));
     match rolled_back {
-        // The devices as they are need no trust once nothing contradicts them.
+        // `--trust` is not needed if the devices agree.
         Some(_) if trust == Trust::AsItIs => (files, trust) = (files.ignoring_memory(), Trust::Nobody),
         Some(why) => return Err(OfflineError::Refused(why)),
         None => {}
@@ -254,7 +254,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     refuse_used(&spec.devices[device])?;
     let new = Device::open(&spec.devices[device], Opening { direct: true, rights: Rights::Create })?;
     devices[device] = new;
-    // Of a volume that was resized only the other device says how long its parts are.
+    // The sizes of a resized volume are in the superblock of the other device alone.
     let sizes = closed::sizes_in_force(&spec.config, &mut Files::new(&devices)?).map_err(refused(spec))?;
     // The engine does not see that a device has displaced data, or had data before, in its sizes.
     let (need, is_home) = match &map {
@@ -273,7 +273,7 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
             return Err(OfflineError::TooSmall { name, size, need });
         }
         if !new.is_block || new.size >= need {
-            // What lies behind the volume on the home of displaced data is the displaced data, and room for snapshots before it.
+            // On the home of displaced data, the room for snapshots and then the displaced data lie behind the volume.
             let (used, behind) =
                 if is_home { (sizes.devices[device], need - sizes.devices[device]) } else { (need, behind) };
             let is_empty = empty(new, used, behind).map_err(|(_, source)| source)?;
@@ -350,7 +350,7 @@ pub fn detach(
         let back = adoption::give_back(&spec.config, map, &mut files, forgone, left)
             .map_err(|error| OfflineError::Refused(in_words(spec, files.failed(), &error)))?;
         if let Some(device) = &devices[back.device.index()] {
-            // Those in use are as they were.
+            // This fails only for partitions in use, which have not changed.
             let _ = device.read_partitions_again();
         }
         let detached = Detached {

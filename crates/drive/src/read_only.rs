@@ -18,7 +18,7 @@ use crate::{
 pub struct ReadOnly {
     /// The device that cannot be written; `None`: this was asked for.
     pub device: Option<(String, PathBuf)>,
-    /// The whole reason, in a line: what is the case, and the way out.
+    /// The reason and the remedy, in one line.
     pub why: String,
 }
 
@@ -59,7 +59,7 @@ impl Reader {
     ) -> Option<Result<(), RequestError>> {
         match request.op {
             Op::Read => {}
-            // Everything that can be read is durable, as far as it will ever be.
+            // No data were written, so a flush has nothing to do.
             Op::Flush => return Some(Ok(())),
             Op::Write | Op::Discard => return Some(Err(RequestError::Device)),
         }

@@ -121,7 +121,7 @@ impl Handoff {
         found
     }
 
-    /// What may be what a server of this volume has left: this one's own memory, what was kept, and files.
+    /// Where a server of this volume may have left records: the memory of this process, memory from the watching program, and files.
     fn candidates(&self, volume: VolumeId) -> Vec<Kept> {
         let again = |kept: &Kept| Some(Kept { file: kept.file.try_clone().ok()?, name: kept.name.clone() });
         let own = self.kept().as_ref().and_then(again);
@@ -131,20 +131,20 @@ impl Handoff {
         let files = (0..MOST_FILES).filter_map(|number| {
             let name = name_of(volume, number);
             let file = directory.open(&name).ok()?;
-            // One that a server has locked is in use by that: it is of a copy of the volume.
+            // A file that a server has locked belongs to a copy of the volume, which that server serves.
             rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
             Some(Kept { file, name: Some(name) })
         });
         kept.chain(files).collect()
     }
 
-    /// The records that a server has left count no longer.
+    /// Clears the records that an earlier server of this volume has left.
     pub(crate) fn forget(&self, volume: VolumeId, devices: &[Option<Device>]) {
         if self.process_death == ProcessDeath::Off {
             return;
         }
         for candidate in self.candidates(volume) {
-            // Those of a copy of the volume are left alone.
+            // The records of a copy of the volume stay.
             if matches!(read(&candidate.file, volume, devices), Ok(Some(_)) | Err(Unusable::Stale(_))) {
                 self.clear(&candidate);
             }
@@ -152,7 +152,7 @@ impl Handoff {
         self.release();
     }
 
-    /// Lets a file go that was removed. What another program keeps is used again.
+    /// Closes a file that was removed. Memory that the watching program keeps is used again.
     fn release(&self) {
         let mut kept = self.kept();
         if kept.as_ref().is_some_and(|kept| kept.name.is_some()) {
@@ -180,7 +180,7 @@ impl Handoff {
         let system = |source: io::Error| NoMemory::System { why: source.to_string() };
         let boot = boot_id().map_err(system)?;
         let label = Label { boot, devices: digests(devices), ..label };
-        // What this volume was opened from is of no use any more: all of it is durable.
+        // The records from which this volume was opened are not needed any more: all their changes are durable.
         let kept = self.kept().take();
         let (kept, place) =
             if self.notifier.keeps() { self.with_keeper(kept)? } else { self.in_directory(kept, &label)? };
@@ -192,7 +192,7 @@ impl Handoff {
 
     fn map(&self, file: &File, label: &Label, place: String) -> io::Result<SharedMemory> {
         let bytes = label.contents.bytes();
-        // What it says counts for nobody until the label is there.
+        // Without a label the memory is ignored.
         file.set_len(0)?;
         // All memory is allocated now: if a page could not be allocated later, the kernel would kill the server.
         rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)?;
@@ -243,7 +243,8 @@ impl Handoff {
             let file = match directory.create(&name) {
                 Ok(file) => file,
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    // A server that has ended has left it, on these devices or before the machine was started again.
+                    // A server that has ended left the file. It can be used again if it is of these devices, or from before
+                    // the last boot.
                     let Ok(file) = directory.open(&name) else { continue };
                     let is_free = rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
                     match is_free && is_of_no_use(&file, label) {
@@ -268,7 +269,7 @@ fn name_of(volume: VolumeId, number: u32) -> OsString {
     format!("{:032x}.{number}", volume.0).into()
 }
 
-/// Whether a file of this volume is of the same devices, or of an earlier start of the machine.
+/// Whether a file of this volume can be overwritten: it is of the same devices, or from before the last boot.
 fn is_of_no_use(file: &File, label: &Label) -> bool {
     let mut block = [0; BLOCK];
     if file.read_exact_at(&mut block, 0).is_err() {
@@ -320,7 +321,7 @@ impl Words for Mapped {
         assert!(index < self.words, "a record lies within the memory");
         // SAFETY: the word is within the mapping, aligned, and accessed as an atomic by every process that maps it.
         let place = unsafe { AtomicU64::from_ptr(self.start.as_ptr().add(index)) };
-        // Stores become visible in order, so a process that dies leaves all stores before some moment and none after it.
+        // Stores become visible in order. If the process dies, all stores up to some moment are visible, and none of the later ones.
         place.store(word, Ordering::Release);
     }
 }
@@ -347,7 +348,7 @@ impl SharedMemory {
         }
     }
 
-    /// Notes which devices there are, as another one takes a place. `any`: the index of a place that either of two may have.
+    /// Records which devices the volume has, when one is replaced. `any`: the index of a device of which old and new are both accepted.
     pub(crate) fn set_devices(&mut self, devices: &[Option<Device>], any: Option<usize>) {
         self.label.devices = digests(devices);
         if let Some(any) = any {
@@ -385,7 +386,7 @@ impl Drop for SharedMemory {
 /// Why records cannot be used.
 #[derive(Debug, Error)]
 enum Unusable {
-    /// They are of no use for anybody.
+    /// No server can use them.
     #[error("{0}")]
     Stale(String),
     /// They are of other devices.

@@ -81,8 +81,8 @@ pub struct Volume<B> {
     observer: Observer,
     keeps_data: bool,
     memory: Result<SharedMemory, NoMemory>,
-    /// Requests that wait until the devices have changed, or one has another size; `None`: none has to. There are no more than the table of
-    /// requests has.
+    /// Requests that wait until a change of the devices or of their sizes is complete; `None` while none has to wait. The table of requests
+    /// bounds their number.
     held: Option<Vec<(RequestId, Request)>>,
     /// Which parts were ever written.
     written: Written,
@@ -90,7 +90,7 @@ pub struct Volume<B> {
     reader: Option<Reader>,
 }
 
-/// The engine is where its calls are.
+/// The invariant of every call of the engine.
 const HERE: &str = "nothing is asked of the engine while another thread has it";
 
 type Observe = Box<dyn FnMut(Nanos, &Command) + Send>;
@@ -139,17 +139,17 @@ impl<B: Backend> Volume<B> {
         })
     }
 
-    /// What the engine hands out for the next process goes there, before an answer goes out.
+    /// Sets the memory for records. Each record of the engine is stored there before the answer to the host.
     pub(crate) fn keep_in(&mut self, memory: Result<SharedMemory, NoMemory>) {
         self.memory = memory;
     }
 
-    /// From now on the volume is only read: the engine is asked where everything is, and for nothing else.
+    /// From now on the volume is only read: the engine is asked for the places of data, and for nothing else.
     pub(crate) fn only_read(&mut self) {
         self.reader = Some(Reader::default());
     }
 
-    /// What the last close has recorded: nothing was ever written from there on.
+    /// Sets what the last close has recorded: the offset from which on nothing was ever written.
     pub(crate) fn know_written(&mut self, from: Option<Bytes>) {
         self.written = Written::new(self.engine().volume_size(), from);
     }
@@ -173,7 +173,7 @@ impl<B: Backend> Volume<B> {
     fn location_within(&self, offset: Bytes, most: Bytes) -> Option<Location> {
         let mut at = self.engine().location(offset)?;
         at.len = at.len.min(most);
-        // What is lost with a device is not told from what it never had.
+        // Without a device, lost data cannot be told from data that were never written.
         if !at.mapped || at.lost || self.engine().gone() != 0 {
             return Some(at);
         }
@@ -496,13 +496,13 @@ impl<B: Backend> Volume<B> {
 
     #[inline]
     fn carry_out(&mut self, now: Nanos) {
-        // Records come before the commands: replies are among these, and a kill between the two loses no answered write.
+        // Records are stored before the commands are issued. Replies are commands, so a kill between the two loses no answered write.
         if let Ok(memory) = &mut self.memory {
             self.engine.as_mut().expect(HERE).take_records(|record| memory.store(record));
         }
         let mut commands = mem::take(&mut self.commands);
         if self.reader.is_some() {
-            // What the engine would do of its own accord changes something.
+            // The other commands of the engine would write to a device.
             commands.clear();
         }
         for command in commands.drain(..) {
@@ -586,7 +586,8 @@ impl Volume<Disks> {
         self.backend.in_flight() == 0 && (self.reader.is_some() || self.engine().is_idle())
     }
 
-    /// While a device may have lost data that were written to it, the next process cannot use the records that lead to them.
+    /// Marks the records as doubtful while a device may have lost data that were written to it. The next server then ignores them, since
+    /// they may point to lost data.
     #[inline]
     pub(crate) fn heed_doubt(&mut self) {
         if let Ok(memory) = &mut self.memory {

@@ -1,8 +1,8 @@
 //! Which parts of a volume were ever written. What never was reads as zeros, so clients are told that it is a hole, and zeros that are
 //! written there change nothing.
 //!
-//! A bit stands for a part. They begin with what the last close has recorded: from where on nothing was ever written. After a kill or a
-//! power loss that is not known, and everything counts as written.
+//! A bit stands for a part. At the opening the bits follow from the last close, which records the offset from which on nothing was ever
+//! written. After a kill or a power loss this offset is not known, and every part counts as written.
 
 use peryton_units::Bytes;
 
@@ -76,7 +76,7 @@ impl Written {
         Bytes((parts << self.shift).min(self.size))
     }
 
-    /// The volume has another size. What it has more may hold anything.
+    /// The volume has another size. A part that was added counts as written, since its content is not known.
     pub(crate) fn resize(&mut self, size: Bytes) {
         if size.0 == self.size {
             return;

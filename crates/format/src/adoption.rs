@@ -45,7 +45,7 @@ pub struct Record {
     pub phase: Phase,
     /// When taking over began, in seconds since 1970.
     pub began_unix_s: u64,
-    /// The checksum of the displaced data (crc32c); 0 while they are being copied for the first time.
+    /// The checksum of the displaced data (crc32c). It is 0 during [`Phase::Copying`], before the copy is complete.
     pub digest: u32,
     /// Bytes of data on each device of the volume.
     pub devices: Vec<Bytes>,
@@ -112,8 +112,8 @@ pub fn records_at(size: Bytes) -> Bytes {
     Bytes((size.0 / BLOCK * BLOCK).saturating_sub(RECORDS.0))
 }
 
-/// The newest record on the fast device, and in which of the two blocks it is. It is durable: a write that failed may have left it
-/// in the device's cache alone, so that the device is flushed.
+/// The newest record on the fast device, and in which of the two blocks it is. A failed write may have left the record in the device's
+/// cache alone, so the device is flushed before the record is returned.
 ///
 /// # Errors
 ///
@@ -172,14 +172,14 @@ pub enum Whose {
     Ours,
     /// It is as it was before the disk was taken over.
     AsItWas,
-    /// It is partly as it was and partly the block that says that it belongs to the volume: a write was cut off between sectors.
+    /// Some sectors are as they were before, and the others are those of the new block: a write was cut off between sectors.
     Torn,
-    /// It is neither.
+    /// The block is neither that of the volume nor that from before.
     Another,
 }
 
-/// Judges the first block of the disk. `copy`: that block before the disk was taken over. A record replaces it, and later a superblock of
-/// the volume. The first sector of both names the volume, and the other sectors of a record are zeros.
+/// Judges the first block of the disk. `copy` is that block from before the disk was taken over. A record overwrites the block, and later
+/// a superblock of the volume overwrites the record. The first sector of both names the volume. The other sectors of a record are zeros.
 pub fn whose(block: &[u8], copy: &[u8], volume: VolumeId) -> Whose {
     if block[8..16] == MAGIC[..] && volume_at(block) == volume {
         return Whose::Ours;

@@ -37,7 +37,8 @@ pub struct CheckpointHeader {
     pub entries: u32,
     /// What the slow device's copy records about the commits that follow.
     pub notice: Notice,
-    /// The number of the layout that it is of ([`MetadataLayout::number`]). Another division of the metadata may have left it.
+    /// The number of the layout in force when the checkpoint was written ([`MetadataLayout::number`]). A header with another number is left
+    /// from before a resize.
     pub layout: u32,
 }
 
@@ -151,7 +152,7 @@ impl Shape {
     }
 }
 
-/// The index of a checkpoint: the number of the checkpoint that wrote each of its blocks, of which the lower half counts.
+/// The index of a checkpoint: for each block, the lower 32 bits of the number of the checkpoint that wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Numbers(Vec<u32>);
 
@@ -316,7 +317,7 @@ struct Part<'a> {
 struct Parts {
     shape: Shape,
     at: Bytes,
-    /// By which checkpoint the blocks of the index were written: by this one.
+    /// For each block of the index, the checkpoint that wrote it. This is always the present one.
     index: Vec<u32>,
 }
 

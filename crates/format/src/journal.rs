@@ -28,11 +28,11 @@ pub(crate) const fn records_per_block(record: usize) -> u64 {
 const MIRRORED: u32 = 1 << 31;
 /// The commit's [`Notice`].
 const SLOW_CURRENT: u32 = 1 << 30;
-/// The last block of a commit with this flag has names of regions behind its records ([`name_regions`]).
+/// In a commit with this flag the last block has names of regions behind its records ([`name_regions`]).
 const WRITE_INTENT: u32 = 1 << 29;
 const LOST_WITH_SLOW: u32 = 1 << 28;
 const FLAGS: u32 = MIRRORED | SLOW_CURRENT | WRITE_INTENT | LOST_WITH_SLOW;
-/// Bytes of a name, and of their number.
+/// Bytes of the name of a region. The count of names has the same length.
 const NAME: usize = 4;
 
 /// A record of a commit: the new state of an extent.
@@ -311,7 +311,7 @@ impl JournalRing {
         let mut found: Vec<_> = begins
             .filter_map(|(header, at)| Some((header.label.number, self.commit_at(header.label.number, at)?)))
             .collect();
-        // The last attempt of a number comes first, and the others go.
+        // Of several attempts at one number, the last comes first and the others are removed.
         found.sort_by_key(|(number, commit)| (*number, std::cmp::Reverse(commit.attempt)));
         found.dedup_by_key(|(number, _)| *number);
         found.into_iter().map(|(_, commit)| commit).collect()

@@ -64,8 +64,8 @@ pub struct DurableMap {
     pub next: u64,
     /// The newest notice.
     pub notice: Notice,
-    /// Whether the entries name every extent that may be newer on the fast device. Without the fast device they may not, if the newest
-    /// checkpoint cannot be read.
+    /// Whether the entries name every extent that may be newer on the fast device. This is false if the fast device is missing and the
+    /// newest checkpoint cannot be read.
     pub shows_newer: bool,
 }
 
@@ -93,7 +93,7 @@ pub enum NoMap {
 pub enum Older {
     /// The device may be an earlier copy: the map is not read.
     Refused,
-    /// The device is known to be the present one: the other device's journal counts.
+    /// The device is known to be no earlier copy: the newer journal of the other device counts.
     Accepted,
 }
 
@@ -119,8 +119,8 @@ fn named(entries: &mut [MapEntry], extent: u32) -> Result<&mut MapEntry, NoMap> 
     entries.get_mut(extent as usize).ok_or(NOT_THERE)
 }
 
-/// Makes a map from the slow device's metadata alone: extents that may be newer on the fast device are lost, and with them all of each
-/// region that a commit names, whatever later commits say of its extents. Places on the fast device are not known.
+/// Makes a map from the slow device's metadata alone. Extents that may be newer on the fast device are lost. If a commit names a region, all
+/// extents of the region are lost, even if a later commit has a record of one. Places on the fast device are not known.
 fn show_named<'a>(
     entries: &mut [MapEntry],
     masks: &[Masks],
@@ -178,11 +178,11 @@ pub fn read(
         let notice = rings.iter().flatten().filter_map(|ring| ring.notice_since(header.first_commit)).next_back();
         let notice = notice.unwrap_or(header.notice);
         let found = journal::replay(&rings, header.first_commit, header.journal_at);
-        // While nothing is newer on the fast device, commits may not have been flushed on the slow one, which may lack one and have the next.
-        // Nor is any of them needed then: of an extent that is not in doubt the origin has all, and no copy counts after a crash.
+        // While nothing is newer on the fast device, commits on the slow device are not flushed, so it may lack one and have the next.
+        // No commit is needed then: the origin has all data of each extent that is not in doubt, and after a crash no copy counts.
         let has_gaps = found.broken && notice.slow_current;
         if has_gaps || without_fast && notice.write_intent {
-            // The commits that are there do not make up the map, as if some of them were on the fast device alone.
+            // The commits that can be read do not make up the map, since others may be on the fast device alone.
             let newest_commit = rings.iter().flatten().map(JournalRing::newest).max().unwrap_or(0);
             let next_commit = (newest_commit.max(header.last_commit) + 1).max(header.first_commit);
             let (last_commit, next) = (header.last_commit, header.journal_at);
@@ -216,7 +216,7 @@ pub fn read(
         // earlier copy. (A commit that was not mirrored is on the fast device only.)
         let last_commit = if replayed >= 2 { found.next_commit - 2 } else { header.last_commit };
         let mirrored = rings.iter().flatten().filter_map(|ring| ring.newest_mirrored(last_commit));
-        // An earlier one may have gone to a device that was replaced since.
+        // A commit before the checkpoint may have gone to a device that was replaced later, so only later commits are expected.
         let mirrored =
             mirrored.filter(|number| *number == last_commit || *number >= header.first_commit).max().unwrap_or(0);
         let needs = |device: DeviceId| if device == fast { last_commit } else { mirrored };
@@ -224,11 +224,11 @@ pub fn read(
         let rings_of = || devices.iter().zip(&rings).filter_map(|(device, ring)| Some((device, ring.as_ref()?)));
         let behind = rings_of().filter(lacks).find(|(_, ring)| ring.damaged_blocks() == 0);
         let last_commit = match behind {
-            // A ring that lost its newest commit to damage is not expected to have it at the next opening: by then, further damage
-            // may have left nothing that shows that the block was one of the journal.
+            // Damage has destroyed the newest commit of a ring. The next opening must not expect the commit in this ring: further damage
+            // may then hide that the block belonged to the journal.
             None if rings_of().any(|found| lacks(&found)) => 0,
             None => last_commit,
-            // No commit is known to be in both any more.
+            // From now on no commit is known to be in both journals.
             Some(_) if older == Older::Accepted => 0,
             Some((device, ring)) => {
                 return Err(NoMap::Behind { device: *device, newest: ring.newest(), expected: needs(*device) });

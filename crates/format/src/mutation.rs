@@ -76,9 +76,9 @@ mutations! {
     TrustCleanCopies,
     /// After a crash with write-through, clean copies are kept.
     KeepCleanCopies,
-    /// Memory that outlives the process does not say that a copy's origin is being written.
+    /// The shared memory does not record that the origin of a copy is being written.
     ForgetHomeWrites,
-    /// A later write that reaches both devices hides one that only one of them has.
+    /// A write that only one device has is forgotten when a later write reaches both devices.
     ForgetFailedCopies,
     /// Write-through writes the copy only, and answers.
     ThroughWithoutHome,
@@ -106,11 +106,11 @@ mutations! {
     SkipClosing,
     /// The survivors do not record that a device is gone.
     ForgetGone,
-    /// Data that only a dead cache had count as present at the origin.
+    /// After the loss of a cache, its dirty data count as present at the origin.
     ForgetLost,
-    /// Nothing is kept in memory for the process after this one.
+    /// The shared memory gets no records for the next server.
     KeepNothing,
-    /// A write that only RAM has is answered though the process may die.
+    /// A write whose data are only in the memory of the process is answered.
     AnswerFromRam,
     /// Writes of a process that died are not flushed before a recovery relies on them.
     OpenUnflushed,
@@ -120,15 +120,15 @@ mutations! {
     KeepFailedFlush,
     /// Commits go on before the extents in doubt are settled.
     CommitInDoubt,
-    /// A read that was under way when a flush failed is answered with the data that it found.
+    /// A read that was in flight when a flush failed is answered with data that may be gone.
     ReadInDoubt,
     /// Writes that were under way when a flush failed are not in doubt.
     ForgetWritesInFlight,
     /// Data that a log had when it was opened are not compared with their checksums.
     VerifyNothing,
-    /// Commands that were under way when a flush failed are not carried out again.
+    /// Commands that were in flight when a flush failed are not repeated.
     TrustWritesInFlight,
-    /// A new copy on the fast device stays after that has failed a flush.
+    /// A new copy on the fast device stays valid after that device has failed a flush.
     RevertNewCopies,
     /// A volume is closed though a flush has failed and the host was not notified.
     CloseInDoubt,
@@ -136,7 +136,7 @@ mutations! {
     LogGoesOn,
     /// Extents of a run are written back from the start of the buffer, although extents before them were left out.
     SweepFromStart,
-    /// After a crash the copies of a cache without write-back count, though only their origins were flushed.
+    /// After a crash the copies of a write-through cache are valid, though only their origins were flushed.
     TrustUnflushedCopies,
     /// A write that goes to copy and origin at the limit of dirty data reaches the copy only, which stays clean.
     ThrottleWithoutHome,
@@ -148,7 +148,7 @@ mutations! {
     EvictFirstRun,
     /// A block that the host has written while it was written back counts as clean after it.
     CleanRewrittenBlock,
-    /// An update of a part of an extent says that another part is at the origin whose write there was not flushed.
+    /// A map change for one block of an extent also makes another block clean, whose write to the origin was not flushed.
     CleanWithoutSlowFlush,
     /// A fill replaces dirty blocks.
     FillOverDirty,
@@ -156,7 +156,7 @@ mutations! {
     ReadOverDirty,
     /// A fill replaces blocks that the host has written since the fill read them.
     FillOverRewritten,
-    /// A fill does not copy the data from the buffer of the host's read or write that feeds it.
+    /// A fill does not copy the data from the buffer of the host's request.
     BringNothing,
     /// A read joins a fill although a write to the origin was under way before the fill began.
     JoinBesideWrites,
@@ -164,17 +164,17 @@ mutations! {
     TrustOverwritten,
     /// Recovery takes every extent on the fast device for whole.
     ForgetMasks,
-    /// The masks of the process before are not taken over.
+    /// The masks in the records of the killed server are ignored.
     TakeOverEntriesOnly,
-    /// A block that was on a slow device which is gone reads as what was in its place on the fast one.
+    /// A block that only a lost slow device had reads as whatever its place on the fast device contains.
     ForgetLostBlocks,
     /// Clean blocks of a partly dirty extent stay after a failed write that bypassed the copy.
     KeepCleanPastFailure,
-    /// No flush fails although blocks that were written back and given up since the last commit may be lost at the origin.
+    /// No flush of the host fails, although the origin may have lost blocks that were written back and evicted since the last commit.
     ForgetBlocksGivenUp,
-    /// Blocks that a copy gave up after it was written back do not come back from it when the flush of the origin fails.
+    /// When the flush of the origin fails, blocks that were written back and dropped are not taken from their copy again.
     LoseBlocksGivenUp,
-    /// A cache whose writes go to both devices by now drops copies that were written back when the flush of the origin fails.
+    /// When the flush of the origin fails, a cache that was switched to write-through drops copies that were written back.
     DropCopiesOfThrough,
     /// Snapshots of what the cache has learnt are written over the end of the data.
     SnapshotOverData,

@@ -8,9 +8,11 @@ pub struct Notice {
     /// notice withdraws this.
     pub slow_current: bool,
     /// Caching: whether later commits may be on the fast device alone. The slow device still gets each commit that makes an
-    /// extent of a further region newer on the fast device. Its own metadata therefore names all that may be newer there.
+    /// extent of a further region newer on the fast device. The metadata of the slow device therefore name all data that may be newer
+    /// on the fast one.
     pub write_intent: bool,
-    /// Caching, while the slow device is given up: whether all that is lost is lost for that reason alone, so that the slow device has it.
+    /// Caching, while the slow device is given up: whether its absence is the only reason for every loss, so that its return restores all
+    /// lost data.
     pub lost_with_slow: bool,
 }
 

@@ -25,7 +25,7 @@ const NAME: usize = 32;
 const VERSION: u32 = 1;
 /// The bytes in each half for each place of the fast device.
 const BYTES_PER_PLACE: u64 = 48;
-/// With small extents, a half has at most this part of what the fast device has of data.
+/// With small extents, a half takes at most one part in this many of the fast device's data.
 const SHARE_OF_DATA: u64 = 128;
 /// Snapshots are read in parts of this many bytes.
 const PIECE: u64 = 256 << 10;

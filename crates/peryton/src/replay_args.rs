@@ -39,15 +39,15 @@ pub struct ReplayArgs {
     /// The volume is new: a tier begins empty. Otherwise it is in use, and the fast device of a tier is full.
     #[arg(long)]
     new: bool,
-    /// The trace has this share of the load of the designs
+    /// Scale the designs down to this share of their load
     ///
-    /// The trace has this share of the load that the designs are for: simulate them smaller by as much.
+    /// Scale the designs down: the trace has only this share of the load that they are for.
     #[arg(long, value_name = "SHARE", value_parser = share)]
     load_share: Option<f64>,
     /// Stop after this many requests
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
-    /// Requests past the end of the volume
+    /// How to treat requests past the end of the volume
     ///
     /// Requests past the end of the volume: stop with an error (error), take the offset modulo the size of the volume (wrap), or skip
     /// and count them (skip).

@@ -1,5 +1,5 @@
-//! A device that had data before it became part of the volume, of which the first part is displaced: operations are cut at the
-//! borders of its parts, and commands go to where their bytes lie. A flush of the device is done when both devices are flushed.
+//! A device that had data before it became part of the volume, and whose first part is displaced. Operations are cut at the borders of
+//! the parts, and each command goes to the device that has its bytes. A flush is done when both devices are flushed.
 
 use peryton_engine::{DeviceId, Displaced};
 use peryton_units::Bytes;

@@ -5,8 +5,8 @@
 //! out some kinds. During an outage, commands of its kind wait here. From time to time one of them, or a read of the
 //! first block, is tried; when one succeeds, the outage is over and all that waited continue. How long commands wait at most
 //! is a setting, the patience. After that they fail, and the engine decides whether the device is dead. Until then the
-//! device is excused: the engine does not give it up. A device that lacks space is always excused, and so is one that takes no writes if it
-//! can be read, which a read of its first block shows, and is needed.
+//! device is excused: the engine does not give it up. A device that lacks space is always excused. So is a device that fails writes,
+//! if it has the only copy of some data and a read of its first block succeeds.
 //!
 //! A flush that failed does not wait, because its failure has to be reported. A flush that arrives while writes wait begins
 //! only after the writes have been tried.
@@ -25,13 +25,12 @@ use crate::{
 /// The time before the first try, and the longest time between two tries. The time doubles after each.
 const FIRST_PAUSE: Nanos = Nanos::from_ms(20);
 const LONGEST_PAUSE: Nanos = Nanos::from_s(1);
-/// A command that has failed by itself in this many outages, which other commands ended, is at fault: it touches a bad
-/// sector, for example. Failures for lack of space are not counted: a success of another command shows no space, since what is
-/// overwritten needs none.
+/// A command is at fault (a bad sector, for example) if it has failed in this many outages that ended when another command succeeded.
+/// Failures for lack of space are not counted: another write may succeed without free space, because it overwrites data.
 const MOST_ROUNDS: u8 = 3;
 /// An outage in which no command waits is reported after this time.
 const BRIEF: Nanos = Nanos::from_ms(500);
-/// An outage in which no command waits is reported as over this long after its last failure: nothing has tried since.
+/// An outage in which no command waits is reported as over this long after its last failure. No command has tried the device meanwhile.
 const QUIET: Nanos = Nanos::from_s(10);
 /// The number of kinds of commands.
 const KINDS: usize = 3;

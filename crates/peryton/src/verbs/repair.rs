@@ -10,9 +10,9 @@ use crate::{condition::Condition, failure::Failure, output, volume};
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
-    /// Which device is right if a program wrote to one after the close
+    /// Whose data to keep if a program wrote to a device after the close
     ///
-    /// Which device is right if another program wrote to one after the volume was closed.
+    /// Whose data to keep if another program wrote to a device after the volume was closed.
     #[arg(long, value_enum, default_value = "nobody")]
     trust: Who,
     /// Give up this lost device

@@ -106,9 +106,9 @@ pub struct Args {
     /// How often the health of the drives beneath is read (SMART, NVMe): a time of 10s or more, or off.
     #[arg(long, value_name = "TIME|off", default_value = "5min")]
     health: HealthEvery,
-    /// Let devices fail on demand, for drills
+    /// Let clients of the control socket inject faults, for drills
     ///
-    /// Let devices fail on demand, for drills: by fault and heal on the control socket.
+    /// Let clients of the control socket inject faults, for drills: by its verbs fault and heal.
     #[arg(long)]
     drills: bool,
     /// Do not use io_uring

@@ -27,7 +27,7 @@ use crate::{
 #[command(after_help = "\
 Examples:
   peryton tune tiering.toml --trace my.parquet --subject-to 'lifetime>=5y' --out tuned.toml
-    peryton tune caching.toml --trace my.parquet --objective p99 --knob placement.extent=16KiB,64KiB
+  peryton tune caching.toml --trace my.parquet --objective p99 --knob placement.extent=16KiB,64KiB
 
 The search changes promotion, demotion, replacement, admission, write-back, spin-down and idle work, but not the write \
 policy, which decides what a failure may cost.")]
