@@ -109,7 +109,7 @@ pub struct Service {
     engine: Engine,
     /// Why the volume is only read, if it is.
     read_only: Option<ReadOnly>,
-    /// That this process has the volume; nobody has what is only read.
+    /// The blocks on the devices that name this process as the server. A volume that is only read has none.
     held: Option<Held>,
     placement: Placement,
     opened: Opened,
@@ -172,7 +172,7 @@ impl Service {
         let InPlace { devices, mut engine, opened, state, read_only, held } = open_in_place(spec, &settings, &handoff)?;
         let tuner = spec.tuner.clone();
         let events = Events::default();
-        // What the server before has left is needed as long as nothing of it is durable.
+        // The records of the earlier server are needed until here: now their changes are durable.
         let memory = match &read_only {
             Some(_) => Err(NoMemory::NotNeeded),
             None => handoff.begin(&mut engine, &devices),
@@ -503,7 +503,7 @@ impl Service {
         }
         let notifier = self.settings.notifier;
         if about.read_only.is_some() {
-            // It is as it was found.
+            // Nothing was written, so there is nothing to close.
             about.events.end();
             sockets.end();
             about.devices.iter().flatten().for_each(Device::unlock);
@@ -522,7 +522,7 @@ impl Service {
         sockets.end();
         about.devices.iter().flatten().for_each(Device::unlock);
         if let (Err(_), Ok(memory)) = (&closed, &mut memory) {
-            // What it leads to may be lost. The last flush covers all that was answered.
+            // The records may point to lost data, so the next server must not use them. The last flush covers all that was answered.
             memory.doubt(true);
         }
         closed?;

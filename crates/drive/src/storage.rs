@@ -46,14 +46,14 @@ pub(crate) struct Files<'a> {
     devices: &'a [Option<Device>],
     /// A buffer with the alignment that direct I/O requires.
     buffer: Arena,
-    /// Where a server that was killed may have left something, and of which volume that was asked.
+    /// Where a killed server may have left records, and the volume for which this was asked.
     handoff: Handoff,
     asked: Option<VolumeId>,
-    /// Whether there was something.
+    /// Whether records were found.
     was_left: bool,
-    /// Whether it is not to be taken over.
+    /// Whether the records are ignored.
     ignores_memory: bool,
-    /// What is left of the patience.
+    /// The rest of the patience.
     patience: Duration,
     /// What failed last.
     failed: Option<Failed>,
@@ -81,22 +81,22 @@ impl<'a> Files<'a> {
         Files { notifier: notifier.clone(), ..self }
     }
 
-    /// With what a server that was killed has left in memory.
+    /// The same, with the records of a killed server.
     pub(crate) fn with_memory(devices: &'a [Option<Device>], process_death: &ProcessDeath) -> io::Result<Files<'a>> {
         Files::handed_over(devices, &Handoff::new(process_death, &Notifier::default()))
     }
 
-    /// The same, for a server that has its own way of handing over.
+    /// The same, with records from the place that `handoff` names.
     pub(crate) fn handed_over(devices: &'a [Option<Device>], handoff: &Handoff) -> io::Result<Files<'a>> {
         Ok(Files { handoff: handoff.clone(), ..Files::new(devices)? })
     }
 
-    /// The same, and what a server that was killed has left in memory is not taken over.
+    /// The same, without the records of a killed server.
     pub(crate) fn ignoring_memory(self) -> Files<'a> {
         Files { ignores_memory: true, ..self }
     }
 
-    /// Whether a server that was killed has left something that was taken over.
+    /// Whether records of a killed server were taken over.
     pub(crate) fn was_left(&self) -> bool {
         self.was_left
     }
@@ -147,7 +147,7 @@ impl<'a> Files<'a> {
         Ok(())
     }
 
-    /// The volume is closed in good order: what a server has left counts no longer.
+    /// Clears the records of a killed server, because the volume is closed in good order.
     pub(crate) fn forget_memory(&self) {
         if let Some(volume) = self.asked {
             self.handoff.forget(volume, self.devices);
@@ -245,7 +245,7 @@ impl Storage for Files<'_> {
     }
 
     fn left_in_memory(&mut self, volume: VolumeId) -> Option<Found> {
-        // The engine asks for it where the volume was not closed in good order.
+        // The engine asks for records only if the volume was not closed in good order.
         self.notifier.status("recovering the volume");
         self.asked = Some(volume);
         let left = if self.ignores_memory { None } else { self.handoff.left(volume, self.devices) };

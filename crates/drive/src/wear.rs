@@ -60,7 +60,7 @@ impl Meter {
         }
     }
 
-    /// Goes on with what the device says, the first time. `is_unclosed`: a server had it and did not let it go in good order.
+    /// Continues the counts that the device stores, at the first call. `is_unclosed`: the last server did not close the device in good order.
     pub(crate) fn take_up(&self, kept: Account, is_unclosed: bool, now_unix_s: u64) {
         self.earlier().get_or_insert_with(|| match kept.since_unix_s {
             0 => Account { since_unix_s: now_unix_s, mark_unix_s: now_unix_s, ..Account::default() },

@@ -29,7 +29,7 @@ pub(super) enum Chunk {
     None,
     /// A flush.
     Flush,
-    /// A flush of the device that has what is displaced of this one ([`divided`](super::divided)).
+    /// A flush of the device that has the displaced part of this one ([`divided`](super::divided)).
     FlushHome,
     /// Goes directly to the device. `advances`: how many bytes of the operation it finishes (a discard skips the
     /// edges).
@@ -67,7 +67,7 @@ impl Chunk {
         if at.is_multiple_of(block) && down(end) > at {
             let len = down(end) - at;
             if zero && (ability.zero_range || may_punch) {
-                // What was never written in a sparse file takes no room then, and a device may unmap it.
+                // Zeros then take no room in a sparse file, and a device may unmap them.
                 let ask = if may_punch { Ask::Punch } else { Ask::ZeroRange };
                 return Some(Chunk::Direct { ask, at, len, advances: len });
             }

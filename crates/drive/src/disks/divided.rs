@@ -7,18 +7,18 @@ use peryton_units::Bytes;
 use super::{Chunk, Disks, Effect, Job, chunk};
 use crate::backend::{Action, Operation};
 
-/// The device, and where what is displaced of it goes.
+/// The device, and the place of its displaced part.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Divided {
     pub(super) map: Displaced,
-    /// The number by which the kernel knows the file of what is displaced.
+    /// The kernel's number of the file with the displaced part.
     file: DeviceId,
-    /// Whether that is gone.
+    /// Whether the device with that file is gone.
     gone: bool,
 }
 
 impl Divided {
-    /// The kernel's number of the file and the offset in it; `None` if what is there is gone.
+    /// The kernel's number of the file and the offset in it; `None` if the device there is gone.
     pub(super) fn place(&self, chunk: Chunk, at: u64) -> Option<(DeviceId, u64)> {
         match chunk {
             Chunk::None | Chunk::Flush => return Some((self.map.device, at)),
@@ -33,7 +33,7 @@ impl Divided {
         }
     }
 
-    /// Whether an operation touches what is displaced to another device.
+    /// Whether an operation touches a part that is displaced to another device.
     fn is_at_home(&self, operation: &Operation) -> bool {
         let (from, to) = self.map.range();
         let overlaps = operation.at < to.0 && from.0 < operation.at + operation.len;
@@ -43,12 +43,12 @@ impl Divided {
 }
 
 impl Disks {
-    /// A device had data before. `file`: the kernel's number of the file of what is displaced, `None` if that is not there.
+    /// Sets the device that had data before. `file`: the kernel's number of the file with the displaced part, `None` if it is missing.
     pub(crate) fn divide(&mut self, map: Displaced, file: Option<DeviceId>) {
         self.divided = Some(Divided { map, file: file.unwrap_or(map.home), gone: file.is_none() });
     }
 
-    /// The engine has given a device up; what is displaced to it cannot be used any more.
+    /// The engine has given a device up; the part that is displaced to it cannot be used any more.
     pub(crate) fn lose_home(&mut self, device: DeviceId) {
         if let Some(divided) = &mut self.divided
             && divided.map.home == device
@@ -81,7 +81,7 @@ impl Disks {
         None
     }
 
-    /// The kernel's number of the file that a command goes to, and the offset there; `None`: what was displaced is lost with its device.
+    /// The kernel's number of the file that a command goes to, and the offset there; `None`: the displaced part is lost with its device.
     #[inline]
     pub(super) fn target(&self, slot: u32, at: u64) -> Option<(DeviceId, u64)> {
         let job = self.jobs[slot as usize].as_ref()?;
@@ -120,7 +120,7 @@ impl Disks {
         }
     }
 
-    /// The fault of the other device that affects an operation because it touches what is displaced to it.
+    /// The fault of the other device that affects an operation, because the operation touches the part that is displaced to that device.
     #[inline]
     pub(super) fn effect_at_home(&mut self, operation: &Operation) -> Option<Effect> {
         let divided = self.divided.filter(|divided| divided.is_at_home(operation))?;

@@ -1,8 +1,8 @@
 //! Flushes of one device that are under way at the same time.
 //!
-//! A flush may fail, and a later one succeed without the data that the first one has lost, because the kernel reports a loss once. The two
-//! answers may arrive in either order, since each is given by a thread of its own. So the success of a flush is reported to the engine after
-//! the answers of all flushes of the device that began before it; and once one of them has failed, all that are under way count as failed.
+//! The kernel reports a loss once. After a flush that failed, a later one may therefore succeed although data are lost. The two answers may
+//! arrive in either order, since each comes from its own thread. Two rules follow. The success of a flush is reported to the engine after the
+//! answers of all flushes of the device that began before it. If one flush fails, all that are in flight count as failed.
 
 use peryton_engine::{DeviceError, DeviceId};
 
@@ -13,9 +13,9 @@ use super::Disks;
 pub(super) struct Flushing {
     slot: u32,
     device: DeviceId,
-    /// Another one that was under way at the same time has failed, and may have lost what this one should have covered.
+    /// Another flush that was in flight at the same time has failed, and may have lost data that this one should have covered.
     lost: bool,
-    /// It has succeeded, and waits for those before it.
+    /// The flush has succeeded, and waits for the answers of earlier ones.
     has_succeeded: bool,
 }
 
@@ -24,14 +24,14 @@ impl Disks {
         self.flushes.push(Flushing { slot, device, lost: false, has_succeeded: false });
     }
 
-    /// Whether two devices share a file: what is displaced of the one lies on the other.
+    /// Whether two devices share a file: the displaced part of one lies on the other.
     fn share(&self, one: DeviceId, other: DeviceId) -> bool {
         let both =
             |map: peryton_engine::Displaced| [one, other].iter().all(|device| [map.device, map.home].contains(device));
         one == other || self.divided.is_some_and(|divided| both(divided.map))
     }
 
-    /// The kernel has failed a flush: the others may not cover what it has lost.
+    /// The kernel has failed a flush: the others in flight may not cover the lost data.
     pub(super) fn flush_has_lost(&mut self, slot: u32) {
         let Some(device) = self.flushes.iter().find(|flush| flush.slot == slot).map(|flush| flush.device) else {
             return;

@@ -218,7 +218,7 @@ impl Disks {
         &self.health
     }
 
-    /// The volume was opened again, and relies on nothing that was in doubt.
+    /// Ends all doubts: the volume was opened again, and recovery used durable data only.
     pub(crate) fn trust(&mut self) {
         self.doubts.fill(Doubt::None);
     }
@@ -228,7 +228,7 @@ impl Disks {
         &self.doubts[..self.spare]
     }
 
-    /// There is a device now that is to take the place of another one.
+    /// Adds a device that is to take the place of another one.
     pub(crate) fn add_spare(&mut self, ability: Ability) {
         self.abilities[self.spare] = ability;
         self.health[self.spare] = Health::default();

@@ -297,7 +297,7 @@ impl Server {
                 }
                 continue;
             }
-            // Before failures are reported, the engine has to know which of them count.
+            // Before failures are reported, the engine has to know which devices it must not give up for them.
             self.excuse();
             for (io, result) in finished.drain(..) {
                 self.volume.complete(self.now, io, result);
@@ -327,7 +327,7 @@ impl Server {
             self.front.kernel.device(&raw);
         }
         self.volume.backend.raw = raw;
-        // Before the answers of this turn are sent: no answer rests on records that lead to data which a device may have lost.
+        // This comes before the answers of the turn are sent: records may point to data that a device has lost.
         self.volume.heed_doubt();
         if self.volume.engine().gone() != self.reported_gone {
             self.report_deaths();

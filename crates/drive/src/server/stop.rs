@@ -89,7 +89,7 @@ impl Server {
         self.stop.phase = Phase::Draining;
         let until = self.now.saturating_add(FAREWELL);
         self.front.begin_to_stop(until);
-        // A new device is not part of the volume as long as it lacks something.
+        // An incomplete copy is no part of the volume, so the old device stays.
         let _ = self.stop_replacing();
         self.stop_changing("the volume is being closed");
         self.stop.until = self.now.saturating_add(OUTAGE_PATIENCE);
