@@ -99,8 +99,8 @@ class PlacementDemotionKeys(TypedDict, total=False):
     """LT: extents begin to leave the fast device when fewer slots than this are free. Unit: extents. Default:
     64, or as many as have 4MiB; on a small device half of high. Placements: tiering, caching, partitioned."""
     high: int
-    """HT: they leave until this many slots are free. Unit: extents. Default: 128, or as many as have 8MiB; on a
-    small device at most an eighth. Placements: tiering, caching, partitioned."""
+    """HT: extents leave until this many slots are free. Unit: extents. Default: 128, or as many as have 8MiB; on
+    a small device at most an eighth. Placements: tiering, caching, partitioned."""
 
 
 class PlacementBypassKeys(TypedDict, total=False):
@@ -228,11 +228,12 @@ class TriggersKeys(TypedDict, total=False):
     """``[triggers]`` of a design."""
 
     timeout: str
-    """The log is migrated to the primary after this time. In a table `[triggers]` only its own triggers hold,
-    and `log_used` (Griffin, section 5.2). Default: never; without the table: 900s. Placements: logging."""
+    """The log is migrated to the primary when this time has passed since the last migration. A design with a
+    table `[triggers]` has the triggers in that table, and `log_used` (Griffin, section 5.2). Default: never;
+    without the table: 900s. Placements: logging."""
     read_share: float
-    """The log is migrated when a larger share of the reads since the last migration needed it; of fewer than `1
-    / read_share` reads, it is a share of that number. Unit: share. Default: never; without the table: 0.05.
+    """The log is migrated when a larger share of the reads since the last migration needed it. The number of
+    reads counts as at least `1 / read_share`. Unit: share. Default: never; without the table: 0.05.
     Placements: logging."""
     size: int | str
     """The log is migrated when this many bytes in it are the newest copy. Default: never. Placements: logging."""
@@ -306,7 +307,7 @@ class PartitionKeys(TypedDict, total=False):
     Default: "linear". Placements: partitioned."""
     regulate: float
     """The share of the writes for the fast device that are sent to the slow one instead, so that it wears less
-    (section 5.4). Unit: share. Default: 0. Placements: partitioned."""
+    (MixedStore, section 5.4). Unit: share. Default: 0. Placements: partitioned."""
     lifetime_years: float
     """How long the fast device has to last: as many writes as necessary go to the slow device. With `regulate`
     only this share of them goes there, while the host writes more than the budget allows. Unit: years.
@@ -317,11 +318,11 @@ class PartitionKeys(TypedDict, total=False):
     idle_after: str
     """The host counts as idle after this long without a request. Default: "20ms". Placements: partitioned."""
     bust_after: str
-    """Fragmentation busting (section 5.3): when the host is idle, extents that were not used for this long move
-    to the slow device, and their slots are discarded. Default: "60s". Placements: partitioned."""
+    """Fragmentation busting (MixedStore, section 5.3): when the host is idle, extents that were not used for
+    this long move to the slow device, and their slots are discarded. Default: "60s". Placements: partitioned."""
     bust_free: float
-    """These moves stop when this share of the fast device is empty. Unit: share. Default: 0.2. Placements:
-    partitioned."""
+    """Fragmentation busting stops when this share of the fast device is empty. Unit: share. Default: 0.2.
+    Placements: partitioned."""
     promote_reads: int
     """Extents that were read this often by small requests are copied to the fast device when the host is idle;
     0: none. Unit: reads. Default: 4. Placements: partitioned."""

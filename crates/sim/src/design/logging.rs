@@ -45,11 +45,11 @@ keys! {
     MIGRATION_MEMORY: Bytes = "placement.migration_memory" {
         default: Value("'64MiB'"), placements: LOGGING, live: true, example: "'32MiB'",
     }
-    /// The log is migrated to the primary after this time. In a table `[triggers]` only its own triggers hold, and `log_used` (Griffin,
-    /// section 5.2).
+    /// The log is migrated to the primary when this time has passed since the last migration. A design with a table `[triggers]` has the
+    /// triggers in that table, and `log_used` (Griffin, section 5.2).
     TIMEOUT: Nanos = "triggers.timeout" { default: Else("never; without the table: 900s"), placements: LOGGING, live: true, example: "'60s'" }
-    /// The log is migrated when a larger share of the reads since the last migration needed it; of fewer than `1 / read_share` reads, it is
-    /// a share of that number.
+    /// The log is migrated when a larger share of the reads since the last migration needed it. The number of reads counts as at least
+    /// `1 / read_share`.
     READ_SHARE: f64 = "triggers.read_share" {
         default: Else("never; without the table: 0.05"), unit: "share", placements: LOGGING, live: true, example: "0.01",
     }

@@ -25,7 +25,7 @@ keys! {
         default: Value("'linear'"), words: || names(&predictions(Predict::Off)), placements: PARTITIONED, live: true,
         example: "'last_value'",
     }
-    /// The share of the writes for the fast device that are sent to the slow one instead, so that it wears less (section 5.4).
+    /// The share of the writes for the fast device that are sent to the slow one instead, so that it wears less (MixedStore, section 5.4).
     REGULATE: f64 = "partition.regulate" { default: Else("0"), unit: "share", placements: PARTITIONED, live: true, example: "0.3" }
     /// How long the fast device has to last: as many writes as necessary go to the slow device. With `regulate` only this share
     /// of them goes there, while the host writes more than the budget allows.
@@ -38,10 +38,10 @@ keys! {
     }
     /// The host counts as idle after this long without a request.
     IDLE_AFTER: Nanos = "partition.idle_after" { default: Value("'20ms'"), placements: PARTITIONED, live: true, example: "'50ms'" }
-    /// Fragmentation busting (section 5.3): when the host is idle, extents that were not used for this long move to the slow
+    /// Fragmentation busting (MixedStore, section 5.3): when the host is idle, extents that were not used for this long move to the slow
     /// device, and their slots are discarded.
     BUST_AFTER: OrNever = "partition.bust_after" { default: Value("'60s'"), placements: PARTITIONED, live: true, example: "'never'" }
-    /// These moves stop when this share of the fast device is empty.
+    /// Fragmentation busting stops when this share of the fast device is empty.
     BUST_FREE: f64 = "partition.bust_free" { default: Value("0.2"), unit: "share", placements: PARTITIONED, live: true, example: "0.5" }
     /// Extents that were read this often by small requests are copied to the fast device when the host is idle; 0: none.
     PROMOTE_READS: u32 = "partition.promote_reads" {

@@ -70,7 +70,7 @@ keys! {
         default: Else("64, or as many as have 4MiB; on a small device half of high"), unit: "extents", placements: HYBRID, live: true,
         example: "8",
     }
-    /// HT: they leave until this many slots are free.
+    /// HT: extents leave until this many slots are free.
     DEMOTION_HIGH: u32 = "placement.demotion.high" {
         chosen_by: "GreenDM, section 3.2, in bytes for small extents",
         default: Else("128, or as many as have 8MiB; on a small device at most an eighth"), unit: "extents", placements: HYBRID, live: true,
