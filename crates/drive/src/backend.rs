@@ -1,4 +1,4 @@
-//! What the volume asks of its devices: the engine's commands with memory addresses in place of buffer names.
+//! The operations of a volume on its devices: the engine's commands with memory addresses in place of buffer names.
 
 use peryton_engine::{DeviceId, IoId};
 

@@ -1,4 +1,4 @@
-//! Notices that another copy of a volume is served on this machine: a snapshot or clone of devices has the volume's identity.
+//! Detects that another copy of a volume is served on this machine: a snapshot or clone of devices has the volume's identity.
 
 use std::{
     ffi::OsString,

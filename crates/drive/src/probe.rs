@@ -1,4 +1,4 @@
-//! Finds out what a device holds already, by the signatures of file systems, partition tables and volume managers.
+//! Finds the present content of a device, by the signatures of file systems, partition tables and volume managers.
 
 use std::{
     fs, io,

@@ -1,4 +1,4 @@
-//! Numbers that nobody can guess.
+//! Random numbers that cannot be guessed.
 
 use std::io;
 

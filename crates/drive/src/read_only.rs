@@ -1,4 +1,4 @@
-//! A volume of which a device cannot be written is served to be read only: nothing is written to any device, and nothing moves.
+//! A volume with a device that cannot be written is served for reads only: nothing is written to any device, and nothing moves.
 //!
 //! The volume is opened on a copy of its metadata in memory ([`peryton_engine::Overlay`]), and its devices are opened to be read.
 //! The engine, which would bring data in and write its map, is asked only from where each part can be read.
@@ -13,7 +13,7 @@ use crate::{
     backend::{Action, Backend, Operation},
 };
 
-/// Why a volume is served to be read only.
+/// Why a volume is served for reads only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadOnly {
     /// The device that cannot be written; `None`: this was asked for.

@@ -1,4 +1,4 @@
-//! What is at which path of the listener: metrics, and the page with its figures and settings.
+//! The paths of the listener: metrics, and the page with its figures and settings.
 
 use std::sync::{Arc, Mutex};
 

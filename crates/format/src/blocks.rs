@@ -1,4 +1,4 @@
-//! Extents that the fast device holds in part: an extent is divided into blocks, and masks say which of them are there.
+//! Extents that the fast device has in part: an extent is divided into blocks, and masks say which of them are there.
 
 use bytemuck::Zeroable;
 use peryton_units::Bytes;

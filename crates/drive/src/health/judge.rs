@@ -1,4 +1,4 @@
-//! What of a reading is worth an event.
+//! Decides which parts of a reading become events.
 
 use super::report::{DriveHealth, Warning};
 

@@ -79,7 +79,7 @@ pub struct PathHealth {
     pub path: String,
     /// The drives beneath it, in the order of their names.
     pub drives: Vec<DriveHealth>,
-    /// The share of its life that is used up, in per cent, of the drive of which most is.
+    /// The used share of life in per cent, of the most worn drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub percentage_used: Option<u32>,
     /// Whether the drives are well: false if one of them is not, absent if none has said so.

@@ -1,4 +1,4 @@
-//! What a drive says of its health, and what is estimated from that.
+//! The health that a drive reports, and the figures that are estimated from it.
 
 use serde::Serialize;
 
@@ -144,7 +144,7 @@ pub struct DriveHealth {
     /// How often data could not be read or written, or was not what had been written.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub media_errors: Option<u64>,
-    /// Sectors for which others are used now.
+    /// Sectors that were remapped to spare ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reallocated_sectors: Option<u64>,
     /// Sectors that could not be read and are to be reallocated.

@@ -1,4 +1,4 @@
-//! What is known of the drives beneath a volume: written by their threads, copied by all others.
+//! The known health and state of the drives beneath a volume: written by the threads of the drives, copied by all other threads.
 
 use std::{
     os::unix::fs::{FileTypeExt as _, MetadataExt as _},

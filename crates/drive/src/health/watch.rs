@@ -26,7 +26,7 @@ use crate::{
 
 /// How often the machine's energy is read, which is sooner than its counters wrap around.
 const ENERGY_EVERY: Duration = Duration::from_secs(30);
-/// No more orders wait for a drive; the loop gives others up.
+/// The most orders that wait for a drive; the loop drops further ones.
 const MOST_ORDERS: usize = 4;
 /// No more drives of a volume are watched.
 const MOST_DRIVES: usize = 64;

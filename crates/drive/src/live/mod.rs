@@ -1,4 +1,4 @@
-//! What the page of a served volume shows: the last hour, in tables of bounded length.
+//! The figures on the page of a served volume: the last hour, in tables of bounded length.
 //!
 //! A separate thread gets a copy of the counts from the thread that owns the volume, once a second, whether a page is open or not.
 //! It makes the tables from these copies. Pages read the tables only, so they cost the volume nothing, however many there are.

@@ -1,4 +1,4 @@
-//! What the page of a served volume is drawn from: the answer to `GET /live.json`. A figure that does not apply is absent.
+//! The source of the page of a served volume: the answer to `GET /live.json`. A figure that does not apply is absent.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -26,7 +26,7 @@ pub(super) const MOST_ROWS: usize = 3600;
 /// The most rows of an answer, which has some 200 KiB then.
 pub(super) const MOST_ROWS_AT_ONCE: usize = 600;
 
-/// How much a count has grown, or what it is now if it has begun again, because the volume was opened again.
+/// The growth of a count. If the count has begun again, because the volume was opened again, this is its present value.
 fn more(before: u64, after: u64) -> u64 {
     after.checked_sub(before).unwrap_or(after)
 }

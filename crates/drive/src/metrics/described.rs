@@ -1,4 +1,4 @@
-//! What does not change while a volume is served.
+//! The facts about a volume that do not change while it is served.
 
 use std::{sync::Arc, time::SystemTime};
 

@@ -1,4 +1,4 @@
-//! What Linux says of this process and of the devices. It is read on the thread that serves metrics.
+//! Figures of Linux about this process and the devices. The thread that serves metrics reads them.
 
 use std::{fs, io::Read, mem::MaybeUninit};
 

@@ -1,4 +1,4 @@
-//! What a server offers: one volume under one name.
+//! The export of a server: one volume under one name.
 
 use peryton_units::Bytes;
 use thiserror::Error;

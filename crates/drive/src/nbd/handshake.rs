@@ -1,4 +1,4 @@
-//! Options: what client and server agree on before the first request ("Option types").
+//! Options: client and server agree on them before the first request ("Option types").
 
 use super::{
     connection::{Connection, Event, Phase, Security},

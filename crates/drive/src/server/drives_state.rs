@@ -1,4 +1,4 @@
-//! What the loop knows of the drives beneath the volume.
+//! The state that the loop has of the drives beneath the volume.
 
 use peryton_units::Nanos;
 

@@ -1,4 +1,4 @@
-//! The device that takes commands for all others: makes devices, starts, stops and removes them, and lets a server take one over.
+//! The control device of ublk: it makes, starts, stops and removes block devices, and lets a server take one over.
 
 use std::{
     fs::{File, OpenOptions},

@@ -1,7 +1,7 @@
 //! The kernel's interface for block devices in user space (`include/uapi/linux/ublk_cmd.h`): numbers and structures, encoded and
 //! decoded byte by byte. All numbers are in the processor's byte order.
 
-/// The device that takes commands for all others.
+/// The control device, which takes commands for all block devices of ublk.
 pub(crate) const CONTROL: &str = "/dev/ublk-control";
 
 const READ: u32 = 2;

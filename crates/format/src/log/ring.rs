@@ -1,4 +1,4 @@
-//! Commits in the ring on the log device. They record what the log's headers cannot say.
+//! Commits in the ring on the log device. They record changes that no header of the log has.
 //!
 //! A commit is one or more blocks, each with a checksum; it is valid only if all of them are. It names the commit
 //! before it and the first one that is still needed, so the newest valid commit says which others must exist. It holds
