@@ -92,9 +92,9 @@ def simulate(
         sweep: simulate each design with each of these values of a key, of several keys with every combination, as ``peryton sim
             --sweep``: ``{"devices.ssd.size": ["1GiB", "2GiB"], "placement.replacement": ["lru", "arc"]}``. The trace is read
             once for all of them, at most 1,000; each report has its values (``report["sweep"]``), and they are part of the
-            design's name. Of a key that a design does not have, other values make no other design.
+            design's name. A key that does not apply to a design makes no further designs of it.
         replay: when requests arrive: ``"timed"`` (as recorded), ``"sync"`` (one after the other, without think time), or
-            ``"qd=N"`` (N in flight at all times, 1 to 65536). ``"qd=N:think=1ms"`` thinks so long after each reply, and
+            ``"qd=N"`` (N in flight at all times, 1 to 65536). ``"qd=N:think=1ms"`` waits this long after each reply, and
             ``"qd=N:think=trace"`` as long as the trace has between the two requests.
         speed: with timed replay, how many times faster than recorded.
         new: the volume is new, so that a tier begins empty; otherwise it is in use.
@@ -187,13 +187,13 @@ def size(
         design: a caching, tiering or partitioned design: a :class:`Design`, the path of a design file, or a dictionary.
         trace: as in :func:`simulate`.
         sizes: the sizes to simulate, in bytes or as texts (at most 64); or a range to choose them from, ``"1GiB..64GiB"``. By
-            default they are chosen by the miss-ratio curve of the trace, from hardly any to the size from which on nothing
+            default they are chosen by the miss-ratio curve of the trace, up to the smallest size from which no extent
             has to leave.
         points: how many sizes to choose, 2 to 64.
         objective: the figure by which a size is enough: ``"latency"`` (mean response time), ``"p99"``, ``"flush"``,
             ``"write_then_flush"``, ``"lifetime"`` or another of those in :func:`plan`.
         within: by how much that figure may be worse than the best, as a share (0.05) or a text (``"5%"``).
-        usd_per_ms: also say which size is best if a millisecond of mean response time is worth so many US dollars.
+        usd_per_ms: also say which size is best if a millisecond of mean response time is worth this many US dollars.
         run_for: the time for which ownership is computed, in seconds or as a text.
         replay, speed, new, limit, fit: as in :func:`simulate`.
         warm_up_requests: replay this many requests before the measured ones; by default half of them.
@@ -392,7 +392,7 @@ def plan(
         runners_up: how many designs to report beside the best.
         run_for: the time for which ownership is computed.
         electricity: US dollars per kWh.
-        duty: the share of the time for which the load goes on; devices live so much longer.
+        duty: the share of the time for which the load goes on; devices live longer in proportion.
         replay, speed: as in :func:`simulate`.
         warm_up_requests: replay this many requests before the measured ones; by default half of the trace.
         jobs, progress: as in :func:`simulate`.

@@ -116,7 +116,7 @@ class Report(Answer):
 
     ======================================  ==============================================================================
     ``latency_us.all`` (``read``, ``write``, ``flush``)  ``count``, ``mean``, ``p50``, ``p90``, ``p99``, ``p999``, ``max``, in µs
-    ``iops``, ``mib_per_s``, ``simulated_s``  requests and MiB per second, over so many seconds
+    ``iops``, ``mib_per_s``, ``simulated_s``  requests and MiB per second, and the measured time
     ``fast_hit_ratio``, ``moves``           share of the accesses that the fast device served; promotions, demotions, …
     ``devices.NAME``                        traffic, busy time, energy, erases, write amplification, wear, lifetime
     ``energy_j``, ``mean_power_w``          of all devices

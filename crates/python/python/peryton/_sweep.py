@@ -112,8 +112,8 @@ def sweep(
     jobs: int | None = None,
     progress: Progress = None,
 ) -> Sweep:
-    """Simulates designs, traces, replays and values of design keys, each with each, or as an optimiser chooses them, and adds a
-    row for each to a Parquet data set as soon as it is done; as ``peryton sweep``.
+    """Simulates designs, traces, replays and values of design keys, in every combination, or as an optimiser chooses them. Adds a row
+    for each to a Parquet data set as soon as it is done; as ``peryton sweep``.
 
     The same call again goes on where an earlier one ended or was killed: a point that is in the folder is not simulated again.
     A point is known by its design with all values, its trace's bytes, its replay and the version of Peryton, whatever the files are
@@ -128,14 +128,14 @@ def sweep(
         objectives: optimise this figure, the lower the better, or several with the direction of each:
             ``{"latency_us.all.p99": "minimize", "lifetime_years": "maximize"}``. Figures are columns of the rows. The space then
             has one design and no ``draw``; with several traces or replays, the mean counts. Needs Optuna
-            (``pip install peryton[optuna]``).
+            (the extra ``[optuna]`` of the wheel).
         constraints: what a solution has to meet under every trace and replay, such as ``"lifetime_years >= 5"``. A lifetime that a row does
             not have is unlimited: nothing wears out.
         trials: how many trials the optimiser makes in all, those before a kill included.
         batch: how many trials it chooses at a time. They are simulated in parallel, and what they give is known to the next ones.
         seed: the seed of the optimiser.
         storage: where the optimiser keeps its trials: an address of a database for Optuna; by default a file in `out`.
-        ray: simulate on a cluster of Ray (``pip install peryton[ray]``): its address, or True for the one that is connected, that of
+        ray: simulate on a cluster of Ray (the extra ``[ray]`` of the wheel): its address, or True for the one that is connected, that of
             ``RAY_ADDRESS``, or else one on this machine. The rows are the same to the bit. A simulation whose machine dies is begun
             again on another one.
         share: how machines of a cluster get traces: ``"store"`` (through Ray's object store, each once), or ``"path"`` (every machine
@@ -351,7 +351,7 @@ class _Cluster:
         try:
             import ray  # type: ignore[import-not-found, import-untyped, unused-ignore]
         except ImportError:
-            raise ImportError("ray: a sweep on a cluster needs Ray: pip install 'peryton[ray]'") from None
+            raise ImportError("ray: a sweep on a cluster needs Ray: install the wheel with its extra [ray] (docs/python-research.md)") from None
         self._ray = ray
         self._began = not ray.is_initialized()
         if self._began:
@@ -536,7 +536,7 @@ def _optimised(
         import optuna  # type: ignore[import-not-found, import-untyped, unused-ignore]
         from optuna.storages.journal import JournalFileBackend  # type: ignore[import-not-found, import-untyped, unused-ignore]
     except ImportError:
-        raise ImportError("objectives: an optimiser needs Optuna: pip install 'peryton[optuna]'") from None
+        raise ImportError("objectives: an optimiser needs Optuna: install the wheel with its extra [optuna] (docs/python-research.md)") from None
     wrong = [way for way in objectives.values() if way not in ("minimize", "maximize")]
     if wrong:
         raise InputError(f"objectives: {wrong[0]!r}: use 'minimize' or 'maximize'")
