@@ -1,4 +1,4 @@
-"""What policies written in Python look like."""
+"""The interface of policies written in Python."""
 
 from typing import Any, Protocol, TypeAlias
 
@@ -17,7 +17,7 @@ class ReplacementPolicy(Protocol):
 
     An instance is made for each cache, with its :class:`Capacity`. Slots are numbers from 0 to ``capacity.slots - 1``:
     the places of the fast device, each with room for one extent. Only ``victim`` is required.
-    ``docs/extending.md`` of the repository says what policies must heed. An exception ends the simulation.
+    ``docs/extending.md`` of the repository has the rules for policies. An exception ends the simulation.
 
         Each call takes about half a microsecond. ``simulate`` and ``mrc`` also take a policy in Rust, as a capsule
     (``examples/policy-in-rust`` of the repository is a template).

@@ -30,7 +30,7 @@ class Trace:
     :meth:`from_pandas` and :meth:`from_numpy` make a trace of columns in memory, which are looked at and not copied: do not
     change them while the trace is in use.
 
-    A trace in columns has, of each row, one of these columns; others are ignored:
+    A trace in columns has one column of each row of this table; other columns are ignored:
 
     ======================================== ==================================================================
     ``time_ns``, ``_us``, ``_ms``, ``_s``    arrival, in this unit; counted from the first request
@@ -43,7 +43,7 @@ class Trace:
     Args:
         paths: a path, or several that are merged by time.
         format: the format, if Peryton does not recognise it.
-        columns: which columns of a table are what, by name or number: ``"time=1,op=2,offset=3,size=4,volume=5"``.
+        columns: the columns of a table, by name or number: ``"time=1,op=2,offset=3,size=4,volume=5"``.
         unit: the units of its numbers: ``"time=ns,offset=sectors,size=bytes,op=read:1+write:0"``.
         skip_bad: skip bad lines and records and count them (:attr:`skipped`) instead of stopping at the first.
         volumes: read these volumes only, by number or name; a device is ``"253,0"``.
