@@ -13,11 +13,10 @@ use peryton_units::{Bytes, Nanos};
 use crate::{
     api::command::{Buffer, Cause, DeviceId},
     api::config::{self, Tuning},
-    cache::access::{Fenced, Fragment, Mode, Router, ThroughWrite},
+    cache::access::{Fenced, Follows, Fragment, Mode, Router, ThroughWrite},
     cache::blocks::Units,
     cache::doubts::Doubts,
     cache::emptying::Emptying,
-    cache::follow::Follows,
     cache::journal::map_journal::MapJournal,
     cache::layout::CacheLayout,
     cache::map::extent_map::ExtentMap,

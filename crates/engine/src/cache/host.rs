@@ -3,21 +3,31 @@
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::ReplacementPolicy;
 use peryton_policy::admission::Access;
+use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Bytes, Nanos, Op, prefetch};
 
 use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId, IoId, Request, RequestId},
     api::config::WritePolicy,
     api::error::RequestError,
-    cache::access::{Fragment, Mode, Part, Route, Router, Run},
+    cache::access::{Follow, Fragment, Mode, Part, Route, Router, Run, Then},
+    cache::blocks::Blocks,
     cache::drive::CacheDrive,
-    cache::follow::{Follow, Then},
     cache::ready::Ready,
     cache::step::{CacheCommand, CacheIo, CacheStep},
     io::RequestIndex,
 };
 
 impl CacheDrive {
+    /// Whether the fast device alone can serve a request to an extent that it has in part: it has all blocks of a read, and all blocks
+    /// of a write are dirty.
+    #[inline]
+    fn hits_in_part(&self, blocks: Blocks, slot: SlotIndex, op: Op, within: u32, len: Bytes) -> bool {
+        let masks = self.map.masks(slot);
+        let has = if op == Op::Write { masks.dirty() } else { masks.valid() };
+        blocks.touched(within, len.0 as u32) & !has == 0
+    }
+
     /// Carries out a read, write or discard that lies within the volume and is not empty.
     #[inline]
     pub(in crate::cache) fn split(

@@ -5,9 +5,8 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::command::{Buffer, Cause, Commands},
-    cache::access::{Fragment, Part, Route, Run},
+    cache::access::{Follow, Fragment, Part, Route, Run},
     cache::drive::CacheDrive,
-    cache::follow::Follow,
     cache::map::extent::Place,
     cache::movers::table::Phase,
     cache::ready::Ready,

@@ -5,7 +5,7 @@
 //! leave the fast device, and `writeback/` which are written back. `through.rs` writes to both devices,
 //! and `bypass.rs` keeps streams out. `commits.rs`
 //! and `journal/` make the map durable; `recovery.rs` and `interpret.rs` make a running drive from the durable map.
-//! `blocks.rs` and `parts.rs` are for extents of which the fast device has a part.
+//! `blocks.rs` is for extents of which the fast device has a part.
 //! `emptying.rs` and `reshape.rs` are for a device that becomes larger or smaller.
 //! `tuner.rs` adjusts settings while the drive runs, and `warm/` keeps what the policies have learnt.
 //!
@@ -30,8 +30,6 @@ mod commits;
 mod doubts;
 mod drive;
 mod emptying;
-mod flushes;
-mod follow;
 mod host;
 mod interpret;
 mod invariants;
@@ -41,7 +39,6 @@ mod layout;
 mod locks;
 mod map;
 mod movers;
-mod parts;
 mod placement;
 mod readmit;
 mod ready;

@@ -7,6 +7,7 @@ use peryton_format::{
     superblock::VolumeId,
     takeover::{Contents, Found, Record},
 };
+use peryton_policy::replacement::SlotIndex;
 use peryton_policy::{AdaptiveView, ClimbView, hill_climbing::Counted};
 use peryton_units::{Bytes, Nanos};
 
@@ -19,9 +20,9 @@ use crate::{
     api::opened::{Opened, Trust},
     api::stats::Stats,
     api::warmth::Warmth,
-    cache::access::Mode,
+    cache::access::{Follow, Mode},
+    cache::blocks::{Blocks, runs},
     cache::drive::CacheDrive,
-    cache::follow::Follow,
     cache::layout::CacheLayout,
     cache::step::{CacheCommand, CacheIo, CacheStep},
     cache::tuner::Tuner,
@@ -380,6 +381,24 @@ impl PlacementOps for CacheDrive {
 
 /// What only a drive with a map does.
 impl CacheDrive {
+    fn location_in_part(&self, blocks: Blocks, (extent, slot): (u32, SlotIndex), within: u32, lost: bool) -> Location {
+        let (masks, gone) = (self.map.masks(slot), self.lost_blocks(extent));
+        let state = |block: u16| (masks.valid() & block != 0, masks.dirty() & block != 0, gone & block != 0);
+        let here = blocks.touched(within, 1);
+        let same = (0..16).map(|bit| 1u16 << bit).filter(|block| state(*block) == state(here));
+        let same = same.fold(0, |sum, block| sum | block) & blocks.all;
+        let run = runs(same).find(|run| run & here != 0).expect("a block is like itself");
+        let (from, len) = blocks.span(run);
+        let (valid, dirty, block_lost) = state(here);
+        let device = match (valid, block_lost) {
+            (true, _) => Some(self.layout.fast),
+            (false, false) => Some(self.layout.slow),
+            (false, true) => None::<DeviceId>,
+        };
+        let len = Bytes(u64::from(from + len - within));
+        Location { len, device, mapped: device.is_some(), dirty, lost: lost || block_lost }
+    }
+
     /// Lets hill climbing change settings, if the tuning asks for it.
     fn tune(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
         let Some(tuner) = &mut self.tuner else { return };

@@ -11,7 +11,7 @@ use peryton_format::{
     notice::Notice,
     storage::Storage,
     superblock::VolumeId,
-    takeover::Found,
+    takeover::{Contents, Found},
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -31,6 +31,12 @@ use crate::{
 };
 
 impl CacheDrive {
+    /// The content of the records that outlive the process.
+    pub(in crate::cache) fn contents(&self) -> Contents {
+        let (extents, places) = (self.map.len() as u64, self.map.all_masks().len() as u64);
+        Contents::Map { extents, places }
+    }
+
     /// Recovers the map and makes it durable in a new checkpoint.
     pub(in crate::cache) fn recover_map(
         &mut self,

@@ -1,7 +1,7 @@
 //! The purpose of a command of a tiering, caching or partitioned drive, and the function that its end leads to (`step` in `placement.rs`).
 
 use crate::{
-    cache::follow::Follow,
+    cache::access::Follow,
     cache::map::extent::Place,
     io::{self, RequestIndex},
 };
@@ -11,7 +11,7 @@ pub(crate) enum CacheStep {
     /// A plain access of a host request to `count` extents from `first_extent`, and what follows its end:
     /// `host_done` in `host.rs`.
     Host { request: RequestIndex, first_extent: u32, count: u32, follow: Follow },
-    /// A write, or the zeroing, of blocks of an extent of which the fast device has not all yet: `allocating_done` in `parts.rs`.
+    /// A write, or the zeroing, of blocks of an extent of which the fast device has not all yet: `allocating_done` in `routes/write_in_part.rs`.
     Allocating { request: RequestIndex, extent: u32 },
     /// One half of a write to both devices: `through_step` in `through.rs`.
     Through { write: u32 },

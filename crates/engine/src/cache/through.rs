@@ -8,6 +8,7 @@ use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId},
+    api::config::WritePolicy,
     api::error::RequestError,
     cache::access::{Fragment, ThroughWrite},
     cache::drive::CacheDrive,
@@ -47,7 +48,7 @@ impl CacheDrive {
         self.cleaner.slow_used = now;
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
         let places = [Place(slot.0), self.origin_of(fragment.extent)];
-        let throttled = io.tuning.write == crate::api::config::WritePolicy::Back;
+        let throttled = io.tuning.write == WritePolicy::Back;
         if mutation::is(Mutation::ThroughWithoutHome) || throttled && mutation::is(Mutation::ThrottleWithoutHome) {
             self.through[write].pending = 1;
         }

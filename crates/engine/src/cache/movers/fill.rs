@@ -8,10 +8,9 @@ use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
     api::command::{Buffer, Cause, Command, Commands},
-    cache::access::{Fragment, Part},
+    cache::access::{Follow, Fragment, Part, Then},
     cache::blocks::first_run,
     cache::drive::CacheDrive,
-    cache::follow::{Follow, Then},
     cache::map::extent::Extent,
     cache::movers::table::{Kind, Move, Phase},
     cache::ready::Ready,

@@ -14,9 +14,9 @@ use crate::{
     api::command::{Buffer, Command, Commands, DeviceId},
     api::error::RequestError,
     api::location::Losses,
-    cache::access::{Fragment, Mode, Route, Router},
+    cache::access::{Follow, Fragment, Mode, Route, Router},
+    cache::blocks::runs,
     cache::drive::CacheDrive,
-    cache::follow::Follow,
     cache::map::extent::Place,
     cache::step::{CacheIo, CacheStep},
 };
@@ -174,5 +174,16 @@ impl CacheDrive {
             }
         }
         losses
+    }
+
+    /// Adds the lost blocks of an extent.
+    pub(in crate::cache) fn add_lost_blocks(&self, extent: u32, losses: &mut Losses, most: usize) {
+        let Some(blocks) = self.layout.blocks else { return };
+        let begins = u64::from(extent) * self.layout.extent_bytes;
+        for run in runs(self.lost_blocks(extent)) {
+            let (within, len) = blocks.span(run);
+            let from = begins + u64::from(within);
+            losses.add(from, from + u64::from(len), most);
+        }
     }
 }

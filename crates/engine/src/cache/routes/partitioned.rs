@@ -12,10 +12,9 @@ use peryton_units::{Nanos, Op};
 
 use crate::{
     api::command::{Commands, Request},
-    cache::access::{Fragment, Route},
+    cache::access::{Follow, Fragment, Route},
     cache::blocks::first_run,
     cache::drive::CacheDrive,
-    cache::follow::Follow,
     cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::movers::table::{Drained, Kind, Phase},

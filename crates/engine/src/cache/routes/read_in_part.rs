@@ -7,10 +7,9 @@ use peryton_units::Nanos;
 use crate::{
     api::command::Commands,
     api::error::RequestError,
-    cache::access::{Fragment, Route},
+    cache::access::{Follow, Fragment, Route, Then},
     cache::blocks::{between, first_run, runs},
     cache::drive::CacheDrive,
-    cache::follow::{Follow, Then},
     cache::map::extent::Place,
     cache::movers::promotion::PATIENCE,
     cache::ready::Ready,

@@ -1,5 +1,5 @@
 //! Accesses to extents that have a slot with some of their blocks (caching, partitioned). With write-back, a write goes to the slot,
-//! whichever other blocks are there; `route_part` has the exceptions. Its end is `allocating_done` in `parts.rs` if the slot lacked a
+//! whichever other blocks are there; `route_part` has the exceptions. Its end is `allocating_done` if the slot lacked a
 //! block, and otherwise `host_done` in `host.rs`. Reads are in `read_in_part.rs`.
 
 use peryton_format::mutation::{self, Mutation};
@@ -15,7 +15,8 @@ use crate::{
     cache::drive::CacheDrive,
     cache::map::extent::Place,
     cache::movers::table::Drained,
-    cache::step::{CacheIo, CacheStep},
+    cache::step::{CacheCommand, CacheIo, CacheStep},
+    io::RequestIndex,
 };
 
 impl CacheDrive {
@@ -173,5 +174,37 @@ impl CacheDrive {
             }
         }
         Route::Taken
+    }
+
+    /// Handles a completed write of blocks that the fast device may not have had: from now on it has them, and they are dirty. The answer
+    /// comes after that, because the record of the change must come before the answer.
+    pub(in crate::cache) fn allocating_done(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        command: &CacheCommand,
+        (request, extent): (RequestIndex, u32),
+        failed: bool,
+        out: &mut Commands,
+    ) {
+        self.allocating_writes -= 1;
+        let kept = !failed && self.first_is_there(io, now, extent, command);
+        if kept && self.map.entry(extent).is_lost() {
+            self.found_again(io, now, extent, command);
+        }
+        io.part_done(request, if kept { Ok(()) } else { Err(RequestError::Device) }, out);
+        self.access_ended(extent);
+    }
+
+    /// Returns false if the slot was lost with its device.
+    fn first_is_there(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) -> bool {
+        let (Some(slot), Some(blocks)) = (self.map.entry(extent).slot(), self.layout.blocks) else { return false };
+        let Some(within) = command.at.0.checked_sub(self.layout.fast_at(slot).0) else { return false };
+        if command.device != self.layout.fast || within + command.len.0 > self.layout.extent_bytes {
+            return false;
+        }
+        let (within, len) = (within as u32, command.len.0 as u32);
+        self.is_there(io, now, extent, blocks.covered(within, len), blocks.touched(within, len));
+        true
     }
 }
