@@ -234,13 +234,9 @@ pub fn read(
                 return Err(NoMap::Behind { device: *device, newest: ring.newest(), expected: needs(*device) });
             }
         };
-        // The last commit that the absent slow device must have. It need not have a commit that was not flushed there.
+        // The last commit that the absent slow device must have. The checkpoint may be of commits that the fast device has alone.
         let last_commit = match devices == [fast] {
-            true => rings
-                .iter()
-                .flatten()
-                .filter_map(|ring| ring.newest_mirrored(last_commit))
-                .fold(header.last_commit, u64::max),
+            true => rings.iter().flatten().filter_map(|ring| ring.newest_mirrored(last_commit)).max().unwrap_or(0),
             false => last_commit,
         };
         let (next_commit, next) = (found.next_commit, found.next);
