@@ -106,7 +106,7 @@ impl CacheDrive {
             self.wrote_through(io, fragment.extent);
         }
         if !fast_failed && !slow_failed {
-            self.map.wrote_both(fragment.extent);
+            self.map.differs_no_more(fragment.extent);
         }
         let touched = self.touched(fragment);
         if self.map.entry(fragment.extent).place().is_some() && !fast_failed {

@@ -189,7 +189,7 @@ impl ExtentMap {
     }
 
     /// Notes that a write to the copy or the origin of an extent begins, and which of the two is valid if only one of them gets it. They may
-    /// differ until the write [has reached both](Self::wrote_both), or the copy is given up.
+    /// differ until [that is over](Self::differs_no_more), or the copy is given up.
     #[inline]
     pub(in crate::cache) fn may_write_one(&mut self, extent: u32, valid: Valid) {
         if self.answers_rest_on_changed && !mutation::is(Mutation::ForgetHomeWrites) {
@@ -202,19 +202,13 @@ impl ExtentMap {
         }
     }
 
-    /// One of the writes that [may have written one](Self::may_write_one) has reached both.
+    /// One of the writes that [may have written one](Self::may_write_one) has reached both, or its blocks are no longer in the copy.
     #[inline]
-    pub(in crate::cache) fn wrote_both(&mut self, extent: u32) {
+    pub(in crate::cache) fn differs_no_more(&mut self, extent: u32) {
         let Some(differing) = self.may_differ.get_mut(&extent) else { return };
         differing.writes -= 1;
         if differing.writes == 0 || mutation::is(Mutation::ForgetFailedCopies) {
-            self.gave_up_differing(extent);
-        }
-    }
-
-    /// The blocks that may differ are no longer in the copy, and nothing writes to it.
-    pub(in crate::cache) fn gave_up_differing(&mut self, extent: u32) {
-        if self.may_differ.remove(&extent).is_some() {
+            self.may_differ.remove(&extent);
             self.has_changed(extent);
         }
     }

@@ -111,7 +111,7 @@ impl CacheDrive {
                 let newer = self.touched(fragment) & self.map.masks_of(extent).dirty() != 0;
                 let result = if newer { Err(RequestError::Device) } else { result };
                 self.drop_blocks(io, now, extent, self.touched(fragment));
-                self.map.gave_up_differing(extent);
+                self.map.differs_no_more(extent);
                 self.journal.takes_all_next();
                 self.answer(io, now, index, result, out);
             }
