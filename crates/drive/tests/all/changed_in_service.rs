@@ -300,7 +300,7 @@ fn a_cache_is_emptied_and_pulled_while_clients_go_on() {
 #[test]
 fn what_the_volume_needs_is_not_evacuated() {
     for (placement, name, why) in [
-        ("back", "slow", "has the home of all"),
+        ("back", "slow", "has the origin of all"),
         ("tiering", "fast", "there is room for"),
         ("tiering", "slow", "there is room for"),
         ("linear", "fast", "not the fast device of caching"),
