@@ -12,8 +12,8 @@ use crate::{
 };
 
 /// Which curves to compute. LRU's is exact, from one pass over the trace. Those of other policies come from one more pass over a sample
-/// of the blocks ([`Miniature`]), in which LRU is simulated too: its error, which is known, is taken from all others. That of OPT
-/// needs a further pass, which looks ahead. With a rate of 1 nothing is sampled, and what is not asked for is not computed.
+/// of the blocks ([`Miniature`]), in which LRU is simulated too: its error, which is known from its exact curve, is taken from all others.
+/// That of OPT needs a further pass, which looks ahead. If the sample has every block, LRU is only computed if it is asked for.
 ///
 /// ```
 /// use peryton_policy::Replacement;
@@ -119,7 +119,7 @@ const NOT_SHARED: f64 = 0.5;
 /// Miniatures with fewer blocks are marked.
 const FEW_BLOCKS: u64 = 100;
 /// The default number of sampled blocks.
-const SAMPLED: f64 = 131_072.0;
+const SAMPLED: u64 = 131_072;
 /// With this many sizes or fewer, and every block in the sample, LRU is simulated like other policies: its curve of all sizes would take longer.
 const FEW_SIZES: usize = 4;
 /// The most sizes of a curve.
@@ -192,23 +192,25 @@ impl Curves {
                 policies.push(*policy);
             }
         }
-        // The exact curve of LRU: because it is asked for, or because it corrects a sample.
-        let all_sampled = self.rate != Some(1.0);
-        let curve = match self.follows_stack() || all_sampled {
-            true => {
+        // Where LRU's curve is neither asked for nor needed to correct a sample, the blocks are only counted.
+        let counted = match (self.follows_stack(), self.rate, &self.sizes) {
+            (true, ..) => None,
+            (false, Some(1.0), CurveSizes::Given(_)) => Some(0),
+            (false, Some(1.0), _) => self.footprint(&mut *trace()?, u64::MAX)?,
+            (false, Some(_), _) => None,
+            (false, None, _) => self.footprint(&mut *trace()?, SAMPLED)?,
+        };
+        let curve = match counted {
+            None => {
                 let mut source = Hashed::new(trace()?);
                 let curve = MissRatioCurve::of(&mut source, self.block, DEFAULT_MAX_BLOCKS)?;
                 Some((curve, source.hash()))
             }
-            false => None,
+            Some(_) => None,
         };
-        let blocks = match (&curve, &self.sizes) {
-            (Some((curve, _)), _) => curve.blocks(),
-            (None, CurveSizes::Given(_)) => 0,
-            (None, _) => self.footprint(&mut *trace()?)?,
-        };
+        let blocks = curve.as_ref().map(|(curve, _)| curve.blocks()).or(counted).unwrap_or(0);
         let sizes = self.sizes(blocks);
-        let rate = self.rate.unwrap_or_else(|| (SAMPLED / blocks.max(1) as f64).min(1.0));
+        let rate = self.rate.unwrap_or_else(|| (SAMPLED as f64 / blocks.max(1) as f64).min(1.0));
         let exact = curve.as_ref().map(|(curve, _)| curve.at(&sizes));
         let by_stack = |policy: &CurvePolicy| *policy == CurvePolicy::LRU && exact.is_some();
         let others: Vec<CurvePolicy> = policies.iter().copied().filter(|policy| !by_stack(policy)).collect();
@@ -247,14 +249,15 @@ impl Curves {
         }
     }
 
-    /// Number of blocks that a trace accesses.
-    fn footprint(&self, source: &mut dyn Source) -> Result<u64, MiniatureError> {
+    /// Number of blocks that a trace accesses; `None` if there are more than `most`.
+    fn footprint(&self, source: &mut dyn Source, most: u64) -> Result<Option<u64>, MiniatureError> {
         let (mut blocks, mut batch) = (Blocks::new(self.block, 1.0, 0), Vec::<Request>::new());
         let mut columns = BlockColumns::default();
         loop {
             source.next_batch(&mut batch)?;
-            if batch.is_empty() {
-                return Ok(u64::from(blocks.len()));
+            let found = u64::from(blocks.len());
+            if batch.is_empty() || found > most {
+                return Ok((found <= most).then_some(found));
             }
             columns.clear();
             blocks.add(&batch, &mut columns);

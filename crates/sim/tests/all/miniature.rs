@@ -270,3 +270,23 @@ fn few_sizes_of_all_blocks_are_simulated_and_agree_with_the_curve_of_all_sizes()
     }
     assert!(few[0].ratios.blocks.all > few[1].ratios.blocks.all);
 }
+
+/// The fear: where no sample is taken, LRU corrects it; or where one is, nothing does.
+#[test]
+fn a_trace_of_few_blocks_is_simulated_whole_and_one_of_more_is_corrected_by_lru() {
+    let of_blocks = |blocks: u64| {
+        let read = |n: u64| request(n, Op::Read, n % blocks * 4096, 4096);
+        let requests: Vec<Request> = (0..blocks + 1_000).map(read).collect();
+        let rows = |rate| {
+            let policies = vec![Replacement::Arc.into()];
+            let curves = Curves { sizes: CurveSizes::Points(3), policies, rate, ..Curves::default() };
+            curves.of(&|| Ok(Box::new(listed(&requests)) as Box<dyn Source>), &|_| {}).unwrap()
+        };
+        let (by_default, whole) = (rows(None), rows(Some(1.0)));
+        assert!(by_default.iter().zip(&whole).all(|(a, b)| a.ratios.cache_bytes == b.ratios.cache_bytes && a.of == b.of));
+        assert!(by_default.iter().all(|row| (row.rate < 1.0) == row.sampling_error.is_some()));
+        by_default[0].rate
+    };
+    assert_eq!(of_blocks(131_072), 1.0);
+    assert!((0.9..1.0).contains(&of_blocks(131_073 + 4_096)));
+}
