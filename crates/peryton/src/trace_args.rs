@@ -178,6 +178,11 @@ pub fn name(paths: &[PathBuf]) -> String {
 pub struct Counted(Accounts);
 
 impl Counted {
+    /// The same source; what became of it is counted when it is dropped.
+    pub fn of(&self, source: impl Source + 'static) -> Box<dyn Source> {
+        self.0.of(source)
+    }
+
     /// Says on standard error what was skipped, left out, moved, cut or spread.
     pub fn report(&self) {
         if let Some(account) = self.0.get() {

@@ -60,6 +60,12 @@ impl<const N: usize> Ghosts<N> {
         self.lists.size(list)
     }
 
+    /// The sum of the sizes of all ghosts.
+    #[inline]
+    pub fn all_sizes(&self) -> u64 {
+        self.lists.all_sizes()
+    }
+
     /// The list in which an extent is.
     #[inline]
     pub fn list_of(&self, extent: u32) -> Option<usize> {
@@ -74,9 +80,7 @@ impl<const N: usize> Ghosts<N> {
         if let Some((before, list, size)) = self.returning.take() {
             self.insert(list, before, size);
         }
-        let node = self.nodes.get(extent)?;
-        let size = self.lists.size_of(SlotIndex(node));
-        let list = self.take(extent)?;
+        let (list, size) = self.remove(extent)?;
         self.returning = Some((extent, list, size));
         Some(list)
     }
@@ -90,11 +94,15 @@ impl<const N: usize> Ghosts<N> {
             self.returning = None;
             return Some(list);
         }
+        self.remove(extent).map(|(list, _)| list)
+    }
+
+    fn remove(&mut self, extent: u32) -> Option<(usize, u32)> {
         let node = self.nodes.remove(extent)?;
-        let list = self.lists.queue_of(SlotIndex(node));
+        let (list, size) = (self.lists.queue_of(SlotIndex(node))?, self.lists.size_of(SlotIndex(node)));
         self.lists.unlink(SlotIndex(node));
         self.free.push(node);
-        list
+        Some((list, size))
     }
 
     /// Adds an extent of this size that has left as the newest of a list, and drops the oldest of the list until their sizes are

@@ -93,6 +93,12 @@ impl<const N: usize> Queues<N> {
         self.ends[queue].size
     }
 
+    /// The sum of the sizes of what is in any queue.
+    #[inline]
+    pub fn all_sizes(&self) -> u64 {
+        self.ends.iter().map(|ends| ends.size).sum()
+    }
+
     /// The size of what is in a slot, which is in a queue.
     #[inline]
     pub fn size_of(&self, slot: SlotIndex) -> u32 {

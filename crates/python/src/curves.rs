@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use peryton_sim::{CurvePolicy, CurveSizes, Curves};
+use peryton_sim::{CacheUnit, CurvePolicy, CurveSizes, Curves};
 use peryton_units::{Bytes, Nanos};
 use pyo3::{
     prelude::*,
@@ -30,7 +30,10 @@ pub(crate) fn mrc(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let policies: Vec<Bound<'_, PyAny>> = given(arguments, "policies")?.unwrap_or_default();
-    let block = given::<Size>(arguments, "block")?.map_or(BLOCK, |size| size.0);
+    let unit = match given::<Size>(arguments, "block")? {
+        None if trace.opener.objects().in_python()?.is_some() => CacheUnit::Object,
+        block => CacheUnit::Block(block.map_or(BLOCK, |size| size.0)),
+    };
     let window = given::<Time>(arguments, "window")?.map_or(WINDOW, |time| time.0);
     let sizes: Option<Vec<Size>> = given(arguments, "sizes")?;
     let points: Option<u32> = given(arguments, "points")?;
@@ -42,10 +45,16 @@ pub(crate) fn mrc(
         (None, None) => CurveSizes::Doubling,
     };
     let policies = policies.iter().map(curve_policy).collect::<PyResult<Vec<_>>>()?;
-    let curves = Curves { block, sizes, policies, rate, seed, window };
+    let curves = Curves { unit, sizes, policies, rate, seed, window };
     curves.check().in_python()?;
     let opener = trace.opener.clone();
-    let work = |running: &Arc<Running>| curves.of(&|| opener.reporting(running), &|_| running.check());
+    let work = |running: &Arc<Running>| {
+        let open = || match curves.unit {
+            CacheUnit::Object => opener.reporting_objects(running),
+            CacheUnit::Block(_) => opener.reporting(running),
+        };
+        curves.of(&open, &|_| running.check())
+    };
     json(&run(py, threads(given(arguments, "jobs")?)?, progress, work)?.in_python()?)
 }
 

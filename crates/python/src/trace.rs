@@ -52,7 +52,7 @@ impl Opener {
     }
 
     /// The objects, if it is a trace of objects.
-    fn objects(&self) -> Result<Option<Objects>, TraceError> {
+    pub(crate) fn objects(&self) -> Result<Option<Objects>, TraceError> {
         match &self.kind {
             Kind::Files(files) if files.specification().is_none() => {
                 let reader = files.open()?;
@@ -69,8 +69,21 @@ impl Opener {
 
     /// The same for work that does not report its progress by itself.
     pub(crate) fn reporting(&self, running: &Arc<Running>) -> Result<Box<dyn Source>, TraceError> {
+        Ok(self.reported(self.open()?, running))
+    }
+
+    /// The same with objects whole, if it is a trace of objects.
+    pub(crate) fn reporting_objects(&self, running: &Arc<Running>) -> Result<Box<dyn Source>, TraceError> {
+        let source = match self.objects()? {
+            Some(objects) => self.accounts.of(objects),
+            None => self.open()?,
+        };
+        Ok(self.reported(source, running))
+    }
+
+    fn reported(&self, source: Box<dyn Source>, running: &Arc<Running>) -> Box<dyn Source> {
         let step = Some(("requests read", self.requests().unwrap_or(0)));
-        Ok(Box::new(Stoppable { source: self.open()?, running: Arc::clone(running), step, read: 0 }))
+        Box::new(Stoppable { source, running: Arc::clone(running), step, read: 0 })
     }
 
     /// The number of requests, if it is known.

@@ -5,7 +5,7 @@ use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
 use crate::{
-    CurvePolicy, Miniature, MiniatureError, TraceFactory,
+    CacheUnit, CurvePolicy, Miniature, MiniatureError, TraceFactory,
     blocks::{BlockColumns, Blocks},
     build,
     miniature::{GROUPS, Missed},
@@ -14,6 +14,8 @@ use crate::{
 /// Which curves to compute. LRU's is exact, from one pass over the trace. Those of other policies come from one more pass over a sample
 /// of the blocks ([`Miniature`]), in which LRU is simulated too: its error, which is known from its exact curve, is taken from all others.
 /// That of OPT needs a further pass, which looks ahead. If the sample has every block, LRU is only computed if it is asked for.
+///
+/// With objects of different sizes, LRU is simulated as the others are, and nothing is corrected; by default the sample is the whole.
 ///
 /// ```
 /// use peryton_policy::Replacement;
@@ -33,12 +35,12 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Curves {
     /// The unit of caching.
-    pub block: Bytes,
+    pub unit: CacheUnit,
     /// The sizes of the caches.
     pub sizes: CurveSizes,
     /// The policies; the rows come in their order.
     pub policies: Vec<CurvePolicy>,
-    /// The share of blocks that is simulated for policies other than LRU; absent = the share that leaves 131,072 blocks.
+    /// The share of blocks that is simulated for policies other than LRU; absent = the share that leaves 131,072 blocks, or all objects.
     pub rate: Option<f64>,
     /// Which sample of this size is taken: another seed takes other blocks.
     pub seed: u64,
@@ -49,7 +51,7 @@ pub struct Curves {
 /// The sizes of the caches on a curve.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum CurveSizes {
-    /// Each power of two of blocks up to the footprint.
+    /// Each power of two of blocks up to the footprint. With objects: of their mean size, rounded up to a power of two.
     #[default]
     Doubling,
     /// This many sizes up to the footprint, each larger than the previous one by the same factor.
@@ -96,8 +98,9 @@ pub struct CurveOrigin {
     pub trace_requests: u64,
     /// Number of accesses to blocks.
     pub accesses: u64,
-    /// The unit of caching.
-    pub block_bytes: u64,
+    /// The size of a block; absent for objects.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_bytes: Option<u64>,
     /// Which sample it is, if the rate is below 1.
     pub seed: u64,
 }
@@ -128,7 +131,7 @@ pub const MOST_POINTS: u32 = 10_000;
 impl Default for Curves {
     fn default() -> Curves {
         Curves {
-            block: Bytes::kib(4),
+            unit: CacheUnit::Block(Bytes::kib(4)),
             sizes: CurveSizes::default(),
             policies: vec![CurvePolicy::LRU],
             rate: None,
@@ -145,7 +148,7 @@ impl Curves {
     /// A block of no size, a rate that is not a share, no policy, or a number of points or sizes that is out of range.
     pub fn check(&self) -> Result<(), MiniatureError> {
         let wrong = |problem: String| Err(MiniatureError::Setting { problem });
-        if self.block == Bytes::ZERO {
+        if self.unit == CacheUnit::Block(Bytes::ZERO) {
             return wrong("--block 0: give the size of a block, such as 4KiB".to_owned());
         }
         if let Some(rate) = self.rate.filter(|rate| !(*rate > 0.0 && *rate <= 1.0)) {
@@ -153,6 +156,11 @@ impl Curves {
         }
         if self.policies.is_empty() {
             return wrong("there is no policy to simulate: give one, such as lru".to_owned());
+        }
+        if self.unit == CacheUnit::Object && self.policies.contains(&CurvePolicy::Optimal) {
+            return wrong(
+                "opt is a bound for blocks, not for objects of different sizes: give a block, such as 4KiB".to_owned(),
+            );
         }
         match &self.sizes {
             CurveSizes::Given(sizes) if sizes.is_empty() => {
@@ -167,16 +175,18 @@ impl Curves {
 
     /// Whether the trace is read more than once.
     pub fn reads_twice(&self) -> bool {
-        let given = matches!(self.sizes, CurveSizes::Given(_)) && self.rate == Some(1.0);
+        let given =
+            matches!(self.sizes, CurveSizes::Given(_)) && (self.rate == Some(1.0) || self.unit == CacheUnit::Object);
         let looks_ahead = self.policies.contains(&CurvePolicy::Optimal);
-        let others = self.policies.iter().any(|policy| *policy != CurvePolicy::LRU);
+        let others = self.unit == CacheUnit::Object || self.policies.iter().any(|policy| *policy != CurvePolicy::LRU);
         others && (looks_ahead || !given || self.follows_stack())
     }
 
     /// Whether LRU's curve is computed for all sizes at once.
     fn follows_stack(&self) -> bool {
         let few = matches!(&self.sizes, CurveSizes::Given(sizes) if sizes.len() <= FEW_SIZES);
-        self.policies.contains(&CurvePolicy::LRU) && !(few && self.rate == Some(1.0))
+        let whole = self.rate == Some(1.0);
+        self.unit != CacheUnit::Object && self.policies.contains(&CurvePolicy::LRU) && !(few && whole)
     }
 
     /// Reads the trace and computes the rows: for each policy in turn, each size in ascending order. Calls `progress`
@@ -192,25 +202,30 @@ impl Curves {
                 policies.push(*policy);
             }
         }
-        // Where LRU's curve is neither asked for nor needed to correct a sample, the blocks are only counted.
-        let counted = match (self.follows_stack(), self.rate, &self.sizes) {
-            (true, ..) => None,
-            (false, Some(1.0), CurveSizes::Given(_)) => Some(0),
-            (false, Some(1.0), _) => self.footprint(&mut *trace()?, u64::MAX)?,
-            (false, Some(_), _) => None,
-            (false, None, _) => self.footprint(&mut *trace()?, SAMPLED)?,
-        };
-        let curve = match counted {
-            None => {
-                let mut source = Hashed::new(trace()?);
-                let curve = MissRatioCurve::of(&mut source, self.block, DEFAULT_MAX_BLOCKS)?;
-                Some((curve, source.hash()))
+        // Where LRU's curve is neither asked for nor needed to correct a sample, only the footprint is found.
+        let footprint = match (self.unit, self.follows_stack(), self.rate, &self.sizes) {
+            (CacheUnit::Object, _, _, CurveSizes::Given(_)) | (_, false, Some(1.0), CurveSizes::Given(_)) => {
+                Some(Footprint::default())
             }
-            Some(_) => None,
+            (CacheUnit::Object, ..) | (_, false, Some(1.0), _) => self.footprint(&mut *trace()?, u64::MAX)?,
+            (_, false, None, _) => self.footprint(&mut *trace()?, SAMPLED)?,
+            (_, true, ..) | (_, false, Some(_), _) => None,
         };
-        let blocks = curve.as_ref().map(|(curve, _)| curve.blocks()).or(counted).unwrap_or(0);
-        let sizes = self.sizes(blocks);
-        let rate = self.rate.unwrap_or_else(|| (SAMPLED as f64 / blocks.max(1) as f64).min(1.0));
+        let (curve, footprint) = match (footprint, self.unit) {
+            (None, CacheUnit::Block(block)) => {
+                let mut source = Hashed::new(trace()?);
+                let curve = MissRatioCurve::of(&mut source, block, DEFAULT_MAX_BLOCKS)?;
+                let blocks = curve.blocks();
+                let footprint = Footprint { units: blocks, bytes: blocks.saturating_mul(block.0) };
+                (Some((curve, source.hash())), footprint)
+            }
+            (footprint, _) => (None, footprint.unwrap_or_default()),
+        };
+        let sizes = self.sizes(footprint);
+        let rate = self.rate.unwrap_or_else(|| match self.unit {
+            CacheUnit::Block(_) => (SAMPLED as f64 / footprint.units.max(1) as f64).min(1.0),
+            CacheUnit::Object => 1.0,
+        });
         let exact = curve.as_ref().map(|(curve, _)| curve.at(&sizes));
         let by_stack = |policy: &CurvePolicy| *policy == CurvePolicy::LRU && exact.is_some();
         let others: Vec<CurvePolicy> = policies.iter().copied().filter(|policy| !by_stack(policy)).collect();
@@ -244,37 +259,55 @@ impl Curves {
             trace_hash: hash,
             trace_requests: hash.requests(),
             accesses,
-            block_bytes: self.block.0,
+            block_bytes: match self.unit {
+                CacheUnit::Block(block) => Some(block.0),
+                CacheUnit::Object => None,
+            },
             seed: self.seed,
         }
     }
 
-    /// Number of blocks that a trace accesses; `None` if there are more than `most`.
-    fn footprint(&self, source: &mut dyn Source, most: u64) -> Result<Option<u64>, MiniatureError> {
-        let (mut blocks, mut batch) = (Blocks::new(self.block, 1.0, 0), Vec::<Request>::new());
-        let mut columns = BlockColumns::default();
+    /// What a trace accesses; `None` if that are more than `most` blocks.
+    fn footprint(&self, source: &mut dyn Source, most: u64) -> Result<Option<Footprint>, MiniatureError> {
+        let (mut blocks, mut batch) = (Blocks::new(self.unit, 1.0, 0), Vec::<Request>::new());
+        let (mut columns, mut largest) = (BlockColumns::default(), Vec::<u32>::new());
         loop {
             source.next_batch(&mut batch)?;
-            let found = u64::from(blocks.len());
-            if batch.is_empty() || found > most {
-                return Ok((found <= most).then_some(found));
+            let units = u64::from(blocks.len());
+            if batch.is_empty() || units > most {
+                let bytes = match self.unit {
+                    CacheUnit::Block(block) => units.saturating_mul(block.0),
+                    CacheUnit::Object => largest.iter().map(|size| u64::from(*size)).sum(),
+                };
+                return Ok((units <= most).then_some(Footprint { units, bytes }));
             }
             columns.clear();
             blocks.add(&batch, &mut columns);
             blocks.number(&mut columns)?;
+            if self.unit == CacheUnit::Object {
+                largest.resize(blocks.len() as usize, 0);
+                for (number, bytes) in columns.numbers.iter().zip(&columns.bytes) {
+                    let largest = &mut largest[*number as usize];
+                    *largest = (*largest).max(*bytes);
+                }
+            }
         }
     }
 
-    fn sizes(&self, blocks: u64) -> Vec<Bytes> {
-        let largest = Bytes(blocks.saturating_mul(self.block.0)).max(self.block);
+    fn sizes(&self, footprint: Footprint) -> Vec<Bytes> {
+        let unit = match self.unit {
+            CacheUnit::Block(block) => block,
+            CacheUnit::Object => Bytes((footprint.bytes / footprint.units.max(1)).max(1).next_power_of_two()),
+        };
+        let largest = Bytes(footprint.bytes).max(unit);
         let sizes = match &self.sizes {
             CurveSizes::Points(points) => {
-                let (first, last) = (self.block.0 as f64, largest.0 as f64);
+                let (first, last) = (unit.0 as f64, largest.0 as f64);
                 let size = |n: u32| first * (last / first).powf(f64::from(n) / f64::from((*points).max(2) - 1));
-                (0..*points).map(|n| Bytes((size(n) / first).round() as u64 * self.block.0)).collect()
+                (0..*points).map(|n| Bytes((size(n) / first).round() as u64 * unit.0)).collect()
             }
             CurveSizes::Doubling => {
-                let doubled = std::iter::successors(Some(self.block), |size| size.0.checked_mul(2).map(Bytes));
+                let doubled = std::iter::successors(Some(unit), |size| size.0.checked_mul(2).map(Bytes));
                 doubled.take_while(|size| *size < largest).chain([largest]).collect()
             }
             CurveSizes::Given(sizes) => sizes.clone(),
@@ -295,13 +328,14 @@ impl Curves {
         let yardstick = exact.map(|_| CurvePolicy::LRU);
         let policies: Vec<CurvePolicy> = policies.iter().copied().chain(yardstick).collect();
         let caches = policies.iter().flat_map(|policy| sizes.iter().map(|size| (*policy, *size))).collect();
-        let miniature = Miniature { block: self.block, rate, seed: self.seed, window: self.window, caches };
+        let miniature = Miniature { unit: self.unit, rate, seed: self.seed, window: self.window, caches };
         let found = miniature.simulate(trace, progress)?;
         let of = self.origin(found.hash, found.all.blocks.iter().sum());
         let lru = exact.map(|exact| (exact, &found.caches[found.caches.len() - sizes.len()..]));
         let row = |(index, missed): (usize, &Missed)| {
             let place = index % sizes.len();
-            let (size, few_blocks) = (sizes[place], rate < 1.0 && miniature.slots(sizes[place]) < FEW_BLOCKS);
+            let (size, few_blocks) =
+                (sizes[place], rate < 1.0 && miniature.slots(sizes[place]).is_some_and(|slots| slots < FEW_BLOCKS));
             let replacement = policies[index / sizes.len()];
             let Some((exact, lru)) = lru.map(|(exact, lru)| (&exact[place], &lru[place])) else {
                 let misses = |of: fn(&Tally) -> [u64; 2]| of(&missed.misses).map(|misses| misses as f64 / rate);
@@ -344,6 +378,13 @@ impl Curves {
         };
         Ok(found.caches.iter().enumerate().map(row).collect())
     }
+}
+
+/// How many different blocks or objects a trace accesses, and their bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Footprint {
+    units: u64,
+    bytes: u64,
 }
 
 /// A sample of blocks, in which LRU was simulated beside others.

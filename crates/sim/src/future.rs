@@ -2,10 +2,9 @@
 
 use peryton_policy::replacement::NEVER;
 use peryton_trace::{Request, Source};
-use peryton_units::Bytes;
 
 use crate::{
-    MiniatureError,
+    CacheUnit, MiniatureError,
     blocks::{BlockColumns, Blocks},
     miniature::MOST_ACCESSES,
 };
@@ -20,8 +19,8 @@ pub(crate) struct Future {
 
 impl Future {
     /// Reads a trace to its end.
-    pub(crate) fn of(source: &mut dyn Source, block: Bytes, rate: f64, seed: u64) -> Result<Future, MiniatureError> {
-        let (mut future, mut blocks) = (Future::default(), Blocks::new(block, rate, seed));
+    pub(crate) fn of(source: &mut dyn Source, unit: CacheUnit, rate: f64, seed: u64) -> Result<Future, MiniatureError> {
+        let (mut future, mut blocks) = (Future::default(), Blocks::new(unit, rate, seed));
         let (mut batch, mut columns) = (Vec::<Request>::new(), BlockColumns::default());
         loop {
             source.next_batch(&mut batch)?;

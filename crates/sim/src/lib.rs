@@ -101,6 +101,7 @@ mod wear_parts;
 
 pub use array_report::ArrayReport;
 pub use as_recorded::{AsRecorded, OpenedState};
+pub use blocks::CacheUnit;
 pub use build_identity::{Build, build, built_as};
 pub use columns::{Column, Columns};
 pub use curve_policy::CurvePolicy;

@@ -3,13 +3,13 @@
 //! by the same factor.
 
 use peryton_policy::replacement::{Accesses, Capacity, OptimalCache, Simulated};
-use peryton_trace::{Hashed, MissRatios, Request, RequestHash, Source, Tally, TraceError};
+use peryton_trace::{MissRatios, Request, RequestHash, Source, Tally, TraceError};
 use peryton_units::{Bytes, Nanos};
 use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::{
-    CurvePolicy, TraceFactory,
+    CacheUnit, CurvePolicy, TraceFactory,
     blocks::{BlockColumns, Blocks, PART},
     future::Future,
 };
@@ -18,14 +18,14 @@ use crate::{
 ///
 /// ```
 /// use peryton_engine::Replacement;
-/// use peryton_sim::Miniature;
+/// use peryton_sim::{CacheUnit, Miniature};
 /// use peryton_trace::{OpenOptions, Source, TraceError, open};
 /// use peryton_units::{Bytes, Nanos};
 ///
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let sizes = [Bytes::mib(1), Bytes::mib(16)];
 /// let miniature = Miniature {
-///     block: Bytes::kib(4),
+///     unit: CacheUnit::Block(Bytes::kib(4)),
 ///     rate: 1.0,
 ///     seed: 0,
 ///     window: Nanos::from_s(60),
@@ -43,7 +43,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct Miniature {
     /// The unit of caching.
-    pub block: Bytes,
+    pub unit: CacheUnit,
     /// The share of blocks in the sample, above 0 and at most 1. With 1 the curve is that of the full simulation.
     pub rate: f64,
     /// Which sample of this size it is.
@@ -141,13 +141,21 @@ pub struct Simulation {
 }
 
 impl Miniature {
-    /// Number of blocks in the miniature of a cache of this size, rounded, at least one.
-    pub fn slots(&self, size: Bytes) -> u64 {
-        self.slots_at(self.rate, size)
+    /// Number of blocks in the miniature of a cache of this size, rounded, at least one; `None` of a cache of objects, where nobody knows.
+    pub fn slots(&self, size: Bytes) -> Option<u64> {
+        match self.unit {
+            CacheUnit::Block(_) => Some(self.room_at(self.rate, size)),
+            CacheUnit::Object => None,
+        }
     }
 
-    fn slots_at(&self, rate: f64, size: Bytes) -> u64 {
-        ((size.0 / self.block.0) as f64 * rate).round().max(1.0) as u64
+    /// How many blocks, or bytes of objects, the miniature of a cache of this size has room for.
+    fn room_at(&self, rate: f64, size: Bytes) -> u64 {
+        let units = match self.unit {
+            CacheUnit::Block(block) => size.0 / block.0,
+            CacheUnit::Object => size.0,
+        };
+        (units as f64 * rate).round().max(1.0) as u64
     }
 
     /// The rate of the part of the sample.
@@ -187,25 +195,25 @@ impl Miniature {
         progress: &dyn Fn(u64),
         with_part: bool,
     ) -> Result<Simulation, MiniatureError> {
-        assert!(self.block > Bytes::ZERO, "a cache of blocks of no size has none");
+        assert!(self.unit != CacheUnit::Block(Bytes::ZERO), "a cache of blocks of no size has none");
         if !(self.rate > 0.0 && self.rate <= 1.0) {
             return Err(MiniatureError::Rate { rate: self.rate });
         }
-        let slots = self.caches.iter().fold(0u64, |sum, (_, size)| sum.saturating_add(self.slots(*size)));
+        let slots = self.caches.iter().filter_map(|(_, size)| self.slots(*size)).fold(0, u64::saturating_add);
         if slots > MOST_SLOTS {
             return Err(MiniatureError::TooLarge { slots });
         }
         let looks_ahead = self.caches.iter().any(|(policy, _)| *policy == CurvePolicy::Optimal);
         let future =
-            if looks_ahead { Some(Future::of(&mut *trace()?, self.block, self.rate, self.seed)?) } else { None };
+            if looks_ahead { Some(Future::of(&mut *trace()?, self.unit, self.rate, self.seed)?) } else { None };
         let caches_at = |rate: f64| -> Vec<Cache> {
             let cache = |(policy, size): &(CurvePolicy, Bytes)| self.cache(*policy, *size, rate);
             self.caches.iter().map(cache).collect()
         };
         let mut caches = caches_at(self.rate);
         let mut in_part = if with_part { caches_at(self.part_rate()) } else { Vec::new() };
-        let blocks = Blocks::new(self.block, self.rate, self.seed);
-        let mut reading = Reading { source: Hashed::new(trace()?), blocks, batch: Vec::new(), read: 0 };
+        let blocks = Blocks::new(self.unit, self.rate, self.seed);
+        let mut reading = Reading { source: trace()?, blocks, batch: Vec::new(), read: 0 };
         let (mut now, mut next) = (BlockColumns::default(), BlockColumns::default());
         reading.fill(&mut now)?;
         let mut replayed = 0;
@@ -239,19 +247,22 @@ impl Miniature {
             in_part: in_part.into_iter().map(|cache| cache.missed).collect(),
             all: reading.blocks.all,
             sampled_blocks: reading.blocks.len(),
-            hash: reading.source.hash(),
+            hash: reading.blocks.hash,
         })
     }
 
     fn cache(&self, policy: CurvePolicy, size: Bytes, rate: f64) -> Cache {
-        let slots = self.slots_at(rate, size) as u32;
-        let under = match policy {
+        let room = self.room_at(rate, size);
+        let under = match (policy, self.unit) {
             // A cache too small for one block always misses.
-            _ if size.0 < self.block.0 => Under::Nothing,
-            CurvePolicy::Replacement(replacement) => {
-                Under::Policy(replacement.simulated(Capacity::of_cache(slots), self.window))
+            (_, CacheUnit::Block(block)) if size < block => Under::Nothing,
+            (CurvePolicy::Replacement(replacement), CacheUnit::Block(_)) => {
+                Under::Policy(replacement.simulated(Capacity::of_cache(room as u32), self.window))
             }
-            CurvePolicy::Optimal => Under::Optimal(OptimalCache::new(slots)),
+            (CurvePolicy::Replacement(replacement), CacheUnit::Object) => {
+                Under::PolicyOfObjects(replacement.simulated(Capacity::of_objects(room), self.window))
+            }
+            (CurvePolicy::Optimal, _) => Under::Optimal(OptimalCache::new(room as u32)),
         };
         Cache { under, missed: Missed { misses: Tally::default(), by_group: Box::new([0; GROUPS]) } }
     }
@@ -259,7 +270,7 @@ impl Miniature {
 
 /// The trace, as far as it was read.
 struct Reading {
-    source: Hashed<Box<dyn Source>>,
+    source: Box<dyn Source>,
     blocks: Blocks,
     batch: Vec<Request>,
     read: u64,
@@ -285,6 +296,7 @@ impl Reading {
 enum Under {
     Nothing,
     Policy(Box<dyn Simulated>),
+    PolicyOfObjects(Box<dyn Simulated>),
     Optimal(OptimalCache),
 }
 
@@ -305,6 +317,11 @@ impl Cache {
             Under::Nothing => (0..accesses.len()).for_each(missed),
             Under::Policy(cache) => {
                 let columns = Accesses { extents: &accesses.numbers, times: &accesses.times, sizes: None };
+                cache.replay(columns, &mut missed);
+            }
+            Under::PolicyOfObjects(cache) => {
+                let sizes = Some(&accesses.bytes[..]);
+                let columns = Accesses { extents: &accesses.numbers, times: &accesses.times, sizes };
                 cache.replay(columns, &mut missed);
             }
             Under::Optimal(optimal) => {

@@ -260,24 +260,27 @@ impl<F: RecordFormat> Records<F> {
 impl<F: RecordFormat> Decode for Records<F> {
     fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), TraceError> {
         let enough = out.len() + BATCH;
-        let size = self.format.size();
-        let mut sink = Sink::new(out, &mut self.notes);
+        let Records { name, input, format, bad, notes } = self;
+        let size = format.size();
+        let mut sink = Sink::new(out, notes);
         while sink.out.len() < enough {
-            let byte = self.input.position();
-            let record = self.input.peek(size)?;
-            if record.is_empty() {
+            let byte = input.position();
+            let records = input.peek_records(size)?;
+            if records.is_empty() {
                 return Ok(());
             }
-            let decoded = if record.len() == size {
-                self.format.record(record, &mut sink)
-            } else {
-                Err("the trace ends inside a record".into())
-            };
-            let taken = record.len();
-            if let Err(problem) = decoded {
-                self.bad.note(bad_record(&self.name, byte, record, problem, F::EXPECTED))?;
+            let taken = records.len().min((enough - sink.out.len()) * size);
+            for (index, record) in records[..taken].chunks(size).enumerate() {
+                let decoded = if record.len() == size {
+                    format.record(record, &mut sink)
+                } else {
+                    Err("the trace ends inside a record".into())
+                };
+                if let Err(problem) = decoded {
+                    bad.note(bad_record(name, byte + (index * size) as u64, record, problem, F::EXPECTED))?;
+                }
             }
-            self.input.skip(taken)?;
+            input.skip(taken)?;
         }
         Ok(())
     }

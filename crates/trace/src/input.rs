@@ -160,6 +160,16 @@ impl Input {
         Ok(&self.buffer[self.start..self.end.min(self.start + size)])
     }
 
+    /// The next records of `size` bytes, as many as are in the buffer, without taking them: at least one, unless the trace ends before
+    /// its end.
+    #[inline]
+    pub(crate) fn peek_records(&mut self, size: usize) -> Result<&[u8], TraceError> {
+        self.peek(size)?;
+        let held = self.end - self.start;
+        let whole = if held < size { held } else { held - held % size };
+        Ok(&self.buffer[self.start..self.start + whole])
+    }
+
     /// The position of the next byte in the decompressed trace.
     pub(crate) fn position(&self) -> u64 {
         self.base + self.start as u64

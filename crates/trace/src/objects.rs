@@ -2,7 +2,7 @@
 
 use peryton_units::{Bytes, Nanos, Op};
 
-use crate::{Account, OBJECT_UNIT, Reader, Request, TraceError, info::mixed};
+use crate::{Account, OBJECT_UNIT, Reader, Request, Source, TraceError, info::mixed};
 
 const SLOTS: u64 = 1 << 50;
 
@@ -19,7 +19,8 @@ pub struct ObjectRequest {
     pub op: Op,
 }
 
-/// A trace of objects, batch by batch: what [`Reader::into_objects`] makes of a [`Reader`].
+/// A trace of objects, batch by batch: what [`Reader::into_objects`] makes of a [`Reader`]. As a [`Source`], it has the id of an
+/// object in the place of the offset of a request, and its size in that of the length.
 ///
 /// ```
 /// use peryton_trace::{OpenOptions, read};
@@ -67,7 +68,17 @@ impl Objects {
 
     /// What was skipped, left out and moved so far.
     pub fn account(&self) -> Account {
-        crate::Source::account(&self.reader)
+        Source::account(&self.reader)
+    }
+}
+
+impl Source for Objects {
+    fn next_batch(&mut self, batch: &mut Vec<Request>) -> Result<(), TraceError> {
+        self.reader.next_as_read(batch)
+    }
+
+    fn account(&self) -> Account {
+        Source::account(&self.reader)
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Numbering {
 }
 
 const FIRST_BITS: u32 = 6;
+/// How many blocks ahead the table is fetched.
+const AHEAD: usize = 32;
 
 impl Default for Numbering {
     fn default() -> Numbering {
@@ -53,11 +55,15 @@ impl Numbering {
 
     #[inline]
     fn home(&self, volume: u32, block: u64) -> usize {
+        (Numbering::hash(volume, block) >> self.shift) as usize
+    }
+
+    #[inline]
+    fn hash(volume: u32, block: u64) -> u64 {
         // Both halves of a product: patterns of addresses do not fill one part of the table.
         let word = block ^ u64::from(volume).rotate_left(40);
         let product = u128::from(word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93_u128;
-        let hash = (product as u64 ^ (product >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (hash >> self.shift) as usize
+        (product as u64 ^ (product >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
     /// Fetches what [`Numbering::number`] will need.
@@ -72,8 +78,39 @@ impl Numbering {
     /// There are [`Numbering::MOST`] numbers.
     #[inline]
     pub fn number(&mut self, volume: u32, block: u64) -> u32 {
+        self.number_hashed(Numbering::hash(volume, block), volume, block)
+    }
+
+    /// Adds the numbers of some blocks, in their order, and fetches what is needed before.
+    ///
+    /// # Panics
+    /// There are [`Numbering::MOST`] numbers.
+    pub fn number_all(&mut self, blocks: &[(u32, u64)], numbers: &mut Vec<u32>) {
+        // Hashes of the blocks whose entries are being fetched.
+        let mut ahead = [0; AHEAD];
+        let fetch = |numbering: &Numbering, (volume, block): (u32, u64)| {
+            let hash = Numbering::hash(volume, block);
+            prefetch(&numbering.entries[(hash >> numbering.shift) as usize]);
+            hash
+        };
+        for (hash, block) in ahead.iter_mut().zip(blocks) {
+            *hash = fetch(self, *block);
+        }
+        numbers.reserve(blocks.len());
+        for (index, (volume, block)) in blocks.iter().enumerate() {
+            let place = &mut ahead[index % AHEAD];
+            let hash = *place;
+            if let Some(block) = blocks.get(index + AHEAD) {
+                *place = fetch(self, *block);
+            }
+            numbers.push(self.number_hashed(hash, *volume, *block));
+        }
+    }
+
+    #[inline]
+    fn number_hashed(&mut self, hash: u64, volume: u32, block: u64) -> u32 {
         let mask = self.entries.len() - 1;
-        let mut at = self.home(volume, block);
+        let mut at = (hash >> self.shift) as usize;
         loop {
             let entry = &mut self.entries[at & mask];
             if entry.number == 0 {

@@ -12,7 +12,7 @@ use super::{
 use crate::table;
 
 /// The curves as a page.
-pub fn miss_ratios(rows: &[CurveRow], block: Bytes, trace: &str, repeat: &str) -> String {
+pub fn miss_ratios(rows: &[CurveRow], trace: &str, repeat: &str) -> String {
     let mut figures = Figures::default();
     let mut names: Vec<String> = rows.iter().map(|row| row.replacement.to_string()).collect();
     names.dedup();
@@ -68,8 +68,12 @@ pub fn miss_ratios(rows: &[CurveRow], block: Bytes, trace: &str, repeat: &str) -
     };
     let verdict = [answer(&policies, &of), {
         let text = format!(
-            "This rests on every request of {trace}{} in blocks of {block}, on a cache that is empty at the start, and on {}{}",
+            "This rests on every request of {trace}{} {}, on a cache that is empty at the start, and on {}{}",
             rows.first().map_or_else(String::new, |row| format!(" (hash {})", row.of.trace_hash)),
+            match rows.first().and_then(|row| row.of.block_bytes) {
+                Some(block) => format!("in blocks of {}", Bytes(block)),
+                None => "for objects of their own sizes".to_owned(),
+            },
             counted(policies.len(), "policy that takes in every miss", "policies that take in every miss"),
             warned_below(warnings.len())
         );

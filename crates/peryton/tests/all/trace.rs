@@ -134,3 +134,30 @@ fn an_interruption_leaves_no_part_of_a_trace() {
         assert_eq!(files(), before, "signal {signal}");
     }
 }
+
+/// The fear: objects are cut to blocks without a word.
+#[test]
+fn miss_ratios_of_a_trace_of_objects_are_of_whole_objects_unless_a_block_is_given() {
+    let folder = folder();
+    let objects = [("a", 4_000), ("b", 5_000), ("a", 4_000), ("c", 3_000), ("b", 5_000), ("d", 20_000), ("c", 3_000)];
+    let rows = objects.iter().enumerate().map(|(second, (id, size))| format!("{second},{id},{size}\n"));
+    std::fs::write(folder.path().join("objects.csv"), format!("time_s,id,length\n{}", rows.collect::<String>()))
+        .unwrap();
+    let ratios = |more: &[&str]| {
+        let args =
+            ["trace", "mrc", "objects.csv", "--columns", "id=id", "--replacement", "lru,fifo", "--sizes", "10000"];
+        let run = peryton(folder.path(), &[&args[..], &["--json"], more].concat()).ok();
+        let rows: Value = serde_json::from_str(&run.out).unwrap();
+        let ratio = |row: usize, of: &Value| (rows[row]["all"].as_f64().unwrap(), of["all"].as_f64().unwrap());
+        ([ratio(0, &rows[0]["bytes"]), ratio(1, &rows[1]["bytes"])], rows[0].get("block_bytes").cloned(), run.err)
+    };
+    // With LRU, c takes the place of b, b that of a. With FIFO, c takes that of a. And d is larger than the cache.
+    let (whole, block, said) = ratios(&[]);
+    assert_eq!((whole, block), ([(5.0 / 7.0, 37.0 / 44.0), (4.0 / 7.0, 32.0 / 44.0)], None));
+    assert!(!said.contains("cut"), "{said}");
+    let (_, block, said) = ratios(&["--block", "4KiB"]);
+    assert!(block == Some(4_096.into()) && said.contains("3 of 7 requests are for objects larger than 4KiB"), "{said}");
+    let refused =
+        peryton(folder.path(), &["trace", "mrc", "objects.csv", "--columns", "id=id", "--replacement", "opt"]);
+    refused.fails(2, &["opt is a bound for blocks"]);
+}

@@ -64,7 +64,7 @@ impl ReplacementPolicy for Arc {
 
     /// An extent missed and is about to be given a slot: the target follows the ghosts (cases II and III).
     fn admitting(&mut self, extent: u32, size: u32) {
-        let [once, often] = [ONCE, OFTEN].map(|list| self.ghosts.size(list) as f64);
+        let (once, often) = (self.ghosts.size(ONCE) as f64, self.ghosts.size(OFTEN) as f64);
         self.incoming = match self.ghosts.admitting(extent) {
             Some(list) => Incoming::Ghost(list),
             None => Incoming::Unknown(size),
@@ -117,7 +117,7 @@ impl ReplacementPolicy for Arc {
                 Some(self.size.saturating_sub(self.queues.size(ONCE) - u64::from(size)))
             }
             (_, Incoming::Nothing, _) => {
-                let others = self.queues.size(ONCE) + self.queues.size(OFTEN) - u64::from(size);
+                let others = self.queues.all_sizes() - u64::from(size);
                 Some((2 * self.size).saturating_sub(others + self.ghosts.size(ONCE)))
             }
             (_, Incoming::Ghost(_), _) => Some(u64::MAX),
@@ -125,8 +125,8 @@ impl ReplacementPolicy for Arc {
                 self.ghosts.drop_oldest(ONCE).map(|_| u64::MAX)
             }
             (_, Incoming::Unknown(_), _) => {
-                let all = [ONCE, OFTEN].map(|list| self.queues.size(list) + self.ghosts.size(list));
-                if all[ONCE] + all[OFTEN] >= 2 * self.size {
+                let all = self.queues.all_sizes() + self.ghosts.all_sizes();
+                if all >= 2 * self.size {
                     self.ghosts.drop_oldest(OFTEN);
                 }
                 Some(u64::MAX)

@@ -37,10 +37,10 @@ pub struct BareCache<P = BuiltInPolicy> {
     uses: Vec<Use>,
     /// Slots from here on have never been used.
     unused: u32,
-    /// Free slots that were used before; the lowest is taken first.
+    /// Free slots that were used before; the lowest is taken first. Only a policy that looks at uses has them.
     free: BinaryHeap<Reverse<u32>>,
-    /// Slots that were given up and wait for a commit, as in the drive. WSClock's hand moves by slot, so it matters
-    /// which slots are reused.
+    /// Slots that were given up. With a policy that looks at uses they wait for a commit, as in the drive: WSClock's hand moves by
+    /// slot, so it matters which slots are reused. With others the last one is reused first, because it is in the processor's caches.
     pending_free: Vec<u32>,
     foreseen: ForeseenVictims,
     /// Whether slots are added as they are needed.
@@ -202,6 +202,11 @@ impl<P: ReplacementPolicy> BareCache<P> {
     }
 
     fn take_slot(&mut self) -> u32 {
+        if !P::LOOKS_AT_USES
+            && let Some(slot) = self.pending_free.pop()
+        {
+            return slot;
+        }
         let slot = self.free.pop().map_or(self.unused, |Reverse(slot)| slot);
         if self.holds_objects && slot as usize == self.rows.len() {
             self.rows.push(Row::default());
@@ -212,7 +217,7 @@ impl<P: ReplacementPolicy> BareCache<P> {
         assert!((slot as usize) < self.rows.len(), "there are more slots than extents cached and slots pending");
         self.unused = self.unused.max(slot + 1);
         let free = self.free.len() + self.rows.len() - self.unused as usize;
-        if self.pending_free.len() > free {
+        if P::LOOKS_AT_USES && self.pending_free.len() > free {
             // The drive commits when that frees more slots than are free.
             self.free.extend(self.pending_free.drain(..).map(Reverse));
         }

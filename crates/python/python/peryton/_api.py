@@ -232,7 +232,7 @@ def mrc(
     trace: Any,
     *,
     policies: str | type | PolicyCapsule | Iterable[str | type | PolicyCapsule] = "lru",
-    block: Size = "4KiB",
+    block: Size | None = None,
     sizes: Iterable[Size] | None = None,
     points: int | None = None,
     rate: Share | None = None,
@@ -251,10 +251,10 @@ def mrc(
         trace: as in :func:`simulate`.
         policies: names of policies (:func:`replacement_policies`), or classes with the methods of :class:`ReplacementPolicy`, or
             capsules of policies in Rust; ``"opt"`` is Belady's optimum, a bound that knows the future.
-        block: the unit of caching, in bytes or as a text.
+        block: the size of a cached block, in bytes or as a text; by default 4 KiB, or objects of their own sizes if the trace has objects.
         sizes: the sizes of the caches; by default each power of two of blocks up to the footprint.
         points: in place of them, this many sizes up to the footprint, each larger by the same factor.
-        rate: the share of blocks that is simulated, above 0 and up to 1; by default the share that leaves 131,072.
+        rate: the share of blocks that is simulated, above 0 and up to 1; by default the share that leaves 131,072, or all objects.
         seed: which sample of this size is simulated.
         window: WSClock's working-set window, in seconds or as a text.
         jobs, progress: as in :func:`simulate`.

@@ -12,7 +12,7 @@ use std::{
 
 use common::{listed, random_requests, request, simulate};
 use peryton_engine::Replacement;
-use peryton_sim::{CurvePolicy, CurveSizes, Curves, Miniature, MiniatureError, Options, Replay};
+use peryton_sim::{CacheUnit, CurvePolicy, CurveSizes, Curves, Miniature, MiniatureError, Options, Replay};
 use peryton_trace::{
     MissRatioCurve, MissRatios, OpenOptions, Request, Source, SynthSource, SynthSpec, block_accesses, open,
 };
@@ -25,7 +25,7 @@ fn miniature(
     caches: &[(impl Into<CurvePolicy> + Copy, Bytes)],
 ) -> Vec<MissRatios> {
     let caches = caches.iter().map(|(policy, size)| ((*policy).into(), *size)).collect();
-    let mini = Miniature { block: Bytes::kib(4), rate, seed: 0, window: Nanos::from_s(60), caches };
+    let mini = Miniature { unit: CacheUnit::Block(Bytes::kib(4)), rate, seed: 0, window: Nanos::from_s(60), caches };
     mini.run(&|| Ok(open()), &|_| {}).unwrap()
 }
 
@@ -208,7 +208,8 @@ fn a_hostile_request_does_not_make_it_go_on_forever() {
 fn what_does_not_fit_in_memory_is_refused() {
     let run = |rate, size| {
         let caches = vec![(CurvePolicy::LRU, size)];
-        let mini = Miniature { block: Bytes::kib(4), rate, seed: 0, window: Nanos::from_s(60), caches };
+        let mini =
+            Miniature { unit: CacheUnit::Block(Bytes::kib(4)), rate, seed: 0, window: Nanos::from_s(60), caches };
         mini.run(&|| Ok(listed(&[])), &|_| {})
     };
     assert!(matches!(run(1.0, Bytes(1 << 60)), Err(MiniatureError::TooLarge { .. })));
@@ -283,7 +284,9 @@ fn a_trace_of_few_blocks_is_simulated_whole_and_one_of_more_is_corrected_by_lru(
             curves.of(&|| Ok(Box::new(listed(&requests)) as Box<dyn Source>), &|_| {}).unwrap()
         };
         let (by_default, whole) = (rows(None), rows(Some(1.0)));
-        assert!(by_default.iter().zip(&whole).all(|(a, b)| a.ratios.cache_bytes == b.ratios.cache_bytes && a.of == b.of));
+        assert!(
+            by_default.iter().zip(&whole).all(|(a, b)| a.ratios.cache_bytes == b.ratios.cache_bytes && a.of == b.of)
+        );
         assert!(by_default.iter().all(|row| (row.rate < 1.0) == row.sampling_error.is_some()));
         by_default[0].rate
     };

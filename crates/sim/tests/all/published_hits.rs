@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use peryton_engine::Replacement;
 use peryton_policy::replacement::{s3fifo, two_queue};
-use peryton_sim::{CurvePolicy, Miniature};
+use peryton_sim::{CacheUnit, CurvePolicy, Miniature};
 use peryton_trace::{OpenOptions, Source, TraceError, open};
 use peryton_units::{Bytes, Nanos};
 
@@ -28,7 +28,7 @@ fn hits(caches: &[(CurvePolicy, u64)]) -> Option<Vec<u64>> {
     let path = published("P3.lis.zst")?;
     let block = Bytes(512);
     let caches = caches.iter().map(|(policy, blocks)| (*policy, block * *blocks)).collect();
-    let miniature = Miniature { block, rate: 1.0, seed: 0, window: Nanos::from_s(60), caches };
+    let miniature = Miniature { unit: CacheUnit::Block(block), rate: 1.0, seed: 0, window: Nanos::from_s(60), caches };
     let trace = || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(open(&path, &OpenOptions::default())?)) };
     let rows = miniature.run(&trace, &|_| {}).unwrap();
     Some(rows.iter().map(|row| ((1.0 - row.blocks.all) * BLOCKS).round() as u64).collect())

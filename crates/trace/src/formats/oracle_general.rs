@@ -20,7 +20,7 @@ struct Fields {
     next: i64,
 }
 
-fn fields(record: &[u8]) -> Fields {
+fn fields(record: &[u8; RECORD]) -> Fields {
     let bytes = |from: usize, to: usize| &record[from..to];
     Fields {
         seconds: u32::from_le_bytes(bytes(0, 4).try_into().expect("4 bytes")),
@@ -64,6 +64,7 @@ impl RecordFormat for OracleGeneral {
     }
 
     fn record(&mut self, record: &[u8], sink: &mut Sink<'_>) -> Decoded {
+        let record = record.try_into().expect("a record of that size");
         let Fields { seconds, object, size, .. } = fields(record);
         sink.push_object(u64::from(seconds) * 1_000_000_000, 0, Op::Read, object, u64::from(size))
     }

@@ -99,6 +99,7 @@ const MAX_REQUEST_BLOCKS: u64 = 1 << 18;
 /// let accesses: Vec<_> = block_accesses(&request, Bytes::kib(4)).map(|access| (access.block, access.bytes)).collect();
 /// assert_eq!(accesses, [(0, 2048), (1, 2048)]);
 /// ```
+#[inline]
 pub fn block_accesses(request: &Request, block: Bytes) -> impl Iterator<Item = BlockAccess> {
     let Request { volume, op, .. } = *request;
     let counts = matches!(op, Op::Read | Op::Write) && request.len > Bytes::ZERO;

@@ -1,10 +1,13 @@
 //! `peryton trace mrc`: prints the miss ratio of caches of several sizes.
 
-use std::path::PathBuf;
+use std::{
+    path::PathBuf,
+    sync::{Mutex, PoisonError},
+};
 
 use clap::builder::{PossibleValue, TypedValueParser};
-use peryton_sim::{CurvePolicy, CurveRow, CurveSizes, Curves};
-use peryton_trace::ByVolume;
+use peryton_sim::{CacheUnit, CurvePolicy, CurveRow, CurveSizes, Curves};
+use peryton_trace::{ByVolume, Reader, Source, TraceError};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -24,6 +27,9 @@ on the same sample (\"sampling error\") corrects the other policies. \"±\" is h
 blocks, and the difference that a quarter of the sample makes. A small cache may behave unlike a large one, above all with SIEVE: \
 confirm small differences at --rate 1. Figures marked ~ rest on miniatures of fewer than 100 blocks, and have no interval.
 
+A trace of objects is simulated by object, with all objects and their sizes, unless --block is given: \"miss ratio\" is of requests, \
+\"of bytes\" of their bytes. An object that is larger than the cache is not cached.
+
 A policy may have parameters: two_queue:kin=0.2:kout=0.6.")]
 pub struct Args {
     /// Traces, or specifications (.toml) of traces; several are merged
@@ -31,9 +37,11 @@ pub struct Args {
     /// Traces, or specifications (.toml) from which traces are generated; several are merged by time.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Size of a cached block
-    #[arg(long, default_value = "4KiB")]
-    block: Bytes,
+    /// Size of a cached block [default: 4KiB, or objects whole]
+    ///
+    /// The size of a cached block [default: 4KiB; a trace of objects has objects of their own sizes]. With a block, each object takes 4 KiB.
+    #[arg(long)]
+    block: Option<Bytes>,
     /// Cache sizes [default: powers of two up to the footprint]
     #[arg(long, value_delimiter = ',', value_name = "SIZE,SIZE...")]
     sizes: Vec<Bytes>,
@@ -50,7 +58,7 @@ pub struct Args {
     each_volume: bool,
     /// Share of blocks to simulate [default: 131,072 blocks]
     ///
-    /// The share of blocks that is simulated, for policies other than LRU [default: the share that leaves 131,072 blocks].
+    /// The share of blocks that is simulated, for policies other than LRU [default: the share that leaves 131,072 blocks, or all objects].
     #[arg(long, value_name = "SHARE")]
     rate: Option<f64>,
     /// Which sample of the blocks is simulated
@@ -103,6 +111,43 @@ impl TypedValueParser for PolicyParser {
     }
 }
 
+const BLOCK: Bytes = Bytes::kib(4);
+
+/// The trace, opened: it is taken as objects if it has some and no block is given.
+struct Opened {
+    is_of_objects: bool,
+    /// What is read first; standard input can be opened only once.
+    first: Mutex<Option<Box<dyn Source>>>,
+}
+
+impl Opened {
+    /// A specification from which no trace can be drawn is reported as such.
+    fn new(args: &Args, skipped: &Counted) -> Result<Opened, Failure> {
+        let files = args.trace_args.files(&args.files);
+        if files.specification().is_some() {
+            let first = Mutex::new(Some(args.trace_args.source(&args.files, skipped)?));
+            return Ok(Opened { is_of_objects: false, first });
+        }
+        let reader = files.open()?;
+        let is_of_objects = reader.is_of_objects() && args.block.is_none();
+        Ok(Opened { is_of_objects, first: Mutex::new(Some(Opened::source(reader, is_of_objects, skipped)?)) })
+    }
+
+    fn source(reader: Reader, as_objects: bool, skipped: &Counted) -> Result<Box<dyn Source>, TraceError> {
+        Ok(if as_objects { skipped.of(reader.into_objects()?) } else { skipped.of(reader) })
+    }
+
+    fn open(&self, args: &Args, skipped: &Counted) -> Result<Box<dyn Source>, TraceError> {
+        if let Some(first) = self.first.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return Ok(first);
+        }
+        match self.is_of_objects {
+            true => Opened::source(args.trace_args.open(&args.files)?, true, skipped),
+            false => args.trace_args.again(&args.files, skipped),
+        }
+    }
+}
+
 /// Prints the curves.
 pub fn run(args: Args) -> Result<(), Failure> {
     let report_to_stdout = output::report_to_stdout(args.report.as_deref(), args.json)?;
@@ -111,8 +156,14 @@ pub fn run(args: Args) -> Result<(), Failure> {
         None if args.sizes.is_empty() => CurveSizes::Doubling,
         None => CurveSizes::Given(args.sizes.clone()),
     };
-    let (block, policies, rate, seed) = (args.block, args.replacement.clone(), args.rate, args.seed);
-    let curves = Curves { block, sizes, policies, rate, seed, window: args.window };
+    let skipped = Counted::default();
+    let trace = Opened::new(&args, &skipped)?;
+    let unit = match args.block {
+        None if trace.is_of_objects => CacheUnit::Object,
+        block => CacheUnit::Block(block.unwrap_or(BLOCK)),
+    };
+    let (policies, rate, seed) = (args.replacement.clone(), args.rate, args.seed);
+    let curves = Curves { unit, sizes, policies, rate, seed, window: args.window };
     curves.check()?;
     let from_stdin = args.files.iter().any(|path| path.as_os_str() == "-");
     if curves.reads_twice() && from_stdin && !args.each_volume {
@@ -120,12 +171,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
             "-: policies other than lru read the trace more than once, but standard input can be read only once: save it in a file",
         ));
     }
-    let skipped = Counted::default();
-    // A specification from which no trace can be drawn is reported as such.
-    if !from_stdin {
-        args.trace_args.source(&args.files, &skipped)?;
-    }
-    let again = || args.trace_args.again(&args.files, &skipped);
+    let again = || trace.open(&args, &skipped);
     let rows = match args.each_volume {
         true => curves.of_each_volume(ByVolume::of(&mut *again()?)?)?,
         false => curves.of(&again, &|_| {})?,
@@ -133,7 +179,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     skipped.report();
     if let Some(path) = &args.report {
         let name = trace_args::name(&args.files);
-        output::write(path, page::miss_ratios(&rows, curves.block, &name, &page::command_line()))?;
+        output::write(path, page::miss_ratios(&rows, &name, &page::command_line()))?;
     }
     output::print_result(&rows, args.json, report_to_stdout, || shown(&rows))
 }
