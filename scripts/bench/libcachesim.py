@@ -4,7 +4,7 @@
 usage: scripts/bench/libcachesim.py --cachesim BINARY [--peryton BINARY] [--pairs N] [--processor N] [--directory DIR] [CASE]...
 
 The trace has 10 million reads, Zipf 1.0 over 1 million objects of 4 KiB, in the format oracleGeneral; the cache has room for 102,400 of them.
-A case is a policy of `peryton trace mrc`, or `curve` (LRU's whole curve beside one size in libCacheSim), or `sim` (two devices with fixed
+A case is a policy of `peryton trace mrc` (with the sizes of objects, in both), or `curve` (LRU's whole curve beside one size in libCacheSim), or `sim` (two devices with fixed
 latencies, their map and a full report beside libCacheSim's LRU). Each case must miss as often as libCacheSim. A ratio is libCacheSim's
 time divided by Peryton's in the same pair; the figures are the median, and the least and the most in brackets.
 
@@ -76,11 +76,11 @@ def commands(case, arguments, trace, design):
     """Peryton's command, how its miss ratio is found, and libCacheSim's command."""
     theirs = [arguments.cachesim, trace, "oracleGeneral", POLICIES.get(case, "lru"), str(CACHED * OBJECT_BYTES)]
     if case == "sim":
-        ours = [arguments.peryton, "sim", design, "--trace", trace, "--replay", "sync", "--jobs", "1", "--json"]
-        return ours, lambda found: 1 - found["fast_hit_ratio"], theirs
+        ours = [arguments.peryton, "sim", design, "--trace", trace, "--replay", "sync", "--jobs", "1", "--json", "-"]
+        return ours, lambda found: 1 - found[0]["fast_hit_ratio"], theirs
     ours = [arguments.peryton, "trace", "mrc", trace, "--json"]
     if case == "curve":
-        return ours, lambda found: None, theirs
+        return ours + ["--block", str(OBJECT_BYTES)], lambda found: None, theirs
     ours += ["--replacement", case, "--sizes", str(CACHED * OBJECT_BYTES), "--rate", "1"]
     return ours, lambda found: found[0]["all"], theirs
 
