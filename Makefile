@@ -126,6 +126,7 @@ findings: setup
 	python3 scripts/findings/mixedstore_dc.py
 	python3 scripts/findings/greenest.py
 	python3 scripts/findings/mixcp.py
+	python3 scripts/findings/three_tiers.py
 	python3 scripts/findings/tuning.py
 	@python3 scripts/python.py figures
 

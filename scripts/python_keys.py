@@ -18,6 +18,7 @@ TYPES = {
     "text": "str",
     "list of texts": "list[str]",
     "table": "dict[str, Any]",
+    "text, or tables": "str | dict[str, Any]",
     "time, or never": "str",
     "size, or never": "int | str",
     "size, auto, or never": "int | str",

@@ -80,7 +80,18 @@ def of_units(what, axis, first=1, names=UNITS, log=False):
     return spec(what, [0], parts(axis, 0, names, log=log, first=first))
 
 
+TIERS = ["NVMe 2 %", "SATA 10 %", "NVMe 2 %, SATA 10 %", "NVMe 12 %"]
+
+
 SPECS = {
+    "three-tiers": {
+        "response": of_units("Mean response of two and three tiers", "ms", names=TIERS, log=True),
+        "reads": spec("Reads", [0], parts("mean, ms", 0, TIERS, log=True), parts("99th percentile, ms", 0, TIERS, log=True, first=5)),
+        "writes": of_units("Mean response of writes", "ms", names=TIERS, log=True),
+        "flushes": of_units("Mean response of flushes", "ms", names=TIERS, log=True),
+        "disk": of_units("Commands to the disk", "for 1,000 requests", names=TIERS, log=True),
+        "flash": of_units("Written to all flash", "/ written by the host", names=TIERS, log=True),
+    },
     "large-units": {
         "amplification": of_units("Write amplification of the QLC flash, filled in order", "NAND / written to it", log=True),
         "nand": of_units("NAND writes of the QLC flash, filled in order", "NAND / written by the host", log=True),

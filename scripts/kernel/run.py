@@ -27,6 +27,7 @@ from machine import VM, Machine
 TESTS = {
     "block_device": "the volume as a block device (ublk), whose server is killed",
     "resets": "the machine is reset amid writes",
+    "nested": "a volume as the slow device of another: killed, failing, reset",
     "replay": "a power loss at every flush: the log of dm-log-writes is replayed",
     "faults": "errors of dm-flakey, dm-error and QEMU's blkdebug",
     "pulled": "a disk is pulled and put back under load",

@@ -187,17 +187,14 @@ pub(crate) fn costs(design: &Design, report: &Report, account: &Account, share: 
         *if device.profile.class == Class::Hdd { &mut costs.other_usd } else { &mut costs.flash_usd } += usd;
     };
     // Owned devices are in use first; those left are spares.
-    for device in design.devices.iter().filter(|device| device.spares > 0) {
+    for device in design.bought().into_iter().filter(|device| device.spares > 0) {
         let used = device.count * device.copies;
         let bought = device.spares - device.spares.min(device.owned.saturating_sub(used));
         pay(device, device.price_usd? * share(&device.name) * f64::from(bought));
     }
     for (name, device) in &report.devices {
-        // A member of an array has its number after a dot; no other device name contains a dot.
-        let (role, number) =
-            name.split_once('.').map_or((name.as_str(), 0), |(role, n)| (role, n.parse().unwrap_or(0)));
-        let member = design.devices.iter().find(|device| device.name == role)?;
-        let share = share(role);
+        let (member, number) = design.reported(name)?;
+        let share = share(name.split_once('.').map_or(name, |(role, _)| role));
         let price = member.price_usd? * share;
         let lives = lives(account.years, device.lifetime_years.map(|years| years * share / account.duty));
         // An owned device costs nothing until it is worn out and replaced.

@@ -5,17 +5,19 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use peryton_device::{Accepted, Device, DeviceStats, Io, PowerState, Tag, WearCounts};
+use peryton_device::{Accepted, DeviceStats, Io, PowerState, Tag, WearCounts};
+use peryton_engine::Stats;
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
-    members::Members,
+    members::{Member, Members},
+    nested::NestedDrive,
     parity::{Piece, Rows},
     redundancy::{ArrayWrites, Redundancy},
 };
 
 /// One device, or several of one kind with data distributed over them.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Array {
     members: Members,
     stripe: u64,
@@ -70,7 +72,7 @@ pub(crate) fn member_bytes(size: Bytes, data: u32, stripe: Bytes, redundancy: Re
 impl Array {
     /// # Panics
     /// If there is no member, the stripe is empty, or this many members have no such redundancy.
-    pub(crate) fn new(members: Vec<Device>, stripe: Bytes, redundancy: Redundancy) -> Array {
+    pub(crate) fn new(members: Vec<Member>, stripe: Bytes, redundancy: Redundancy) -> Array {
         assert!(!members.is_empty() && stripe > Bytes::ZERO, "an array has members and stripes");
         let Some(data) = redundancy.data_devices(members.len() as u32) else {
             panic!("{} are no {redundancy}", members.len());
@@ -300,34 +302,42 @@ impl Array {
         self.members.each(|member| member.set_power(now, state)).for_each(drop);
     }
 
-    /// The statistics of each member.
+    /// The statistics of each member; those of a drive are its devices'.
     pub(crate) fn stats(&mut self, now: Nanos) -> Vec<DeviceStats> {
-        self.members.each(|member| member.stats(now)).collect()
+        self.members.each(|member| member.stats(now)).flatten().collect()
     }
 
-    /// Number of members.
+    /// Number of members, of a drive those of its devices.
     pub(crate) fn members(&self) -> usize {
-        self.members.count()
+        self.members.iter().map(|member| member.drive().map_or(1, NestedDrive::members)).sum()
     }
 
-    /// The same, for many moments of a run: [`Device::counts`].
+    /// The same as [`Array::stats`], for many moments of a run: [`Device::counts`](peryton_device::Device::counts).
     pub(crate) fn counts(&mut self, now: Nanos) -> impl Iterator<Item = DeviceStats> {
-        self.members.each(move |member| member.counts(now))
+        self.members.each(move |member| member.counts(now)).flatten()
     }
 
-    /// Finds out what the members have yet to do in idle time: [`Device::settle`].
+    /// Finds out what the members have yet to do in idle time: [`Device::settle`](peryton_device::Device::settle).
     pub(crate) fn settle(&mut self, now: Nanos) {
         self.members.each(|member| member.settle(now)).for_each(drop);
     }
 
     /// What has worn each member.
     pub(crate) fn wear(&self) -> impl Iterator<Item = WearCounts> {
-        self.members.iter().map(Device::wear)
+        self.members.iter().flat_map(Member::wear)
     }
 
-    /// What redundancy made of the writes; `None` without redundancy.
-    pub(crate) fn array_writes(&self) -> Option<ArrayWrites> {
-        (self.redundancy != Redundancy::None).then_some(self.writes)
+    /// What redundancy made of the writes, of a drive to each of its devices; `None` without redundancy.
+    pub(crate) fn array_writes(&self) -> Vec<Option<ArrayWrites>> {
+        match self.members.iter().find_map(Member::drive) {
+            Some(drive) => drive.array_writes(),
+            None => vec![(self.redundancy != Redundancy::None).then_some(self.writes)],
+        }
+    }
+
+    /// The statistics of the engines of the drives that it has as members.
+    pub(crate) fn drives(&self) -> impl Iterator<Item = Stats> {
+        self.members.iter().filter_map(Member::drive).flat_map(NestedDrive::drives)
     }
 
     pub(crate) fn reset_stats(&mut self, now: Nanos) {
@@ -351,7 +361,7 @@ mod tests {
         let data = redundancy.data_devices(count).unwrap();
         let each = member_bytes(Bytes(size), data, Bytes(stripe), redundancy);
         let profile = Profile::named("fixed").unwrap();
-        let members = (0..count).map(|n| profile.build(Some(each), u64::from(n)).unwrap()).collect();
+        let members = (0..count).map(|n| Member::Model(profile.build(Some(each), u64::from(n)).unwrap())).collect();
         Array::new(members, Bytes(stripe), redundancy)
     }
 
@@ -418,7 +428,7 @@ mod tests {
         let stats = array.stats(Nanos::from_ms(2));
         assert!(stats.iter().all(|stats| stats.writes == 1 && stats.reads >= 1), "{stats:?}");
         let writes = ArrayWrites { writes: 1, member_writes: 2, ..ArrayWrites::default() };
-        assert_eq!(array.array_writes(), Some(writes));
+        assert_eq!(array.array_writes(), [Some(writes)]);
     }
 
     #[test]
@@ -434,7 +444,7 @@ mod tests {
             assert_eq!(commands, u64::from(redundancy.commands_of_a_small_write()));
             let whole = Io { at: Bytes::ZERO, len: Bytes(4096 * (6 - u64::from(redundancy.parity()))), ..io };
             assert_eq!(end(&mut array, Nanos::from_ms(1), whole), Nanos::from_us(1200), "{redundancy}");
-            let writes = array.array_writes().unwrap();
+            let writes = array.array_writes()[0].unwrap();
             assert_eq!((writes.writes, writes.after_reads, writes.parity_reads), (2, 1, commands / 2));
         }
     }
@@ -442,7 +452,7 @@ mod tests {
     #[test]
     fn disks_with_parity_end_every_write() {
         let profile = Profile::named("seagate-st4000dm000").unwrap();
-        let members = (0..5).map(|n| profile.build(None, n).unwrap()).collect();
+        let members = (0..5).map(|n| Member::Model(profile.build(None, n).unwrap())).collect();
         let mut array = Array::new(members, Bytes::kib(64), Redundancy::Raid6);
         let mut completed = Vec::new();
         let mut now = Nanos::ZERO;

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::{
     Design,
+    design::NamedDevice,
     redundancy::{ArrayWrites, Redundancy},
 };
 
@@ -37,8 +38,8 @@ pub struct ArrayReport {
 }
 
 pub(crate) fn of(design: &Design, arrays: &[Option<ArrayWrites>]) -> BTreeMap<String, ArrayReport> {
-    let all = design.devices.iter().zip(arrays);
-    all.filter_map(|(device, writes)| {
+    let all = design.leaves().into_iter().zip(arrays);
+    all.filter_map(|(NamedDevice { name, device, .. }, writes)| {
         let writes = writes.as_ref()?;
         let commands = writes.parity_reads + writes.member_writes;
         let report = ArrayReport {
@@ -53,7 +54,7 @@ pub(crate) fn of(design: &Design, arrays: &[Option<ArrayWrites>]) -> BTreeMap<St
             device_writes: writes.member_writes,
             commands_per_write: (writes.writes > 0).then(|| commands as f64 / writes.writes as f64),
         };
-        Some((device.name.clone(), report))
+        Some((name, report))
     })
     .collect()
 }

@@ -1,6 +1,11 @@
 //! A TOML document in which every value carries the place where it was written, for error messages.
 
-use std::{fmt, ops::Deref, path::Path};
+use std::{
+    fmt,
+    ops::Deref,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use peryton_units::{Bytes, Nanos};
 use toml::de::{DeTable, DeValue};
@@ -9,12 +14,16 @@ use crate::{DesignError, design::key::Key};
 
 /// The largest design file; a design is about a page of text.
 const LARGEST_FILE: u64 = 1 << 20;
+/// The most designs inside each other. A request passes through an engine for each.
+const MOST_NESTED: usize = 8;
 
 /// The place in which a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A line of the file, counted from 1.
     Line(usize),
+    /// A line of another file, which the file names as the design of a device.
+    Of(Arc<str>, usize),
     /// On the command line, as this override.
     Override(usize, String),
     /// The value is not written anywhere.
@@ -86,6 +95,9 @@ impl Document {
         if path.len() > 80 || path.iter().any(|key| key.is_empty()) {
             return Err(wrong("the key is a dotted path such as placement.promotion.threshold"));
         }
+        if path.len() > 3 && path[0] == "devices" && path[2] == "design" {
+            self.include_designs()?;
+        }
         let place = Place::Override(index, one_line(text));
         let value = match DeValue::parse(value.trim()) {
             Ok(value) => Node::new(value.into_inner(), place.clone(), &|_| place.clone()),
@@ -104,6 +116,12 @@ impl Document {
         }
         *node = value;
         Ok(())
+    }
+
+    /// Puts the design of each device, where it is named by its file, in the place of that name; and so in these designs.
+    pub(crate) fn include_designs(&mut self) -> Result<(), DesignError> {
+        let mut files = Vec::from_iter(std::fs::canonicalize(&self.file));
+        include(&self.file, &mut self.root, &mut files, 0)
     }
 
     /// The document with its overrides, except those in `ignored`, as TOML without comments.
@@ -156,6 +174,7 @@ impl Document {
     pub(crate) fn shown(&self, place: &Place) -> String {
         match place {
             Place::Line(line) => format!("{}:{line}", self.file),
+            Place::Of(file, line) => format!("{file}:{line}"),
             Place::Override(_, text) => format!("{}: --set {text}", self.file),
             Place::Absent => self.file.clone(),
         }
@@ -178,7 +197,61 @@ fn entries(table: DeTable<'_>, line: &impl Fn(usize) -> usize) -> Vec<(String, N
         .collect()
 }
 
+/// The designs of the devices of the design at `root`, which is written in `file`. `files`: those that have this design inside.
+fn include(file: &str, root: &mut Node, files: &mut Vec<PathBuf>, depth: usize) -> Result<(), DesignError> {
+    let Some(Value::Table(devices)) = root.entry("devices").map(|node| &mut node.value) else { return Ok(()) };
+    for (name, device) in devices {
+        let Some(node) = device.entry("design") else { continue };
+        let wrong = |node: &Node, problem: String| {
+            let place = Document { file: file.to_owned(), root: Node { place: Place::Absent, value: Value::Table(Vec::new()) } };
+            place.wrong(&node.place, &format!("devices.{}.design", one_line(name)), problem)
+        };
+        if depth == MOST_NESTED {
+            return Err(wrong(node, format!("is the {depth}th design inside another: use at most {MOST_NESTED}")));
+        }
+        let written = match &node.value {
+            Value::Table(_) => {
+                let inside = if let Place::Of(inside, _) = &node.place { Some(Arc::clone(inside)) } else { None };
+                include(inside.as_deref().unwrap_or(file), node, files, depth + 1)?;
+                continue;
+            }
+            Value::Leaf(toml::Value::String(written)) => written,
+            Value::Leaf(_) => continue,
+        };
+        let path = Path::new(file).parent().unwrap_or(Path::new("")).join(written);
+        let known = std::fs::canonicalize(&path).ok();
+        if known.as_ref().is_some_and(|known| files.contains(known)) {
+            let problem = format!("'{}' has this device inside it, so it would contain itself: name another design", one_line(written));
+            return Err(wrong(node, problem));
+        }
+        let Document { file: inner, root: mut design } = Document::read(&path)?;
+        let before = files.len();
+        files.extend(known);
+        include(&inner, &mut design, files, depth + 1)?;
+        files.truncate(before);
+        design.is_of(&Arc::from(inner));
+        design.place = Place::Of(Arc::from(path.display().to_string()), 1);
+        *node = design;
+    }
+    Ok(())
+}
+
 impl Node {
+    fn entry(&mut self, name: &str) -> Option<&mut Node> {
+        let Value::Table(entries) = &mut self.value else { return None };
+        entries.iter_mut().find(|(known, _)| known == name).map(|(_, node)| node)
+    }
+
+    /// Notes in which file its lines are.
+    fn is_of(&mut self, file: &Arc<str>) {
+        if let Place::Line(line) = self.place {
+            self.place = Place::Of(Arc::clone(file), line);
+        }
+        if let Value::Table(entries) = &mut self.value {
+            entries.iter_mut().for_each(|(_, below)| below.is_of(file));
+        }
+    }
+
     fn new(value: DeValue<'_>, place: Place, place_at: &impl Fn(usize) -> Place) -> Node {
         let value = match value {
             DeValue::Table(table) => Value::Table(
@@ -409,6 +482,16 @@ impl FromToml for Vec<String> {
         list.iter().map(|value| value.as_str().map(str::to_owned).ok_or(None)).collect()
     }
 }
+/// The design of a device: the name of its file, or its tables.
+pub(crate) struct NestedDesign;
+
+impl FromToml for NestedDesign {
+    const TYPE: &'static str = "text, or tables";
+    const EXPECTED: &'static str = "the path of a design file, or the tables of a design";
+    fn from_toml(value: &toml::Value) -> Result<NestedDesign, Option<String>> {
+        if value.is_str() || value.is_table() { Ok(NestedDesign) } else { Err(None) }
+    }
+}
 impl FromToml for toml::Table {
     const TYPE: &'static str = "table";
     const EXPECTED: &'static str = "a table";
@@ -459,6 +542,21 @@ impl<'a> Keys<'a> {
             Some(value) => Ok(value),
             None => Err(self.wrong_at(key.name(), format!("missing: give {}", T::EXPECTED))),
         }
+    }
+
+    /// The design under a key, as a document of its own, with what names it unless it names itself. `None` if there is a file's name, which
+    /// [`Document::include_designs`] has not read.
+    pub(crate) fn design(&mut self, key: &'static Key<NestedDesign>) -> Option<(Document, String)> {
+        let node = self.node(key.name())?;
+        let device = self.path.rsplit('.').next().unwrap_or_default();
+        let (file, name) = match &node.place {
+            Place::Of(file, _) => {
+                let name = Path::new(&**file).file_stem().map_or_else(|| device.into(), |stem| stem.to_string_lossy());
+                (file.to_string(), name.into_owned())
+            }
+            _ => (self.document.file.clone(), device.to_owned()),
+        };
+        matches!(node.value, Value::Table(_)).then(|| (Document { file, root: node.clone() }, name))
     }
 
     /// Something that is written under a name, whatever it is.

@@ -145,7 +145,8 @@ pub(crate) fn of(design: &Design, intervals: Vec<Interval>) -> Vec<IntervalRepor
     }
     let mut members: Vec<(Arc<str>, &DeviceDesign, bool)> = Vec::new();
     for (device, spins_down) in design.devices.iter().zip(&design.tuning.spin_down_after) {
-        members.extend(device.member_names().into_iter().map(|name| (name.into(), device, spins_down.is_some())));
+        let named = device.members(spins_down.is_some()).into_iter();
+        members.extend(named.map(|member| (member.name.into(), member.device, member.spins_down)));
     }
     let hybrid = design.placement.hybrid().is_some();
     let logs = matches!(design.placement, Placement::Logging(_));

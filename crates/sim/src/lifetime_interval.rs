@@ -11,7 +11,7 @@ use peryton_units::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{Design, lifetime::Lifetime, outcome::Outcome, wear_parts::WearParts};
+use crate::{Design, design::NamedMember, lifetime::Lifetime, outcome::Outcome, wear_parts::WearParts};
 
 /// The fewest parts in which a device wears that make an interval.
 pub const LEAST_PARTS: usize = 8;
@@ -99,7 +99,7 @@ pub(crate) fn of(design: &Design, outcome: &Outcome) -> Intervals {
     let (count, length_s) = (parts.len(), parts.length().as_s_f64());
     let mut members = Vec::new();
     for (index, (device, stats)) in design.devices.iter().zip(&outcome.devices).enumerate() {
-        for (member, stats) in stats.iter().enumerate() {
+        for (member, (NamedMember { device, .. }, stats)) in device.members(false).into_iter().zip(stats).enumerate() {
             let flash = stats.programmable.zip(stats.modelled);
             let lifetime = move |worn: &WearCounts, span_s: f64| Lifetime::of_wear(device, worn, flash, span_s).years();
             members.push(Member { lifetime: Box::new(lifetime), parts: parts.of(index, member), drawn: Vec::new() });

@@ -1,7 +1,7 @@
 //! The simulated drive: one engine or several, and their device models.
 
 use peryton_device::WearCounts;
-use peryton_engine::{DeviceId, Engine};
+use peryton_engine::{DeviceId, Engine, Stats};
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
@@ -138,17 +138,28 @@ impl Machine {
         all
     }
 
-    /// What redundancy made of the writes to each device of the design, over all volumes.
+    /// What redundancy made of the writes to each device of the design, over all volumes, as `Design::leaves` has them.
     pub(crate) fn array_writes(&self) -> Vec<Option<ArrayWrites>> {
         let of = |index: usize| {
             let mut places: Vec<usize> = self.volumes.iter().map(|volume| volume.places[index].device).collect();
             places.dedup();
             let mut all = places.into_iter().map(|device| self.devices[device].model.array_writes());
-            let mut sum = all.next()??;
-            all.flatten().for_each(|writes| sum.add(&writes));
-            Some(sum)
+            let mut sum = all.next().unwrap_or_default();
+            for more in all {
+                sum.iter_mut().zip(more).for_each(|(sum, more)| {
+                    if let (Some(sum), Some(more)) = (sum, more) {
+                        sum.add(&more);
+                    }
+                });
+            }
+            sum
         };
-        (0..self.volumes[0].places.len()).map(of).collect()
+        (0..self.volumes[0].places.len()).flat_map(of).collect()
+    }
+
+    /// The statistics of the engines of the drives that are in the place of devices; those inside a drive follow it.
+    pub(crate) fn drives(&self) -> Vec<Stats> {
+        self.devices.iter().flat_map(|device| device.model.drives()).collect()
     }
 
     /// Energy that the devices of a volume have used so far, in microjoules; for a shared device, every volume has an

@@ -28,6 +28,8 @@ pub(crate) struct Outcome {
     pub(crate) stats: Stats,
     /// The statistics of each device's members, in the order of the design; those of the first volume come first.
     pub(crate) devices: Vec<Vec<DeviceStats>>,
+    /// The statistics of the engines of the drives that are in the place of devices.
+    pub(crate) drives: Vec<Stats>,
     /// Wear over time.
     pub(crate) wear: WearParts,
     /// What was counted in each interval, if that was asked for.

@@ -19,6 +19,7 @@ use crate::{
     latency_report::{Latency, LatencyHistograms, histograms_of, latency_of},
     lifetime::{Lifetime, programmed},
     lifetime_interval::{self, LifetimeInterval},
+    nested_report::{self, NestedReport},
     off_estimate::OffEstimate,
     outcome::Outcome,
     page_cache::PageCacheReport,
@@ -135,7 +136,11 @@ pub struct Report {
     /// The result of hill climbing, if the design has it enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub climb: Option<peryton_engine::ClimbView>,
-    /// The devices in the order of the design; a member of a striped array has its number after the name.
+    /// The drives that are in the place of devices, by the names of these devices.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub nested: BTreeMap<String, NestedReport>,
+    /// The devices in the order of the design; a member of a striped array has its number after the name, and a device of a drive that is in
+    /// the place of a device has the name of that before its own.
     #[serde(serialize_with = "as_map")]
     #[schemars(with = "BTreeMap<String, DeviceReport>")]
     pub devices: Vec<(String, DeviceReport)>,
@@ -433,7 +438,8 @@ impl PartitionReport {
 
 fn estimated_values(design: &Design) -> BTreeMap<String, Vec<String>> {
     let of = |profile: &Profile| profile.estimated().0.into_iter().map(str::to_owned).collect();
-    let all = design.devices.iter().map(|device| (device.profile.name.clone(), of(&device.profile)));
+    let leaves = design.leaves().into_iter();
+    let all = leaves.map(|leaf| (leaf.device.profile.name.clone(), of(&leaf.device.profile)));
     all.filter(|(_, values): &(String, Vec<String>)| !values.is_empty()).collect()
 }
 
@@ -445,8 +451,9 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     let mut devices = Vec::new();
     for (index, (device, members)) in design.devices.iter().zip(&outcome.devices).enumerate() {
         let spins_down = design.tuning.spin_down_after[index].is_some();
-        for (name, stats) in device.member_names().into_iter().zip(members) {
-            devices.push((name, device_report(device, stats, spins_down, outcome.span)));
+        for (member, stats) in device.members(spins_down).into_iter().zip(members) {
+            let report = device_report(member.device, stats, member.spins_down, outcome.span);
+            devices.push((member.name, report));
         }
     }
     let energy_j = devices.iter().map(|(_, device)| device.energy_j).sum::<Option<f64>>();
@@ -496,6 +503,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         admission: admission(design, stats, outcome.adaptive.as_ref()),
         bypasses: design.placement.promotes().then_some(stats.bypasses),
         climb: outcome.climb.clone(),
+        nested: nested_report::of(design, &outcome.drives),
         redundancy: array_report::of(design, &outcome.arrays),
         devices,
         energy_j,
@@ -519,16 +527,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         empty_requests: outcome.empty,
         failed_requests: stats.failed_requests,
         deepest_queue: outcome.deepest,
-        metadata: hybrid.then(|| MetadataReport {
-            commits: stats.commits,
-            map_updates: stats.map_updates,
-            checkpoints: stats.checkpoints,
-            bytes_written: stats
-                .devices
-                .iter()
-                .map(|device| device.bytes_written[peryton_engine::Cause::Metadata as usize])
-                .sum(),
-        }),
+        metadata: hybrid.then(|| metadata(stats)),
         latency_us,
         latency_histogram_us: histograms_of(&outcome.times),
         interval_s: options.interval.map(Nanos::as_s_f64),
@@ -547,7 +546,17 @@ pub(crate) fn admission(design: &Design, stats: &Stats, adaptive: Option<&Adapti
         .then(|| AdmissionReport { bypassed: stats.bypassed, adaptive: adaptive.cloned() })
 }
 
-fn moves(stats: &Stats) -> MoveReport {
+pub(crate) fn metadata(stats: &Stats) -> MetadataReport {
+    let of_device = |device: &peryton_engine::DeviceTraffic| device.bytes_written[peryton_engine::Cause::Metadata as usize];
+    MetadataReport {
+        commits: stats.commits,
+        map_updates: stats.map_updates,
+        checkpoints: stats.checkpoints,
+        bytes_written: stats.devices.iter().map(of_device).sum(),
+    }
+}
+
+pub(crate) fn moves(stats: &Stats) -> MoveReport {
     let moves = &stats.moves;
     let by = moves.cancelled;
     MoveReport {
@@ -613,7 +622,7 @@ pub(crate) fn usd_per_gb(design: &Design, devices_usd: Option<f64>) -> Option<f6
 
 fn cost(design: &Design, mean_power_w: Option<f64>) -> Cost {
     let price = |device: &DeviceDesign| device.price_usd.map(|price| price * f64::from(device.bought()));
-    let devices_usd = design.devices.iter().map(price).sum::<Option<f64>>();
+    let devices_usd = design.bought().into_iter().map(price).sum::<Option<f64>>();
     Cost {
         devices_usd,
         energy_usd_per_year: mean_power_w.map(|watts| watts / 1e3 * HOURS_PER_YEAR * design.electricity_usd_per_kwh),

@@ -145,8 +145,8 @@ fn variations(designs: &[Design]) -> (Vec<Variation>, Vec<String>, usize) {
     let mut all: Vec<Variation> = Vec::new();
     let (mut not_varied, mut left_out, mut values) = (Vec::new(), 0, 0);
     let mut seen: Vec<&str> = Vec::new();
-    for device in designs.iter().flat_map(|design| &design.devices) {
-        let profile = &device.profile;
+    for leaf in designs.iter().flat_map(Design::leaves) {
+        let profile = &leaf.device.profile;
         if seen.contains(&profile.name.as_str()) {
             continue;
         }
@@ -172,10 +172,11 @@ fn variations(designs: &[Design]) -> (Vec<Variation>, Vec<String>, usize) {
             values += 1;
             for (off_by, value) in off.into_iter().flatten() {
                 let uses = designs.iter().enumerate().filter_map(|(index, design)| {
-                    let roles = design.devices.iter().filter(|device| device.profile.name == profile.name);
+                    let leaves = design.leaves().into_iter();
+                    let roles = leaves.filter(|leaf| leaf.device.profile.name == profile.name);
                     let key = path.split_once('.').map_or_else(|| path.to_owned(), |(_, keys)| format!("model.{keys}"));
                     let overrides: Vec<String> = roles
-                        .map(|device| format!("devices.{}.{key}={}", device.name, of_each(device, path, &value)))
+                        .map(|leaf| format!("{}.{key}={}", leaf.path, of_each(leaf.device, path, &value)))
                         .collect();
                     (!overrides.is_empty()).then_some((index, overrides))
                 });

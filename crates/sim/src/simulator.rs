@@ -587,7 +587,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
         self.machine.devices.iter_mut().for_each(|device| device.model.settle(now));
         self.wear.settled(&worn, &self.machine.wear());
         let devices = self.stats();
-        let arrays = self.machine.array_writes();
+        let (arrays, drives) = (self.machine.array_writes(), self.machine.drives());
         // Moves in flight continue to their end without being measured; an engine that cannot finish them has a defect.
         self.drain();
         if self.machine.volumes.iter().any(|volume| volume.bounds.is_some()) {
@@ -621,6 +621,7 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             stats: whole.stats,
             devices,
             arrays,
+            drives,
             wear: self.wear,
             intervals: self.intervals.pop().map_or_else(Vec::new, Intervals::into_rows),
             picture,

@@ -101,7 +101,9 @@ fn memory(design: &Design) -> Bytes {
         _ => 0,
     };
     let blocks: u64 = design.devices.iter().map(flash).sum();
-    Bytes(extents * u64::from(design.volumes) * EXTENT_MEMORY + blocks * FLASH_BLOCK_MEMORY)
+    let inside = design.devices.iter().filter_map(|device| device.drive.as_deref()).map(memory);
+    let mine = Bytes(extents * u64::from(design.volumes) * EXTENT_MEMORY + blocks * FLASH_BLOCK_MEMORY);
+    inside.fold(mine, |sum, drive| sum + drive)
 }
 
 fn one_reading(

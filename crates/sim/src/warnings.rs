@@ -2,14 +2,16 @@
 
 use std::fmt;
 
-use peryton_device::{Class, Model, flash::Precondition};
+use peryton_device::{Class, DeviceStats, Model, flash::Precondition};
 use peryton_engine::{Placement, WritePolicy};
 use peryton_units::{Bytes, Nanos, SECONDS_PER_YEAR};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{Design, LatencySummary, Options, Replay, Report, outcome::Outcome, simulator::MOST_IN_FLIGHT};
+use crate::{
+    Design, LatencySummary, Options, Replay, Report, design::NamedDevice, outcome::Outcome, simulator::MOST_IN_FLIGHT,
+};
 
 /// A circumstance that makes figures misleading, with a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -135,7 +137,7 @@ impl Run<'_> {
 
     fn overload(&self) -> Option<Warning> {
         let outcome = self.outcome;
-        let members: u32 = self.design.devices.iter().map(|device| device.count * device.copies).sum();
+        let members: u32 = self.design.leaves().iter().map(|leaf| leaf.device.count * leaf.device.copies).sum();
         let mean = self.report.latency_us.all.as_ref()?;
         let waited_s = mean.mean / 1e6 * mean.count as f64;
         let in_flight = waited_s / outcome.span.as_s_f64();
@@ -293,8 +295,9 @@ impl Run<'_> {
 
     /// Warns about devices in a state with better figures than usual.
     fn devices(&self, all: &mut Vec<Warning>) {
-        for (device, members) in self.design.devices.iter().zip(&self.outcome.devices) {
-            let name = &device.name;
+        let mut rest = self.outcome.devices.iter().flatten();
+        for NamedDevice { name, path, device } in self.design.leaves() {
+            let members: Vec<&DeviceStats> = rest.by_ref().take((device.count * device.copies) as usize).collect();
             if device.is_too_large_to_be_in_use() {
                 let message = format!(
                     "'{name}' has {} of flash, whose map in use would take too much memory: it began empty, so its writes are as fast as a new \
@@ -320,7 +323,7 @@ impl Run<'_> {
                         Bytes(programmed),
                         device.used
                     );
-                    let remedy = format!("begin with used flash: devices.{name}.model.precondition = \"random\"");
+                    let remedy = format!("begin with used flash: {path}.model.precondition = \"random\"");
                     all.push(warning("fresh_flash", message, remedy));
                 }
             }

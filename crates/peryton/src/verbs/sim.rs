@@ -500,6 +500,11 @@ fn told(report: &Report) -> String {
     if let Some(told) = lifetime_told(report.lifetime_years, &report.lifetime_interval, report.simulated_s) {
         text += &format!("lifetime of {}: {told}\n", report.design);
     }
+    for (name, drive) in &report.nested {
+        let told = |share| format!(", {} % of its accesses hit its fast device", table::number(share * 100.0));
+        let hits = drive.fast_hit_ratio.map_or_else(String::new, told);
+        text += &format!("'{name}' is a volume of {} of {}{hits}\n", Bytes(drive.volume_bytes), drive.design);
+    }
     for (name, array) in &report.redundancy {
         text += &format!(
             "{} '{name}': {} of {} devices hold data, {} may fail; {} commands to devices per write ({} of {} writes read first)\n",

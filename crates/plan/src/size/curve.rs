@@ -263,7 +263,7 @@ fn by_size(ask: &Ask, fast: &Fast, design: &Design, report: &Report) -> BySize {
     let mine = fast.device(design);
     let price = |device: &DeviceDesign| device.price_usd.map(|price| price * f64::from(device.bought()));
     let fast_usd = price(mine).map(|usd| usd * share);
-    let others = design.devices.iter().filter(|device| device.name != fast.name);
+    let others = design.bought().into_iter().filter(|device| !std::ptr::eq(*device, mine));
     let others_usd = others.map(price).sum::<Option<f64>>();
     let least = |years: &mut dyn Iterator<Item = f64>| years.min_by(f64::total_cmp);
     let fast_years =

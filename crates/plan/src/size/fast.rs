@@ -35,6 +35,13 @@ impl Fast {
             }
         };
         let (fast, slow) = (&design.devices[pair.fast.index()], &design.devices[pair.slow.index()]);
+        if fast.drive.is_some() {
+            let problem = format!(
+                "{}: '{}' is a drive, whose own design has a size to choose: give --design that one",
+                design.name, fast.name
+            );
+            return Err(SizeError::Setting { problem });
+        }
         Ok(Fast {
             name: fast.name.clone(),
             slow: slow.name.clone(),

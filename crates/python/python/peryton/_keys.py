@@ -35,6 +35,10 @@ class DevicesKeys(TypedDict, total=False):
     profile: str
     """A shipped profile (`peryton profiles`), or the path of one. Simulations need it; a drive in service does
     not. Default: none, but simulations need one."""
+    design: str | dict[str, Any]
+    """A drive in the place of a device: the file of its design, relative to this one, or the tables of it. Its
+    volume is the device, and it takes no `profile`. A drive in service has the inner volume at `path`, such
+    as `/dev/ublkb0`, and does not read this. Default: none: the device is one of `profile`."""
     model: dict[str, Any]
     """Single values of the profile's model, in place of its own: the parameters of device models. Default: the
     profile's values."""

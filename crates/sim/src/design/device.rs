@@ -1,6 +1,6 @@
 //! A device of a design, and its models.
 
-use std::{num::NonZeroU32, path::PathBuf};
+use std::{num::NonZeroU32, path::PathBuf, sync::Arc};
 
 use peryton_device::{
     Class, Model, Profile, ProfileError,
@@ -9,10 +9,28 @@ use peryton_device::{
 use peryton_engine::endurance::Endurance;
 use peryton_units::Bytes;
 
+use super::Design;
 use crate::{
     DesignError, Redundancy,
     array::{Array, member_bytes},
+    members::Member,
+    nested::NestedDrive,
 };
+
+/// A member of a device as a report names it; those of a drive in the place of a device are the members of its devices.
+pub(crate) struct NamedMember<'a> {
+    pub(crate) name: String,
+    pub(crate) device: &'a DeviceDesign,
+    /// Whether the design puts it to standby.
+    pub(crate) spins_down: bool,
+}
+
+/// A device that is no drive, with the dotted path of its table, and the name that it has in a report.
+pub(crate) struct NamedDevice<'a> {
+    pub(crate) name: String,
+    pub(crate) path: String,
+    pub(crate) device: &'a DeviceDesign,
+}
 
 /// A device of a design.
 #[derive(Clone, Debug)]
@@ -23,6 +41,8 @@ pub struct DeviceDesign {
     pub profile: Profile,
     /// Whether the design gives the profile. A device in service may have none; then nothing is known of it but its size.
     pub has_profile: bool,
+    /// The drive in its place, of which `profile` says nothing.
+    pub drive: Option<Box<Design>>,
     /// The capacity of each member: that of the profile's device, or a smaller one.
     pub capacity: Bytes,
     /// Number of members, those for redundancy included.
@@ -62,7 +82,19 @@ pub struct DeviceDesign {
 }
 
 impl DeviceDesign {
-    pub(super) fn build(&self, warm: bool, seed: u64, images: Option<&Images>) -> Result<Array, DesignError> {
+    /// `warm`: flash was written once. `in_use`: the fast device of a tier is full, if it is a drive that has one.
+    pub(super) fn build(
+        &self,
+        (warm, in_use): (bool, bool),
+        seed: u64,
+        images: Option<&Arc<Images>>,
+    ) -> Result<Array, DesignError> {
+        if let Some(drive) = &self.drive {
+            let mut drive = drive.with_seed(seed);
+            drive.images = images.cloned();
+            let drive = NestedDrive::new(drive.build(in_use)?);
+            return Ok(Array::new(vec![Member::Drive(Box::new(drive))], self.stripe, self.redundancy));
+        }
         let failed = |source: ProfileError| DesignError::Profile { place: self.place.clone(), source: source.into() };
         let mut profile = self.profile.clone();
         if let Model::Flash(flash) = &profile.model
@@ -80,7 +112,7 @@ impl DeviceDesign {
             profile = profile.with_model(&empty).map_err(failed)?;
         }
         let members = (0..self.count)
-            .map(|index| profile.build_from(Some(each), seed.wrapping_add(u64::from(index)), images))
+            .map(|index| profile.build_from(Some(each), seed.wrapping_add(u64::from(index)), images.map(|images| &**images)).map(Member::Model))
             .collect::<Result<_, _>>()
             .map_err(failed)?;
         Ok(Array::new(members, self.stripe, self.redundancy))
@@ -139,8 +171,49 @@ impl DeviceDesign {
         self.count * self.copies + self.spares - self.owned
     }
 
+    /// Its members in the order in which their statistics are. `spins_down`: the design puts it to standby.
+    pub(crate) fn members(&self, spins_down: bool) -> Vec<NamedMember<'_>> {
+        let Some(drive) = &self.drive else {
+            let named = |name| NamedMember { name, device: self, spins_down };
+            return self.member_names().into_iter().map(named).collect();
+        };
+        let inside = drive.devices.iter().zip(&drive.tuning.spin_down_after);
+        let members = inside.flat_map(|(device, spins_down)| device.members(spins_down.is_some()));
+        members.map(|member| NamedMember { name: format!("{}.{}", self.name, member.name), ..member }).collect()
+    }
+
+    /// The device, or those of the drive in its place.
+    pub(crate) fn leaves(&self) -> Vec<NamedDevice<'_>> {
+        let (name, path) = (&self.name, format!("devices.{}", self.name));
+        let Some(drive) = &self.drive else {
+            return vec![NamedDevice { name: name.clone(), path, device: self }];
+        };
+        let mut leaves = drive.leaves();
+        for leaf in &mut leaves {
+            leaf.name = format!("{name}.{}", leaf.name);
+            leaf.path = format!("{path}.design.{}", leaf.path);
+        }
+        leaves
+    }
+
+    /// The number of seeds that its models take.
+    pub(super) fn seeds(&self) -> u64 {
+        match &self.drive {
+            Some(drive) => drive.devices.iter().map(DeviceDesign::seeds).sum(),
+            None => u64::from(self.count),
+        }
+    }
+
+    /// Whether a range is zeroed by writing zeros (disks), and not by a hint to a map (flash).
+    pub(super) fn zeroes_by_writing(&self) -> bool {
+        match &self.drive {
+            Some(drive) => drive.devices.iter().any(DeviceDesign::zeroes_by_writing),
+            None => self.is_disk(),
+        }
+    }
+
     /// The names of its members in a report: the device's name, followed by a number if there are several.
-    pub(crate) fn member_names(&self) -> Vec<String> {
+    fn member_names(&self) -> Vec<String> {
         match self.count * self.copies {
             1 => vec![self.name.clone()],
             count => (0..count).map(|index| format!("{}.{index}", self.name)).collect(),

@@ -10,6 +10,7 @@ use peryton_engine::Tuning;
 use peryton_units::{Bytes, Nanos};
 
 use super::{
+    Design,
     device::DeviceDesign,
     in_service::{InService, Known},
     key::{
@@ -19,7 +20,7 @@ use super::{
 };
 use crate::{
     DesignError, Redundancy,
-    document::{At, FromToml, Keys, unknown},
+    document::{At, FromToml, Keys, NestedDesign, unknown},
 };
 
 /// The engine's device numbers have 8 bits.
@@ -34,6 +35,9 @@ const STRIPE: Bytes = Bytes::kib(64);
 keys! {
     /// A shipped profile (`peryton profiles`), or the path of one. Simulations need it; a drive in service does not.
     PROFILE: String = "devices.NAME.profile" { default: Else("none, but simulations need one") }
+    /// A drive in the place of a device: the file of its design, relative to this one, or the tables of it. Its volume is the device, and it takes no
+    /// `profile`. A drive in service has the inner volume at `path`, such as `/dev/ublkb0`, and does not read this.
+    DESIGN: NestedDesign = "devices.NAME.design" { default: Else("none: the device is one of `profile`") }
     /// Single values of the profile's model, in place of its own: the parameters of device models.
     MODEL: toml::Table = "devices.NAME.model" { default: Else("the profile's values"), example: "{ rpm = 5400 }" }
     /// How many such devices there are, striped unless `redundancy` says otherwise.
@@ -75,6 +79,8 @@ pub(super) struct Spec<'a> {
     pub(super) profile: Profile,
     /// Whether the design gives the profile; otherwise nothing that it says of the device's life or power is true.
     has_profile: bool,
+    /// The drive in its place.
+    drive: Option<Box<Design>>,
     pub(super) size: Option<At<'a, Bytes>>,
     /// The capacity of all members, less redundancy; of a device in service, the size that it has.
     pub(super) capacity: Bytes,
@@ -118,12 +124,25 @@ impl Spec<'_> {
         self.has_profile.then_some(&self.profile)
     }
 
+    /// Whether it is a drive: it shares no device with other volumes.
+    pub(super) fn is_a_drive(&self) -> bool {
+        self.drive.is_some()
+    }
+
+    fn refuse_for_a_drive<T>(&self, value: &At<'_, T>) -> Result<(), DesignError> {
+        match &self.drive {
+            Some(drive) => Err(value.wrong(format!("'{}' is a drive: give this to its devices, in '{}'", *self.name, drive.name))),
+            None => Ok(()),
+        }
+    }
+
     pub(super) fn finish(self, limits: Limits, data: Bytes, used: Bytes) -> DeviceDesign {
         DeviceDesign {
             place: self.name.place(),
             name: self.name.into_inner(),
             profile: self.profile,
             has_profile: self.has_profile,
+            drive: self.drive,
             capacity: self.each,
             count: self.count,
             redundancy: self.redundancy,
@@ -166,6 +185,7 @@ pub(super) fn read<'a>(
         // The override may be meant for another design that has the device.
         if let Some(index) = name.override_index()
             && keys.get(&PROFILE)?.is_none()
+            && keys.get(&DESIGN)?.is_none()
         {
             ignored.push(index);
             continue;
@@ -180,7 +200,7 @@ pub(super) fn read<'a>(
             return Err(name.wrong("a device is named with up to 64 letters, digits, '-' and '_'"));
         }
         let known = in_service.map(|known| known.of(&name));
-        devices.push(device(name, keys, known)?);
+        devices.push(device(name, keys, known, ignored)?);
     }
     if devices.is_empty() {
         return Err(root.wrong_at("devices", none));
@@ -188,19 +208,52 @@ pub(super) fn read<'a>(
     Ok(devices)
 }
 
-fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) -> Result<Spec<'a>, DesignError> {
+/// What a device says of itself, and a drive in the place of one in its own design.
+const OF_PROFILES: [&str; 9] =
+    ["profile", "model", "count", "capacity", "stripe", "redundancy", "spares", "price_usd", "owned"];
+
+/// The drive in the place of a device, if it is one. A drive in service has it elsewhere.
+fn drive(
+    keys: &mut Keys<'_>,
+    known: Option<Known>,
+    ignored: &mut Vec<usize>,
+) -> Result<Option<Box<Design>>, DesignError> {
+    let Some(named) = keys.get(&DESIGN)? else { return Ok(None) };
+    if let Some(other) = OF_PROFILES.iter().find_map(|key| keys.written(key)) {
+        return Err(other.wrong("the device is a drive, whose design says what it is made of: remove this, or design"));
+    }
+    let (None, Some((document, name))) = (known, keys.design(&DESIGN)) else { return Ok(None) };
+    let drive = Design::from_document(document, &name, &[], None)?;
+    let unusable = [
+        (drive.volumes > 1 || drive.stream.is_some(), "it has several volumes, and a device is one: remove volume.count there"),
+        (drive.page_cache.is_some() || drive.host_cache.is_some(), "the host's memory is not between drives: remove page_cache and host there"),
+    ];
+    if let Some((_, why)) = unusable.iter().find(|(is, _)| *is) {
+        return Err(named.wrong(why));
+    }
+    ignored.extend(&drive.ignored_overrides);
+    Ok(Some(Box::new(drive)))
+}
+
+fn device<'a>(
+    name: At<'a, String>,
+    mut keys: Keys<'a>,
+    known: Option<Known>,
+    ignored: &mut Vec<usize>,
+) -> Result<Spec<'a>, DesignError> {
+    let drive = drive(&mut keys, known, ignored)?;
     let profile_name = keys.get(&PROFILE)?;
     let failed = |at: String, source| DesignError::Profile { place: at, source: Box::new(source) };
     let has_profile = profile_name.is_some();
     let mut profile = match (&profile_name, known) {
         (Some(name), _) => Profile::named(name).map_err(|error| failed(name.place(), error))?,
-        (None, Some(_)) => Profile::named(NO_PROFILE).map_err(|error| failed(name.place(), error))?,
-        (None, None) => {
+        (None, None) if drive.is_none() => {
             return Err(keys.wrong_at(
                 PROFILE.name(),
                 "missing: a simulation asks it how fast the device is: give one (peryton profiles lists them)",
             ));
         }
+        (None, _) => Profile::named(NO_PROFILE).map_err(|error| failed(name.place(), error))?,
     };
     let mut precondition_given = false;
     if let Some(model) = keys.get(&MODEL)? {
@@ -230,7 +283,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
             )));
         }
         Some(each) => *each,
-        None => profile.capacity,
+        None => drive.as_ref().map_or(profile.capacity, |drive| drive.volume),
     };
     let write_unit = match (&profile.model, known) {
         (_, Some(known)) => known.write_unit,
@@ -292,10 +345,13 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
         }
         if **size > capacity {
             let has = if count == 1 { "has".to_owned() } else { format!("× {count} has") };
-            return Err(size.wrong(format!(
-                "is {}, but profile '{}' {has} {capacity}: use at most that, a larger profile, or a larger count",
-                **size, profile.name
-            )));
+            return Err(size.wrong(match &drive {
+                Some(drive) => format!("is {}, but the volume of '{}' has {capacity}: use at most that", **size, drive.name),
+                None => format!(
+                    "is {}, but profile '{}' {has} {capacity}: use at most that, a larger profile, or a larger count",
+                    **size, profile.name
+                ),
+            }));
         }
     }
     let price_usd = keys.get(&PRICE_USD)?.map(|price| *price).or(profile.price_usd.map(|usd| usd * profile.part(each)));
@@ -314,6 +370,7 @@ fn device<'a>(name: At<'a, String>, mut keys: Keys<'a>, known: Option<Known>) ->
         name,
         profile,
         has_profile,
+        drive,
         size,
         capacity,
         count,
@@ -410,6 +467,7 @@ pub(super) fn read_power<'a>(
 ) -> Result<(), DesignError> {
     each_device(root.table("power")?, devices, ignored, |index, keys| {
         if let Some(after) = keys.get(&SPIN_DOWN_AFTER)? {
+            devices[index].refuse_for_a_drive(&after)?;
             tuning.spin_down_after[index] = after.0;
         }
         Ok(())
@@ -447,12 +505,14 @@ pub(super) fn read_endurance<'a>(
     each_device(Some(keys.without("read_effect")), devices, ignored, |index, keys| {
         let above_zero = "must be above 0";
         if let Some(limit) = keys.get(&WRITTEN)? {
+            devices[index].refuse_for_a_drive(&limit)?;
             if *limit == Bytes::ZERO {
                 return Err(limit.wrong(above_zero));
             }
             all[index].written = Some(*limit);
         }
         if let Some(limit) = keys.get(&START_STOPS)? {
+            devices[index].refuse_for_a_drive(&limit)?;
             if *limit == 0 {
                 return Err(limit.wrong(above_zero));
             }

@@ -4,12 +4,20 @@ use super::{design_keys, model_keys};
 
 /// The table of a device that has the parameters of its model.
 const MODEL: &str = "model";
+/// What follows a device's name in the paths of a design that is in its place.
+const DESIGN: &str = ".design.";
 
 /// The parameter of a device model that a path names.
 fn parameter(path: &str) -> Option<(&str, &str)> {
     let rest = path.strip_prefix("devices.")?;
     let (device, rest) = rest.split_once('.')?;
     Some((device, rest.strip_prefix(MODEL)?.strip_prefix('.')?))
+}
+
+/// The path within the design of a device that is a drive, and what is before that.
+fn inside(path: &str) -> Option<(&str, &str)> {
+    let (device, _) = path.strip_prefix("devices.")?.split_once('.')?;
+    path.split_at_checked("devices.".len() + device.len() + DESIGN.len()).filter(|(before, _)| before.ends_with(DESIGN))
 }
 
 /// Whether a design may have a key, or a table of keys, at this dotted path, in which devices have names.
@@ -23,6 +31,9 @@ fn parameter(path: &str) -> Option<(&str, &str)> {
 /// assert_eq!(nearest_design_key("devices.ssd.sice").as_deref(), Some("devices.ssd.size"));
 /// ```
 pub fn is_design_key(path: &str) -> bool {
+    if let Some((_, inside)) = inside(path) {
+        return is_design_key(inside);
+    }
     if let Some((_, mine)) = parameter(path) {
         return model_keys().iter().any(|key| is_at_or_below(&key.path, mine));
     }
@@ -51,6 +62,9 @@ fn is_at(key: &str, path: &str) -> bool {
 
 /// The key that was probably meant by a path that is none; `None` if all are far from it.
 pub fn nearest_design_key(path: &str) -> Option<String> {
+    if let Some((before, inside)) = inside(path) {
+        return nearest_design_key(inside).map(|meant| format!("{before}{meant}"));
+    }
     let device = path.split('.').nth(1).filter(|name| !name.is_empty()).unwrap_or("NAME");
     let keys = design_keys().map(|key| named(key.path, device));
     let parameters = model_keys().into_iter().map(|key| format!("devices.{device}.{MODEL}.{}", key.path));
@@ -83,6 +97,9 @@ mod tests {
             "devices.ssd",
             "devices.ssd.model",
             "devices.ssd.model.precondition",
+            "devices.cold.design",
+            "devices.cold.design.placement.mode",
+            "devices.cold.design.devices.cold.design.devices.ssd.model.precondition",
         ] {
             assert!(is_design_key(path), "{path}");
         }
@@ -101,6 +118,7 @@ mod tests {
             ("devices.fast.sise", "devices.fast.size"),
             ("devices.hdd.model.rmp", "devices.hdd.model.rpm"),
             ("power.disk.spin_down", "power.disk.spin_down_after"),
+            ("devices.cold.design.placment.fast", "devices.cold.design.placement.fast"),
         ] {
             assert_eq!(nearest_design_key(path).as_deref(), Some(meant), "{path}");
         }

@@ -25,13 +25,14 @@ mod volumes;
 
 use std::{path::Path, sync::Arc};
 
-use peryton_device::{Class, flash::Images};
+use peryton_device::flash::Images;
 use peryton_engine::{Config, Engine, Placement, Tuning};
 use peryton_units::Bytes;
 
 pub use at_share::Load;
 pub(crate) use at_share::Part;
 pub use device::DeviceDesign;
+pub(crate) use device::{NamedDevice, NamedMember};
 pub use durability::KeptInMemory;
 pub use extent::{MAP_MEMORY, MAP_SHARE, chosen_extent, chosen_extents, map_budget, map_memory};
 pub use in_service::{DevicePlace, Formatted, InService};
@@ -208,6 +209,9 @@ impl Design {
         for (index, text) in overrides.iter().enumerate() {
             document.set(index, text)?;
         }
+        if in_service.is_none() {
+            document.include_designs()?;
+        }
         let mut ignored = Vec::new();
         let mut root = document.keys();
         let name = root.get(&NAME)?.map_or_else(|| name.to_owned(), |name| name.into_inner());
@@ -320,6 +324,44 @@ impl Design {
         })
     }
 
+    /// The devices, with those of the drives that are in the place of devices.
+    pub(crate) fn leaves(&self) -> Vec<device::NamedDevice<'_>> {
+        self.devices.iter().flat_map(DeviceDesign::leaves).collect()
+    }
+
+    /// The device, and the number of its member, that a report gives this name.
+    pub fn reported(&self, name: &str) -> Option<(&DeviceDesign, u32)> {
+        self.leaves().into_iter().find_map(|leaf| match name.strip_prefix(&leaf.name)? {
+            "" => Some((leaf.device, 0)),
+            number => Some((leaf.device, number.strip_prefix('.')?.parse().ok()?)),
+        })
+    }
+
+    /// The devices, and in the place of a device that is a drive those of the drive.
+    pub fn bought(&self) -> Vec<&DeviceDesign> {
+        self.leaves().into_iter().map(|leaf| leaf.device).collect()
+    }
+
+    /// The first device that is a drive.
+    pub fn nested(&self) -> Option<&DeviceDesign> {
+        self.devices.iter().find(|device| device.drive.is_some())
+    }
+
+    /// An error about the first device that is a drive, if there is one.
+    ///
+    /// # Errors
+    /// One line that says what is refused.
+    pub fn refuse_nested(&self, why: &str) -> Result<(), DesignError> {
+        match self.nested() {
+            Some(device) => Err(DesignError::Key {
+                place: self.file.clone(),
+                key: format!("devices.{}.design", device.name),
+                problem: why.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
     /// The extent size of a hybrid: the unit that moves between its devices.
     pub(crate) fn extent(&self) -> Option<Bytes> {
         self.placement.hybrid().map(|pair| pair.extent)
@@ -359,10 +401,10 @@ impl Design {
         let mut seed = self.seed;
         let warm = in_use && matches!(self.placement, Placement::Tiering(_));
         let mut add = |design: &DeviceDesign| {
-            let model = design.build(warm, seed, self.images.as_deref())?;
-            let zero_by_writing = design.profile.class == Class::Hdd;
+            let model = design.build((warm, in_use), seed, self.images.as_ref())?;
+            let zero_by_writing = design.zeroes_by_writing();
             devices.push(Device { model, zero_by_writing, users: design.regions });
-            seed = seed.wrapping_add(u64::from(design.count));
+            seed = seed.wrapping_add(design.seeds());
             Ok(devices.len() - 1)
         };
         // The devices that belong to one volume come first, volume by volume; then those that all volumes share.

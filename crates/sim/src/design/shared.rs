@@ -1,6 +1,5 @@
 //! A drive whose devices several volumes share, each with a region of every device and an engine of its own.
 
-use peryton_device::Class;
 use peryton_units::Bytes;
 
 use super::{Design, volumes::REGION};
@@ -31,10 +30,10 @@ impl Design {
         drive.volume = Bytes(designs.iter().map(|one| one.volume.0).sum());
         let (mut devices, mut seed) = (Vec::with_capacity(drive.devices.len()), drive.seed);
         for device in &drive.devices {
-            let model = device.build(false, seed, drive.images.as_deref())?;
-            let zero_by_writing = device.profile.class == Class::Hdd;
+            let model = device.build((false, true), seed, drive.images.as_ref())?;
+            let zero_by_writing = device.zeroes_by_writing();
             devices.push(Device { model, zero_by_writing, users: designs.len() as u32 });
-            seed = seed.wrapping_add(u64::from(device.count));
+            seed = seed.wrapping_add(device.seeds());
         }
         let mut from = vec![Bytes::ZERO; devices.len()];
         let mut volumes = Vec::with_capacity(designs.len());

@@ -100,6 +100,9 @@ impl Several<'_> {
                 given.wrong("several volumes share a log device: use placement.mode = \"logging\", or remove it")
             );
         };
+        if let Some(drive) = devices.iter().find(|device| device.is_a_drive()) {
+            return Err(given.wrong(format!("'{}' is a drive, which one volume has: remove it, or the drive's design", *drive.name)));
+        }
         if self.one_stream {
             let primary = &devices[pair.primary.index()];
             if primary.count > 1 {

@@ -28,6 +28,7 @@ pub(super) enum Layout {
 /// Fails if a sample of a trace says nothing about the design.
 pub(super) fn check(design: &Design, sampling: Sampling) -> Result<(), SimError> {
     let why = match &design.placement {
+        _ if design.nested().is_some() => "a device of it is a drive, whose sizes the sample would have to change too",
         Placement::Logging(_) => "a log is filled and emptied by all requests together, at the times of the trace",
         Placement::Linear { devices } if devices.len() > 1 => {
             "each device has its own part of the addresses, and a sample would change their shares"

@@ -13,6 +13,7 @@ mod lifetimes;
 mod logging;
 mod lru_reference;
 mod miniature;
+mod nested;
 mod misleading;
 mod page_cache;
 mod precision;
