@@ -203,7 +203,10 @@ fn include(file: &str, root: &mut Node, files: &mut Vec<PathBuf>, depth: usize) 
     for (name, device) in devices {
         let Some(node) = device.entry("design") else { continue };
         let wrong = |node: &Node, problem: String| {
-            let place = Document { file: file.to_owned(), root: Node { place: Place::Absent, value: Value::Table(Vec::new()) } };
+            let place = Document {
+                file: file.to_owned(),
+                root: Node { place: Place::Absent, value: Value::Table(Vec::new()) },
+            };
             place.wrong(&node.place, &format!("devices.{}.design", one_line(name)), problem)
         };
         if depth == MOST_NESTED {
@@ -221,7 +224,10 @@ fn include(file: &str, root: &mut Node, files: &mut Vec<PathBuf>, depth: usize) 
         let path = Path::new(file).parent().unwrap_or(Path::new("")).join(written);
         let known = std::fs::canonicalize(&path).ok();
         if known.as_ref().is_some_and(|known| files.contains(known)) {
-            let problem = format!("'{}' has this device inside it, so it would contain itself: name another design", one_line(written));
+            let problem = format!(
+                "'{}' has this device inside it, so it would contain itself: name another design",
+                one_line(written)
+            );
             return Err(wrong(node, problem));
         }
         let Document { file: inner, root: mut design } = Document::read(&path)?;

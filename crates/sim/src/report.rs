@@ -547,7 +547,8 @@ pub(crate) fn admission(design: &Design, stats: &Stats, adaptive: Option<&Adapti
 }
 
 pub(crate) fn metadata(stats: &Stats) -> MetadataReport {
-    let of_device = |device: &peryton_engine::DeviceTraffic| device.bytes_written[peryton_engine::Cause::Metadata as usize];
+    let of_device =
+        |device: &peryton_engine::DeviceTraffic| device.bytes_written[peryton_engine::Cause::Metadata as usize];
     MetadataReport {
         commits: stats.commits,
         map_updates: stats.map_updates,

@@ -142,7 +142,9 @@ impl Design {
     /// # Errors
     /// The design does not work in that size.
     pub(crate) fn at_share(&self, share: f64, volume: Bytes, bounds: Part) -> Result<Design, DesignError> {
-        self.refuse_nested("a design with a drive in the place of a device has no smaller version: simulate it in full")?;
+        self.refuse_nested(
+            "a design with a drive in the place of a device has no smaller version: simulate it in full",
+        )?;
         let unit = self.extent().unwrap_or(Bytes(4096)).0;
         let whole = |bytes: Bytes| Bytes(bytes.0.next_multiple_of(unit));
         let part = |bytes: Bytes| {

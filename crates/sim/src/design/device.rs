@@ -112,7 +112,11 @@ impl DeviceDesign {
             profile = profile.with_model(&empty).map_err(failed)?;
         }
         let members = (0..self.count)
-            .map(|index| profile.build_from(Some(each), seed.wrapping_add(u64::from(index)), images.map(|images| &**images)).map(Member::Model))
+            .map(|index| {
+                profile
+                    .build_from(Some(each), seed.wrapping_add(u64::from(index)), images.map(|images| &**images))
+                    .map(Member::Model)
+            })
             .collect::<Result<_, _>>()
             .map_err(failed)?;
         Ok(Array::new(members, self.stripe, self.redundancy))

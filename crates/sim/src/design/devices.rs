@@ -131,7 +131,9 @@ impl Spec<'_> {
 
     fn refuse_for_a_drive<T>(&self, value: &At<'_, T>) -> Result<(), DesignError> {
         match &self.drive {
-            Some(drive) => Err(value.wrong(format!("'{}' is a drive: give this to its devices, in '{}'", *self.name, drive.name))),
+            Some(drive) => {
+                Err(value.wrong(format!("'{}' is a drive: give this to its devices, in '{}'", *self.name, drive.name)))
+            }
             None => Ok(()),
         }
     }
@@ -225,8 +227,14 @@ fn drive(
     let (None, Some((document, name))) = (known, keys.design(&DESIGN)) else { return Ok(None) };
     let drive = Design::from_document(document, &name, &[], None)?;
     let unusable = [
-        (drive.volumes > 1 || drive.stream.is_some(), "it has several volumes, and a device is one: remove volume.count there"),
-        (drive.page_cache.is_some() || drive.host_cache.is_some(), "the host's memory is not between drives: remove page_cache and host there"),
+        (
+            drive.volumes > 1 || drive.stream.is_some(),
+            "it has several volumes, and a device is one: remove volume.count there",
+        ),
+        (
+            drive.page_cache.is_some() || drive.host_cache.is_some(),
+            "the host's memory is not between drives: remove page_cache and host there",
+        ),
     ];
     if let Some((_, why)) = unusable.iter().find(|(is, _)| *is) {
         return Err(named.wrong(why));
@@ -346,7 +354,9 @@ fn device<'a>(
         if **size > capacity {
             let has = if count == 1 { "has".to_owned() } else { format!("× {count} has") };
             return Err(size.wrong(match &drive {
-                Some(drive) => format!("is {}, but the volume of '{}' has {capacity}: use at most that", **size, drive.name),
+                Some(drive) => {
+                    format!("is {}, but the volume of '{}' has {capacity}: use at most that", **size, drive.name)
+                }
                 None => format!(
                     "is {}, but profile '{}' {has} {capacity}: use at most that, a larger profile, or a larger count",
                     **size, profile.name

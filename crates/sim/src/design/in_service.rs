@@ -79,7 +79,10 @@ pub(super) fn places(document: &Document) -> Result<Vec<DevicePlace>, DesignErro
     let mut found = Vec::new();
     for (name, mut keys) in tables.tables()? {
         // An override may be meant for another design that has the device.
-        if name.override_index().is_some() && keys.get(&devices::PROFILE)?.is_none() && keys.get(&devices::DESIGN)?.is_none() {
+        if name.override_index().is_some()
+            && keys.get(&devices::PROFILE)?.is_none()
+            && keys.get(&devices::DESIGN)?.is_none()
+        {
             continue;
         }
         let path = keys.get(&devices::PATH)?.map(|path| PathBuf::from(path.into_inner()));

@@ -101,7 +101,10 @@ impl Several<'_> {
             );
         };
         if let Some(drive) = devices.iter().find(|device| device.is_a_drive()) {
-            return Err(given.wrong(format!("'{}' is a drive, which one volume has: remove it, or the drive's design", *drive.name)));
+            return Err(given.wrong(format!(
+                "'{}' is a drive, which one volume has: remove it, or the drive's design",
+                *drive.name
+            )));
         }
         if self.one_stream {
             let primary = &devices[pair.primary.index()];
