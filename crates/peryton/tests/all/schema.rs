@@ -58,6 +58,12 @@ fn reports() -> Vec<Value> {
         "below.toml",
         format!("{caching}[page_cache]\nsize = '8MiB'\ndirty_expire = '100ms'\nwriteback_interval = '50ms'\n"),
     );
+    for inner in ["logging", "caching"] {
+        write(
+            &format!("{inner}-inside.toml"),
+            format!("[devices.home]\ndesign = '{inner}.toml'\n[placement]\nmode = 'single'\n"),
+        );
+    }
     write("array.toml", "[devices.hdd]\nprofile = 'seagate-st32000641as'\ncount = 3\nredundancy = 'raid5'\nsize = '64MiB'\n[placement]\nmode = 'single'\n".to_owned());
     write(
         "shingled.toml",
@@ -99,6 +105,8 @@ fn reports() -> Vec<Value> {
         "merging.toml",
         "mapping.toml",
         "levelling.toml",
+        "logging-inside.toml",
+        "caching-inside.toml",
     ];
     let sim = [&["sim"], &designs[..], &["--trace", "mixed.csv"]].concat();
     run(&[&sim[..], &["--fit", "wrap", "--interval", "100ms", "--set", "seed.value=3"]].concat());

@@ -30,7 +30,8 @@ fn report(text: &str, options: &Options) -> Report {
 #[test]
 fn a_drive_that_only_passes_on_is_as_its_device() {
     // Of models whose times do not depend on places, because a volume begins behind its superblock.
-    for slow in ["model = { read = '4ms', write = '3ms' }\n", "model = { read = '4ms', write = '3ms', parallelism = 4 }\n"]
+    for slow in
+        ["model = { read = '4ms', write = '3ms' }\n", "model = { read = '4ms', write = '3ms', parallelism = 4 }\n"]
     {
         let slow = format!("profile = 'fixed'\n{slow}");
         let direct = format!("{SSD}[devices.slow]\nsize = '512MiB'\n{slow}{CACHING}");
