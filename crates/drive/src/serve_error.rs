@@ -112,7 +112,7 @@ pub enum ServeError {
     #[error("a pool of {0} is too small: give at least {SMALLEST_POOL}")]
     Pool(Bytes),
     /// The volume cannot be a block device of this machine.
-    #[error(transparent)]
+    #[error("{0}{way}", way = if .0.is_of_the_machine() { "; NBD works without it (leave out --ublk, and use nbd-client)" } else { "" })]
     Ublk(#[from] UblkError),
     /// Nothing can be recorded there.
     #[error(transparent)]

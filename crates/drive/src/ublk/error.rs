@@ -10,34 +10,28 @@ pub enum UblkError {
     /// The kernel has no ublk.
     #[error(
         "{}: this kernel has no ublk, or has not loaded it: Linux has it from 6.0 on as the module ublk_drv (modprobe ublk_drv), \
-         Peryton needs that of 6.5 or later; NBD works on any kernel (leave out --ublk, and use nbd-client)", control.display()
+         Peryton needs that of 6.5 or later", control.display()
     )]
     Absent {
         /// The control device.
         control: PathBuf,
     },
     /// This process may not use it.
-    #[error(
-        "{}: no permission for ublk: run as root (CAP_SYS_ADMIN), and in a container with this device; NBD needs no permission \
-         (leave out --ublk)", control.display()
-    )]
+    #[error("{}: no permission for ublk: run as root (CAP_SYS_ADMIN), and in a container with this device", control.display())]
     Permission {
         /// The control device.
         control: PathBuf,
     },
     /// The driver lacks what is needed.
     #[error(
-        "the kernel's ublk is too old: Peryton needs that of Linux 6.5 or later, so that a device survives its server; NBD works on \
-         any kernel (leave out --ublk, and use nbd-client)"
+        "the kernel's ublk is too old: Peryton needs that of Linux 6.5 or later, so that a device survives its server"
     )]
     TooOld,
     /// `io_uring` cannot be used.
-    #[error("ublk needs io_uring: {0}; NBD works without it (leave out --ublk)")]
+    #[error("ublk needs io_uring: {0}")]
     Ring(io::Error),
     /// `io_uring` was switched off or is refused.
-    #[error(
-        "ublk needs io_uring, which this system refuses or --no-io-uring switched off; NBD works without it (leave out --ublk)"
-    )]
+    #[error("ublk needs io_uring, which this system refuses or --no-io-uring switched off")]
     NoRing,
     /// The server's memory cannot be locked.
     #[error(
@@ -108,6 +102,12 @@ pub enum UblkError {
 }
 
 impl UblkError {
+    /// Whether this machine or this process cannot use ublk at all, so that NBD is the way to serve the volume.
+    pub fn is_of_the_machine(&self) -> bool {
+        use UblkError::{Absent, NoRing, Permission, Ring, TooOld};
+        matches!(self, Absent { .. } | Permission { .. } | TooOld | Ring(_) | NoRing)
+    }
+
     /// The control device cannot be opened.
     pub(crate) fn opening(source: io::Error, control: &str) -> UblkError {
         let control = PathBuf::from(control);
@@ -131,11 +131,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_named_with_the_way_out() {
+    fn what_is_missing_is_named() {
         for (number, words) in [
-            (libc::ENOENT, ["6.0", "ublk_drv", "NBD"]),
-            (libc::ENODEV, ["6.0", "ublk_drv", "NBD"]),
-            (libc::EACCES, ["permission", "CAP_SYS_ADMIN", "NBD"]),
+            (libc::ENOENT, ["6.0", "ublk_drv"]),
+            (libc::ENODEV, ["6.0", "ublk_drv"]),
+            (libc::EACCES, ["permission", "CAP_SYS_ADMIN"]),
         ] {
             let said = UblkError::opening(io::Error::from_raw_os_error(number), "/dev/ublk-control").to_string();
             assert!(words.iter().all(|word| said.contains(word)) && !said.contains('\n'), "{said}");

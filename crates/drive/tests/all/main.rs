@@ -29,6 +29,7 @@ mod readmit;
 mod removed_disk;
 mod replaced_in_service;
 mod resized_in_service;
+mod reused_number;
 mod served;
 mod served_volume;
 mod tools;

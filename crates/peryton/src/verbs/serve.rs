@@ -7,7 +7,7 @@ use std::{
 };
 
 use peryton_drive::{
-    Address, Endpoint, Http, LineLog, Notifier, Service, Settings, Summary, TlsFiles, Token, UblkSettings,
+    Address, Endpoint, Http, LineLog, Notifier, ServeError, Service, Settings, Summary, TlsFiles, Token, UblkSettings,
 };
 use peryton_engine::{Opened, Placement};
 use peryton_trace::TraceError;
@@ -171,7 +171,7 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 pub fn run(args: Args) -> Result<(), Failure> {
     if args.ublk {
         // Before there are other threads.
-        peryton_drive::prepare_process().map_err(Failure::bad_input)?;
+        peryton_drive::prepare_process().map_err(|error| Failure::from(ServeError::from(error)))?;
     }
     let log = log()?;
     let result = serve(&args, &log);

@@ -96,7 +96,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     heed_signals(&sender)?;
     if !args.nbd_only {
         // A supervisor that waits for memory that only its server's device can free would be of no use. Its servers inherit part of it.
-        peryton_drive::prepare_process().map_err(Failure::bad_input)?;
+        peryton_drive::prepare_process()
+            .map_err(|error| Failure::bad_input(format!("{error}; peryton serve needs no ublk, for NBD")))?;
     }
     let hung_after = match args.hung_after {
         Nanos::ZERO => None,
