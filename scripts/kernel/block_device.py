@@ -9,7 +9,6 @@
 * supervise: `peryton supervise` starts a killed server again; if that fails for --give-up-after, requests fail instead of waiting.
 * grow: the volume grows beneath a mounted file system, and is taken over afterwards. From Linux 6.16 on the device follows; before, the
   command says that it does not, and it has the new size when it is made again.
-* copies: kills once more, with devices that read straight into the pages of requests (--zero-copy). From Linux 6.16 on; before, the server says that it copies.
 * memory: the server and a program that writes more than fits share a memory cgroup, which is full of dirty pages.
 
 The test `speed` runs the last part, fio over NBD and over ublk in turn.
@@ -164,28 +163,15 @@ class Checker:
         return sum(map(len, self.versions))
 
 
-def has_zero_copy():
-    return tuple(map(int, os.uname().release.split("-")[0].split("+")[0].split(".")[:2])) >= (6, 16)
-
-
-def copies(vm, peryton, count):
-    # The first server makes the device, and has to have its queues itself.
-    for placement, unit in [("caching-back", 512), ("tiering", 4096), ("logging", 4096)]:
-        kills(vm, peryton, placement, count, unit, "--zero-copy")
-        if not has_zero_copy():
-            return
-
-
 def kill(drive):
     drive.process.kill()
     drive.process.wait()
 
 
-def kills(vm, peryton, placement, count, unit, *options):
+def kills(vm, peryton, placement, count, unit):
     chance = random.Random(f"{SEED} {placement}")
     drive = new(peryton, placement, f"kills-{placement}")
-    device = drive.start("--ublk-block", f"{unit}B", *options)
-    copies_nothing = {drive.block_device()["zero_copy"]}
+    device = drive.start("--ublk-block", f"{unit}B")
     if int(open(f"/sys/block/{os.path.basename(device)}/queue/logical_block_size").read()) != unit:
         raise Failed(f"the blocks have not {unit} bytes")
     checker, early = Checker(device, unit), 0
@@ -196,26 +182,21 @@ def kills(vm, peryton, placement, count, unit, *options):
         kill(drive)
         # Every second time the next server is killed while it starts: before, amid and after it takes the device over.
         if number % 2 == 1:
-            drive.begin(*options)
+            drive.begin()
             time.sleep(2.5 * chance.random())
             early += not open(drive.answer).read()
             kill(drive)
-        if drive.start(*options) != device:
+        if drive.start() != device:
             raise Failed("another device was made")
-        state = drive.block_device()
-        if not state["taken_over"]:
+        if not drive.block_device()["taken_over"]:
             raise Failed("the device was not taken over")
-        copies_nothing.add(state["zero_copy"])
     requests = checker.finish()
     nbd = Nbd(drive.nbd)
     blocks = checker.read_over(nbd)
     nbd.close()
     if drive.stop() != 0 or os.path.exists(device):
         raise Failed(f"the device stays, or the volume was not closed: {drive.last_words()}")
-    if ("--zero-copy" in options and has_zero_copy()) != (True in copies_nothing):
-        raise Failed(f"the kernel copies, or does not: {copies_nothing}")
-    name = f"copies {placement}, {'by the kernel, as it has to' if copies_nothing == {False} else 'of writes only'}" if "--zero-copy" in options else f"kills {placement}"
-    vm.say(f"{name}: {count} servers killed, and {early} while they started; {requests} requests, none failed, "
+    vm.say(f"kills {placement}: {count} servers killed, and {early} while they started; {requests} requests, none failed, "
            f"{blocks} blocks of {unit} bytes verified")
 
 
@@ -590,8 +571,6 @@ def guest(peryton, part, *arguments):
         sqlite(vm, peryton, int(arguments[0]))
     elif part == "full":
         full(vm, peryton, int(arguments[0]))
-    elif part == "copies":
-        copies(vm, peryton, int(arguments[0]))
     elif part == "supervise":
         supervise(vm, peryton, int(arguments[0]))
     elif part == "speed":
@@ -605,7 +584,6 @@ def guest(peryton, part, *arguments):
 def host(machine, peryton, folder, cut):
     placements = PLACEMENTS[:1] if cut else PLACEMENTS
     parts = [("kills", placement, 3 if cut else 6, 512 if number % 2 == 0 else 4096) for number, placement in enumerate(placements)]
-    parts += [("copies", 2 if cut else 6)]
     parts += [("sqlite", 2 if cut else 5), ("full", 1 if cut else 3), ("stop",), ("grow",), ("supervise", 8 if cut else 15)]
     parts += [] if cut else [("memory",)]
     run(machine, peryton, folder, parts)

@@ -47,9 +47,6 @@ pub trait Backend {
     /// Lets the device save power until the next operation.
     fn standby(&mut self, device: DeviceId);
 
-    /// The processor has written the first `len` bytes of `memory`, a part of the data of a read.
-    fn filled(&mut self, _memory: Memory, _len: usize) {}
-
     /// Exchanges a device and its successor, which has taken its place; a back end whose volumes have no such devices never hears of it.
     fn succeed(&mut self, _device: DeviceId, _successor: DeviceId) {}
 }

@@ -176,7 +176,7 @@ impl DirectDevice {
             Op::Flush => Ask::Sync,
             Op::Read | Op::Discard => Ask::Read,
         };
-        self.kernel.device(&Raw { slot, device: DeviceId(0), ask, at: at.0, len: len.0, memory, pages: None });
+        self.kernel.device(&Raw { slot, device: DeviceId(0), ask, at: at.0, len: len.0, memory });
     }
 
     /// Waits until a command is done, and adds the slots of those that are, with the time.

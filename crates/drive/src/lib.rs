@@ -103,7 +103,6 @@ mod probe;
 mod random;
 mod read_only;
 mod recorder;
-mod request_pages;
 mod serve;
 mod serve_error;
 mod server;

@@ -82,7 +82,6 @@ impl Reader {
                 Origin::Zeros => {
                     // SAFETY: the memory is this request's, and nobody else uses it until it is answered.
                     unsafe { memory.slice_mut(len.0 as usize).fill(0) };
-                    backend.filled(memory, len.0 as usize);
                 }
                 Origin::At { first, second } => self.begin(backend, first, Part { request: id, memory, len, second }),
             }

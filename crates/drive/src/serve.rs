@@ -41,7 +41,7 @@ use crate::{
     spec::{Tuner, VolumeSpec},
     status::Traffic,
     storage::{Files, PATIENCE},
-    ublk::{Control as UblkControl, Prepared, UblkError, UblkSettings, Wanted, alignment_of_pages},
+    ublk::{Control as UblkControl, Prepared, UblkError, UblkSettings, Wanted},
     volume::{LONGEST_ZEROS, Volume},
 };
 
@@ -541,14 +541,6 @@ impl Service {
     /// Makes the block device, or finds the one that waits for a server of this volume.
     fn prepare_block_device(&mut self) -> Result<Option<Prepared>, UblkError> {
         let (Some(control), Some(settings)) = (self.ublk.take(), self.settings.ublk.clone()) else { return Ok(None) };
-        let mut alignment = None;
-        if settings.zero_copy {
-            let devices = self.devices.iter().flatten().map(|device| device.ability.clone());
-            match alignment_of_pages(&control, &settings, devices) {
-                Ok(found) => alignment = Some(found),
-                Err(why) => tracing::warn!("--zero-copy has no effect: {why}"),
-            }
-        }
         let wanted = Wanted {
             settings,
             name: self.export.name.clone(),
@@ -558,7 +550,6 @@ impl Service {
             read_only: self.read_only.is_some(),
             memory: self.settings.pool,
             longest_zeroes: LONGEST_ZEROS as u64,
-            alignment,
         };
         let prepared = Prepared::new(control, &wanted)?;
         if prepared.recovered {

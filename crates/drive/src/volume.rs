@@ -530,23 +530,16 @@ impl<B: Backend> Volume<B> {
                 Command::Discard { io, device, at, len } => (io, device, Action::Discard, at.0, len.0, Memory::NONE),
                 Command::Zero { io, device, at, len } => (io, device, Action::Zero, at.0, len.0, Memory::NONE),
                 Command::Copy { from, to, len } => {
-                    let of_request = matches!(to, Buffer::Request { .. });
                     let (from, to) = (self.memory_of(from), self.memory_of(to));
                     let len = len.0 as usize;
                     // SAFETY: the engine names two buffers with this many bytes, neither of which a device is using.
                     unsafe { to.slice_mut(len).copy_from_slice(from.slice(len)) };
-                    if of_request {
-                        self.backend.filled(to, len);
-                    }
                     continue;
                 }
                 Command::Clear { buffer, len } => {
                     let (memory, len) = (self.memory_of(buffer), len.0 as usize);
                     // SAFETY: the engine names a buffer with this many bytes, which no device is using.
                     unsafe { memory.slice_mut(len).fill(0) };
-                    if matches!(buffer, Buffer::Request { .. }) {
-                        self.backend.filled(memory, len);
-                    }
                     continue;
                 }
                 Command::Encode { .. } if !self.keeps_data => continue,

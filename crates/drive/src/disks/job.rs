@@ -22,8 +22,6 @@ pub(super) struct Job {
     pub(super) chunk: Chunk,
     /// Bytes of the kernel command in flight that have been transferred.
     pub(super) moved: u64,
-    /// Whether the chunk is read into the pages of a request.
-    pub(super) into_pages: bool,
     pub(super) attempts: u8,
     pub(super) interruptions: u8,
     /// The number of outages in which it waited because it had failed itself.
@@ -45,7 +43,6 @@ impl Job {
             done: 0,
             chunk: Chunk::None,
             moved: 0,
-            into_pages: false,
             attempts: 0,
             interruptions: 0,
             rounds: 0,

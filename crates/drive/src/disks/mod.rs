@@ -12,7 +12,6 @@ mod failing;
 pub(crate) mod fault;
 mod flushes;
 mod health;
-mod into_pages;
 mod job;
 mod locks;
 mod measured;
@@ -44,7 +43,6 @@ pub(crate) use self::{
 use crate::{
     arena::{Arena, Memory},
     backend::{Action, Backend, Operation},
-    request_pages::{Place, RequestPages},
     wear::Meter,
 };
 
@@ -81,8 +79,6 @@ pub(crate) struct Raw {
     pub(crate) at: u64,
     pub(crate) len: u64,
     pub(crate) memory: Memory,
-    /// The pages of a request that it reads into in place of the memory.
-    pub(crate) pages: Option<Place>,
 }
 
 /// What a device requires and supports, and the meter of its wear.
@@ -137,8 +133,6 @@ pub(crate) struct Disks {
     exchanged: Option<(DeviceId, DeviceId)>,
     /// The device that had data before, if one had.
     divided: Option<Divided>,
-    /// The pages of a block device's requests, if devices read into them.
-    pub(crate) pages: Option<RequestPages>,
     now: Nanos,
     /// How long the operations of each device took, if that is to be measured.
     measured: Vec<DeviceFigures>,
@@ -177,7 +171,6 @@ impl Disks {
             faults: Faults::default(),
             outages: Outages::new(spare)?,
             divided: None,
-            pages: None,
             abilities,
             jobs: Vec::new(),
             free: Vec::new(),
@@ -481,9 +474,6 @@ impl Disks {
         let job = self.jobs[slot as usize].as_mut().expect("a job that is stepped exists");
         job.moved = 0;
         (job.attempts, job.interruptions) = (0, 0);
-        if let Some(pages) = &self.pages {
-            job.store_in(pages);
-        }
         if let Chunk::Bounced { from, to, begin, end, block, stage } = job.chunk {
             let bounce = job.bounce.expect("a bounced chunk in flight has a buffer");
             let inner = self.bounces.at((u64::from(bounce) * BOUNCE + begin - from) as usize);
@@ -494,9 +484,6 @@ impl Disks {
                     // SAFETY: the bounce buffer is this job's, and the operation's memory is its too; both have `len`
                     // bytes there, and no command on them is in flight.
                     unsafe { data.slice_mut(len).copy_from_slice(inner.slice(len)) };
-                    if let Some(pages) = &self.pages {
-                        pages.store(data, len);
-                    }
                     None
                 }
                 Stage::Head => Some(Chunk::after_head(from, to, end, block)),
@@ -634,9 +621,8 @@ impl Disks {
         }
         let job = self.jobs[slot as usize].as_ref().expect("a job that is issued exists");
         let (ask, at, len, memory) = job.raw(&self.bounces, &self.zeros);
-        let pages = self.place_in_pages(slot, ask, memory);
         let Some((device, at)) = self.target(slot, at) else { return self.failed(slot, libc::ENODATA) };
-        self.raw.push(Raw { slot, device, ask, at, len, memory, pages });
+        self.raw.push(Raw { slot, device, ask, at, len, memory });
     }
 }
 
@@ -652,12 +638,6 @@ impl Backend for Disks {
 
     fn standby(&mut self, device: DeviceId) {
         self.rests.ask(device);
-    }
-
-    fn filled(&mut self, memory: Memory, len: usize) {
-        if let Some(pages) = &self.pages {
-            pages.store(memory, len);
-        }
     }
 
     fn succeed(&mut self, device: DeviceId, successor: DeviceId) {

@@ -40,8 +40,6 @@ pub(crate) struct SlotCommand {
     pub(crate) slot: u32,
     pub(crate) operation: u32,
     pub(crate) bytes: [u8; 16],
-    /// Where the pages of the next request go, if they are to be in the ring's table.
-    pub(crate) registration: Option<u64>,
 }
 
 /// Whether the end of a send has to be heard of.
@@ -122,13 +120,6 @@ impl Kernel {
                 threads.set_file(index, file);
                 Ok(())
             }
-        }
-    }
-
-    /// Keeps places in the table of buffers for the pages of this many requests, in front of the memory that is registered later.
-    pub(crate) fn expect_request_pages(&mut self, slots: u32) {
-        if let Kernel::Uring(ring) = self {
-            ring.expect_request_pages(slots);
         }
     }
 

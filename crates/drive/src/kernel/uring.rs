@@ -12,7 +12,6 @@ use super::{Event, Files, Haste, Message, SlotCommand, Wait, Waker};
 use crate::{
     arena::Memory,
     disks::{Ask, Raw},
-    request_pages::Place,
 };
 
 /// `IORING_ENTER_GETEVENTS`: lets the kernel run the completion work that it has deferred.
@@ -20,12 +19,8 @@ const GET_EVENTS: u32 = 1;
 /// The longest submission queue; more commands take several calls.
 const MOST_ENTRIES: u32 = 1024;
 
-/// The most stretches of memory that are registered beside the pages of requests.
-const MOST_ARENAS: u32 = 64;
 /// The longest message whose end need not be heard of: its memory stays in use until the loop turns again.
 const MOST_UNHEARD: usize = 64 << 10;
-const NOT_REGISTERED: &str =
-    "buffers are not registered with io_uring: a few percent slower; raise RLIMIT_MEMLOCK (ulimit -l)";
 
 // The kind of call, in the upper half of its user data.
 const DEVICE: u64 = 0;
@@ -42,8 +37,6 @@ pub(crate) struct Uring {
     registered_files: bool,
     /// The registered memory by index: start and end.
     registered: Vec<(usize, usize)>,
-    /// The places at the start of the table that the kernel fills with the pages of requests.
-    request_pages: u16,
     waker: Waker,
     waker_armed: bool,
     /// Sends whose success the kernel does not report: the connection and the bytes. They are over once they are submitted.
@@ -90,7 +83,6 @@ impl Uring {
             files,
             registered_files,
             registered: Vec::new(),
-            request_pages: 0,
             waker,
             waker_armed: false,
             unheard: Vec::new(),
@@ -111,37 +103,7 @@ impl Uring {
         Ok(())
     }
 
-    pub(super) fn expect_request_pages(&mut self, slots: u32) {
-        debug_assert!(
-            self.registered.is_empty() && slots <= u32::from(u16::MAX) - MOST_ARENAS,
-            "before memory is registered"
-        );
-        match self.ring.submitter().register_buffers_sparse(slots + MOST_ARENAS) {
-            Ok(()) => self.request_pages = slots as u16,
-            Err(error) => tracing::warn!(%error, "no table for the pages of requests: reads are copied"),
-        }
-    }
-
-    /// The same, where the table also has the pages of requests, which must stay there.
-    fn register_behind_pages(&mut self, memory: &[(Memory, usize)]) {
-        let memory = &memory[..memory.len().min(MOST_ARENAS as usize)];
-        let mut buffers = [libc::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; MOST_ARENAS as usize];
-        for (buffer, (memory, len)) in buffers.iter_mut().zip(memory) {
-            *buffer = libc::iovec { iov_base: memory.as_ptr().cast(), iov_len: *len };
-        }
-        // SAFETY: as for those that are alone in the table.
-        let done = unsafe { self.ring.submitter().register_buffers_update(self.request_pages.into(), &buffers, None) };
-        self.registered.clear();
-        match done {
-            Ok(()) => self.registered.extend(memory.iter().map(|(at, len)| (at.address(), at.address() + len))),
-            Err(error) => tracing::info!(%error, "{NOT_REGISTERED}"),
-        }
-    }
-
     pub(super) fn register(&mut self, memory: &[(Memory, usize)]) {
-        if self.request_pages > 0 {
-            return self.register_behind_pages(memory);
-        }
         let wanted: Vec<_> = memory.iter().map(|(at, len)| (at.address(), at.address() + len)).collect();
         if self.registered == wanted {
             return;
@@ -160,7 +122,7 @@ impl Uring {
             Ok(()) => self.registered = wanted,
             Err(error) => tracing::info!(
                 %error,
-                "{NOT_REGISTERED}"
+                "buffers are not registered with io_uring: a few percent slower; raise RLIMIT_MEMLOCK (ulimit -l)"
             ),
         }
     }
@@ -212,7 +174,7 @@ impl Uring {
         let (start, len) = (raw.memory.address(), raw.len as u32);
         let fixed = || {
             let found = self.registered.iter().position(|(from, to)| *from <= start && start + raw.len as usize <= *to);
-            found.map(|index| index as u16 + self.request_pages)
+            found.map(|index| index as u16)
         };
         let memory = raw.memory.as_ptr();
         match raw.ask {
@@ -220,10 +182,6 @@ impl Uring {
                 assert!(raw.len as usize <= raw.memory.len(), "{raw:?} is longer than its memory")
             }
             Ask::Sync | Ask::Punch | Ask::ZeroRange => {}
-        }
-        if let Some(Place { buffer, offset }) = raw.pages {
-            // A buffer of the kernel begins at address zero.
-            return file.read_fixed(std::ptr::without_provenance_mut(offset as usize), len, buffer, raw.at);
         }
         match raw.ask {
             Ask::Read => match fixed() {
@@ -272,8 +230,8 @@ impl Uring {
 
     #[inline]
     pub(super) fn block_device(&mut self, fd: RawFd, command: &SlotCommand) {
-        let SlotCommand { slot, operation, bytes, registration } = *command;
-        let entry = opcode::UringCmd16::new(types::Fd(fd), operation).cmd(bytes).addr(registration).build();
+        let SlotCommand { slot, operation, bytes } = *command;
+        let entry = opcode::UringCmd16::new(types::Fd(fd), operation).cmd(bytes).build();
         self.push(&entry.user_data(BLOCK_DEVICE | u64::from(slot)));
     }
 

@@ -1,8 +1,6 @@
 //! Requests between the kernel, which has the volume as a block device, and the engine, on the thread that owns the volume. Commands
 //! to the kernel that take long are given by another thread (`block_device_control.rs`).
 
-use std::io;
-
 use peryton_engine::{Request as HostRequest, RequestError, RequestId};
 use peryton_recording::Flags;
 use peryton_units::{Bytes, Op};
@@ -40,9 +38,6 @@ impl Server {
     /// Notes the memory of the block device's requests, before memory is registered with the kernel.
     pub(crate) fn expect_block_device(&mut self, prepared: Option<&Prepared>) {
         self.block_device_memory = prepared.map(|prepared| (prepared.buffers.at(0), prepared.buffers.len()));
-        if let Some(slots) = prepared.and_then(Prepared::slots_with_pages) {
-            self.front.kernel.expect_request_pages(slots);
-        }
     }
 
     /// Opens the block device's queues, and lets requests come.
@@ -53,13 +48,9 @@ impl Server {
         let can_grow = attached.control.updates_sizes();
         let (name, queues) = (attached.name.clone(), attached.queues);
         let slots = Slots::new(queues.count(), limits);
-        let alignment = params.alignment.map_or(1, u64::from);
-        self.volume.backend.pages = queues.pages(alignment);
-        let zero_copy = self.volume.backend.pages.is_some();
         // All slots wait for requests before anything else is done.
         for slot in 0..slots.count() {
-            let (bytes, registration) = (queues.command(slot, 0), queues.registration(slot));
-            let command = SlotCommand { slot, operation: FETCH_REQ, bytes, registration };
+            let command = SlotCommand { slot, operation: FETCH_REQ, bytes: queues.command(slot, 0) };
             self.front.kernel.block_device(queues.fd(), &command);
         }
         self.front.kernel.submit();
@@ -77,7 +68,6 @@ impl Server {
             size: limits.size,
             can_grow,
             recovered,
-            zero_copy,
             phase: Phase::Starting,
             ends_asked: 0,
             stop_wanted: false,
@@ -226,12 +216,6 @@ impl Server {
         match device.slots.arrived(now, slot, result, || queues.descriptor(slot)) {
             Arrived::Submit(request) => {
                 self.front.block_device_asked = Some(now);
-                if self.volume.backend.pages.is_some()
-                    && let Err(error) = self.take_pages(slot, &request)
-                {
-                    tracing::error!(%error, slot, "the kernel does not give the data of a write");
-                    return self.block_device_replied(slot, Err(RequestError::Device));
-                }
                 self.submit_from_block_device(slot, &request);
             }
             Arrived::Refuse(result) => {
@@ -243,14 +227,6 @@ impl Server {
                 tracing::error!(slot, result, "the kernel refuses a command for {}", device.path());
             }
         }
-    }
-
-    /// Prepares the data of a request whose pages the kernel does not copy by itself.
-    fn take_pages(&mut self, slot: u32, request: &Request) -> io::Result<()> {
-        let memory = self.device().queues.data(slot);
-        let pages = self.volume.backend.pages.as_mut().expect("the device was made so");
-        pages.came(slot, request.registered);
-        if request.kind == Kind::Write { pages.fetch(memory, request.len.0 as usize) } else { Ok(()) }
     }
 
     #[inline]
@@ -307,8 +283,7 @@ impl Server {
     fn answer_block_device(&mut self, slot: u32, result: i32) {
         let device = self.block_device.as_ref().expect("it has slots");
         let (bytes, fd) = (device.queues.command(slot, result), device.queues.fd());
-        let registration = device.queues.registration(slot);
-        let command = SlotCommand { slot, operation: COMMIT_AND_FETCH_REQ, bytes, registration };
+        let command = SlotCommand { slot, operation: COMMIT_AND_FETCH_REQ, bytes };
         self.front.kernel.block_device(fd, &command);
     }
 

@@ -37,8 +37,6 @@ pub(crate) struct BlockDevice {
     pub(super) size: Bytes,
     pub(super) can_grow: bool,
     pub(super) recovered: bool,
-    /// Whether devices read into the pages of requests.
-    pub(super) zero_copy: bool,
     pub(super) phase: Phase,
     /// How often the server was asked to end while the device was live.
     pub(super) ends_asked: u32,
@@ -140,7 +138,6 @@ impl BlockDevice {
             "slots": self.slots.count(),
             "logical_block_bytes": self.block,
             "longest_request_bytes": self.longest,
-            "zero_copy": self.zero_copy,
             "io_flusher": flusher,
             "memory_locked_bytes": locked,
         })

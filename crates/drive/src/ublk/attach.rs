@@ -17,7 +17,7 @@ use super::{
     names::{DIRECTORY, NameFile, fit_for_dev},
     queues::Queues,
     request::Limits,
-    wire::{ANY_DEVICE, DeviceInfo, Params, SECTOR, State, USER_RECOVERY, USER_RECOVERY_REISSUE, ZERO_COPY},
+    wire::{ANY_DEVICE, DeviceInfo, Params, SECTOR, State, USER_RECOVERY, USER_RECOVERY_REISSUE},
 };
 use crate::arena::Arena;
 
@@ -47,8 +47,6 @@ pub struct UblkSettings {
     pub depth: u16,
     /// The logical block: 512 or 4096 bytes.
     pub block: Bytes,
-    /// Whether devices are to read straight into the pages of requests, where the kernel can do it.
-    pub zero_copy: bool,
     /// The design's file, by which `peryton supervise` finds the device.
     pub design: PathBuf,
 }
@@ -83,8 +81,6 @@ pub(crate) struct Wanted {
     /// Memory for the data of requests, by which the longest is chosen.
     pub(crate) memory: Bytes,
     pub(crate) longest_zeroes: u64,
-    /// What the devices beneath ask of a request's memory, if they are to read straight into it.
-    pub(crate) alignment: Option<u32>,
 }
 
 impl Wanted {
@@ -100,7 +96,7 @@ impl Wanted {
             longest,
             id: ANY_DEVICE,
             pid: -1,
-            flags: USER_RECOVERY | USER_RECOVERY_REISSUE | self.alignment.map_or(0, |_| ZERO_COPY),
+            flags: USER_RECOVERY | USER_RECOVERY_REISSUE,
             mark: find::mark(self.volume),
         }
     }
@@ -122,7 +118,6 @@ impl Wanted {
             discard_granularity: PHYSICAL,
             most_discard_sectors: (LONGEST_DISCARD / SECTOR) as u32,
             most_zeroes_sectors: (self.longest_zeroes / SECTOR) as u32,
-            alignment: self.alignment,
         }
     }
 
@@ -190,11 +185,6 @@ impl Prepared {
                 Err(error)
             }
         }
-    }
-
-    /// How many requests the device can have, if it was made so that devices read into their pages.
-    pub(crate) fn slots_with_pages(&self) -> Option<u32> {
-        self.info.is_zero_copy().then(|| self.info.slots())
     }
 
     /// What requests are held to.
@@ -281,13 +271,7 @@ mod tests {
 
     fn wanted(queues: u16, depth: u16, memory: Bytes, size: u64) -> Wanted {
         Wanted {
-            settings: UblkSettings {
-                queues,
-                depth,
-                block: Bytes(4096),
-                zero_copy: false,
-                design: PathBuf::from("/d.toml"),
-            },
+            settings: UblkSettings { queues, depth, block: Bytes(4096), design: PathBuf::from("/d.toml") },
             name: "d".to_owned(),
             volume: 7,
             size: Bytes(size),
@@ -295,7 +279,6 @@ mod tests {
             read_only: false,
             memory,
             longest_zeroes: 1 << 20,
-            alignment: None,
         }
     }
 
@@ -332,9 +315,8 @@ mod tests {
 
     #[test]
     fn settings_out_of_bounds_are_refused() {
-        let check = |queues, depth, block| {
-            UblkSettings { queues, depth, block: Bytes(block), zero_copy: false, design: PathBuf::new() }.check()
-        };
+        let check =
+            |queues, depth, block| UblkSettings { queues, depth, block: Bytes(block), design: PathBuf::new() }.check();
         assert!(check(4, 1024, 512).is_ok() && check(64, 64, 4096).is_ok());
         for (queues, depth) in [(0, 64), (1, 0), (65, 1), (5, 1024)] {
             assert!(matches!(check(queues, depth, 512), Err(UblkError::Queues { .. })), "{queues} {depth}");

@@ -14,7 +14,7 @@ use super::{
     wire::{
         self, ADD_DEV, CMD_IOCTL_ENCODE, ControlCommand, DEL_DEV, DEL_DEV_ASYNC, DeviceInfo, END_USER_RECOVERY,
         GET_DEV_INFO, GET_FEATURES, GET_PARAMS, Params, SECTOR, SET_PARAMS, START_DEV, START_USER_RECOVERY, STOP_DEV,
-        UPDATE_SIZE, UPDATES_SIZE, USER_RECOVERY, USER_RECOVERY_REISSUE, ZERO_COPY,
+        UPDATE_SIZE, UPDATES_SIZE, USER_RECOVERY, USER_RECOVERY_REISSUE,
     },
 };
 
@@ -56,11 +56,6 @@ impl Control {
     /// Whether the size of a device can change while it is used.
     pub(crate) fn updates_sizes(&self) -> bool {
         self.features & UPDATES_SIZE != 0
-    }
-
-    /// Whether reads of devices can go straight to the pages of requests.
-    pub(crate) fn copies_nothing(&self) -> bool {
-        self.features & ZERO_COPY == ZERO_COPY
     }
 
     /// Gives a device that was started another size, a multiple of its blocks. The kernel reports it to those who use it.

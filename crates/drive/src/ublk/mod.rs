@@ -6,8 +6,7 @@
 //! are where, is decided without I/O (`request`, `slots`).
 //!
 //! The kernel copies data between the pages of a request and the slot's own memory here. So a request never waits for memory, of
-//! which other programs' need could deprive it. Devices can read straight into the pages instead, if the kernel can do that and the
-//! operator wants it (`crate::request_pages`); the slots keep their memory, for writes and for what is not read in whole blocks.
+//! which other programs' need could deprive it.
 
 use std::{io, os::fd::OwnedFd, process::Child, time::Duration};
 
@@ -24,7 +23,6 @@ mod request;
 mod slots;
 mod supervision;
 mod wire;
-mod zero_copy;
 
 pub use self::{
     attach::UblkSettings,
@@ -41,7 +39,6 @@ pub(crate) use self::{
     request::{Kind, Request},
     slots::{Arrived, Replied, Slots},
     wire::{COMMIT_AND_FETCH_REQ, FETCH_REQ},
-    zero_copy::alignment_of_pages,
 };
 
 /// How long the kernel may take to notice that a server has ended, and to make or free the files of a device. It notices at the

@@ -15,12 +15,9 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use super::{
     PATIENCE,
     error::UblkError,
-    wire::{Descriptor, DeviceInfo, IoCommand, MOST_DEPTH, registration},
+    wire::{Descriptor, DeviceInfo, IoCommand, MOST_DEPTH},
 };
-use crate::{
-    arena::{Arena, Memory, PAGE},
-    request_pages::RequestPages,
-};
+use crate::arena::{Arena, Memory, PAGE};
 
 /// The interval of attempts meanwhile.
 const LOOK: Duration = Duration::from_millis(10);
@@ -49,8 +46,6 @@ pub(crate) struct Queues {
     buffers: Arena,
     depth: u32,
     longest: usize,
-    /// The device was made for reads without a copy: the kernel copies nothing by itself.
-    zero_copy: bool,
 }
 
 // SAFETY: the mappings belong to this value alone, and no thread-local state refers to them.
@@ -100,8 +95,7 @@ impl Queues {
         };
         let descriptors = (0..info.queues).map(map).collect::<io::Result<_>>().map_err(system)?;
         let longest = (info.longest as usize).next_multiple_of(PAGE);
-        let (depth, zero_copy) = (info.depth.into(), info.is_zero_copy());
-        Ok(Queues { descriptors, file, buffers, depth, longest, zero_copy })
+        Ok(Queues { descriptors, file, buffers, depth: info.depth.into(), longest })
     }
 
     pub(crate) fn count(&self) -> u32 {
@@ -134,20 +128,8 @@ impl Queues {
     #[inline]
     pub(crate) fn command(&self, slot: u32, result: i32) -> [u8; IoCommand::BYTES] {
         let (queue, tag) = ((slot / self.depth) as u16, (slot % self.depth) as u16);
-        let address = if self.zero_copy { 0 } else { self.data(slot).address() as u64 };
+        let address = self.data(slot).address() as u64;
         IoCommand { queue, tag, result, address }.encode()
-    }
-
-    /// What is said beside that command of the pages of the next request.
-    #[inline]
-    pub(crate) fn registration(&self, slot: u32) -> Option<u64> {
-        self.zero_copy.then(|| registration(slot as u16))
-    }
-
-    /// The pages of requests, if the device was made for reads without a copy. Parts of them are multiples of `alignment`.
-    pub(crate) fn pages(&self, alignment: u64) -> Option<RequestPages> {
-        let slots = (self.count(), self.depth);
-        self.zero_copy.then(|| RequestPages::new(self.fd(), self.buffers.at(0), slots, self.longest, alignment))
     }
 }
 

@@ -2,9 +2,7 @@
 
 use peryton_units::Bytes;
 
-use super::wire::{
-    Descriptor, F_FUA, F_NOT_REGISTERED, F_NOUNMAP, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES, SECTOR,
-};
+use super::wire::{Descriptor, F_FUA, F_NOUNMAP, OP_DISCARD, OP_FLUSH, OP_READ, OP_WRITE, OP_WRITE_ZEROES, SECTOR};
 
 /// What a request asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +24,6 @@ pub(crate) struct Request {
     pub(crate) fua: bool,
     /// Whether room for zeros is kept.
     pub(crate) keeps: bool,
-    /// Whether its pages are in the ring's table of buffers, if that was asked for.
-    pub(crate) registered: bool,
 }
 
 /// What requests are held to. The kernel keeps to the limits that it was given, so a request beyond them is a fault of one of the
@@ -54,14 +50,7 @@ impl Request {
             _ => return Err(-libc::EOPNOTSUPP),
         };
         if kind == Kind::Flush {
-            return Ok(Request {
-                kind,
-                offset: Bytes::ZERO,
-                len: Bytes::ZERO,
-                fua: false,
-                keeps: false,
-                registered: false,
-            });
+            return Ok(Request { kind, offset: Bytes::ZERO, len: Bytes::ZERO, fua: false, keeps: false });
         }
         let len = u64::from(descriptor.sectors) * SECTOR;
         let offset = descriptor.first_sector.checked_mul(SECTOR).ok_or(-libc::EINVAL)?;
@@ -76,8 +65,7 @@ impl Request {
         }
         let fua = descriptor.flags & F_FUA != 0 && kind != Kind::Read;
         let keeps = descriptor.flags & F_NOUNMAP != 0 && kind == Kind::WriteZeroes;
-        let registered = descriptor.flags & F_NOT_REGISTERED == 0;
-        Ok(Request { kind, offset: Bytes(offset), len: Bytes(len), fua, keeps, registered })
+        Ok(Request { kind, offset: Bytes(offset), len: Bytes(len), fua, keeps })
     }
 
     /// The answer to a request that was carried out: the number of bytes of a read or write.
@@ -111,7 +99,7 @@ mod tests {
         ] {
             let request = Request::decode(&descriptor(op, F_FUA, 16, 8), &LIMITS).unwrap();
             let fua = kind != Kind::Read;
-            let expected = Request { kind, offset: Bytes(8192), len: Bytes(4096), fua, keeps: false, registered: true };
+            let expected = Request { kind, offset: Bytes(8192), len: Bytes(4096), fua, keeps: false };
             assert_eq!((request, request.done()), (expected, done));
         }
         // A flush has no range, whatever the descriptor says.

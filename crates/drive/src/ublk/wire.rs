@@ -40,14 +40,8 @@ pub(crate) const USER_RECOVERY: u64 = 1 << 3;
 pub(crate) const USER_RECOVERY_REISSUE: u64 = 1 << 4;
 /// Commands are numbered as above.
 pub(crate) const CMD_IOCTL_ENCODE: u64 = 1 << 6;
-/// The server copies data of requests by reading and writing the device's file (Linux 6.5).
-const USER_COPY: u64 = 1 << 7;
 /// The size of a device can change while it is used (Linux 6.16).
 pub(crate) const UPDATES_SIZE: u64 = 1 << 10;
-/// The kernel enters the pages of a request into the ring's table of buffers before it hands the request over (Linux 6.16).
-const AUTO_BUF_REG: u64 = 1 << 11;
-/// What the driver has to be able to do for reads without a copy, and how a device is made for them.
-pub(crate) const ZERO_COPY: u64 = USER_COPY | AUTO_BUF_REG;
 
 /// Asks the kernel to choose the number of a new device.
 pub(crate) const ANY_DEVICE: u32 = u32::MAX;
@@ -182,11 +176,6 @@ impl DeviceInfo {
         u32::from(self.queues) * u32::from(self.depth)
     }
 
-    /// Whether it was made for reads without a copy.
-    pub(crate) fn is_zero_copy(&self) -> bool {
-        self.flags & ZERO_COPY == ZERO_COPY
-    }
-
     /// The structure for [`ADD_DEV`].
     pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
         let out = Out::new().u16(self.queues).u16(self.depth).u16(0).u16(0).u32(self.longest).u32(self.id);
@@ -219,10 +208,8 @@ const FUA: u32 = 1 << 3;
 
 /// The basic parameters and those of discards are given.
 const BASIC_AND_DISCARD: u32 = 1 | 2;
-/// How memory for requests is to be aligned is given.
-const ALIGNMENT: u32 = 1 << 4;
 
-/// The limits of a device (`ublk_params`, with `ublk_param_basic`, `ublk_param_discard` and `ublk_param_dma_align`).
+/// The limits of a device (`ublk_params`, with `ublk_param_basic` and `ublk_param_discard`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Params {
     pub(crate) rotational: bool,
@@ -235,31 +222,17 @@ pub(crate) struct Params {
     pub(crate) discard_granularity: u32,
     pub(crate) most_discard_sectors: u32,
     pub(crate) most_zeroes_sectors: u32,
-    /// What addresses and lengths of a request's parts are multiples of; `None` leaves it to the kernel.
-    pub(crate) alignment: Option<u32>,
 }
 
 impl Params {
-    /// The length without an alignment, and with it.
     pub(crate) const BYTES: usize = 60;
-    pub(crate) const BYTES_WITH_ALIGNMENT: usize = 116;
 
     /// The structure for [`SET_PARAMS`].
-    pub(crate) fn encode(&self) -> Vec<u8> {
-        let Some(alignment) = self.alignment else { return self.first_part(Self::BYTES, BASIC_AND_DISCARD).to_vec() };
-        let mut bytes = self.first_part(Self::BYTES_WITH_ALIGNMENT, BASIC_AND_DISCARD | ALIGNMENT).to_vec();
-        // Between lie the numbers of its nodes and what zoned devices have.
-        bytes.resize(Self::BYTES_WITH_ALIGNMENT - 8, 0);
-        bytes.extend_from_slice(&(alignment - 1).to_ne_bytes());
-        bytes.resize(Self::BYTES_WITH_ALIGNMENT, 0);
-        bytes
-    }
-
-    fn first_part(&self, length: usize, given: u32) -> [u8; Self::BYTES] {
+    pub(crate) fn encode(&self) -> [u8; Self::BYTES] {
         let rotational = if self.rotational { ROTATIONAL } else { 0 };
         let read_only = if self.read_only { READ_ONLY } else { 0 };
         let shifts = [self.logical_shift, self.physical_shift, self.physical_shift, self.physical_shift];
-        let out = Out::new().u32(length as u32).u32(given);
+        let out = Out::new().u32(Self::BYTES as u32).u32(BASIC_AND_DISCARD);
         let out = out.u32(VOLATILE_CACHE | FUA | rotational | read_only).put(shifts).u32(self.most_sectors).u32(0);
         let out = out.u64(self.sectors).u64(0);
         let out = out.u32(0).u32(self.discard_granularity).u32(self.most_discard_sectors).u32(self.most_zeroes_sectors);
@@ -268,9 +241,8 @@ impl Params {
     }
 
     /// `None` if the kernel has no basic parameters of the device.
-    pub(crate) fn decode(bytes: &[u8; Self::BYTES_WITH_ALIGNMENT]) -> Option<Params> {
+    pub(crate) fn decode(bytes: &[u8; Self::BYTES]) -> Option<Params> {
         let given = u32_at(bytes, 4);
-        let mask = u32_at(bytes, Self::BYTES_WITH_ALIGNMENT - 8);
         (given & 1 == 1).then(|| Params {
             rotational: u32_at(bytes, 8) & ROTATIONAL != 0,
             read_only: u32_at(bytes, 8) & READ_ONLY != 0,
@@ -281,14 +253,13 @@ impl Params {
             discard_granularity: u32_at(bytes, 44),
             most_discard_sectors: u32_at(bytes, 48),
             most_zeroes_sectors: u32_at(bytes, 52),
-            alignment: (given & ALIGNMENT != 0).then(|| mask.saturating_add(1)),
         })
     }
 
     /// The start of the structure for [`GET_PARAMS`], which says how long it is.
-    pub(crate) fn blank() -> [u8; Self::BYTES_WITH_ALIGNMENT] {
-        let mut bytes = [0; Self::BYTES_WITH_ALIGNMENT];
-        bytes[..4].copy_from_slice(&(Self::BYTES_WITH_ALIGNMENT as u32).to_ne_bytes());
+    pub(crate) fn blank() -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&(Self::BYTES as u32).to_ne_bytes());
         bytes
     }
 }
@@ -325,16 +296,6 @@ pub(crate) const OP_WRITE_ZEROES: u8 = 5;
 pub(crate) const F_FUA: u32 = 1 << 13;
 /// The blocks of zeros stay allocated.
 pub(crate) const F_NOUNMAP: u32 = 1 << 15;
-/// The pages of the request could not be entered into the table of buffers.
-pub(crate) const F_NOT_REGISTERED: u32 = 1 << 17;
-
-/// The request is handed over even if its pages cannot be entered.
-const HAND_OVER_ANYWAY: u64 = 1 << 16;
-
-/// Where the kernel enters the pages of the next request in a slot (`ublk_auto_buf_reg`).
-pub(crate) fn registration(buffer: u16) -> u64 {
-    HAND_OVER_ANYWAY | u64::from(buffer)
-}
 
 /// A request of the kernel (`ublksrv_io_desc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -425,26 +386,13 @@ mod tests {
             discard_granularity: 4096,
             most_discard_sectors: 1 << 17,
             most_zeroes_sectors: 1 << 11,
-            alignment: None,
         };
         let bytes = params.encode();
-        let filled = |bytes: &[u8]| {
-            let mut filled = [0; Params::BYTES_WITH_ALIGNMENT];
-            filled[..bytes.len()].copy_from_slice(bytes);
-            filled
-        };
-        assert_eq!(Params::decode(&filled(&bytes)), Some(params));
+        assert_eq!(Params::decode(&bytes), Some(params));
         // Length and kinds; the attributes: read-only, rotational, volatile cache, FUA; the shifts.
         assert_eq!(bytes[..16], [60, 0, 0, 0, 3, 0, 0, 0, 15, 0, 0, 0, 9, 12, 12, 12]);
         // One segment a discard.
         assert_eq!(bytes[56..], [1, 0, 0, 0]);
         assert_eq!(Params::decode(&Params::blank()), None);
-
-        let aligned = Params { alignment: Some(4096), ..params };
-        let longer = aligned.encode();
-        assert_eq!(Params::decode(&filled(&longer)), Some(aligned));
-        assert_eq!((longer[..8].to_vec(), &longer[8..60]), (vec![116, 0, 0, 0, 19, 0, 0, 0], &bytes[8..60]));
-        // The kernel is given the bits that are zero in an aligned address.
-        assert_eq!(longer[60..], [[0; 48].as_slice(), &[0xff, 0x0f, 0, 0, 0, 0, 0, 0]].concat());
     }
 }

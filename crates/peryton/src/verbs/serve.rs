@@ -95,12 +95,6 @@ pub struct Args {
     /// The logical block of the device: 512B or 4KiB. A write of less than 4 KiB reads its block first.
     #[arg(long, value_name = "SIZE", requires = "ublk", default_value = "512B", help_heading = "Block device")]
     ublk_block: Bytes,
-    /// Read from the devices into the pages of the requests, without a copy
-    ///
-    /// Read from the devices into the pages of the requests, without a copy, where the kernel can do it (Linux 6.16 or later); programs that
-    /// read past the page cache then need memory aligned to its blocks.
-    #[arg(long, requires = "ublk", help_heading = "Block device")]
-    zero_copy: bool,
     /// Time between readings of drives' health
     ///
     /// How often the health of the drives beneath is read (SMART, NVMe): a time of 10s or more, or off.
@@ -364,7 +358,6 @@ fn ublk(args: &Args) -> Result<Option<UblkSettings>, Failure> {
         queues: args.ublk_queues.unwrap_or(processors as u16),
         depth: args.ublk_depth,
         block: args.ublk_block,
-        zero_copy: args.zero_copy,
         design: args.design.absolute()?,
     }))
 }
