@@ -128,7 +128,7 @@ pub use endurance::SECONDS_NOT_COUNTED;
 pub use events::{Event, What};
 pub use format::{Made, MadeDevice, MakeError, format};
 pub use health::{DriveHealth, DrivePower, Estimates, PathHealth, Spoken, Warning};
-pub use http::{Address, Http, Token, TokenError};
+pub use http::{Address, Http};
 pub use line_log::LineLog;
 pub use listen::{Endpoint, ListenError};
 pub use live::LiveReport;

@@ -2,7 +2,7 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, mpsc},
+    sync::{Arc, mpsc},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -352,7 +352,7 @@ impl Service {
         let (metrics, described) = self.source();
         let live = Live::start(self.handle.clone(), described, self.events.clone())
             .map_err(|source| ServeError::System { what: "a thread that follows the volume", source })?;
-        let page = PageSite { page, live, handle: self.handle.clone(), changing: Mutex::default() };
+        let page = PageSite { page, live };
         self.listen(address, metrics, Some(page))
     }
 

@@ -7,20 +7,16 @@ use std::{
     time::Instant,
 };
 
-use super::request::{Deadline, Method};
+use super::request::Deadline;
 
 /// The status of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok,
     BadRequest,
-    Unauthorized,
     Forbidden,
     NotFound,
     NotAllowed,
-    LengthRequired,
-    ContentTooLarge,
-    Unsupported,
     TooLarge,
     Unavailable,
 }
@@ -30,13 +26,9 @@ impl Status {
         match self {
             Status::Ok => "200 OK",
             Status::BadRequest => "400 Bad Request",
-            Status::Unauthorized => "401 Unauthorized",
             Status::Forbidden => "403 Forbidden",
             Status::NotFound => "404 Not Found",
             Status::NotAllowed => "405 Method Not Allowed",
-            Status::LengthRequired => "411 Length Required",
-            Status::ContentTooLarge => "413 Content Too Large",
-            Status::Unsupported => "415 Unsupported Media Type",
             Status::TooLarge => "431 Request Header Fields Too Large",
             Status::Unavailable => "503 Service Unavailable",
         }
@@ -62,9 +54,9 @@ impl Answer {
         Answer { status: Status::Ok, kind, body: body.into(), policy: NOTHING.into() }
     }
 
-    /// JSON, also of an error.
-    pub(crate) fn json(status: Status, body: String) -> Answer {
-        Answer { status, ..Answer::of("application/json", body) }
+    /// JSON.
+    pub(crate) fn json(body: String) -> Answer {
+        Answer::of("application/json", body)
     }
 
     /// A page with this policy.
@@ -85,7 +77,7 @@ impl Answer {
         &self,
         stream: &mut (impl Write + Deadline),
         deadline: Instant,
-        method: Method,
+        is_head: bool,
     ) -> io::Result<()> {
         let mut head = format!("HTTP/1.1 {}\r\n", self.status.line());
         let length = self.body.len();
@@ -103,13 +95,9 @@ impl Answer {
         for (name, value) in headers {
             write!(head, "{name}: {value}\r\n").expect("a text in memory can be written");
         }
-        let more = match self.status {
-            Status::NotAllowed => "Allow: GET, HEAD\r\n",
-            Status::Unauthorized => "WWW-Authenticate: HMAC-SHA256\r\n",
-            _ => "",
-        };
+        let more = if self.status == Status::NotAllowed { "Allow: GET, HEAD\r\n" } else { "" };
         write!(head, "{more}Content-Length: {length}\r\n\r\n").expect("a text in memory can be written");
-        let body = if method == Method::Head { "" } else { &*self.body };
+        let body = if is_head { "" } else { &*self.body };
         for part in [head.as_bytes(), body.as_bytes()] {
             let mut rest = part;
             while !rest.is_empty() {

@@ -7,7 +7,6 @@ mod origin;
 mod places;
 mod request;
 mod stream;
-mod token;
 
 use std::{
     io,
@@ -19,15 +18,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-pub use self::{
-    address::Address,
-    token::{Token, TokenError},
-};
+pub use self::address::Address;
 pub(crate) use self::{
     answer::{Answer, Status},
     origin::{check_host, check_origin},
     places::Refused,
-    request::{Method, Request},
+    request::Request,
 };
 use self::{
     places::{Place, Places},
@@ -126,14 +122,14 @@ fn accept(listener: &Listener, stopping: &AtomicBool, answers: &Arc<impl Answers
 /// Answers a request, and closes the connection.
 fn serve(mut stream: Stream, place: &Place, answers: &impl Answers) {
     let refused = answers.refused();
-    let (answer, method) = match request::read(&mut stream, Instant::now() + REQUEST_TIME) {
-        Ok(Some(Ok(request))) => (answers.answer(&request), request.method),
-        Ok(Some(Err(answer))) => (answer, Method::Get),
+    let (answer, is_head) = match request::read(&mut stream, Instant::now() + REQUEST_TIME) {
+        Ok(Some(Ok(request))) => (answers.answer(&request), request.is_head),
+        Ok(Some(Err(answer))) => (answer, false),
         Ok(None) => return refused.hung_up(place.is_displaced()),
         Err(error) => return refused.broken(&error, place.is_displaced()),
     };
     refused.answered(answer.status);
-    let sent: io::Result<()> = answer.send(&mut stream, Instant::now() + ANSWER_TIME, method);
+    let sent: io::Result<()> = answer.send(&mut stream, Instant::now() + ANSWER_TIME, is_head);
     match sent {
         Ok(()) => stream.close(),
         Err(error) => refused.broken(&error, place.is_displaced()),

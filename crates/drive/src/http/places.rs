@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_millis(250);
 pub(crate) struct Refused {
     /// They asked for what is not there, or not in HTTP.
     misunderstood: AtomicU64,
-    /// They have no token, or come from a page of another origin.
+    /// They come from a page of another origin.
     forbidden: AtomicU64,
     timeout: AtomicU64,
     displaced: AtomicU64,
@@ -34,7 +34,7 @@ impl Refused {
     pub(super) fn answered(&self, status: Status) {
         match status {
             Status::Ok => return,
-            Status::Unauthorized | Status::Forbidden => &self.forbidden,
+            Status::Forbidden => &self.forbidden,
             Status::Unavailable => &self.unavailable,
             _ => &self.misunderstood,
         }

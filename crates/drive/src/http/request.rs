@@ -11,28 +11,17 @@ use super::answer::{Answer, Status};
 pub(super) const LONGEST_HEAD: usize = 8 << 10;
 /// The most header lines of a request.
 pub(super) const MOST_HEADERS: usize = 64;
-/// The most bytes of a request's body, as many as a line on the control socket may have.
-pub(super) const LONGEST_BODY: usize = 16 << 10;
 
-/// What is to be done with a path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Method {
-    Get,
-    Head,
-    Post,
-}
-
-/// A request.
+/// A request: GET, or HEAD. A body is not read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Request {
-    pub(crate) method: Method,
+    /// Whether the answer is to have no body.
+    pub(crate) is_head: bool,
     /// The path, without what follows a question mark.
     pub(crate) path: String,
     /// What follows a question mark.
     query: String,
     headers: Vec<(String, Vec<u8>)>,
-    /// The body of a POST.
-    pub(crate) body: Vec<u8>,
 }
 
 impl Request {
@@ -76,22 +65,6 @@ pub(super) trait Deadline {
     fn set_deadline(&self, deadline: Instant) -> io::Result<()>;
 }
 
-/// Reads more bytes. `false`: the other end sends no more.
-fn more(stream: &mut (impl Read + Deadline), deadline: Instant, bytes: &mut [u8], len: &mut usize) -> io::Result<bool> {
-    loop {
-        stream.set_deadline(deadline)?;
-        match stream.read(&mut bytes[*len..]) {
-            Ok(0) => return Ok(false),
-            Ok(count) => {
-                *len += count;
-                return Ok(true);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
 /// Reads a request, or the answer to what is none. `None`: the other end has hung up without asking anything.
 ///
 /// # Errors
@@ -101,74 +74,46 @@ pub(super) fn read(
     deadline: Instant,
 ) -> io::Result<Option<Result<Request, Answer>>> {
     let (mut bytes, mut len) = ([0; LONGEST_HEAD], 0);
-    let (mut request, head) = loop {
-        if !more(stream, deadline, &mut bytes, &mut len)? {
-            return if len == 0 { Ok(None) } else { Err(io::ErrorKind::UnexpectedEof.into()) };
+    loop {
+        stream.set_deadline(deadline)?;
+        match stream.read(&mut bytes[len..]) {
+            Ok(0) if len == 0 => return Ok(None),
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => len += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
         }
         match parse(&bytes[..len]) {
-            Ok(Some(parsed)) => break parsed,
             Ok(None) if len == LONGEST_HEAD => {
                 return Ok(Some(Err(Answer::refused(Status::TooLarge, "too long a request"))));
             }
             Ok(None) => {}
+            Ok(Some(request)) => return Ok(Some(Ok(request))),
             Err(answer) => return Ok(Some(Err(answer))),
         }
-    };
-    let body = match body_length(&request) {
-        Ok(body) => body,
-        Err(answer) => return Ok(Some(Err(answer))),
-    };
-    let here = (len - head).min(body);
-    request.body = vec![0; body];
-    request.body[..here].copy_from_slice(&bytes[head..head + here]);
-    let mut len = here;
-    while len < body {
-        if !more(stream, deadline, &mut request.body, &mut len)? {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
     }
-    Ok(Some(Ok(request)))
 }
 
-/// The request without its body, and the length of its head; `None` if more bytes are needed.
-fn parse(bytes: &[u8]) -> Result<Option<(Request, usize)>, Answer> {
+/// The request; `None` if more bytes are needed.
+fn parse(bytes: &[u8]) -> Result<Option<Request>, Answer> {
     let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
     let mut request = httparse::Request::new(&mut headers);
-    let head = match request.parse(bytes) {
+    match request.parse(bytes) {
         Ok(httparse::Status::Partial) => return Ok(None),
-        Ok(httparse::Status::Complete(head)) => head,
+        Ok(httparse::Status::Complete(_)) => {}
         Err(httparse::Error::TooManyHeaders) => {
             return Err(Answer::refused(Status::TooLarge, "too many headers"));
         }
         Err(_) => return Err(Answer::refused(Status::BadRequest, "this is not HTTP")),
-    };
-    let method = match request.method {
-        Some("GET") => Method::Get,
-        Some("HEAD") => Method::Head,
-        Some("POST") => Method::Post,
-        _ => return Err(Answer::refused(Status::NotAllowed, "only GET, HEAD, and POST of settings")),
+    }
+    let is_head = match request.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        _ => return Err(Answer::refused(Status::NotAllowed, "only GET and HEAD")),
     };
     let (path, query) = request.path.unwrap_or_default().split_once('?').unwrap_or((request.path.unwrap_or(""), ""));
     let headers = request.headers.iter().map(|header| (header.name.to_owned(), header.value.to_vec())).collect();
-    Ok(Some((Request { method, path: path.to_owned(), query: query.to_owned(), headers, body: Vec::new() }, head)))
-}
-
-/// The length of the body, which only a POST may have. That of other requests is not read.
-fn body_length(request: &Request) -> Result<usize, Answer> {
-    if request.method != Method::Post {
-        return Ok(0);
-    }
-    let length = match (request.headers("transfer-encoding").next(), request.header("content-length")?) {
-        // A request without a length has no body.
-        (None, None) => Some(0),
-        (None, Some(length)) if length.bytes().all(|digit| digit.is_ascii_digit()) => length.parse().ok(),
-        _ => None,
-    };
-    match length {
-        None => Err(Answer::refused(Status::LengthRequired, "give a Content-Length")),
-        Some(length) if length > LONGEST_BODY => Err(Answer::refused(Status::ContentTooLarge, "too long a body")),
-        Some(length) => Ok(length),
-    }
+    Ok(Some(Request { is_head, path: path.to_owned(), query: query.to_owned(), headers }))
 }
 
 /// A peer that sends these bytes, then nothing; or the same byte without end.
@@ -213,15 +158,11 @@ mod tests {
     #[test]
     fn requests_are_understood_in_pieces() {
         let request = Request::parsed(PROMETHEUS);
-        assert_eq!((request.method, request.path.as_str()), (Method::Get, "/metrics"));
+        assert_eq!((request.is_head, request.path.as_str()), (false, "/metrics"));
         assert_eq!((request.number("since"), request.number("x"), request.number("y")), (17, 0, 0));
         assert_eq!(request.header("HOST").unwrap(), Some("127.0.0.1:9469"));
         assert_eq!(request.header("origin").unwrap(), None);
-        let post = "POST /settings HTTP/1.1\r\nContent-Length: 11\r\n\r\nhello world and more";
-        assert_eq!(Request::parsed(post).body, b"hello world");
-        assert!(Request::parsed("POST /settings HTTP/1.1\r\n\r\nhello").body.is_empty());
-        // A body where none is expected is not read.
-        assert!(Request::parsed("GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello").body.is_empty());
+        assert!(Request::parsed("HEAD / HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello").is_head, "a body is not read");
         let twice = Request::parsed("GET / HTTP/1.1\r\nHost: a\r\nhost: b\r\n\r\n");
         assert_eq!(twice.header("host").unwrap_err().status, Status::BadRequest);
     }
@@ -229,17 +170,11 @@ mod tests {
     #[test]
     fn what_is_no_request_or_too_long_is_refused() {
         let headers = "a: b\r\n".repeat(MOST_HEADERS + 1);
-        let post = |headers: &str| format!("POST /settings HTTP/1.1\r\n{headers}\r\n");
         for (text, status) in [
-            ("PUT /metrics HTTP/1.1\r\n\r\n".to_owned(), Status::NotAllowed),
+            ("POST /metrics HTTP/1.1\r\n\r\n".to_owned(), Status::NotAllowed),
             ("OPTIONS * HTTP/1.1\r\n\r\n".to_owned(), Status::NotAllowed),
             ("\x16\x03\x01 hello".to_owned(), Status::BadRequest),
             (format!("GET /metrics HTTP/1.1\r\n{headers}\r\n"), Status::TooLarge),
-            (post("Transfer-Encoding: chunked\r\nContent-Length: 3\r\n"), Status::LengthRequired),
-            (post("Content-Length: +3\r\n"), Status::LengthRequired),
-            (post("Content-Length: 3\r\nContent-Length: 3\r\n"), Status::BadRequest),
-            (post(&format!("Content-Length: {}\r\n", LONGEST_BODY + 1)), Status::ContentTooLarge),
-            (post("Content-Length: 99999999999999999999999\r\n"), Status::LengthRequired),
         ] {
             let answer = read(text.as_bytes(), false).unwrap().unwrap().unwrap_err();
             assert_eq!(answer.status, status, "{text}");
@@ -247,7 +182,6 @@ mod tests {
         assert_eq!(read(b"G", true).unwrap().unwrap().unwrap_err().status, Status::TooLarge);
         assert_eq!(read(b"", false).unwrap(), None);
         assert!(read(&PROMETHEUS.as_bytes()[..100], false).is_err());
-        assert!(read(post("Content-Length: 3\r\n").as_bytes(), false).is_err(), "the body does not come");
     }
 
     proptest! {
@@ -257,9 +191,6 @@ mod tests {
             let mut nearly = PROMETHEUS.as_bytes()[..cut].to_vec();
             nearly.extend_from_slice(&bytes);
             let _ = read(&nearly, false);
-            let mut post = b"POST /settings HTTP/1.1\r\nContent-Length: 300\r\n\r\n".to_vec();
-            post.extend_from_slice(&bytes);
-            let _ = read(&post, false);
         }
     }
 }

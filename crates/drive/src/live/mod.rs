@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 pub use self::report::LiveReport;
 use self::{
     accesses::Accesses,
-    report::{LiveAccesses, LiveCleaning, LiveDevice, LiveDrive, LiveEvent, LiveOutage, LiveSettings, LiveVolume},
+    report::{LiveAccesses, LiveCleaning, LiveDevice, LiveDrive, LiveEvent, LiveOutage, LiveVolume},
     ring::{Ring, Taken, ms},
 };
 use crate::{
@@ -133,9 +133,8 @@ impl Live {
         Ok(Live { shared, described, events })
     }
 
-    /// What has happened since a row and an event; `None` before the first sample. `challenge`: what a change of
-    /// settings has to answer, if the page may change any.
-    pub(crate) fn report(&self, row: u64, event: u64, challenge: Option<String>) -> Option<LiveReport> {
+    /// What has happened since a row and an event; `None` before the first sample.
+    pub(crate) fn report(&self, row: u64, event: u64) -> Option<LiveReport> {
         let power =
             Machine::look((0..self.described.devices.len()).map(|device| self.described.drives.number(device))).power;
         let all = self.events.since(event, Duration::ZERO).unwrap_or_default();
@@ -151,7 +150,7 @@ impl Live {
             volume: self.volume(taken),
             devices: self.devices(sample, &power),
             cleaning: cleaning(sample),
-            settings: LiveSettings { challenge, in_force: sample.settings.clone() },
+            settings: sample.settings.clone(),
             rows: ring.since(row),
             last_row: ring.last_row(),
             maps: ring.maps_since(row),

@@ -21,8 +21,8 @@ pub struct LiveReport {
     /// Dirty data and its cleaning (caching and partitioned).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleaning: Option<LiveCleaning>,
-    /// The settings that may change while the volume is served.
-    pub settings: LiveSettings,
+    /// The settings that override the design, as `key=value`.
+    pub settings: Vec<String>,
     /// A row for each interval of a second, the oldest first; at most 600 of the last 3,600.
     pub rows: Vec<LiveRow>,
     /// The number of the newest row that there is; 0 if there is none yet. If it is not in `rows`, ask for what follows them.
@@ -181,17 +181,6 @@ pub struct LiveCleaning {
     pub clean_in_ms: Option<u64>,
     /// Whether writes wait because as much is dirty as may be.
     pub throttles_writes: bool,
-}
-
-/// The settings that may change while the volume is served.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LiveSettings {
-    /// What a change has to answer with the token; absent where the page shows only.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub challenge: Option<String>,
-    /// Those that override the design, as `key=value`.
-    pub in_force: Vec<String>,
 }
 
 /// What happened in an interval.

@@ -18,7 +18,7 @@ use self::exposition::{Figures, plain};
 pub use self::families::{FAMILIES, Family, Type, Unit};
 pub(crate) use self::{described::Described, machine::Machine};
 use crate::{
-    http::{Answer, Method, Refused, Request, Status},
+    http::{Answer, Refused, Request, Status},
     server::Handle,
 };
 
@@ -52,9 +52,6 @@ impl Source {
 
     /// Answers a scrape.
     pub(crate) fn answer(&self, request: &Request) -> Answer {
-        if request.method == Method::Post {
-            return Answer::refused(Status::NotAllowed, "only GET");
-        }
         let Some(text) = self.text() else {
             return Answer::refused(Status::Unavailable, "the volume is closed, or busy");
         };

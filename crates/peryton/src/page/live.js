@@ -302,74 +302,15 @@
     list.replaceChildren(...[...events].reverse().map(line));
   };
 
-  /* Settings: what is in force, and a form if the server has a token. The token stays in this page: a change proves that it is known. */
-  const code = async (token, text) => {
-    const bytes = (of) => new TextEncoder().encode(of);
-    const key = await crypto.subtle.importKey("raw", bytes(token), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
-    const signed = new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes(text)));
-    return [...signed].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  };
+  /* Settings: what is in force. */
   const settings = () => {
-    const { challenge, in_force } = now.settings;
-    const can_change = challenge !== undefined;
-    at("change").hidden = !can_change;
-    at("shows-only").hidden = can_change;
     const list = at("in-force");
-    const key = JSON.stringify([in_force, can_change]);
+    const key = JSON.stringify(now.settings);
     if (list.dataset.all === key) return;
     list.dataset.all = key;
-    const line = (setting) => {
-      const item = make("li", {}, make("code", { text: setting }));
-      if (can_change) item.append(" ", make("button", { type: "button", text: "back to the design's value", onclick: () => change([], [setting.split("=")[0]]) }));
-      return item;
-    };
-    list.replaceChildren(...(in_force.length ? in_force.map(line) : [make("li", { text: "All settings are those of the design." })]));
+    const lines = now.settings.map((setting) => make("li", {}, make("code", { text: setting })));
+    list.replaceChildren(...(lines.length ? lines : [make("li", { text: "All settings are those of the design." })]));
   };
-  const change = async (set, unset) => {
-    const said = at("said");
-    const token = at("token").value;
-    if (!token) {
-      say(said, "Give the token first.");
-      at("token").focus();
-      return;
-    }
-    if (!window.isSecureContext) {
-      say(said, "The browser takes part only at 127.0.0.1, at localhost, or by HTTPS: open the page there, or use peryton set.");
-      return;
-    }
-    say(said, "…");
-    try {
-      const body = JSON.stringify({ settings: set, unset });
-      const asked = await fetch(`live.json?since=${now.last_row}&events=${lastEvent}`, { credentials: "omit", cache: "no-store", signal: AbortSignal.timeout(TIMEOUT_MS) });
-      const { challenge } = (await asked.json()).settings;
-      const answer = await fetch("settings", {
-        method: "POST",
-        headers: { "Content-Type": "application/json", Authorization: `HMAC-SHA256 ${await code(token, `${challenge}\n${body}`)}` },
-        body,
-        credentials: "omit",
-        cache: "no-store",
-        signal: AbortSignal.timeout(TIMEOUT_MS),
-      });
-      const text = await answer.text();
-      let said_by_server = text;
-      try {
-        const parsed = JSON.parse(text);
-        said_by_server = parsed.ok ? `In force and durable: ${parsed.settings.join(", ") || "the design's settings"}.` : parsed.error;
-        if (parsed.ok && set.length) at("setting").value = "";
-      } catch {
-        /* A line of text. */
-      }
-      say(said, said_by_server.trim());
-    } catch (error) {
-      say(said, `The server did not answer: ${error.message}. Whether the settings are in force will be seen above.`);
-    }
-  };
-  at("change").addEventListener("submit", (event) => {
-    event.preventDefault();
-    const set = at("setting").value.trim();
-    if (set) change([set], []);
-    else say(at("said"), "Give KEY=VALUE.");
-  });
 
   /* What an answer adds. */
   const take = (answer) => {

@@ -2,8 +2,6 @@
 
 use maud::{Markup, html};
 use peryton_drive::LivePage;
-use peryton_engine::PlacementKind;
-use peryton_sim::design_keys;
 use serde_json::json;
 
 use super::frame::{Document, document};
@@ -13,12 +11,8 @@ const SCRIPT: &str = include_str!("live.js");
 /// What a browser lets the page do: run the scripts with these hashes, ask the server that it came from, and nothing else.
 const POLICY: &str = include_str!("live-policy.txt");
 
-/// The page of a volume with this name; without a token it only shows.
-pub fn live(name: &str, placement: PlacementKind) -> LivePage {
-    let keys: Vec<(&str, &str)> = design_keys()
-        .filter(|key| key.live && key.placements.contains(&placement) && !key.path.contains("NAME"))
-        .map(|key| (key.path, key.type_name))
-        .collect();
+/// The page of a volume with this name.
+pub fn live(name: &str) -> LivePage {
     let about = json!({ "version": peryton_version::VERSION });
     let html = document(&Document {
         title: name,
@@ -26,12 +20,12 @@ pub fn live(name: &str, placement: PlacementKind) -> LivePage {
         policy: None,
         data: &[("data", json!({ "charts": [] })), ("page", about)],
         scripts: &[SCRIPT],
-        body: &body(name, &keys),
+        body: &body(name),
     });
-    LivePage { html: html.into(), policy: POLICY.trim().into(), token: None }
+    LivePage { html: html.into(), policy: POLICY.trim().into() }
 }
 
-fn body(name: &str, keys: &[(&str, &str)]) -> Markup {
+fn body(name: &str) -> Markup {
     html! {
         main class="live" {
             h1 { (name) }
@@ -64,7 +58,9 @@ fn body(name: &str, keys: &[(&str, &str)]) -> Markup {
                 (table(&DRIVES, "drives"))
                 p class="about" { "What each drive says of itself; " em { "write amplification" } " only of drives that count what is written to their flash, and " em { "left" } " is estimated at the rate of its life so far." }
             }
-            (settings(keys))
+            h2 { "Settings" }
+            p class="about" { "Settings that override the design. They hold when the volume is served again, until they are taken back (" code { "peryton set" } ")." }
+            ul id="in-force" class="in-force" { }
             h2 { "Events" }
             (table(&EVENTS, "events"))
         }
@@ -119,33 +115,14 @@ fn table(columns: &[&str], id: &str) -> Markup {
     }
 }
 
-fn settings(keys: &[(&str, &str)]) -> Markup {
-    html! {
-        h2 { "Settings" }
-        p class="about" { "Settings that override the design. They hold when the volume is served again, until they are taken back." }
-        ul id="in-force" class="in-force" { }
-        p id="shows-only" class="about" { "This page only shows. " code { "peryton set" } " changes settings, and with " code { "--http-token FILE" } " so does this page." }
-        form id="change" class="change" autocomplete="off" hidden {
-            label { "Setting " input id="setting" type="text" list="keys" placeholder="KEY=VALUE" spellcheck="false" autocapitalize="off"; }
-            label { "Token " input id="token" type="password" autocomplete="off"; }
-            button type="submit" class="plain" { "set" }
-            datalist id="keys" { @for (key, kind) in keys { option value={ (key) "=" } { (kind) } } }
-            output id="said" class="readout" { }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_page_is_for_its_volume_and_no_name_becomes_markup() {
-        let page = live("<b class=hostile>&", PlacementKind::Caching);
+        let page = live("<b class=hostile>&");
         assert!(!page.html.contains("<b class=hostile>") && page.html.contains("&lt;b class=hostile&gt;&amp;"));
-        assert!(page.html.contains("placement.max_moves=") && !page.html.contains(".NAME"));
-        let log = live("v", PlacementKind::Logging);
-        assert!(log.html.contains("triggers.size=") && !log.html.contains("placement.max_moves="));
         for part in [
             "default-src 'none'",
             "connect-src 'self'",
@@ -155,6 +132,6 @@ mod tests {
         ] {
             assert!(page.policy.contains(part), "{}", page.policy);
         }
-        assert!(!page.policy.contains('\n') && page.token.is_none());
+        assert!(!page.policy.contains('\n'));
     }
 }

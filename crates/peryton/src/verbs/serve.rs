@@ -2,12 +2,11 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::Arc,
     time::Duration,
 };
 
 use peryton_drive::{
-    Address, Endpoint, Http, LineLog, Notifier, ServeError, Service, Settings, Summary, TlsFiles, Token, UblkSettings,
+    Address, Endpoint, Http, LineLog, Notifier, ServeError, Service, Settings, Summary, TlsFiles, UblkSettings,
 };
 use peryton_engine::{Opened, Placement};
 use peryton_trace::TraceError;
@@ -42,11 +41,6 @@ pub struct Args {
     /// machine's own such as 127.0.0.1:9469 [default: nowhere].
     #[arg(long, value_name = "unix:PATH|127.0.0.1:PORT", help_heading = "Page and metrics")]
     http: Option<Address>,
-    /// Let the page change settings, by the token in this file
-    ///
-    /// Let the page change settings, with the token in this file, which only its owner may read (mode 0600).
-    #[arg(long, value_name = "FILE", requires = "http", help_heading = "Page and metrics")]
-    http_token: Option<PathBuf>,
     /// The metrics without the page [default: with --http]
     ///
     /// Where scrapers get metrics, without the page: unix:PATH, or an address of this machine's own [default: that of --http].
@@ -182,7 +176,6 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         }
         None => (args.design.spec_to_serve(&args.without)?, None),
     };
-    let token = args.http_token.as_deref().map(Token::from_file).transpose().map_err(Failure::bad_input)?;
     let sockets = args.design.named().sockets();
     if args.nbd.is_none() || args.control.is_none() {
         sockets.make_folder()?;
@@ -199,9 +192,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     stop_on_signals(&service, log, if args.ublk { 2 } else { 1 })?;
     let opened = service.opened().clone();
     let control = service.control(&control)?;
-    let mut page = page::live(&spec.name, spec.config.placement.kind());
-    page.token = token.map(Arc::new);
-    let (http, metrics) = listen(args, &mut service, page)?;
+    let (http, metrics) = listen(args, &mut service, page::live(&spec.name))?;
     let shown = service.endpoint().to_string();
     let start = Start {
         name: spec.name.clone(),

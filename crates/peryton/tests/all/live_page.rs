@@ -1,12 +1,11 @@
-//! The page of a volume that is being served. The fears: it shows what is not so, pages of other origins read it or change settings,
-//! settings need no token or change nothing, the old option for metrics stops working, or a hostile client keeps browsers away.
+//! The page of a volume that is being served. The fears: it shows what is not so, pages of other origins read it, a request
+//! changes anything, the option for metrics alone stops working, or a hostile client keeps browsers away.
 
 use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
     os::unix::{fs::PermissionsExt, net::UnixStream},
-    path::Path,
     process::Command,
     sync::{
         Arc,
@@ -19,17 +18,13 @@ use std::{
 use crate::common::{peryton, repository};
 use crate::served::Client;
 use crate::serving::web::{Web, answer};
-use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
-use sha2::Sha256;
 
 const CACHING: &str = "mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '64KiB'\npromotion = { threshold = 0 }\n\
                        demotion = { low = 4, high = 8 }\nwriteback = { delay = '1h' }\n[climb.caps]\n\
                        fast_writes_per_day = '86400MB'\n";
 const LOGGING: &str = "mode = 'logging'\nlog = 'small'\nprimary = 'large'\n";
-const TOKEN: &str = "0123456789abcdef0123456789abcdef";
 const HTTP: [&str; 2] = ["--http", "127.0.0.1:0"];
-const WITH_TOKEN: [&str; 4] = ["--http", "127.0.0.1:0", "--http-token", "token"];
 
 fn volume(placement: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -38,14 +33,7 @@ fn volume(placement: &str) -> tempfile::TempDir {
                    [endurance.small]\nwritten = '1TB'\n[placement]\n";
     fs::write(folder.path().join("v.toml"), format!("name = 'a <b>\"name\"'\n{devices}{placement}")).unwrap();
     peryton(folder.path(), &["create", "v.toml"]).ok();
-    token(folder.path(), 0o600);
     folder
-}
-
-fn token(folder: &Path, mode: u32) {
-    let path = folder.join("token");
-    fs::write(&path, format!("{TOKEN}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
 }
 
 /// Asks as a browser of this machine does.
@@ -71,30 +59,6 @@ fn after(web: &Web, rows: u64) -> Value {
         assert!(began.elapsed() < Duration::from_secs(60), "no rows come: {head}{body}");
         thread::sleep(Duration::from_millis(100));
     }
-}
-
-fn post(web: &Web, headers: &str, body: &str) -> (String, Value) {
-    let length = body.len();
-    let (head, body) = web.ask(&format!(
-        "POST /settings HTTP/1.1\r\nHost: localhost:{}\r\n{headers}Content-Length: {length}\r\n\r\n{body}",
-        web.port
-    ));
-    let status = head.split(' ').nth(1).unwrap_or_default().to_owned();
-    (status, serde_json::from_str(&body).unwrap_or(Value::String(body)))
-}
-
-/// The header by which whoever has this token changes something.
-fn proof(web: &Web, token: &str, body: &str) -> String {
-    let challenge = after(web, 1)["settings"]["challenge"].as_str().unwrap_or_default().to_owned();
-    let mut mac = Hmac::<Sha256>::new_from_slice(token.as_bytes()).unwrap();
-    mac.update(format!("{challenge}\n{body}").as_bytes());
-    let code: String = mac.finalize().into_bytes().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("Authorization: HMAC-SHA256 {code}\r\n")
-}
-
-/// Sends a change as the page does.
-fn change(web: &Web, body: &str) -> (String, Value) {
-    post(web, &format!("Content-Type: application/json\r\n{}", proof(web, TOKEN, body)), body)
 }
 
 fn sum(report: &Value, of: &str) -> u64 {
@@ -187,6 +151,11 @@ fn the_page_shows_what_the_volume_does() {
     );
     assert!(report["devices"][1].get("wear_budget_bytes_per_s").is_none());
 
+    peryton(folder.path(), &["set", "v.toml", "placement.max_moves=5"]).ok();
+    let next = after(&web, report["last_row"].as_u64().unwrap() + 2);
+    assert_eq!(next["settings"], json!(["placement.max_moves=5"]));
+    assert!(next["events"].as_array().unwrap().iter().any(|event| event["event"] == "set"), "{}", next["events"]);
+
     // Only what is new is sent.
     let (row, event) = (report["last_row"].as_u64().unwrap(), report["last_event"].as_u64().unwrap());
     let more = live(&web, &format!("/live.json?since={row}&events={event}"));
@@ -242,120 +211,12 @@ fn the_figures_are_what_the_schema_says() {
 }
 
 #[test]
-fn settings_through_the_page_change_the_running_drive() {
+fn only_addresses_of_this_machine_are_taken() {
     let folder = volume(CACHING);
-    let web = Web::start(folder.path(), &WITH_TOKEN);
-    let mut client = Client::connect(&folder.path().join("v.nbd"));
-    let status = || -> Value {
-        serde_json::from_str(&peryton(folder.path(), &["status", "v.toml", "--json"]).ok().out).unwrap()
-    };
-    let began = Instant::now();
-    while status()["cleaning"]["dirty_bytes"] == 0 {
-        assert!(began.elapsed() < Duration::from_secs(60), "no write makes an extent dirty");
-        client.write(0, &[1; 65536], false).unwrap();
-        thread::sleep(Duration::from_millis(20));
-    }
-    let (said, answer) = change(&web, r#"{"settings":["placement.writeback.delay=1ms"]}"#);
-    assert_eq!(
-        (said.as_str(), &answer),
-        ("200", &json!({ "ok": true, "settings": ["placement.writeback.delay=1ms"] }))
-    );
-    assert_eq!(status()["settings"], json!(["placement.writeback.delay=1ms"]));
-    // The drive obeys: what would have stayed dirty for an hour goes home.
-    let began = Instant::now();
-    while status()["cleaning"]["dirty_bytes"] != 0 {
-        assert!(began.elapsed() < Duration::from_secs(60), "{}", status()["cleaning"]);
-        thread::sleep(Duration::from_millis(50));
-    }
-    let report = after(&web, live(&web, "/live.json")["last_row"].as_u64().unwrap() + 2);
-    assert_eq!(report["settings"]["in_force"], json!(["placement.writeback.delay=1ms"]));
-    assert!(report["events"].as_array().unwrap().iter().any(|event| event["event"] == "set"), "{}", report["events"]);
-    // The same words as those of `peryton set`.
-    for setting in ["placement.extent=32KiB", "placement.max_moves=many", "seed.value=7", "x"] {
-        let (said, answer) = change(&web, &json!({ "settings": [setting] }).to_string());
-        let error = answer["error"].as_str().unwrap();
-        assert_eq!((said.as_str(), &answer["ok"]), ("400", &json!(false)), "{answer}");
-        peryton(folder.path(), &["set", "v.toml", setting]).fails(2, &[error]);
-    }
-    let (said, answer) = change(&web, r#"{"unset":["placement.writeback.delay"]}"#);
-    assert_eq!((said.as_str(), &answer["settings"]), ("200", &json!([])));
-    assert_eq!(status()["settings"], json!([]));
-}
-
-#[test]
-fn without_the_token_or_from_another_origin_nothing_changes() {
-    let folder = volume(CACHING);
-    let body = r#"{"settings":["placement.max_moves=7"]}"#;
-    let json = "Content-Type: application/json\r\n";
-    {
-        let web = Web::start(folder.path(), &WITH_TOKEN);
-        let own = format!("Origin: http://localhost:{}\r\nSec-Fetch-Site: same-origin\r\n", web.port);
-        let right = || proof(&web, TOKEN, body);
-        let spent = right();
-        assert_eq!(post(&web, &format!("{json}{spent}"), body).0, "200");
-        for (headers, status) in [
-            (json.to_owned(), "401"),
-            (format!("{json}{}", proof(&web, "", body)), "401"),
-            (format!("{json}{}", proof(&web, &TOKEN.to_uppercase(), body)), "401"),
-            (format!("{json}{}", proof(&web, &TOKEN[1..], body)), "401"),
-            (format!("{json}{}", proof(&web, TOKEN, "{}")), "401"),
-            (format!("{json}{spent}"), "401"),
-            (format!("{json}Authorization: Bearer {TOKEN}\r\n"), "401"),
-            (format!("{json}{}{}", right(), right()), "400"),
-            (format!("{json}Cookie: token={TOKEN}\r\n"), "401"),
-            (format!("{json}{}Origin: http://evil.example\r\n", right()), "403"),
-            (format!("{json}{}Origin: null\r\n", right()), "403"),
-            (format!("{json}{}Origin: http://localhost:1\r\n", right()), "403"),
-            (format!("{json}{}Sec-Fetch-Site: cross-site\r\n", right()), "403"),
-            (format!("{json}{}Sec-Fetch-Site: same-site\r\n", right()), "403"),
-        ] {
-            let (said, answer) = post(&web, &headers, body);
-            assert_eq!(said, status, "{headers}: {answer}");
-            assert!(!answer.to_string().contains(TOKEN), "{answer}");
-        }
-        // What a form of another page can send, and what a script of one would.
-        for kind in ["text/plain", "application/x-www-form-urlencoded"] {
-            assert_eq!(post(&web, &format!("{}Content-Type: {kind}\r\n", right()), body).0, "415", "{kind}");
-        }
-        for wrong in ["", "{", "{\"settings\":1}", "{\"set\":[]}", "{\"settings\":[\"a=b\"],\"verb\":\"stop\"}"] {
-            let headers = format!("{json}{}{own}", proof(&web, TOKEN, wrong));
-            assert_eq!(post(&web, &headers, wrong).0, "400", "{wrong}");
-        }
-        // Preflights are refused, and no answer allows another origin.
-        let (head, _) = web.ask("OPTIONS /settings HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n");
-        assert!(head.starts_with("HTTP/1.1 405") && !head.contains("Access-Control"), "{head}");
-        assert_eq!(get(&web, "/settings").0.split(' ').nth(1), Some("405"));
-        let report = after(&web, live(&web, "/live.json")["last_row"].as_u64().unwrap() + 2);
-        assert_eq!(report["settings"]["in_force"], json!(["placement.max_moves=7"]));
-        let (said, _) = post(&web, &format!("{json}{}{own}", right()), body);
-        assert_eq!(said, "200", "with everything that a browser sends for the page itself");
-    }
-    let web = Web::start(folder.path(), &HTTP);
-    let (said, answer) = change(&web, body);
-    assert!(said == "403" && answer["error"].as_str().unwrap().contains("--http-token"), "{said}: {answer}");
-}
-
-#[test]
-fn a_token_that_others_can_read_is_refused_with_one_line() {
-    let folder = volume(CACHING);
-    let serve = |more: &[&str]| peryton(folder.path(), &[&["serve", "v.toml"], more].concat());
-    for mode in [0o640, 0o604, 0o644, 0o660] {
-        token(folder.path(), mode);
-        serve(&WITH_TOKEN).fails(2, &["token: has the mode 0", "others can read the token", "chmod 600 token"]);
-    }
-    fs::set_permissions(folder.path().join("token"), fs::Permissions::from_mode(0o600)).unwrap();
-    fs::write(folder.path().join("token"), "short").unwrap();
-    serve(&WITH_TOKEN).fails(2, &["token: is too short", "openssl rand -hex 16"]);
-    fs::remove_file(folder.path().join("token")).unwrap();
-    serve(&WITH_TOKEN).fails(2, &["token: No such file", "openssl rand"]);
-    let without = serve(&["--http-token", "token"]);
-    assert!(without.code == 2 && without.err.contains("--http <"), "{}", without.err);
     for address in ["0.0.0.0:9469", "[::]:9469", "10.1.2.3:9469"] {
-        serve(&["--http", address]).fails(2, &["without authentication", "127.0.0.1:9469"]);
+        peryton(folder.path(), &["serve", "v.toml", "--http", address])
+            .fails(2, &["without authentication", "127.0.0.1:9469"]);
     }
-    // The volume was left alone, and can be served.
-    token(folder.path(), 0o400);
-    Web::start(folder.path(), &WITH_TOKEN);
 }
 
 #[test]
@@ -406,14 +267,13 @@ fn metrics_go_on_where_they_were() {
     {
         let web = Web::start(folder.path(), &["--metrics", "127.0.0.1:0"]);
         assert!(scraped(&web) && web.start.get("http").is_none(), "{}", web.start);
-        for path in ["/", "/live.json", "/settings"] {
+        for path in ["/", "/live.json"] {
             let (head, body) = get(&web, path);
             assert!(
                 head.starts_with("HTTP/1.1 404") && body.contains("/metrics") && body.contains("--http"),
                 "{head}{body}"
             );
         }
-        assert_eq!(post(&web, "", "{}").0, "404");
         let (head, body) = web.ask("GET /metrics HTTP/1.1\r\nHost: rebound.example\r\n\r\n");
         assert!(head.starts_with("HTTP/1.1 403") && !body.contains("peryton_"), "{head}{body}");
     }
@@ -437,7 +297,7 @@ fn metrics_go_on_where_they_were() {
 #[test]
 fn hostile_clients_keep_no_browser_away() {
     let folder = volume(CACHING);
-    let web = Web::start(folder.path(), &WITH_TOKEN);
+    let web = Web::start(folder.path(), &HTTP);
     after(&web, 1);
     let host = "Host: localhost\r\n";
     for (request, status) in [
@@ -445,9 +305,8 @@ fn hostile_clients_keep_no_browser_away() {
         (format!("POST / HTTP/1.1\r\n{host}Content-Length: 0\r\n\r\n"), "405"),
         (format!("DELETE /live.json HTTP/1.1\r\n{host}\r\n"), "405"),
         (format!("CONNECT localhost:22 HTTP/1.1\r\n{host}\r\n"), "405"),
-        (format!("POST /settings HTTP/1.1\r\n{host}\r\n"), "401"),
-        (format!("POST /settings HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), "411"),
-        (format!("POST /settings HTTP/1.1\r\n{host}Content-Length: 16385\r\n\r\n"), "413"),
+        (format!("POST /settings HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), "405"),
+        (format!("OPTIONS /live.json HTTP/1.1\r\n{host}Origin: http://evil.example\r\n\r\n"), "405"),
         (format!("GET / HTTP/1.1\r\n{host}{}\r\n", "x: y\r\n".repeat(65)), "431"),
         (format!("GET /{} HTTP/1.1\r\n{host}\r\n", "a".repeat(9000)), "431"),
         ("\u{16}\u{3}\u{1}\r\n\r\n".to_owned(), "400"),
@@ -457,9 +316,9 @@ fn hostile_clients_keep_no_browser_away() {
         // Bytes that nobody reads make the kernel drop the answer.
         assert!(head.starts_with(&format!("HTTP/1.1 {status}")) || head == "\r\n", "{head}: {request:.60}");
     }
-    // One that promises a body and sends half of it, and one that sends a byte now and then, are cut off.
+    // One that sends half of a request, and one that sends a byte now and then, are cut off.
     let mut half = web.connect();
-    half.write_all(format!("POST /settings HTTP/1.1\r\n{host}Content-Length: 100\r\n\r\nhalf").as_bytes()).unwrap();
+    half.write_all(format!("GET / HTTP/1.1\r\n{host}").as_bytes()).unwrap();
     let mut slow = web.connect();
     let began = Instant::now();
     while slow.write_all(b"G").is_ok() && began.elapsed() < Duration::from_secs(10) {
@@ -524,7 +383,7 @@ fn a_browser_shows_values_that_change_and_goes_on_after_the_server_was_killed() 
     } else {
         look.arg(&script);
     }
-    look.args(["--live", "token", env!("CARGO_BIN_EXE_peryton"), "serve", "v.toml"]).current_dir(folder.path());
+    look.args(["--live", env!("CARGO_BIN_EXE_peryton"), "serve", "v.toml"]).current_dir(folder.path());
     let output = look.output().unwrap();
     stop.store(true, Ordering::Relaxed);
     let written = writer.join().unwrap_or(0);
