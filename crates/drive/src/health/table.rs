@@ -12,7 +12,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{energy::Domain, report::DriveHealth};
+use super::report::DriveHealth;
 use crate::block::{Beneath, Linux, PhysicalDrive};
 
 /// A drive beneath a volume.
@@ -69,8 +69,6 @@ pub(crate) struct DeviceRow {
 pub(crate) struct Rows {
     pub(crate) devices: Vec<DeviceRow>,
     pub(crate) drives: Vec<DriveRow>,
-    /// What the machine's processors and memory have used, or why that is not known.
-    pub(crate) energy: Option<Result<Vec<Domain>, String>>,
 }
 
 /// The table. Nobody holds its lock while waiting for a drive.
@@ -192,25 +190,6 @@ impl Table {
         json!({ "drives": drives, "not_read": about.without })
     }
 
-    /// What the machine's domains have used, in microjoules, as far as that is known.
-    pub(crate) fn machine_energy_uj(&self) -> Vec<(String, u64)> {
-        match &self.rows().energy {
-            Some(Ok(domains)) => domains.iter().map(|domain| (domain.name.clone(), domain.used_uj)).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// The energy of the machine, for the status.
-    pub(crate) fn energy(&self) -> Value {
-        match &self.rows().energy {
-            None => Value::Null,
-            Some(Err(why)) => json!({ "not_read": why }),
-            Some(Ok(domains)) => {
-                let of = |domain: &Domain| (domain.name.clone(), json!(domain.used_uj as f64 / 1e6));
-                json!({ "machine_j": domains.iter().map(of).collect::<serde_json::Map<_, _>>() })
-            }
-        }
-    }
 }
 
 impl DeviceRow {
@@ -368,6 +347,6 @@ mod tests {
         let table = Table::new(&Linux::default(), &[Some(file.path().to_owned()), None], Some(Duration::from_secs(1)));
         assert!(table.cannot_rest(0).unwrap().contains("file"));
         assert!(table.cannot_rest(1).unwrap().contains("not there"));
-        assert!(table.status(0)["drives"].is_array() && table.energy().is_null());
+        assert!(table.status(0)["drives"].is_array());
     }
 }

@@ -1,4 +1,4 @@
-//! The threads that wait for drives: one for each, and one for the machine's energy.
+//! The threads that wait for drives: one for each.
 //!
 //! A drive that does not answer keeps its own thread and nothing else: the loop hands orders over without waiting, and everybody copies
 //! what the table has.
@@ -12,7 +12,6 @@ use std::{
 };
 
 use super::{
-    energy,
     judge::judge,
     nvme,
     reading::{self, Known},
@@ -24,15 +23,12 @@ use crate::{
     events::{Events, What},
 };
 
-/// How often the machine's energy is read, which is sooner than its counters wrap around.
-const ENERGY_EVERY: Duration = Duration::from_secs(30);
 /// The most orders that wait for a drive; the loop drops further ones.
 const MOST_ORDERS: usize = 4;
 /// No more drives of a volume are watched.
 const MOST_DRIVES: usize = 64;
 /// The memory of a server of a block device is locked, the threads' stacks as well.
 const STACK: usize = 256 << 10;
-const POWERCAP: &str = "/sys/class/powercap";
 
 /// What the loop wants of a drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,7 +62,6 @@ pub(crate) struct Watch {
     names: Vec<String>,
     events: Events,
     tell: Tell,
-    _energy: Option<mpsc::SyncSender<()>>,
 }
 
 /// The thread of the drive in a place of the table.
@@ -86,9 +81,8 @@ impl Watch {
         if drives > MOST_DRIVES {
             tracing::warn!(drives, "health: the first {MOST_DRIVES} drives are watched");
         }
-        let energy = table.every.is_some().then(|| watch_energy(&table)).transpose()?.flatten();
         let (names, events, tell) = (names.to_vec(), events.clone(), Arc::clone(tell));
-        let mut watch = Watch { table, posts: Vec::new(), names, events, tell, _energy: energy };
+        let mut watch = Watch { table, posts: Vec::new(), names, events, tell };
         (0..drives.min(MOST_DRIVES)).try_for_each(|place| watch.watch(place))?;
         Ok(watch)
     }
@@ -168,26 +162,6 @@ impl std::fmt::Debug for Watch {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Watch").field("drives", &self.posts.len()).finish_non_exhaustive()
     }
-}
-
-/// Reads the machine's energy again and again, if it can be read; ends when the sender that is returned is dropped.
-fn watch_energy(table: &Arc<Table>) -> io::Result<Option<mpsc::SyncSender<()>>> {
-    let domains = energy::domains(Path::new(POWERCAP));
-    let can_be_read = domains.is_ok();
-    table.rows().energy = Some(domains);
-    if !can_be_read {
-        return Ok(None);
-    }
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let table = Arc::clone(table);
-    thread::Builder::new().name("energy".to_owned()).stack_size(STACK).spawn(move || {
-        while let Err(mpsc::RecvTimeoutError::Timeout) = receiver.recv_timeout(ENERGY_EVERY) {
-            let Some(Ok(mut domains)) = table.rows().energy.clone() else { return };
-            domains.iter_mut().for_each(energy::Domain::look);
-            table.rows().energy = Some(Ok(domains));
-        }
-    })?;
-    Ok(Some(sender))
 }
 
 /// The thread of a drive.
@@ -480,7 +454,6 @@ mod tests {
             names: watcher.names.clone(),
             events: watcher.events.clone(),
             tell: Arc::clone(&watcher.tell),
-            _energy: None,
         };
         let taken = (0..2 * MOST_ORDERS).filter(|_| watch.rest(0)).count();
         assert_eq!((taken, watch.rest(7)), (MOST_ORDERS, false));

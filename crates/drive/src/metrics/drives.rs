@@ -1,4 +1,4 @@
-//! The metrics of the drives beneath the volume, and of the machine's energy, from the table that their threads fill.
+//! The metrics of the drives beneath the volume, from the table that their threads fill.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ pub(super) fn encode(page: &mut Page<'_>, about: &Described) -> fmt::Result {
             .collect(),
     );
     health(page, &drives)?;
-    energy(page, about, &drives)
+    energy(page, &drives)
 }
 
 fn health(page: &mut Page<'_>, drives: &Drives<'_>) -> fmt::Result {
@@ -96,11 +96,8 @@ fn health(page: &mut Page<'_>, drives: &Drives<'_>) -> fmt::Result {
     page.gauges(&all::DRIVE_POWER, states)
 }
 
-fn energy(page: &mut Page<'_>, about: &Described, drives: &Drives<'_>) -> fmt::Result {
+fn energy(page: &mut Page<'_>, drives: &Drives<'_>) -> fmt::Result {
     let joules = |microjoules: u64| Count::Real(microjoules as f64 / 1e6);
     let most = drives.0.iter().filter_map(|(labels, row)| Some((labels.to_vec(), joules(row.most_energy_uj?))));
-    page.counters(&all::DRIVE_ENERGY, most)?;
-    let domains = about.drives.machine_energy_uj();
-    let used = domains.iter().map(|(name, used)| (vec![name.as_str()], joules(*used)));
-    page.counters(&all::MACHINE_ENERGY, used)
+    page.counters(&all::DRIVE_ENERGY, most)
 }

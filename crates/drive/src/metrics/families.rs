@@ -195,8 +195,6 @@ families! {
         "1 for the power state that the drive was in when it was last asked, 0 for the others";
     DRIVE_ENERGY: Counter "peryton_drive_energy_estimated" Joules ["device", "drive"]
         "The most energy that the drive has drawn since the server started, by the descriptors of its power states";
-    MACHINE_ENERGY: Counter "peryton_machine_energy" Joules ["domain"]
-        "Energy that processors and memory of the machine have used since the server started, for all programs";
     LOG_LINES_DROPPED: Counter "peryton_log_lines_dropped" None [] "Lines of the server's messages that could not be written";
     LOG_LINES_HELD: Counter "peryton_log_lines_held_back" None [] "Lines and events of sources that repeat themselves";
     SCRAPES_REFUSED: Counter "peryton_scrapes_refused" None ["reason"] "Connections for metrics or the page that got nothing";

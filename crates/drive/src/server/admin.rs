@@ -214,7 +214,6 @@ impl Server {
             "recording": self.recorder.as_ref().map(Recorder::status),
             "climb": engine.climbing(),
             "devices": devices,
-            "energy": self.energy_status(),
             "faults": self.volume.backend.faults().rules(),
             "dirty_extents": engine.dirty_extents(),
             "cleaning": cleaning::status(engine.cleaning(self.now)),

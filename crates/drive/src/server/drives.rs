@@ -146,9 +146,4 @@ impl Server {
             "cannot": cannot.filter(|_| after.is_some()),
         })
     }
-
-    /// The energy of the machine, for the status.
-    pub(super) fn energy_status(&self) -> Value {
-        self.drives.watch.as_ref().map_or(Value::Null, |drives| drives.table().energy())
-    }
 }

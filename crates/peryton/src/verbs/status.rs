@@ -176,14 +176,6 @@ fn drives(status: &Value) -> Vec<String> {
     lines
 }
 
-/// A line about the energy of the machine.
-fn energy(energy: &Value) -> Option<String> {
-    let domains = energy["machine_j"].as_object()?;
-    let each: Vec<String> =
-        domains.iter().filter_map(|(name, used)| Some(format!("{name} {} J", table::number(used.as_f64()?)))).collect();
-    Some(format!("the machine has used since the start (measured, of all programs): {}", each.join(", ")))
-}
-
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
 }
@@ -341,7 +333,6 @@ fn shown(status: &Value) -> String {
     lines.extend(evacuated(status));
     lines.extend(drives(status));
     lines.extend(endurance::lines(status));
-    lines.extend(energy(&status["energy"]));
     let displaced = &status["displaced"];
     if displaced["elsewhere"] == true {
         lines.push(format!(
