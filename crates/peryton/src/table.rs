@@ -2,7 +2,13 @@
 
 use comfy_table::{CellAlignment, ColumnConstraint, LineStyle, TableStyle, Width};
 
+use maud::{Markup, Render, html};
+use peryton_units::SECONDS_PER_YEAR;
+
 use crate::terminal;
+
+/// What the reader of a page does with a table.
+pub const SORTED: &str = "A click on a column's title sorts the rows by it; another one turns the order.";
 
 /// The text in place of a figure that does not apply.
 pub const NONE: &str = "–";
@@ -71,8 +77,8 @@ impl Column {
     }
 }
 
-/// A table. On a terminal it is no wider than the terminal, unless `--wide` asks for all of it: text is wrapped first, and then
-/// columns are left out.
+/// A table, for a terminal and for a page. On a terminal it is no wider than the terminal, unless `--wide` asks for all of it: text is
+/// wrapped first, and then columns are left out. On a page the reader sorts its rows by a click on a header (the page's script does it).
 #[derive(Clone, Debug)]
 pub struct Table(Vec<Column>);
 
@@ -106,7 +112,6 @@ impl Table {
     }
 
     /// Leaves out the columns in which no row has anything.
-    #[cfg(feature = "plan")]
     pub fn without_empty_columns(mut self) -> Table {
         self.0.retain(|column| column.cells.iter().any(|cell| cell != NONE));
         self
@@ -145,6 +150,54 @@ impl Table {
             }
         }
     }
+}
+
+impl Render for Table {
+    fn render(&self) -> Markup {
+        let class = |column: &Column| (column.kind != Kind::Figures).then_some("text");
+        let figure = |column: &Column, row: usize| (column.kind == Kind::Figures).then(|| figure(&column.cells[row]));
+        html! {
+            div class="scroll" tabindex="0" role="region" aria-label="table" {
+                table class="sortable" {
+                    thead { tr { @for column in &self.0 { th scope="col" class=[class(column)] { (column.title.replace('\n', " ")) } } } }
+                    tbody {
+                        @for row in 0..self.0.first().map_or(0, |column| column.cells.len()) {
+                            tr {
+                                @for column in &self.0 {
+                                    td class=[class(column)] data-value=[figure(column, row)] { (column.cells[row]) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The figure by which the rows of a page are sorted: the number at the start of a cell, in the smallest of its units. A cell without one
+/// comes last.
+fn figure(cell: &str) -> String {
+    const UNITS: [(&str, f64); 12] = [
+        ("µs", 1e-6),
+        ("ms", 1e-3),
+        ("min", 60.0),
+        ("h", 3_600.0),
+        ("days", 86_400.0),
+        ("months", SECONDS_PER_YEAR / 12.0),
+        ("y", SECONDS_PER_YEAR),
+        ("KiB", 1024.0),
+        ("MiB", 1_048_576.0),
+        ("GiB", 1_073_741_824.0),
+        ("TiB", 1_099_511_627_776.0),
+        ("GB", 1e9),
+    ];
+    let cell = cell.trim_start_matches(['~', '>', '±', ' ']).replace(',', "");
+    let end = cell.find(|c: char| !c.is_ascii_digit() && !"+-.e".contains(c)).unwrap_or(cell.len());
+    let Ok(number) = cell[..end].trim_end_matches('e').parse::<f64>() else { return String::new() };
+    let unit = cell[end..].split_whitespace().next().unwrap_or_default();
+    let factor = UNITS.iter().find(|(name, _)| unit == *name).map_or(1.0, |(_, factor)| *factor);
+    (number * factor).to_string()
 }
 
 /// The widths of the columns of a table that has so many columns too many: the widest text is narrowed first.
@@ -226,6 +279,22 @@ pub fn optional(value: Option<f64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The fear: rows of a page are sorted by the first letters of their figures.
+    #[test]
+    fn on_a_page_a_cell_has_the_figure_by_which_it_is_sorted() {
+        let mut table = Table::of(vec![Column::names("<b>", 1), Column::figures("x\ny", 1)]);
+        for (name, cell) in [("a", "1.5 ms"), ("<i>", NONE), ("c", "12,300"), ("d", "2MiB *"), ("e", "> 1,000 y")] {
+            table.add_row([name, cell]);
+        }
+        let text = table.render().into_string();
+        for part in
+            ["&lt;b&gt;", "&lt;i&gt;", ">x y<", "\"0.0015\"", "\"\"", "\"12300\"", "\"2097152\"", "\"31557600000\""]
+        {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        assert_eq!(text.matches("<tr").count(), 6, "{text}");
+    }
 
     #[test]
     fn figures_have_the_digits_that_hold() {

@@ -10,9 +10,11 @@ use peryton_device::{
 use super::{
     figure::{Figures, Line, Scale},
     frame::{Head, page, sentence},
-    sorted::{self, Column},
 };
-use crate::table;
+use crate::{
+    table::{self, Column, Table},
+    verbs::calibrate::steps,
+};
 
 /// The largest share of the mean that a demerit may have for a model to be trusted on this drive.
 pub const TRUSTED: f64 = 0.15;
@@ -65,7 +67,7 @@ pub fn calibration(name: &str, fit: &Fit, courses: &[Course], remarks: &[String]
         @if !fit.steps.is_empty() {
             h2 { "Steps" }
             p class="about" { "Means are those of the half that was not fitted." }
-            (step_rows(&fit.steps))
+            (steps(&fit.steps))
         }
     };
     page(&Head { title: &format!("Calibration of {name}"), verdict, warnings }, repeat, &figures, &body)
@@ -137,47 +139,18 @@ fn sustained(figures: &mut Figures, courses: &[Course]) -> maud::Markup {
     figures.lines(("sustained writes", "MB/s"), axes, courses.iter().map(view).collect(), &[])
 }
 
-fn step_rows(steps: &[StepFit]) -> maud::Markup {
-    let names: Vec<String> = steps.iter().map(|step| step.step.clone()).collect();
-    let column = |value: fn(&StepFit) -> f64| steps.iter().map(|step| Some(value(step))).collect::<Vec<_>>();
-    let share = |half: fn(&StepFit) -> &Validation| {
-        let of =
-            |step: &StepFit| Some(half(step)).filter(|half| half.requests > 0).map(|half| half.demerit_share * 100.0);
-        steps.iter().map(of).collect::<Vec<_>>()
-    };
-    sorted::table(&[
-        Column::words("step", &names),
-        Column::figures("requests", &column(|step| step.shown().requests as f64)),
-        Column::figures("measured, ms", &column(|step| step.shown().mean_ms)),
-        Column::figures("model, ms", &column(|step| step.shown().model_mean_ms)),
-        Column::figures("demerit where fitted, %", &share(|step| &step.fitted)),
-        Column::figures("demerit where not, %", &share(|step| &step.other)),
-    ])
-}
-
-pub(super) fn rows(of: &str, halves: &[(&str, &Validation)]) -> maud::Markup {
-    let (mut words, mut kinds, mut counts) = (Vec::new(), Vec::new(), Vec::new());
-    let mut columns: [Vec<Option<f64>>; 4] = Default::default();
+pub(super) fn rows(of: &str, halves: &[(&str, &Validation)]) -> Table {
+    let titles = ["requests", "number", "measured, ms", "model, ms", "demerit, ms", "demerit, % of the mean"];
+    let names = [of, titles[0]].map(|title| Column::names(title, 1));
+    let mut rows =
+        Table::of(names.into_iter().chain(titles[1..].iter().map(|title| Column::figures(*title, 1))).collect());
     for (title, half) in halves {
         let all = ("all", half.requests, half.mean_ms, half.model_mean_ms, half.demerit_ms);
         let classes = half.classes.iter().map(|c| (c.class, c.requests, c.mean_ms, c.model_mean_ms, c.demerit_ms));
         for (class, requests, mean, model, demerit) in classes.chain([all]) {
-            words.push((*title).to_owned());
-            kinds.push(class.to_owned());
-            counts.push(Some(requests as f64));
-            for (column, value) in columns.iter_mut().zip([mean, model, demerit, demerit / mean * 100.0]) {
-                column.push(Some(value));
-            }
+            let figures = [mean, model, demerit, demerit / mean * 100.0].map(table::number);
+            rows.add_row([(*title).to_owned(), class.to_owned(), requests.to_string()].into_iter().chain(figures));
         }
     }
-    let [mean, model, demerit, share] = &columns;
-    sorted::table(&[
-        Column::words(of, &words),
-        Column::words("requests", &kinds),
-        Column::figures("number", &counts),
-        Column::figures("measured, ms", mean),
-        Column::figures("model, ms", model),
-        Column::figures("demerit, ms", demerit),
-        Column::figures("demerit, % of the mean", share),
-    ])
+    rows
 }

@@ -7,8 +7,8 @@ use peryton_units::{Bytes, person, person_ms};
 use super::{
     figure::{Figures, Line, Scale},
     frame::{Head, counted, grouped, page, sentence, warned_below},
-    sorted::{self, Column},
 };
+use crate::{table, verbs::plan as shown};
 
 /// The most drives whose load is drawn.
 const MOST_LINES: usize = 8;
@@ -30,11 +30,11 @@ pub fn fleet(plan: &FleetPlan, repeat: &str) -> String {
             h2 { "Drives" }
             ul { @for line in beside(plan) { li { (sentence(&line)) } } }
             (busy(plan, &mut figures))
-            p class="about" { (sorted::ABOUT) " A drive is as busy as its busiest devices. " em { "If together" } " is what its volumes' peaks would make if they coincided." }
-            (drives(plan))
+            p class="about" { (table::SORTED) " A drive is as busy as its busiest devices. " em { "If together" } " is what its volumes' peaks would make if they coincided." }
+            (shown::drive_rows(plan))
         }
         h2 { "Volumes" }
-        (volumes(plan))
+        (shown::volume_rows(plan, usize::MAX))
         h2 { "What this rests on" }
         ul {
             li { "Drives were chosen and simulated in " (counted(plan.rounds, "round", "rounds")) ", among " (plan.drive_kinds) " kinds." }
@@ -86,60 +86,6 @@ fn busy(plan: &FleetPlan, figures: &mut Figures) -> Markup {
     let note = if order.len() > MOST_LINES { "the busiest drives, by prediction" } else { "by prediction" };
     let scales = (Scale::new("time", "s"), Scale::new("busy", "%"));
     figures.lines(("How busy the drives are", note), scales, vec![("busy".to_owned(), lines)], &[])
-}
-
-fn drives(plan: &FleetPlan) -> Markup {
-    let all = &plan.drives;
-    let figure = |of: &dyn Fn(&peryton_plan::fleet::FleetDrive) -> Option<f64>| all.iter().map(of).collect::<Vec<_>>();
-    let sizes =
-        |of: &dyn Fn(&peryton_plan::fleet::FleetDrive) -> u64| all.iter().map(|one| Bytes(of(one))).collect::<Vec<_>>();
-    sorted::table(&[
-        Column::counts("drive", &all.iter().map(|one| one.drive as u64).collect::<Vec<_>>()),
-        Column::words("devices", &all.iter().map(|one| one.label.clone()).collect::<Vec<_>>()),
-        Column::counts("volumes", &all.iter().map(|one| one.volumes.len() as u64).collect::<Vec<_>>()),
-        Column::sizes("stored", &sizes(&|one| one.stored_bytes)),
-        Column::sizes("room", &sizes(&|one| one.room_bytes)),
-        Column::figures("busy, %", &figure(&|one| Some(one.mean_busy * 100.0))),
-        Column::figures("busiest, %", &figure(&|one| Some(one.busiest * 100.0))),
-        Column::figures("if together, %", &figure(&|one| Some(one.busiest_if_together * 100.0))),
-        Column::figures("predicted mean, ms", &figure(&|one| Some(one.predicted_mean_ms))),
-        Column::figures("simulated mean, ms", &figure(&|one| one.mean_ms)),
-        Column::figures("p99, ms", &figure(&|one| one.p99_ms)),
-        Column::figures("simulated, %", &figure(&|one| one.simulated_share.map(|share| share * 100.0))),
-        Column::figures("lifetime, years", &figure(&|one| one.lifetime_years)),
-        Column::figures("power, W", &figure(&|one| one.power_w)),
-        Column::figures("USD", &figure(&|one| Some(one.usd))),
-    ])
-}
-
-fn volumes(plan: &FleetPlan) -> Markup {
-    let all = &plan.volumes;
-    let figure = |of: &dyn Fn(&peryton_plan::fleet::FleetVolume) -> Option<f64>| all.iter().map(of).collect::<Vec<_>>();
-    let sizes = |of: &dyn Fn(&peryton_plan::fleet::FleetVolume) -> u64| {
-        all.iter().map(|one| Bytes(of(one))).collect::<Vec<_>>()
-    };
-    let mut columns = vec![
-        Column::words("volume", &all.iter().map(|one| one.volume.clone()).collect::<Vec<_>>()),
-        Column::figures("drive", &figure(&|one| one.drive.map(|drive| drive as f64))),
-        Column::counts("requests", &all.iter().map(|one| one.requests).collect::<Vec<_>>()),
-        Column::sizes("stored", &sizes(&|one| one.stored_bytes)),
-        Column::sizes("touched", &sizes(&|one| one.touched_bytes)),
-    ];
-    if all.iter().any(|one| one.flash_bytes.is_some()) {
-        columns.push(Column::sizes("flash", &sizes(&|one| one.flash_bytes.unwrap_or(0))));
-    }
-    columns.extend([
-        Column::figures("requests/s in its peak", &figure(&|one| Some(one.busiest_requests_per_s))),
-        Column::figures("predicted mean, ms", &figure(&|one| one.predicted_mean_ms)),
-        Column::figures("simulated mean, ms", &figure(&|one| one.mean_ms)),
-        Column::figures("p99, ms", &figure(&|one| one.p99_ms)),
-        Column::figures(
-            "predicted read hits, %",
-            &figure(&|one| one.predicted_read_hit_ratio.map(|ratio| ratio * 100.0)),
-        ),
-        Column::figures("hits, %", &figure(&|one| one.fast_hit_ratio.map(|ratio| ratio * 100.0))),
-    ]);
-    sorted::table(&columns)
 }
 
 /// Drives by what they are, with how many there are of each.

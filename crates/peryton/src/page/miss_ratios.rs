@@ -7,9 +7,8 @@ use peryton_units::Bytes;
 use super::{
     figure::{Figures, Line, Points, Scale},
     frame::{Head, counted, page, sentence, warned_below},
-    sorted::{self, Column},
 };
-use crate::table;
+use crate::{table, verbs::trace::mrc};
 
 /// The curves as a page.
 pub fn miss_ratios(rows: &[CurveRow], trace: &str, repeat: &str) -> String {
@@ -63,8 +62,8 @@ pub fn miss_ratios(rows: &[CurveRow], trace: &str, repeat: &str) -> String {
         h2 { "Misses" }
         div class="charts one" { (figures.lines(("Miss ratio", "%"), axes, views, &[])) }
         h2 { "Figures" }
-        p class="about" { "Miss ratios in % of accesses. " (sorted::ABOUT) }
-        (figures_table(&policies, &of))
+        p class="about" { (table::SORTED) }
+        (mrc::table(rows))
     };
     let verdict = [answer(&policies, &of), {
         let text = format!(
@@ -120,26 +119,4 @@ fn answer(policies: &[&str], of: &Of<'_>) -> String {
         };
     }
     sentence(&text)
-}
-
-fn figures_table(policies: &[&str], of: &Of<'_>) -> maud::Markup {
-    let percent = |ratio: Option<f64>| ratio.map(|ratio| ratio * 100.0);
-    let Some(first) = policies.first().map(|policy| of(policy)) else { return html! {} };
-    let sizes: Vec<Bytes> = first.iter().map(|row| Bytes(row.ratios.cache_bytes)).collect();
-    let mut columns = vec![Column::sizes("cache", &sizes)];
-    if let [_] = policies {
-        let column = |title: &str, ratio: &dyn Fn(&CurveRow) -> Option<f64>| {
-            Column::figures(title, &first.iter().map(|row| percent(ratio(row))).collect::<Vec<_>>())
-        };
-        columns.push(column("all", &|row| Some(row.ratios.blocks.all)));
-        columns.push(column("reads", &|row| row.ratios.blocks.read));
-        columns.push(column("writes", &|row| row.ratios.blocks.write));
-        columns.push(column("bytes", &|row| Some(row.ratios.bytes.all)));
-    } else {
-        for policy in policies {
-            let values: Vec<Option<f64>> = of(policy).iter().map(|row| percent(Some(row.ratios.blocks.all))).collect();
-            columns.push(Column::figures(policy, &values));
-        }
-    }
-    sorted::table(&columns)
 }

@@ -18,7 +18,6 @@ mod ranking;
 mod simulation;
 #[cfg(feature = "plan")]
 mod sizing;
-mod sorted;
 #[cfg(feature = "plan")]
 mod tuning;
 mod twin;

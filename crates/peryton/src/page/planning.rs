@@ -10,10 +10,9 @@ use peryton_units::Bytes;
 use super::{
     figure::{Figures, Line, Scale},
     frame::{Head, counted, grouped, page, remedied, sentence, warned_below},
-    sorted::{self, Column},
     weights::{self, Axis, Candidate},
 };
-use crate::{lifetime_told::lifetime_told, table};
+use crate::{lifetime_told::lifetime_told, table, verbs::plan as shown};
 
 /// The figures of the choice by weights.
 const AXES: &[(Axis, Metric)] = &[
@@ -55,11 +54,15 @@ pub fn planning(plan: &Plan, repeat: &str) -> String {
             (figures.weigh("Choice by weights", "every design that was simulated with the whole trace", choice))
         }
         h2 { "Designs" }
-        p class="about" { (sorted::ABOUT) }
-        (designs(plan))
+        p class="about" { (table::SORTED) }
+        (shown::design_rows(plan, usize::MAX))
         (turns(plan, &mut figures))
         (flash(plan))
-        @if !plan.budgets.is_empty() { (budgets(plan)) }
+        @if let Some((budgets, mark)) = shown::budget_rows(plan) {
+            h2 { "What the budgets cost" }
+            (budgets)
+            p class="about" { (mark) }
+        }
         h2 { "What this rests on" }
         ul {
             @for rung in &plan.search { li { (rung.candidates) " designs were simulated with " (grouped(rung.requests)) " requests." } }
@@ -144,34 +147,6 @@ fn about(plan: &Plan) -> Markup {
     }
 }
 
-fn designs(plan: &Plan) -> Markup {
-    let all = &plan.simulated;
-    let words = |of: &dyn Fn(&Found) -> String| all.iter().map(of).collect::<Vec<_>>();
-    let mut columns = vec![Column::words("design", &words(&|found| found.label.clone()))];
-    if !plan.constraints.is_empty() {
-        let meets = |found: &Found| {
-            if found.meets { "yes".to_owned() } else { format!("{}× off", table::number(found.strain)) }
-        };
-        columns.push(Column::words("keeps budgets", &words(&meets)));
-    }
-    let ownership = format!("USD in {} years", table::number(plan.account.years));
-    let figures: &[(&str, Metric)] = &[
-        ("price, USD", Metric::Dollars),
-        (&ownership, Metric::Ownership),
-        ("mean, ms", Metric::Latency),
-        ("p99, ms", Metric::P99),
-        ("lifetime, years", Metric::Lifetime),
-        ("power, W", Metric::Power),
-    ];
-    for (title, metric) in figures {
-        let values: Vec<Option<f64>> = all.iter().map(|found| metric.of(&found.metrics)).collect();
-        if values.iter().any(Option::is_some) {
-            columns.push(Column::figures(title, &values));
-        }
-    }
-    sorted::table(&columns)
-}
-
 /// At which price of flash the answer changes.
 fn turns(plan: &Plan, figures: &mut Figures) -> Markup {
     const STEPS: u32 = 40;
@@ -204,7 +179,6 @@ fn turns(plan: &Plan, figures: &mut Figures) -> Markup {
 fn flash(plan: &Plan) -> Markup {
     let said: Vec<(&str, Vec<String>)> =
         plan.chosen().filter_map(|found| Some((found.label.as_str(), found.flash.as_ref()?.sentences()))).collect();
-    let best = plan.best.as_ref().and_then(|best| best.flash.as_ref());
     html! {
         @if !said.is_empty() {
             h2 { "How much flash" }
@@ -212,37 +186,6 @@ fn flash(plan: &Plan) -> Markup {
                 p class="about" { strong { (label) } ": " @for one in sentences { (sentence(one)) " " } }
             }
         }
-        @if let Some(flash) = best {
-            (sorted::table(&[
-                Column::figures("flash of the best, GB", &flash.points.iter().map(|one| Some(one.capacity_bytes as f64 / 1e9)).collect::<Vec<_>>()),
-                Column::words("keeps budgets", &flash.points.iter().map(|one| if one.meets { "yes".to_owned() } else { format!("{}× off", table::number(one.strain)) }).collect::<Vec<_>>()),
-                Column::figures("price, USD", &flash.points.iter().map(|one| one.dollars).collect::<Vec<_>>()),
-                Column::figures("mean, ms", &flash.points.iter().map(|one| Some(one.mean_ms)).collect::<Vec<_>>()),
-                Column::figures("p99, ms", &flash.points.iter().map(|one| Some(one.p99_ms)).collect::<Vec<_>>()),
-                Column::figures("lifetime, years", &flash.points.iter().map(|one| one.lifetime_years).collect::<Vec<_>>()),
-            ]))
-        }
-    }
-}
-
-fn budgets(plan: &Plan) -> Markup {
-    let value =
-        |value: Option<f64>| value.map_or_else(|| "nothing found".to_owned(), |value| plan.objective.show(value));
-    let asked = plan.best.as_ref().and_then(|best| plan.objective.of(&best.metrics));
-    html! {
-        h2 { "What the budgets cost" }
-        div class="scroll" tabindex="0" role="region" aria-label="What the budgets cost" {
-            table {
-                thead { tr { @for title in ["budget", "as asked", "without it", "twice as loose", "twice as tight"] { th scope="col" { (title) } } } }
-                tbody {
-                    @for budget in &plan.budgets {
-                        tr {
-                            td { (budget.constraint) } td { (value(asked)) }
-                            @for variant in [&budget.without, &budget.loosened, &budget.tightened] { td { (value(variant.objective)) } }
-                        }
-                    }
-                }
-            }
-        }
+        @if let Some(points) = shown::points(plan) { (points) }
     }
 }

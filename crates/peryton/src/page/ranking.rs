@@ -7,10 +7,9 @@ use super::{
     chart::{self, Best},
     figure::{Figures, Line, Scale},
     frame::{Head, counted, grouped, page, sentence, warned_below},
-    sorted::{self, Column},
     weights::{self, Axis, Candidate},
 };
-use crate::table;
+use crate::{table, verbs::energy as shown};
 
 const AXES: &[Axis] = &[
     Axis::less("Energy", "kWh"),
@@ -59,8 +58,12 @@ pub fn ranking(answer: &Answer, first: &str, repeat: &str) -> String {
         }
         (over_years(answer, &mut figures))
         h2 { "Devices" }
-        p class="about" { (sorted::ABOUT) }
-        (devices(answer))
+        p class="about" { (table::SORTED) }
+        (shown::devices(answer))
+        @if let Some((about, rows)) = shown::owned(answer) {
+            p class="about" { (sentence(&about)) }
+            (rows)
+        }
         h2 { "Assumed" }
         ul {
             @for assumption in &answer.assumptions { li { (sentence(assumption)) } }
@@ -167,26 +170,4 @@ fn over_years(answer: &Answer, figures: &mut Figures) -> Markup {
         &[],
     );
     html! { div class="charts" { (chart) } }
-}
-
-fn devices(answer: &Answer) -> Markup {
-    let rows = &answer.devices;
-    let figures = |title: &str, of: &dyn Fn(&Ranked) -> Option<f64>| {
-        Column::figures(title, &rows.iter().map(of).collect::<Vec<_>>())
-    };
-    let names: Vec<String> = rows.iter().map(|row| row.figures.device.clone()).collect();
-    let years = |row: &Ranked| answer.ownership.get(&row.figures.device);
-    sorted::table(&[
-        Column::words("device", &names),
-        Column::counts("needed", &rows.iter().map(|row| row.devices).collect::<Vec<_>>()),
-        figures("busy", &|row| Some(row.busy_devices)),
-        figures("MB/s each", &|row| Some(row.figures.bandwidth_mb_per_s)),
-        figures("busy W each", &|row| Some(row.figures.busy_w)),
-        figures("mean W in all", &|row| Some(row.mean_power_w)),
-        figures("kWh", &|row| Some(row.energy_j / 3.6e6)),
-        figures("purchase USD", &|row| row.devices_usd),
-        figures("electricity USD", &|row| Some(row.energy_usd)),
-        figures("both USD", &|row| row.total_usd),
-        figures("USD in five years", &|row| years(row)?.total_usd),
-    ])
 }

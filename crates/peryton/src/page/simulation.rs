@@ -11,10 +11,12 @@ use super::{
     figure::{Figures, Line, Points, Scale},
     frame::{Head, grouped, page, sentence, warned_below},
     over_time::{maps, over_time},
-    sorted,
     weights::{self, Axis, Candidate},
 };
-use crate::{lifetime_told::lifetime_told, table};
+use crate::{
+    lifetime_told::lifetime_told,
+    table::{self, Column, Table},
+};
 
 type Row<'a> = (&'a str, &'static str, Option<Best>, fn(&Report) -> Option<f64>);
 
@@ -70,8 +72,8 @@ pub fn simulation(reports: &[Report], curve: Option<&TraceCurve>, repeat: &str) 
         @if let Some(first) = reports.first() { (about(first)) }
         @if swept {
             h2 { "Every combination" }
-            p class="about" { (sorted::ABOUT) }
-            (sorted::table(&columns(reports)))
+            p class="about" { (table::SORTED) }
+            (combinations(reports))
         }
         @if reports.len() <= MOST_IN_FULL {
             (in_full(reports, curve, &mut figures))
@@ -139,25 +141,21 @@ fn verdict(reports: &[Report], warnings: usize) -> [String; 2] {
     [sentence(&answer), sentence(&rests)]
 }
 
-/// The columns of a sweep: the design, the swept keys, and the figures.
-fn columns(reports: &[Report]) -> Vec<sorted::Column> {
-    let names: Vec<String> = reports.iter().map(|report| report.design.clone()).collect();
-    let mut columns = vec![sorted::Column::words("row", &names)];
+/// The rows of a sweep: the design, the swept keys, and the figures.
+fn combinations(reports: &[Report]) -> Table {
     let keys: BTreeSet<&String> = reports.iter().flat_map(|report| report.sweep.keys()).collect();
-    for key in keys {
-        let values = reports.iter().map(|report| report.sweep.get(key).map_or(table::NONE, String::as_str).to_owned());
-        columns.push(sorted::Column::words(key, &values.collect::<Vec<_>>()));
+    let mut columns = vec![Column::names("row", 1)];
+    columns.extend(keys.iter().map(|key| Column::names(key.as_str(), 1)));
+    // Explanations of units are those of the charts.
+    let unit = |unit: &'static str| unit.split(',').next().unwrap_or_default();
+    columns.extend(COMPARED.iter().map(|(title, of, ..)| Column::figures(format!("{title}, {}", unit(of)), 1)));
+    let mut rows = Table::of(columns);
+    for report in reports {
+        let values = keys.iter().map(|key| report.sweep.get(*key).map_or(table::NONE, String::as_str).to_owned());
+        let figures = COMPARED.iter().map(|(.., figure)| table::optional(figure(report)));
+        rows.add_row([report.design.clone()].into_iter().chain(values).chain(figures));
     }
-    for (title, unit, _, figure) in COMPARED {
-        let values: Vec<Option<f64>> = reports.iter().map(figure).collect();
-        if values.iter().any(Option::is_some) {
-            // Explanations of units are those of the charts.
-            let unit = unit.split(',').next().unwrap_or_default();
-            let title = format!("{title}, {unit}");
-            columns.push(sorted::Column::figures(&title, &values));
-        }
-    }
-    columns
+    rows.without_empty_columns()
 }
 
 /// Charts and details of each report.
@@ -362,54 +360,9 @@ fn states(report: &Report) -> Vec<Parts> {
 }
 
 fn details(report: &Report) -> Markup {
-    let mib = |bytes: u64| table::number(bytes as f64 / f64::from(1 << 20));
-    let whole = |count: Option<u64>| count.map_or_else(|| table::NONE.to_owned(), |count| count.to_string());
-    let response = &report.latency_us;
-    let kinds = [
-        ("all", &response.all),
-        ("reads", &response.read),
-        ("writes", &response.write),
-        ("flushes", &response.flush),
-        ("write to flushed", &response.write_then_flush),
-    ];
     html! {
-        div class="scroll" {
-            table {
-                tr { th { "response time, ms" } @for name in ["count", "mean", "p50", "p90", "p99", "p99.9", "most"] { th { (name) } } }
-                @for (name, latency) in kinds.iter().filter_map(|(name, latency)| Some((name, latency.as_ref()?))) {
-                    tr {
-                        td { (name) }
-                        td { (latency.count) }
-                        @for us in [latency.mean, latency.p50, latency.p90, latency.p99, latency.p999, latency.max] {
-                            td { (table::number(us / 1e3)) }
-                        }
-                    }
-                }
-            }
-        }
-        div class="scroll" {
-            table {
-                tr {
-                    th { "device" }
-                    @for name in ["reads", "writes", "MiB read", "MiB written", "busy s", "energy J", "power W", "standby s",
-                        "start-stops", "erases", "write amplification", "wear eu", "lifetime y", "rated y", "physical y"] { th { (name) } }
-                }
-                @for (name, device) in &report.devices {
-                    tr {
-                        td { (name) }
-                        td { (device.reads) } td { (device.writes) }
-                        td { (mib(device.bytes_read)) } td { (mib(device.bytes_written)) }
-                        td { (table::number(device.busy_s)) }
-                        td { (table::optional(device.energy_j)) } td { (table::optional(device.mean_power_w)) }
-                        td { (table::optional(device.standby_s)) } td { (whole(device.start_stops)) }
-                        td { (whole(device.erases)) } td { (table::optional(device.write_amplification)) }
-                        td { (table::optional(device.wear_eu)) } td { (table::optional(device.lifetime_years)) }
-                        td { (table::optional(device.lifetime_rated_years)) }
-                        td { (table::optional(device.lifetime_physical_years)) }
-                    }
-                }
-            }
-        }
+        (response_rows(report))
+        (device_rows(report))
         @if let Some(moves) = &report.moves {
             p {
                 (moves.promotions) " promotions, " (moves.demotions) " demotions and " (moves.writebacks)
@@ -442,4 +395,69 @@ fn details(report: &Report) -> Markup {
                 (mib(metadata.bytes_written)) " MiB of metadata." }
         }
     }
+}
+
+fn response_rows(report: &Report) -> Table {
+    let response = &report.latency_us;
+    let kinds = [
+        ("all", &response.all),
+        ("reads", &response.read),
+        ("writes", &response.write),
+        ("flushes", &response.flush),
+        ("write to flushed", &response.write_then_flush),
+    ];
+    let mut rows = table::figures(&["response time, ms", "count", "mean", "p50", "p90", "p99", "p99.9", "most"]);
+    for (name, latency) in kinds.iter().filter_map(|(name, latency)| Some((name, latency.as_ref()?))) {
+        let figures = [latency.mean, latency.p50, latency.p90, latency.p99, latency.p999, latency.max];
+        let cells = figures.map(|us| table::number(us / 1e3));
+        rows.add_row([(*name).to_owned(), latency.count.to_string()].into_iter().chain(cells));
+    }
+    rows
+}
+
+fn device_rows(report: &Report) -> Table {
+    let whole = |count: Option<u64>| count.map_or_else(|| table::NONE.to_owned(), |count| count.to_string());
+    let mut rows = table::figures(&[
+        "device",
+        "reads",
+        "writes",
+        "MiB read",
+        "MiB written",
+        "busy s",
+        "energy J",
+        "power W",
+        "standby s",
+        "start-stops",
+        "erases",
+        "write amplification",
+        "wear eu",
+        "lifetime y",
+        "rated y",
+        "physical y",
+    ]);
+    for (name, device) in &report.devices {
+        rows.add_row([
+            name.clone(),
+            device.reads.to_string(),
+            device.writes.to_string(),
+            mib(device.bytes_read),
+            mib(device.bytes_written),
+            table::number(device.busy_s),
+            table::optional(device.energy_j),
+            table::optional(device.mean_power_w),
+            table::optional(device.standby_s),
+            whole(device.start_stops),
+            whole(device.erases),
+            table::optional(device.write_amplification),
+            table::optional(device.wear_eu),
+            table::optional(device.lifetime_years),
+            table::optional(device.lifetime_rated_years),
+            table::optional(device.lifetime_physical_years),
+        ]);
+    }
+    rows
+}
+
+fn mib(bytes: u64) -> String {
+    table::number(bytes as f64 / f64::from(1 << 20))
 }

@@ -8,7 +8,7 @@ use super::{
     figure::{Figures, Line, Points, Scale},
     frame::{Head, counted, grouped, page, sentence, warned_below},
 };
-use crate::table;
+use crate::verbs::size as shown;
 
 type Figure = fn(&SizePoint) -> Option<f64>;
 
@@ -54,23 +54,6 @@ const CHARTS: &[Chart] = &[
     ),
 ];
 
-/// Columns of the table.
-const COLUMNS: &[(&str, Figure)] = &[
-    ("hit %", |point| Some(point.metrics.fast_hit_ratio? * 100.0)),
-    ("avoidable miss %", |point| Some(point.avoidable_miss_ratio? * 100.0)),
-    ("mean ms", |point| Some(point.metrics.mean_ms)),
-    ("p99 ms", |point| Some(point.metrics.p99_ms)),
-    ("p99.9 ms", |point| Some(point.metrics.p999_ms)),
-    ("flush ms", |point| point.metrics.flush_mean_ms),
-    ("write to flushed ms", |point| point.metrics.write_then_flush_mean_ms),
-    ("written GB/day", |point| Some(point.fast_bytes_written_per_day? / 1e9)),
-    ("lifetime y", |point| point.by_size.lifetime_years_by_size),
-    ("of the whole device y", |point| point.metrics.lifetime_years),
-    ("power W", |point| point.metrics.power_w),
-    ("USD", |point| point.by_size.fast_usd_by_size),
-    ("USD per ms saved", |point| point.usd_per_ms_saved),
-];
-
 /// The curve as a page.
 pub fn sizing(curve: &SizeCurve, repeat: &str) -> String {
     let enough = curve.knees.first().map(|knee| knee.size_bytes);
@@ -93,7 +76,8 @@ pub fn sizing(curve: &SizeCurve, repeat: &str) -> String {
             p class="about" { "The dashed line is the size that is enough by " (curve.objective) "." }
             div class="charts" { @for chart in CHARTS { (drawn(curve, chart, enough, &mut drawn_figures)) } }
             h2 { "Figures" }
-            (figures(curve, enough))
+            (shown::rows(curve))
+            p class="about" { "* enough; = the design's size" }
         }
         h2 { "Assumed" }
         ul { @for assumption in &curve.assumptions { li class="note" { (assumption) "." } } }
@@ -122,26 +106,4 @@ fn drawn(curve: &SizeCurve, (title, unit, of): &Chart, enough: Option<u64>, figu
     let axes = (Scale::new("size", "bytes").log(), Scale::new("", unit.split(',').next().unwrap_or_default()));
     let marks: Vec<(f64, &str)> = enough.map(|size| (size as f64, "enough")).into_iter().collect();
     figures.lines((title, unit), axes, vec![((*title).to_owned(), lines)], &marks)
-}
-
-fn figures(curve: &SizeCurve, enough: Option<u64>) -> Markup {
-    let there_is = |figure: Figure| curve.points.iter().any(|point| figure(point).is_some());
-    let columns: Vec<_> = COLUMNS.iter().filter(|(_, figure)| there_is(*figure)).collect();
-    html! {
-        div class="scroll" {
-            table {
-                tr { th { (curve.device) } @for (title, _) in &columns { th { (title) } } }
-                @for point in &curve.points {
-                    tr {
-                        td {
-                            (Bytes(point.size_bytes))
-                            @if Some(point.size_bytes) == enough { " (enough)" }
-                            @if point.size_bytes == curve.design_bytes { " (the design's)" }
-                        }
-                        @for (_, figure) in &columns { td { (table::optional(figure(point))) } }
-                    }
-                }
-            }
-        }
-    }
 }

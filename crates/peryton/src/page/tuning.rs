@@ -1,6 +1,6 @@
 //! The page of `peryton tune`: a design before and after the search.
 
-use maud::{Markup, html};
+use maud::html;
 use peryton_plan::{
     constraint::{Constraint, Metric},
     tune::Tuned,
@@ -10,10 +10,9 @@ use super::{
     chart::{self, Best},
     figure::Figures,
     frame::{Head, counted, grouped, page, remedied, sentence, warned_below},
-    sorted::{self, Column},
     weights::{self, Axis, Candidate},
 };
-use crate::table;
+use crate::verbs::tune as shown;
 
 /// What was searched for.
 pub struct Tuning<'a> {
@@ -71,7 +70,7 @@ pub fn tuning(tuned: &Tuned, asked: &Tuning<'_>, repeat: &str) -> String {
             ", measured on " (grouped(tuned.trace_requests)) " requests of " (asked.trace) " (hash " code { (tuned.trace_hash) } ")."
         }
         h2 { "Settings" }
-        (settings(tuned))
+        @if tuned.changed.is_empty() { p { "Nothing better was found." } } @else { (shown::settings(tuned)) }
         h2 { "Before and after" }
         div class="cards" { @for bar in BARS { (bars(bar)) } }
         @if !tuned.changed.is_empty() {
@@ -82,7 +81,7 @@ pub fn tuning(tuned: &Tuned, asked: &Tuning<'_>, repeat: &str) -> String {
             }
         }
         h2 { "Figures" }
-        (every_figure(tuned, asked))
+        (shown::before_and_after(tuned, asked.objective, asked.constraints))
     };
     let title = format!("Settings of {} for {}", asked.design, asked.trace);
     let verdict = verdict(tuned, asked, warnings.len());
@@ -113,53 +112,4 @@ fn verdict(tuned: &Tuned, asked: &Tuning<'_>, warnings: usize) -> [String; 2] {
         warned_below(warnings)
     );
     [sentence(&answer), sentence(&rests)]
-}
-
-fn settings(tuned: &Tuned) -> Markup {
-    if tuned.changed.is_empty() {
-        return html! { p { "Nothing better was found." } };
-    }
-    html! {
-        div class="scroll" tabindex="0" role="region" aria-label="Settings" {
-            table {
-                thead { tr { @for title in ["setting", "design", "tuned"] { th scope="col" { (title) } } } }
-                tbody {
-                    @for changed in &tuned.changed { tr { td { code { (changed.knob) } } td { (changed.from) } td { (changed.to) } } }
-                }
-            }
-        }
-    }
-}
-
-fn every_figure(tuned: &Tuned, asked: &Tuning<'_>) -> Markup {
-    let known: Vec<Metric> = Metric::ALL
-        .iter()
-        .copied()
-        .filter(|metric| metric.of(&tuned.before).is_some() || metric.of(&tuned.after).is_some())
-        .collect();
-    let show =
-        |metric: &Metric, value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| metric.show(value));
-    let words = |of: &dyn Fn(&Metric) -> String| known.iter().map(of).collect::<Vec<_>>();
-    let change = |metric: &Metric| match (metric.of(&tuned.before), metric.of(&tuned.after)) {
-        (Some(before), Some(after)) if before > 0.0 && before.is_finite() && after.is_finite() => {
-            Some((after / before - 1.0) * 100.0)
-        }
-        _ => None,
-    };
-    let bound = |metric: &Metric| {
-        let bound = asked.constraints.iter().find(|bound| bound.metric == *metric);
-        bound.map_or_else(String::new, |bound| {
-            format!("{bound}: {}", if bound.met(&tuned.after) { "met" } else { "not met" })
-        })
-    };
-    let mut columns = vec![
-        Column::words("figure", &words(&|metric| metric.to_string())),
-        Column::words("as it is", &words(&|metric| show(metric, metric.of(&tuned.before)))),
-        Column::words("tuned", &words(&|metric| show(metric, metric.of(&tuned.after)))),
-        Column::figures("change, %", &known.iter().map(change).collect::<Vec<_>>()),
-    ];
-    if !asked.constraints.is_empty() {
-        columns.push(Column::words("bound", &words(&bound)));
-    }
-    sorted::table(&columns)
 }

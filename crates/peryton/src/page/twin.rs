@@ -5,7 +5,6 @@ use maud::html;
 use super::{
     figure::Figures,
     frame::{Head, page, sentence},
-    sorted::{self, Column},
 };
 use crate::{twin::Twin, verbs::twin as shown};
 
@@ -22,19 +21,9 @@ pub fn twin(twin: &Twin) -> String {
     ];
     let warnings =
         twin.reasons.iter().enumerate().map(|(index, text)| (format!("reason-{index}"), sentence(text))).collect();
-    let words = |of: &dyn Fn(&crate::twin::Figure) -> String| twin.figures.iter().map(of).collect::<Vec<_>>();
-    let columns = [
-        ("figure", words(&|figure| figure.figure.clone())),
-        ("measured", words(&|figure| shown::value(figure, figure.measured))),
-        ("twin", words(&|figure| shown::value(figure, figure.predicted))),
-        ("difference", words(&shown::difference)),
-        ("allowed", words(&shown::allowed)),
-        ("verdict", words(&|figure| shown::verdict(figure).to_owned())),
-    ];
-    let columns: Vec<Column> = columns.iter().map(|(title, cells)| Column::words(title, cells)).collect();
     let body = html! {
         h2 { "Figures" }
-        (sorted::table(&columns))
+        (shown::rows(twin))
         h2 { "Design" }
         p class="about" { "Trace " (twin.trace_hash) ", replay " (twin.replay) "." }
         pre { code { (twin.design_toml) } }

@@ -7,9 +7,8 @@ use super::{
     calibration::{chart, rows},
     figure::Figures,
     frame::{Head, page, sentence},
-    sorted::{self, Column},
 };
-use crate::table;
+use crate::table::{self, Table};
 
 /// The traces as a page.
 pub fn validation(validations: &[Validation], repeat: &str) -> String {
@@ -44,22 +43,11 @@ pub fn validation(validations: &[Validation], repeat: &str) -> String {
     page(&Head { title: "Validation", verdict, warnings: Vec::new() }, repeat, &figures, &body)
 }
 
-fn tails(traces: &[(&str, &Validation)]) -> maud::Markup {
-    let mut words = Vec::new();
-    let mut columns: [Vec<Option<f64>>; 3] = Default::default();
-    for (name, one) in traces {
-        for tail in &one.tail {
-            words.push((*name).to_owned());
-            for (column, value) in columns.iter_mut().zip([tail.share * 100.0, tail.measured_ms, tail.modelled_ms]) {
-                column.push(Some(value));
-            }
-        }
+fn tails(traces: &[(&str, &Validation)]) -> Table {
+    let mut rows = table::figures(&["trace", "no longer take, %", "measured, ms", "model, ms"]);
+    for (name, tail) in traces.iter().flat_map(|(name, one)| one.tail.iter().map(move |tail| (name, tail))) {
+        let figures = [tail.share * 100.0, tail.measured_ms, tail.modelled_ms].map(table::number);
+        rows.add_row([(*name).to_owned()].into_iter().chain(figures));
     }
-    let [share, measured, modelled] = &columns;
-    sorted::table(&[
-        Column::words("trace", &words),
-        Column::figures("no longer take, %", share),
-        Column::figures("measured, ms", measured),
-        Column::figures("model, ms", modelled),
-    ])
+    rows
 }

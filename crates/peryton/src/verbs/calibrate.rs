@@ -343,7 +343,14 @@ fn report(args: &Args, source: &str, fit: &Fit, sustained: Vec<String>) -> Resul
     if output::is_stdout(&args.out) {
         return Ok(());
     }
-    let mut text = if fit.steps.is_empty() { fit.other.render() } else { steps(&fit.steps) };
+    let mut text = if fit.steps.is_empty() {
+        fit.other.render()
+    } else {
+        format!(
+            "{}\nDemerits are in % of the step's mean; means are those of the half that was not fitted, where it has such requests.\n",
+            steps(&fit.steps).shown()
+        )
+    };
     for line in sustained {
         text += &format!("\n{line}\n");
     }
@@ -392,8 +399,8 @@ fn beside_null(fit: &Fit) -> String {
     text
 }
 
-/// The steps of a measurement beside the model.
-fn steps(steps: &[StepFit]) -> String {
+/// The steps of a measurement beside the model; means are those of the half that was not fitted, where it has such requests.
+pub fn steps(steps: &[StepFit]) -> Table {
     let figures = |title: &str| Column::figures(title, 1);
     let columns = vec![
         Column::text("step", 1),
@@ -420,10 +427,7 @@ fn steps(steps: &[StepFit]) -> String {
             share(&step.other),
         ]);
     }
-    format!(
-        "{}\nDemerits are in % of the step's mean; means are those of the half that was not fitted, where it has such requests.\n",
-        rows.shown()
-    )
+    rows
 }
 
 #[cfg(test)]

@@ -282,43 +282,11 @@ fn shown(found: &Answer) -> String {
         pattern.queue_depth,
         time(found.run_time_s),
     );
-    let others: Vec<String> =
-        found.other_request_sizes.iter().map(|other| format!("N at\n{}", other.request)).collect();
-    let figures = |(title, matters)| Column::figures(title, matters);
-    let mut header = vec![Column::names("device", 9)];
-    header.extend([("asks for", 5), ("N", 9)].map(figures));
-    header.extend(others.iter().map(|title| Column::figures(title, 4)));
-    header.extend([("busy", 2), ("others", 3), ("MB/s", 2), ("busy W", 1), ("mean W", 6), ("kWh", 9)].map(figures));
-    header.extend([("buy USD", 8), ("run USD", 8), ("greener if", 7), ("cheaper if", 7)].map(figures));
-    let mut rows = Table::of(header);
-    for row in &found.devices {
-        let mut cells = vec![
-            format!("{}{}", row.figures.device, if row.figures.source == Source::Model { " *" } else { "" }),
-            match row.kind {
-                DominantNeed::Capability => "speed".to_owned(),
-                DominantNeed::Capacity => "room".to_owned(),
-            },
-            row.devices.to_string(),
-        ];
-        let at = |other: &OtherSize| other.devices.get(&row.figures.device).map(u64::to_string);
-        cells.extend(found.other_request_sizes.iter().map(|other| at(other).unwrap_or_else(|| table::NONE.to_owned())));
-        cells.extend([
-            table::number(row.busy_devices),
-            policy(row.policy).to_owned(),
-            table::number(row.figures.bandwidth_mb_per_s),
-            table::number(row.figures.busy_w),
-            table::number(row.mean_power_w),
-            table::number(row.energy_j / 3.6e6),
-            table::optional(row.devices_usd),
-            table::number(row.energy_usd),
-            when(row.greener_when),
-            when(row.cheaper_when),
-        ]);
-        rows.add_row(cells);
-    }
-    text += &rows.shown();
+    text += &devices(found).shown();
     text += &specified(found);
-    text += &owned(found);
+    if let Some((about, rows)) = owned(found) {
+        text += &format!("{about}:\n{}", rows.shown());
+    }
     text += &emerald(found);
     text += &estimates(found);
     text +=
@@ -364,6 +332,45 @@ fn shown(found: &Answer) -> String {
     text
 }
 
+/// A row for each kind of device.
+pub fn devices(found: &Answer) -> Table {
+    let others: Vec<String> =
+        found.other_request_sizes.iter().map(|other| format!("N at\n{}", other.request)).collect();
+    let figures = |(title, matters)| Column::figures(title, matters);
+    let mut header = vec![Column::names("device", 9)];
+    header.extend([("asks for", 5), ("N", 9)].map(figures));
+    header.extend(others.iter().map(|title| Column::figures(title, 4)));
+    header.extend([("busy", 2), ("others", 3), ("MB/s", 2), ("busy W", 1), ("mean W", 6), ("kWh", 9)].map(figures));
+    header.extend([("buy USD", 8), ("run USD", 8), ("greener if", 7), ("cheaper if", 7)].map(figures));
+    let mut rows = Table::of(header);
+    for row in &found.devices {
+        let mut cells = vec![
+            format!("{}{}", row.figures.device, if row.figures.source == Source::Model { " *" } else { "" }),
+            match row.kind {
+                DominantNeed::Capability => "speed".to_owned(),
+                DominantNeed::Capacity => "room".to_owned(),
+            },
+            row.devices.to_string(),
+        ];
+        let at = |other: &OtherSize| other.devices.get(&row.figures.device).map(u64::to_string);
+        cells.extend(found.other_request_sizes.iter().map(|other| at(other).unwrap_or_else(|| table::NONE.to_owned())));
+        cells.extend([
+            table::number(row.busy_devices),
+            policy(row.policy).to_owned(),
+            table::number(row.figures.bandwidth_mb_per_s),
+            table::number(row.figures.busy_w),
+            table::number(row.mean_power_w),
+            table::number(row.energy_j / 3.6e6),
+            table::optional(row.devices_usd),
+            table::number(row.energy_usd),
+            when(row.greener_when),
+            when(row.cheaper_when),
+        ]);
+        rows.add_row(cells);
+    }
+    rows
+}
+
 /// What makers state beside what was measured, as the paper's tables have it.
 fn specified(found: &Answer) -> String {
     let both: Vec<_> = found.devices.iter().filter_map(|row| Some((row, row.figures.specified?))).collect();
@@ -401,9 +408,8 @@ fn specified(found: &Answer) -> String {
 }
 
 /// What each kind costs over the years.
-fn owned(found: &Answer) -> String {
-    let Some(first) = found.ownership.values().next() else { return String::new() };
-    let years = first.years;
+pub fn owned(found: &Answer) -> Option<(String, Table)> {
+    let years = found.ownership.values().next()?.years;
     let figures = |(title, matters)| Column::figures(title, matters);
     let mut header = vec![Column::names("device", 9)];
     header.extend([("N", 9), ("buy USD", 8), ("rated years", 2), ("worn out", 1), ("worn USD", 6)].map(figures));
@@ -424,12 +430,12 @@ fn owned(found: &Answer) -> String {
             table::optional(cost.total_usd),
         ]);
     }
-    format!(
-        "Over {} years of this load, with {} W of a shelf for each device; rated years: until the bytes that its maker allows are written; fail: expected number at the annual failure rates (--afr):\n{}",
+    let about = format!(
+        "Over {} years of this load, with {} W of a shelf for each device; rated years: until the bytes that its maker allows are written; fail: expected number at the annual failure rates (--afr)",
         table::number(years),
-        table::number(found.shelf_w_per_device),
-        rows.shown()
-    )
+        table::number(found.shelf_w_per_device)
+    );
+    Some((about, rows))
 }
 
 /// The ratios of Emerald.

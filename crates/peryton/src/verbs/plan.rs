@@ -8,6 +8,9 @@ mod out;
 mod prices;
 pub mod protection;
 
+pub use flash::points;
+pub use fleet::{drive_rows, volume_rows};
+
 use std::{path::PathBuf, sync::Mutex, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -330,10 +333,16 @@ fn shown(plan: &Plan) -> String {
     if let Some(turns) = &plan.turns {
         text += &format!("{}.\n\n", turns.sentence(&plan.account));
     }
-    text += &shown_designs(plan);
+    let rows = design_rows(plan, MOST_ROWS);
+    text += &rows.shown();
+    if flash::one_of_each(plan, MOST_ROWS).iter().any(|found| !found.meets) {
+        text += "n×: the factor by which the design misses a budget\n";
+    }
     text += &flash::shown(plan);
     text += &protection::shown(plan);
-    text += &shown_budgets(plan);
+    if let Some((rows, mark)) = budget_rows(plan) {
+        text += &format!("\n{}{mark}", rows.shown());
+    }
     let rounds: Vec<String> =
         plan.search.iter().map(|rung| format!("{} on {} requests", rung.candidates, rung.requests)).collect();
     text += &format!("\nSimulated: {}\n", rounds.join(", "));
@@ -386,15 +395,15 @@ fn money(found: &Found) -> String {
 /// The most rows of the table. Later rows only repeat what the budgets cost.
 const MOST_ROWS: usize = 12;
 
-fn shown_designs(plan: &Plan) -> String {
+/// The designs that were simulated, at most so many.
+pub fn design_rows(plan: &Plan, most: usize) -> Table {
     let ownership = format!("USD in\n{} y", table::number(plan.account.years));
     let figures = |(title, matters)| Column::figures(title, matters);
     let mut header = vec![Column::text("design", 9)];
     header.extend([("meets", 9), ("USD", 9), (ownership.as_str(), 5), ("mean", 8), ("p99", 6)].map(figures));
     header.extend([("lifetime", 7), ("W", 6)].map(figures));
     let mut rows = Table::of(header);
-    let shown = flash::one_of_each(plan, MOST_ROWS);
-    for found in &shown {
+    for found in flash::one_of_each(plan, most) {
         let metrics = &found.metrics;
         rows.add_row([
             found.label.clone(),
@@ -407,11 +416,7 @@ fn shown_designs(plan: &Plan) -> String {
             optional(metrics.power_w, person),
         ]);
     }
-    let mut text = rows.shown();
-    if shown.iter().any(|found| !found.meets) {
-        text += "n×: the factor by which the design misses a budget\n";
-    }
-    text
+    rows
 }
 
 fn optional(value: Option<f64>, shown: fn(f64) -> String) -> String {
@@ -431,9 +436,10 @@ fn lifetime(metrics: &peryton_plan::evaluate::Metrics) -> String {
     optional(metrics.lifetime_years, person_years) + &ends.unwrap_or_default()
 }
 
-fn shown_budgets(plan: &Plan) -> String {
+/// What each budget costs, and what a mark in it means.
+pub fn budget_rows(plan: &Plan) -> Option<(Table, &'static str)> {
     if plan.budgets.is_empty() {
-        return String::new();
+        return None;
     }
     let mut rows = table::text(&["what a budget costs", "as asked", "without it", "twice as loose", "twice as tight"]);
     let asked = plan.best.as_ref().and_then(|best| plan.objective.of(&best.metrics));
@@ -457,5 +463,5 @@ fn shown_budgets(plan: &Plan) -> String {
     } else {
         ""
     };
-    format!("\n{}{mark}", rows.shown())
+    Some((rows, mark))
 }

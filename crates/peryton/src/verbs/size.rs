@@ -214,7 +214,7 @@ fn mean(point: &SizePoint) -> String {
 type Figures = (&'static str, u8, fn(&SizePoint) -> Option<String>);
 
 /// The table.
-fn rows(curve: &SizeCurve) -> Table {
+pub fn rows(curve: &SizeCurve) -> Table {
     const FIGURES: &[Figures] = &[
         ("hit\n%", 8, |point| point.metrics.fast_hit_ratio.map(|share| table::percent(Some(share)))),
         ("avoidable\nmiss %", 7, |point| point.avoidable_miss_ratio.map(|share| table::percent(Some(share)))),

@@ -208,33 +208,9 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
     if tuned.changed.is_empty() {
         text += "Nothing better was found: the design stays as it is.\n\n";
     } else {
-        let mut settings = table::text(&["setting", "design", "tuned"]);
-        for changed in &tuned.changed {
-            settings.add_row([&changed.knob, &changed.from, &changed.to]);
-        }
-        text += &(settings.shown() + "\n");
+        text += &(settings(tuned).shown() + "\n");
     }
-    let figure = |title| Column::figures(title, 1);
-    let (names, bounds) = (Column::names("figure", 1), Column::text("bound", 1));
-    let mut figures = Table::of(vec![names, figure("design"), figure("tuned"), figure("change"), bounds]);
-    for &metric in Metric::ALL {
-        let (before, after) = (metric.of(&tuned.before), metric.of(&tuned.after));
-        let bound = args.subject_to.0.iter().find(|bound| bound.metric == metric);
-        let show = |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| metric.show(value));
-        if before.is_none() && after.is_none() {
-            continue;
-        }
-        let change = match (before, after) {
-            (Some(before), Some(after)) if before > 0.0 && before.is_finite() && after.is_finite() => {
-                format!("{:+.1} %", (after / before - 1.0) * 100.0)
-            }
-            _ => table::NONE.to_owned(),
-        };
-        let mark = if metric == args.objective { " *" } else { "" };
-        let bound = bound.map_or_else(String::new, |bound| bound_shown(bound, &tuned.after));
-        figures.add_row([format!("{metric}{mark}"), show(before), show(after), change, bound]);
-    }
-    text += &figures.shown();
+    text += &before_and_after(tuned, args.objective, &args.subject_to.0).shown();
     text += &format!("\n* what was to be {}; {}", best_word(args.objective), effort(tuned));
     text += &format!(
         "Measured on {} requests of {}; trace {}, Peryton {}.\n",
@@ -247,6 +223,40 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
         text += "No settings were found that keep every bound: loosen one, or change the devices.\n";
     }
     text
+}
+
+/// The settings that were changed.
+pub fn settings(tuned: &Tuned) -> Table {
+    let mut settings = table::text(&["setting", "design", "tuned"]);
+    for changed in &tuned.changed {
+        settings.add_row([&changed.knob, &changed.from, &changed.to]);
+    }
+    settings
+}
+
+/// Every figure before and after.
+pub fn before_and_after(tuned: &Tuned, objective: Metric, constraints: &[Constraint]) -> Table {
+    let figure = |title| Column::figures(title, 1);
+    let (names, bounds) = (Column::names("figure", 1), Column::text("bound", 1));
+    let mut figures = Table::of(vec![names, figure("design"), figure("tuned"), figure("change"), bounds]);
+    for &metric in Metric::ALL {
+        let (before, after) = (metric.of(&tuned.before), metric.of(&tuned.after));
+        let bound = constraints.iter().find(|bound| bound.metric == metric);
+        let show = |value: Option<f64>| value.map_or_else(|| table::NONE.to_owned(), |value| metric.show(value));
+        if before.is_none() && after.is_none() {
+            continue;
+        }
+        let change = match (before, after) {
+            (Some(before), Some(after)) if before > 0.0 && before.is_finite() && after.is_finite() => {
+                format!("{:+.1} %", (after / before - 1.0) * 100.0)
+            }
+            _ => table::NONE.to_owned(),
+        };
+        let mark = if metric == objective { " *" } else { "" };
+        let bound = bound.map_or_else(String::new, |bound| bound_shown(bound, &tuned.after));
+        figures.add_row([format!("{metric}{mark}"), show(before), show(after), change, bound]);
+    }
+    figures
 }
 
 fn bound_shown(bound: &Constraint, after: &Metrics) -> String {

@@ -102,7 +102,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// A value with its unit in a table.
-pub fn value(figure: &Figure, value: Option<f64>) -> String {
+fn value(figure: &Figure, value: Option<f64>) -> String {
     match (figure.unit, value) {
         (_, None) => table::NONE.to_owned(),
         ("bytes", Some(value)) => format!("{} MiB", table::number(value / f64::from(1 << 20))),
@@ -115,18 +115,18 @@ pub fn value(figure: &Figure, value: Option<f64>) -> String {
 }
 
 /// A difference in a table.
-pub fn difference(figure: &Figure) -> String {
+fn difference(figure: &Figure) -> String {
     let unit = if figure.unit == "share" { "points" } else { "%" };
     figure.difference.map_or_else(|| table::NONE.to_owned(), |share| format!("{:+.1} {unit}", share * 100.0))
 }
 
 /// What may be claimed.
-pub fn allowed(figure: &Figure) -> String {
+fn allowed(figure: &Figure) -> String {
     figure.allowed.map_or_else(|| table::NONE.to_owned(), |share| format!("±{:.0} %", share * 100.0))
 }
 
 /// The verdict in words.
-pub fn verdict(figure: &Figure) -> &'static str {
+fn verdict(figure: &Figure) -> &'static str {
     match figure.verdict {
         Verdict::Agrees => "agrees",
         Verdict::Disagrees => "DISAGREES",
@@ -134,8 +134,8 @@ pub fn verdict(figure: &Figure) -> &'static str {
     }
 }
 
-fn shown(twin: &Twin) -> String {
-    let about = &twin.recording;
+/// The figures of both.
+pub fn rows(twin: &Twin) -> Table {
     let figures = |title| Column::figures(title, 2);
     let mut rows = Table::of(vec![
         Column::names("figure", 0),
@@ -155,7 +155,12 @@ fn shown(twin: &Twin) -> String {
             verdict(figure).to_owned(),
         ]);
     }
-    let mut text = rows.shown();
+    rows
+}
+
+fn shown(twin: &Twin) -> String {
+    let about = &twin.recording;
+    let mut text = rows(twin).shown();
     let disagreeing = twin.figures.iter().filter(|figure| figure.disagrees()).count();
     text += &match disagreeing {
         0 => "\nThe twin agrees with the drive in all figures that both have.\n".to_owned(),

@@ -157,7 +157,7 @@ fn the_page_shows_what_the_volume_does() {
     assert!(next["events"].as_array().unwrap().iter().any(|event| event["event"] == "set"), "{}", next["events"]);
 
     // Only what is new is sent.
-    let (row, event) = (report["last_row"].as_u64().unwrap(), report["last_event"].as_u64().unwrap());
+    let (row, event) = (next["last_row"].as_u64().unwrap(), next["last_event"].as_u64().unwrap());
     let more = live(&web, &format!("/live.json?since={row}&events={event}"));
     assert!(more["rows"].as_array().unwrap().len() < 5 && more["events"] == json!([]), "{more}");
     assert!(more["rows"].as_array().unwrap().iter().all(|one| one["number"].as_u64() > Some(row)));

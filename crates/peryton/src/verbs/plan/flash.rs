@@ -27,7 +27,15 @@ pub(super) fn shown(plan: &Plan) -> String {
             text += &format!("  {sentence}\n");
         }
     }
-    let Some(flash) = plan.best.as_ref().and_then(|best| best.flash.as_ref()) else { return text };
+    if let Some(rows) = points(plan) {
+        text += &format!("\n{}", rows.shown());
+    }
+    text
+}
+
+/// The figures of the best design with other capacities of flash.
+pub fn points(plan: &Plan) -> Option<Table> {
+    let flash = plan.best.as_ref()?.flash.as_ref()?;
     let figures = |(title, matters)| Column::figures(title, matters);
     let mut header = vec![Column::figures("flash GB\nof the best", 9)];
     header.extend([("meets", 8), ("USD", 8), ("mean", 8), ("p99", 6), ("lifetime", 7), ("hit %", 5)].map(figures));
@@ -43,5 +51,5 @@ pub(super) fn shown(plan: &Plan) -> String {
             table::optional(point.fast_hit_ratio.map(|share| share * 100.0)),
         ]);
     }
-    text + "\n" + &rows.shown()
+    Some(rows)
 }

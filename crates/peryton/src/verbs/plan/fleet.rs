@@ -4,7 +4,7 @@ use std::{fs, io, path::Path};
 
 use peryton_plan::{
     capacity::Catalogue,
-    fleet::{self, FleetAsk, FleetDrive, FleetPlan, FleetPlanError, FleetVolume, Recordings},
+    fleet::{self, FleetAsk, FleetPlan, FleetPlanError, Recordings},
     metric::Metric,
 };
 use peryton_sim::Replay;
@@ -134,9 +134,9 @@ fn shown(plan: &FleetPlan) -> String {
     text += &format!("Buy {} for {} USD{what}: {drives}\n", count(plan.drives.len()), person(plan.usd.unwrap_or(0.0)));
     beside(plan).into_iter().for_each(|line| text += &format!("  {line}\n"));
     text += "\n";
-    text += &drives_table(&plan.drives);
+    text += &drive_rows(plan).shown();
     text += "\n";
-    text += &volumes_table(&plan.volumes);
+    text += &volume_rows(plan, MOST_ROWS).shown();
     if plan.volumes.len() > MOST_ROWS {
         text += &format!("… {} volumes more (--report, --json)\n", plan.volumes.len() - MOST_ROWS);
     }
@@ -155,7 +155,8 @@ fn optional(value: Option<f64>, shown: fn(f64) -> String) -> String {
     value.map_or_else(|| table::NONE.to_owned(), shown)
 }
 
-fn drives_table(drives: &[FleetDrive]) -> String {
+/// A row for each drive.
+pub fn drive_rows(plan: &FleetPlan) -> Table {
     let mut header = vec![Column::figures("drive", 9), Column::text("devices", 9)];
     let figures =
         [("volumes", 9), ("stored", 7), ("room", 4), ("busy\n%", 5), ("busiest\n%", 8), ("if together\n%", 6)];
@@ -163,7 +164,7 @@ fn drives_table(drives: &[FleetDrive]) -> String {
     let figures = [("predicted\nmean", 8), ("simulated\nmean", 9), ("p99", 6), ("lifetime", 5), ("USD", 9)];
     header.extend(figures.map(|(title, matters)| Column::figures(title, matters)));
     let mut rows = Table::of(header);
-    for drive in drives {
+    for drive in &plan.drives {
         rows.add_row([
             drive.drive.to_string(),
             drive.label.clone(),
@@ -180,10 +181,11 @@ fn drives_table(drives: &[FleetDrive]) -> String {
             person(drive.usd),
         ]);
     }
-    rows.shown()
+    rows
 }
 
-fn volumes_table(volumes: &[FleetVolume]) -> String {
+/// A row for each volume, of at most so many.
+pub fn volume_rows(plan: &FleetPlan, most: usize) -> Table {
     let mut header = vec![Column::names("volume", 9)];
     let figures = [("drive", 9), ("stored", 7), ("touched", 6), ("flash", 9), ("requests/s\nin its peak", 5)];
     header.extend(figures.map(|(title, matters)| Column::figures(title, matters)));
@@ -191,7 +193,7 @@ fn volumes_table(volumes: &[FleetVolume]) -> String {
     header.extend(figures.map(|(title, matters)| Column::figures(title, matters)));
     let mut rows = Table::of(header);
     let size = |bytes: u64| Bytes(bytes).to_string();
-    for volume in volumes.iter().take(MOST_ROWS) {
+    for volume in plan.volumes.iter().take(most) {
         rows.add_row([
             volume.volume.clone(),
             volume.drive.map_or_else(|| table::NONE.to_owned(), |drive| drive.to_string()),
@@ -205,5 +207,5 @@ fn volumes_table(volumes: &[FleetVolume]) -> String {
             optional(volume.fast_hit_ratio, |ratio| person(ratio * 100.0)),
         ]);
     }
-    rows.without_empty_columns().shown()
+    rows.without_empty_columns()
 }

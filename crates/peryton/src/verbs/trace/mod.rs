@@ -3,7 +3,7 @@
 mod convert;
 mod head;
 mod info;
-mod mrc;
+pub mod mrc;
 mod synth;
 
 use crate::failure::Failure;

@@ -181,12 +181,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
         let name = trace_args::name(&args.files);
         output::write(path, page::miss_ratios(&rows, &name, &page::command_line()))?;
     }
-    output::print_result(&rows, args.json, report_to_stdout, || shown(&rows))
+    output::print_result(&rows, args.json, report_to_stdout, || table(&rows).shown())
 }
 
-fn shown(rows: &[CurveRow]) -> String {
+/// The miss ratios: a row for each size, or for each size of each volume.
+pub fn table(rows: &[CurveRow]) -> Table {
     if rows.first().is_some_and(|row| row.volume.is_some()) {
-        return shown_each(rows);
+        return of_each(rows);
     }
     let sizes = rows.iter().take_while(|row| row.replacement == rows[0].replacement).map(|row| row.ratios.cache_bytes);
     let sizes: Vec<Bytes> = sizes.map(Bytes).collect();
@@ -205,7 +206,7 @@ fn shown(rows: &[CurveRow]) -> String {
             let error = sampled.then(|| [four(half(row)), four(row.sampling_error)]);
             shown.add_row([size.to_string(), marked(row)].into_iter().chain(cells).chain(error.into_iter().flatten()));
         }
-        return shown.shown();
+        return shown;
     }
     let sampled = rows.iter().any(|row| row.sampling_error.is_some());
     let names: Vec<String> = curves.iter().map(|curve| curve[0].replacement.to_string()).collect();
@@ -218,11 +219,11 @@ fn shown(rows: &[CurveRow]) -> String {
         let widest = sampled.then(|| four(widest()));
         shown.add_row([size.to_string()].into_iter().chain(cells).chain(widest));
     }
-    shown.shown()
+    shown
 }
 
 /// The curves of each volume alone, a row for each size.
-fn shown_each(rows: &[CurveRow]) -> String {
+fn of_each(rows: &[CurveRow]) -> Table {
     let columns = vec![
         Column::text("volume", 2),
         Column::text("policy", 2),
@@ -243,7 +244,7 @@ fn shown_each(rows: &[CurveRow]) -> String {
             row.of.accesses.to_string(),
         ]);
     }
-    shown.shown()
+    shown
 }
 
 /// The miss ratio, marked if few blocks were simulated.
