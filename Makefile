@@ -1,5 +1,5 @@
 # The commands of this project; README.md says what each is for.
-.PHONY: demo test test-python test-ray wheel deb dist dist-try publish-try docs figures test-kernel test-kernel-build torture mutants bench soak bench-kernel picture findings fuzz libfuzzer setup clean
+.PHONY: demo test test-python test-ray wheel deb dist dist-try publish-try docs figures test-kernel test-kernel-build torture mutants bench soak bench-kernel picture findings mqsim xfstests fuzz libfuzzer setup clean
 
 CARGO ?= cargo
 DEMO = $(or $(CARGO_TARGET_DIR),target)/demo/peryton
@@ -128,7 +128,17 @@ findings: setup
 	python3 scripts/findings/mixcp.py
 	python3 scripts/findings/three_tiers.py
 	python3 scripts/findings/tuning.py
+	python3 scripts/findings/kernel_caches.py --peryton target/release/peryton $(if $(TRACES),--traces $(TRACES))
+	python3 scripts/findings/defaults.py --peryton target/release/peryton $(if $(TRACES),--traces $(TRACES))
 	@python3 scripts/python.py figures
+
+# What needs programs of others, which are built first: the flash model beside MQSim (MQSIM=PROGRAM, TRACE=FILE), and xfstests over a drive
+# (XFSTESTS=FOLDER), each as its script says.
+mqsim: setup
+	@$(CARGO) build --release --package peryton
+	python3 scripts/findings/mqsim.py $(MQSIM) --peryton target/release/peryton $(if $(TRACE),--trace $(TRACE))
+xfstests: test-kernel-build
+	scripts/vm xfstests $(XFSTESTS)
 
 # Draws the figures of docs/findings/ again from the rows that are beside the pages as CSV.
 figures: setup

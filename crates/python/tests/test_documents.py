@@ -60,7 +60,7 @@ NOT_RUN = [
     ("*", r"^peryton (serve \S+ --ublk|list)\b", "needs root and a kernel with ublk_drv"),
     ("*", r"^peryton create \S+ --fast /dev/md/fast\b", ROOT),
     ("*", r"^sudo examples/traces/record-\w+\.sh", ROOT),
-    ("docs/findings/models.md", r"^scripts/findings/mqsim\.py\b", "needs MQSim"),
+    ("docs/findings/models.md", r"^make mqsim\b", "needs MQSim"),
     ("*", r"^(python3 )?scripts/findings/\w+\.py\b", HOURS),
     ("docs/findings/against-kernel-caches.md", r"^scripts/vm\b", HOURS),
     ("docs/nbd.md", r"^(nbdinfo 'nbds://drive\.example|qemu-io --object tls-creds)", OTHERS),
