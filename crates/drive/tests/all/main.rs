@@ -32,5 +32,6 @@ mod resized_in_service;
 mod reused_number;
 mod served;
 mod served_volume;
+mod supervision;
 mod tools;
 mod two_servers;
