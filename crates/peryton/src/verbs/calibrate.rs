@@ -41,7 +41,7 @@ pub struct Args {
     /// Measure this device, or one beneath a scratch file in this folder
     ///
     /// Measure this device, or one beneath a scratch file in this folder or of this name.
-    #[arg(value_name = "DEVICE", conflicts_with_all = ["trace", "fio"])]
+    #[arg(value_name = "DEVICE", conflicts_with = "trace")]
     device: Option<PathBuf>,
     /// Also write to the device: ALL DATA ON IT ARE LOST
     ///
@@ -63,16 +63,13 @@ pub struct Args {
     ///
     /// Fit what --keep has kept, or the output of fio --output-format=json, of which there may be several; with DEVICE, first measure
     /// the rounds that it lacks.
-    #[arg(long, value_name = "RAW.json", conflicts_with_all = ["trace", "fio"])]
+    #[arg(long, value_name = "RAW.json", conflicts_with = "trace")]
     from: Vec<PathBuf>,
     /// Fit to traces with measured latencies
     ///
     /// Fit to a trace with measured latencies; given several times, to the first halves of all.
     #[arg(long, value_name = "FILE")]
     trace: Vec<PathBuf>,
-    /// Fit to a latency log of fio (log_offset=1)
-    #[arg(long, value_name = "FILE", conflicts_with = "trace")]
-    fio: Option<PathBuf>,
     /// The format of the trace, one with latencies [default: recognised]
     ///
     /// One with latencies, such as flashnet, csv, msr or fio-log.
@@ -262,17 +259,13 @@ fn measurement(args: &Args) -> Result<(Option<Measurement>, Flushes), Failure> {
 
 /// The requests of a trace, and the name of what they come from.
 fn requests(args: &Args) -> Result<(String, Vec<Measured>), Failure> {
-    let (paths, format) = match (&args.trace[..], &args.fio) {
-        (traces @ [_, ..], _) => (traces, args.format),
-        ([], Some(log)) => (std::slice::from_ref(log), Some(Format::FioLog)),
-        ([], None) => {
-            let what = "nothing to fit to: name a DEVICE to measure, or give --from, --trace or --fio with a FILE";
-            return Err(Failure::bad_input(what));
-        }
-    };
+    if args.trace.is_empty() {
+        let what = "nothing to fit to: name a DEVICE to measure, or give --from or --trace with a FILE";
+        return Err(Failure::bad_input(what));
+    }
     let name = |path: &PathBuf| path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
-    let sources: Vec<String> = paths.iter().map(name).collect();
-    let traces = paths.iter().map(|path| measured_args::read(path, format)).collect::<Result<Vec<_>, _>>()?;
+    let sources: Vec<String> = args.trace.iter().map(name).collect();
+    let traces = args.trace.iter().map(|path| measured_args::read(path, args.format)).collect::<Result<Vec<_>, _>>()?;
     Ok((sources.join(", "), halves_of(traces)))
 }
 
