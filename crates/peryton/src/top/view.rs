@@ -6,10 +6,7 @@ use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
 use super::sample::Sample;
-use crate::{
-    cleaning, drive_health, endurance,
-    verbs::status::{read_only, unprotected},
-};
+use crate::{cleaning, drive_health, endurance, verbs::status};
 
 /// The kinds of requests that have a row.
 pub const KINDS: [&str; 4] = ["read", "write", "flush", "discard"];
@@ -150,36 +147,10 @@ fn title(status: &Value, up: f64) -> String {
 }
 
 fn warnings(status: &Value) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (name, device) in status["devices"].as_object().into_iter().flatten() {
-        let outage = &device["outage"];
-        if device["state"] == "gone" {
-            lines.push(format!("DEGRADED: without {name}; {} lost", Bytes(number(&status["lost"]["bytes"]))));
-        } else if outage["only_reads"] == true {
-            lines.push(format!(
-                "OUTAGE: {name} takes no writes ({}), and stays, because no other device has its data",
-                text(&outage["error"])
-            ));
-        } else if outage.is_object() {
-            lines.push(format!(
-                "OUTAGE: {name} fails for {:.0} s, {} commands wait {:.0} s more ({})",
-                outage["since_s"].as_f64().unwrap_or(0.0),
-                number(&outage["commands_waiting"]),
-                outage["patience_left_s"].as_f64().unwrap_or(0.0),
-                text(&outage["error"]),
-            ));
-        }
-    }
-    if status["stopped"] == true {
-        lines.push("STOPPED: a flush failed, and every request fails until the device can be flushed".to_owned());
-    } else if status["in_doubt"] == true {
-        lines.push("IN DOUBT: a flush failed; the next flush of a client says so".to_owned());
-    }
-    lines.extend(unprotected(status));
-    lines.extend(read_only(status));
+    let mut lines = status::warnings(status);
     // The first line is no warning.
     lines.extend(cleaning::lines(&status["cleaning"]).into_iter().skip(1));
-    lines
+    lines.iter().map(|line| plain(line)).collect()
 }
 
 /// Counts of response times by the upper end of their bucket, in ns.
@@ -387,12 +358,14 @@ pub mod tests {
         let mut sample = sample(Instant::now(), 10);
         sample.status["devices"]["ssd"]["outage"] =
             json!({ "since_s": 3.0, "patience_left_s": 27.0, "commands_waiting": 5, "error": "EIO" });
+        sample.status["devices"]["ssd"]["state"] = "outage".into();
         sample.status["devices"]["hdd"] = json!({ "state": "gone" });
+        sample.status["state"] = "degraded".into();
         sample.status["in_doubt"] = true.into();
         sample.status["cleaning"] = json!({ "oldest_s": 700.0, "state": "overdue", "dirty_bytes": 1, "overdue_s": 100.0,
             "throttles_writes": true });
         let view = View::between(None, &sample, None);
         let starts: Vec<&str> = view.warnings.iter().map(|line| line.split(':').next().unwrap_or_default()).collect();
-        assert_eq!(starts, ["OUTAGE", "DEGRADED", "IN DOUBT", "OVERDUE", "THROTTLED"]);
+        assert_eq!(starts, ["OUTAGE", "IN DOUBT", "DEGRADED", "OVERDUE", "THROTTLED"]);
     }
 }

@@ -39,6 +39,17 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// What needs the attention of a person, a line each.
+pub fn warnings(status: &Value) -> Vec<String> {
+    let devices = status["devices"].as_object().into_iter().flatten().filter(|(_, device)| device["state"] == "outage");
+    let mut lines: Vec<String> = devices.map(|(name, device)| outage(name, &device["outage"])).collect();
+    lines.extend([doubt(status), unprotected(status), read_only(status)].into_iter().flatten());
+    if status["state"] == "degraded" || number(&status["lost"]["bytes"]) > 0 {
+        lines.push(degraded(status, &status["lost"]));
+    }
+    lines
+}
+
 /// The devices that were given up.
 fn gone(status: &Value) -> Vec<&str> {
     let devices = status["devices"].as_object().into_iter().flatten();
@@ -130,7 +141,7 @@ fn doubt(status: &Value) -> Option<String> {
 }
 
 /// A line about what a kill would lose, if the design asks for less.
-pub(crate) fn unprotected(status: &Value) -> Option<String> {
+fn unprotected(status: &Value) -> Option<String> {
     let kept = &status["process_death"];
     (kept["unprotected"] == true).then(|| {
         let why = kept["not_kept"].as_str().unwrap_or("?");
@@ -139,7 +150,7 @@ pub(crate) fn unprotected(status: &Value) -> Option<String> {
 }
 
 /// A line about a volume that is only read.
-pub(crate) fn read_only(status: &Value) -> Option<String> {
+fn read_only(status: &Value) -> Option<String> {
     let why = status["read_only"]["why"].as_str()?;
     Some(format!("READ-ONLY: {why}"))
 }
@@ -309,19 +320,8 @@ fn shown(status: &Value) -> String {
     lines.extend(bypassed(&status["ledger"]));
     lines.extend(cleaning::lines(&status["cleaning"]));
     lines.extend(warm(status));
-    let lost = &status["lost"];
     lines.extend(block_device(&status["ublk"]));
-    for (name, device) in
-        status["devices"].as_object().into_iter().flatten().filter(|(_, one)| one["state"] == "outage")
-    {
-        lines.push(outage(name, &device["outage"]));
-    }
-    lines.extend(doubt(status));
-    lines.extend(unprotected(status));
-    lines.extend(read_only(status));
-    if status["state"] == "degraded" || number(&lost["bytes"]) > 0 {
-        lines.push(degraded(status, lost));
-    }
+    lines.extend(warnings(status));
     if let Some(age) = status["log_age_s"].as_f64() {
         let newer =
             if status["state"] == "degraded" { "what is lost with the log" } else { "the oldest write in the log" };
