@@ -1,12 +1,11 @@
 //! `peryton create`: makes a new volume by a design, which it writes if there is none yet.
 
-mod asking;
 mod described;
 
 use std::{
     ffi::OsString,
     fs::{self, File},
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, Write as _},
     path::{Path, PathBuf},
 };
 
@@ -25,14 +24,12 @@ use crate::{
     output, page, terminal,
     volume::DesignArgs,
 };
-use asking::Asking;
 
 /// Options of `peryton create`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The design is /etc/peryton/NAME.toml, for users other than root ~/.config/peryton/NAME.toml, or at the given path (- for standard \
-output). If it exists, ITS DEVICES ARE FORMATTED. Otherwise it is written from the options, or from answers to questions on a terminal, and \
-its devices are formatted if they have paths; a design without paths is for simulations. A device in use is refused. A device with \
+output). If it exists, ITS DEVICES ARE FORMATTED. Otherwise it is written from the options, and its devices are formatted if they have paths; a design without paths is for simulations. A device in use is refused. A device with \
 content is refused without --force.
 
 Examples:
@@ -72,9 +69,6 @@ pub struct Args {
     /// Set a key of the design, such as placement.extent=64KiB
     #[arg(long, value_name = "KEY=VALUE", add = crate::completing::key_value())]
     set: Vec<String>,
-    /// Ask nothing: take defaults for all missing options
-    #[arg(short, long)]
-    yes: bool,
     /// Overwrite data on the devices, and an existing design
     ///
     /// Overwrite data on the devices, and an existing design. A device in use is refused all the same.
@@ -87,18 +81,15 @@ pub struct Args {
 
 /// Reads the name of a placement.
 fn modes() -> impl TypedValueParser<Value = PlacementKind> {
+    let mode = |name: String| PlacementKind::ALL.into_iter().find(|kind| kind.name() == name);
     PossibleValuesParser::new(PlacementKind::ALL.map(PlacementKind::name))
-        .map(|name| mode(&name).expect("it is listed"))
-}
-
-fn mode(name: &str) -> Option<PlacementKind> {
-    PlacementKind::ALL.into_iter().find(|kind| kind.name() == name)
+        .map(move |name| mode(name).expect("it is listed"))
 }
 
 impl Args {
     /// Whether the options say what the design is to be.
     fn describes(&self) -> bool {
-        let Args { mode, fast, slow, write, fast_size, slow_size, size, fast_profile, slow_profile, yes, .. } = self;
+        let Args { mode, fast, slow, write, fast_size, slow_size, size, fast_profile, slow_profile, .. } = self;
         mode.is_some()
             || fast.is_some()
             || slow.is_some()
@@ -106,7 +97,6 @@ impl Args {
             || [fast_size, slow_size, size].iter().any(|size| size.is_some())
             || fast_profile.is_some()
             || slow_profile.is_some()
-            || *yes
     }
 }
 
@@ -122,7 +112,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     if !to_stdout && !args.force && fs::symlink_metadata(path).is_ok() {
         return Err(is_there(path));
     }
-    let new = described(args)?;
+    if !args.describes() {
+        return Err(Failure::bad_input(format!(
+            "{}: there is no such design: name its devices with --fast and --slow, or give --mode for one to simulate",
+            path.display()
+        )));
+    }
+    let new = described::gather(args)?;
     if to_stdout {
         let Written { text, .. } = new.written(path, &args.set)?;
         return output::print(&text);
@@ -146,22 +142,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         new.mode.name(),
         design.volume
     ))
-}
-
-/// The design that the options describe, and the answers to the questions that they leave open.
-fn described(args: &Args) -> Result<NewDesign, Failure> {
-    let asks = !args.describes() && io::stdin().is_terminal() && io::stderr().is_terminal();
-    match (asks, args.describes()) {
-        (true, _) => {
-            let (mut input, mut out) = (io::stdin().lock(), io::stderr());
-            described::gather(args, &mut Asking::of(&mut input, &mut out))
-        }
-        (false, true) => described::gather(args, &mut Asking::nobody()),
-        (false, false) => Err(Failure::bad_input(format!(
-            "{}: there is no such design: name its devices with --fast and --slow, or give --yes for one to simulate",
-            args.volume.design().display()
-        ))),
-    }
 }
 
 /// Writes a design and formats its devices. If that fails, no design is left behind.

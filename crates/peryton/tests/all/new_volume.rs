@@ -211,13 +211,13 @@ fn devices_in_use_are_refused_by_what_uses_them_even_by_force() {
 #[test]
 fn without_paths_the_design_is_for_simulations() {
     let folder = common::folder();
-    let run = peryton(folder.path(), &["create", "design.toml", "--yes"]).ok();
+    let run = peryton(folder.path(), &["create", "design.toml", "--mode", "caching"]).ok();
     assert!(run.out.contains("design.toml, caching") && run.out.contains("nothing was formatted"), "{}", run.out);
     let text = fs::read_to_string(folder.path().join("design.toml")).unwrap();
     assert!(text.contains("# ") && text.contains("write = \"back\"") && text.contains("peryton create"), "{text}");
     peryton(folder.path(), &["sim", "design.toml", "--trace", "trace.csv", "--limit", "100"]).ok();
     // It is not overwritten by mistake.
-    peryton(folder.path(), &["create", "design.toml", "--yes"])
+    peryton(folder.path(), &["create", "design.toml", "--mode", "caching"])
         .fails(2, &["design.toml: there is a design", "--force"]);
     peryton(folder.path(), &["create", "design.toml", "--force", "--write", "through"]).ok();
     assert!(fs::read_to_string(folder.path().join("design.toml")).unwrap().contains("write = \"through\""));
@@ -250,8 +250,8 @@ fn mistakes_in_a_design_are_one_line_and_write_nothing() {
         peryton(folder.path(), &[&["create", "design.toml"][..], args].concat()).fails(2, parts);
         assert!(!folder.path().join("design.toml").exists(), "{args:?}");
     }
-    peryton(folder.path(), &["create", "nowhere/my.toml", "--yes"]).fails(1, &["nowhere/my.toml"]);
+    peryton(folder.path(), &["create", "nowhere/my.toml", "--mode", "caching"]).fails(1, &["nowhere/my.toml"]);
     for name in ["", "..", "-x", "a b", "ä", "x".repeat(49).as_str()] {
-        peryton(folder.path(), &["create", "--yes", "--", name]).fails(2, &["is no name for a volume"]);
+        peryton(folder.path(), &["create", "--mode", "caching", "--", name]).fails(2, &["is no name for a volume"]);
     }
 }

@@ -46,7 +46,7 @@ fn no_command_writes_a_design_with_a_value_of_its_own() {
     }
     for mode in ["caching", "tiering", "partitioned", "logging", "linear", "single"] {
         let path = format!("init-{mode}.toml");
-        peryton(folder.path(), &["create", &path, "--mode", mode, "--yes"]).ok();
+        peryton(folder.path(), &["create", &path, "--mode", mode]).ok();
         has_defaults_alone(&folder.path().join(&path));
     }
     let devices = "super-talent-32gb,ibm-ultrastar-36z15";
