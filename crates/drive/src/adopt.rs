@@ -13,85 +13,18 @@ use peryton_format::adoption::records_at;
 use peryton_units::Bytes;
 use rustix::{fs::FallocateFlags, io::Errno};
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::{
-    format::allocate,
-    multi_mount::{self, HeldElsewhere},
+    format::{allocate, refuse_data},
+    multi_mount,
     notify::Notifier,
-    open::{Device, DeviceOpenError, Opening, Rights, refuse_used},
+    offline::OfflineError,
+    open::{Device, Opening, Rights, refuse_used},
     probe,
     random::random,
     spec::VolumeSpec,
     storage::Files,
 };
-
-/// Why a disk cannot be taken over. One line each.
-#[derive(Debug, Error)]
-pub enum AdoptionError {
-    /// A device cannot be opened.
-    #[error(transparent)]
-    Open(#[from] DeviceOpenError),
-    /// A server has a volume on these devices.
-    #[error(transparent)]
-    HeldElsewhere(#[from] HeldElsewhere),
-    /// A device is not there.
-    #[error("{}: device '{name}' is not there: name a device or a file that is", path.display())]
-    Missing {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-    },
-    /// The engine refuses it. The message has the devices' names.
-    #[error("{0}")]
-    Refused(String),
-    /// A device has failed, or what was copied is not what is read back.
-    #[error("{0}")]
-    Failed(String),
-    /// The fast device holds data.
-    #[error("{}: device '{name}' holds {what}: name another device (--force would destroy what is there)", path.display())]
-    Holds {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-        /// What it holds.
-        what: &'static str,
-    },
-    /// The disk is of a kind that cannot be taken over.
-    #[error("{}: device '{name}' is {what}: {remedy}", path.display())]
-    Kind {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-        /// What it is.
-        what: &'static str,
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// The disk has no room at its end.
-    #[error(
-        "{}: device '{name}' has no room for {need} at its end: it holds {holds}, {used}, or let it go to the fast device (--home fast)",
-        path.display()
-    )]
-    NoRoom {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-        /// How much is needed.
-        need: Bytes,
-        /// What it holds.
-        holds: &'static str,
-        /// How much of the disk that uses, and what to do.
-        used: String,
-    },
-    /// A system call failed.
-    #[error("{0}")]
-    System(#[from] io::Error),
-}
 
 /// How a disk is to be taken over.
 #[derive(Clone, Copy, Debug, Default)]
@@ -173,24 +106,24 @@ impl Opened {
     }
 }
 
-fn open(spec: &VolumeSpec) -> Result<Opened, AdoptionError> {
+fn open(spec: &VolumeSpec) -> Result<Opened, OfflineError> {
     let (fast, disk) = match &spec.config.placement {
         Placement::Caching(pair) | Placement::Partitioned(pair) => (pair.fast, pair.slow),
-        _ => return Err(AdoptionError::Refused(AdoptError::Placement.to_string())),
+        _ => return Err(OfflineError::Refused(AdoptError::Placement.to_string())),
     };
     spec.devices.iter().try_for_each(refuse_used)?;
     let devices = Device::open_all(&spec.devices, Opening { direct: true, rights: Rights::Write }, &[])?;
     multi_mount::look(&devices, &Notifier::default())?;
     if let Some((at, _)) = spec.devices.iter().zip(&devices).find(|(_, device)| device.is_none()) {
-        return Err(AdoptionError::Missing { name: at.name.clone(), path: at.path.clone() });
+        return Err(OfflineError::Refused(format!("{at} is not there: name a device or a file that is")));
     }
     Ok(Opened { devices, fast, disk })
 }
 
-fn said(spec: &VolumeSpec) -> impl Fn(AdoptError) -> AdoptionError {
+fn said(spec: &VolumeSpec) -> impl Fn(AdoptError) -> OfflineError {
     |error| match error {
-        AdoptError::Device { .. } | AdoptError::Differs { .. } => AdoptionError::Failed(spec.with_names(error)),
-        _ => AdoptionError::Refused(spec.with_names(error)),
+        AdoptError::Device { .. } | AdoptError::Differs { .. } => OfflineError::Failed(spec.with_names(error)),
+        _ => OfflineError::Refused(spec.with_names(error)),
     }
 }
 
@@ -198,7 +131,7 @@ fn said(spec: &VolumeSpec) -> impl Fn(AdoptError) -> AdoptionError {
 ///
 /// # Errors
 /// It would not be safe, or a device has failed. Nothing is lost; the next call goes on.
-pub fn adopt(spec: &VolumeSpec, asked: Adopting) -> Result<Adopted, AdoptionError> {
+pub fn adopt(spec: &VolumeSpec, asked: Adopting) -> Result<Adopted, OfflineError> {
     let opened = open(spec)?;
     let sizes: Vec<Bytes> = opened.devices.iter().flatten().map(|device| device.size).collect();
     let mut files = Files::new(&opened.devices)?;
@@ -270,7 +203,7 @@ pub fn adopt(spec: &VolumeSpec, asked: Adopting) -> Result<Adopted, AdoptionErro
 ///
 /// # Errors
 /// There is nothing to undo, or a device has failed.
-pub fn undo_adoption(spec: &VolumeSpec) -> Result<bool, AdoptionError> {
+pub fn undo_adoption(spec: &VolumeSpec) -> Result<bool, OfflineError> {
     let opened = open(spec)?;
     adoption::undo(&spec.config, &mut Files::new(&opened.devices)?).map_err(said(spec))
 }
@@ -281,9 +214,9 @@ fn decide(
     opened: &Opened,
     plan: &dyn Fn(Home) -> Result<Plan, AdoptError>,
     asked: Adopting,
-) -> Result<(Plan, &'static str), AdoptionError> {
+) -> Result<(Plan, &'static str), OfflineError> {
     let disk = opened.device(opened.disk);
-    let kind = |what, remedy| AdoptionError::Kind { name: disk.name.clone(), path: disk.path.clone(), what, remedy };
+    let kind = |what: &str, remedy: &str| OfflineError::Refused(format!("{disk} is {what}: {remedy}"));
     let holds = probe::content(disk)?.ok_or_else(|| kind("empty", "peryton create makes a volume of it"))?;
     if let Some((what, remedy)) = NEVER.iter().find(|(what, _)| *what == holds) {
         return Err(kind(what, remedy));
@@ -305,8 +238,10 @@ fn decide(
                         Some(used) => format!("which uses {used} of {}: make that smaller first", disk.size),
                         None => "and how much of the disk that uses is not known: copy the data".to_owned(),
                     };
-                    let (name, path) = (disk.name.clone(), disk.path.clone());
-                    return Err(AdoptionError::NoRoom { name, path, need: plan.displaced.bytes, holds, used });
+                    return Err(OfflineError::Refused(format!(
+                        "{disk} has no room for {} at its end: it holds {holds}, {used}, or let it go to the fast device (--home fast)",
+                        plan.displaced.bytes
+                    )));
                 }
                 Err(error) if wanted.is_some() => Err(error),
                 _ => plan(Home::Fast),
@@ -314,17 +249,12 @@ fn decide(
         }
     };
     let plan = plan.map_err(said(spec))?;
-    let fast = opened.device(opened.fast);
-    if !asked.force
-        && let Some(what) = probe::content(fast)?
-    {
-        return Err(AdoptionError::Holds { name: fast.name.clone(), path: fast.path.clone(), what });
-    }
+    refuse_data(opened.device(opened.fast), asked.force)?;
     Ok((plan, holds))
 }
 
 /// What is cut at the borders of the parts of the disk must be whole blocks of both devices.
-fn check_blocks(spec: &VolumeSpec, opened: &Opened, plan: &Plan) -> Result<(), AdoptionError> {
+fn check_blocks(spec: &VolumeSpec, opened: &Opened, plan: &Plan) -> Result<(), OfflineError> {
     let block = opened.devices.iter().flatten().map(|device| device.ability.block).max().unwrap_or(1).max(512);
     let size = plan.displaced.volume;
     if size.0.is_multiple_of(block) {
@@ -340,9 +270,9 @@ fn check_blocks(spec: &VolumeSpec, opened: &Opened, plan: &Plan) -> Result<(), A
 }
 
 /// Gives the fast device space if it is a file, and notifies it that what it holds is not needed.
-fn prepare(opened: &Opened, plan: &Plan) -> Result<(), AdoptionError> {
+fn prepare(opened: &Opened, plan: &Plan) -> Result<(), OfflineError> {
     let fast = opened.device(opened.fast);
-    let sizes = plan.config.sizes().map_err(|error| AdoptionError::Refused(error.to_string()))?;
+    let sizes = plan.config.sizes().map_err(|error| OfflineError::Refused(error.to_string()))?;
     // Nothing relies on it: what free places hold counts as unknown.
     let _ = rustix::fs::fallocate(&fast.file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, fast.size.0);
     let index = opened.fast.index();

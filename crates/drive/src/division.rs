@@ -75,7 +75,10 @@ pub(crate) fn find(devices: &[Option<Device>]) -> Result<Option<Displaced>, Devi
     for device in devices.iter().flatten() {
         let first = own_sizes::first_block(device).unwrap_or_default();
         if Record::decode(&first).is_some() {
-            return Err(DeviceOpenError::HalfAdopted { name: device.name.clone(), path: device.path.clone() });
+            return Err(DeviceOpenError::Refused(format!(
+                "{device} was being taken over (peryton import) or given back (peryton export), and that has not come to its end: \
+                 run the same again"
+            )));
         }
         let superblock = Superblock::decode(&first);
         any |= superblock.is_ok();
@@ -117,12 +120,7 @@ fn open_again(device: &Device) -> Result<OwnedFd, DeviceOpenError> {
     let direct = if device.is_direct { OFlags::DIRECT } else { OFlags::empty() };
     let rights = rustix::fs::fcntl_getfl(&device.file).map_or(OFlags::RDWR, |flags| flags & OFlags::ACCMODE);
     let flags = rights | OFlags::CLOEXEC | direct;
-    let failed = |source: io::Error| DeviceOpenError::System {
-        name: device.name.clone(),
-        path: device.path.clone(),
-        source,
-        remedy: "",
-    };
+    let failed = |source: io::Error| DeviceOpenError::Refused(format!("{device}: {source}"));
     let file = rustix::fs::open(&device.path, flags, Mode::empty()).map_err(|error| failed(error.into()))?;
     let about = |file: &OwnedFd| rustix::fs::fstat(file).map(|about| (about.st_dev, about.st_ino, about.st_rdev));
     match (about(&file), about(&device.file)) {

@@ -10,70 +10,18 @@ use peryton_engine::{Engine, Formatting, VolumeId};
 use peryton_units::Bytes;
 use rustix::fs::FallocateFlags;
 use serde::Serialize;
-use thiserror::Error;
 
 use crate::{
     arena::Arena,
-    multi_mount::{self, HeldElsewhere},
+    multi_mount,
     notify::Notifier,
-    open::{Device, DeviceOpenError, Opening, Rights, refuse_used},
+    offline::OfflineError,
+    open::{Device, Opening, Rights, refuse_used},
     probe,
     random::random,
     spec::VolumeSpec,
     storage::Files,
 };
-
-/// Why a volume cannot be formatted. One line each.
-#[derive(Debug, Error)]
-pub enum MakeError {
-    /// A device cannot be opened.
-    #[error(transparent)]
-    Open(#[from] DeviceOpenError),
-    /// A server has a volume on these devices.
-    #[error(transparent)]
-    HeldElsewhere(#[from] HeldElsewhere),
-    /// The engine refuses the design, or could not write its metadata. The message has the devices' names.
-    #[error("{0}")]
-    Refused(String),
-    /// A device holds data.
-    #[error("{}: device '{name}' holds {what}: name another device (--force would destroy what is there)", path.display())]
-    Holds {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-        /// What was found on the device.
-        what: &'static str,
-    },
-    /// A block device is too small.
-    #[error("{}: device '{name}' has {}, the design needs {} of it: give a larger one, or make the design smaller", path.display(),
-        size.beside(*need), need.beside(*size))]
-    TooSmall {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-        /// What it has.
-        size: Bytes,
-        /// What is needed.
-        need: Bytes,
-    },
-    /// A system call failed.
-    #[error("{}: device '{name}': {what}: {source}", path.display())]
-    System {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-        /// The operation that failed.
-        what: &'static str,
-        /// What it says.
-        source: io::Error,
-    },
-    /// The system has no randomness or no memory.
-    #[error("{0}")]
-    Other(#[from] io::Error),
-}
 
 /// A new volume.
 #[derive(Clone, Debug, Serialize)]
@@ -102,8 +50,8 @@ pub struct MadeDevice {
 ///
 /// # Errors
 /// The design does not fit the devices, a device holds something, or the system refuses to write it.
-pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
-    let sizes = spec.config.sizes().map_err(|error| MakeError::Refused(spec.with_names(error)))?;
+pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, OfflineError> {
+    let sizes = spec.config.sizes().map_err(|error| OfflineError::Refused(spec.with_names(error)))?;
     let (needs, behind) = (sizes.devices, sizes.behind);
     spec.devices.iter().try_for_each(refuse_used)?;
     let mut devices = Device::open_all(&spec.devices, Opening { direct: true, rights: Rights::Create }, &[])?;
@@ -111,38 +59,32 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
     let all = || devices.iter().flatten().zip(&needs);
     // Nothing is written until all devices have been checked.
     for (device, need) in all() {
-        let (name, path) = (device.name.clone(), device.path.clone());
         if device.is_block && device.size < *need {
-            return Err(MakeError::TooSmall { name, path, size: device.size, need: *need });
+            let (has, need) = (device.size.beside(*need), need.beside(device.size));
+            return Err(OfflineError::Refused(format!(
+                "{device} has {has}, the design needs {need} of it: give a larger one, or make the design smaller"
+            )));
         }
-        let system = |source| MakeError::System { name: name.clone(), path: path.clone(), what: "reading", source };
-        if !force && let Some(what) = probe::content(device).map_err(system)? {
-            return Err(MakeError::Holds { name, path, what });
-        }
+        refuse_data(device, force)?;
     }
     // The device is as worn as it was.
     devices.iter().flatten().for_each(|device| multi_mount::take_up_wear(device, None));
     let mut zeroed = true;
     for ((device, need), behind) in devices.iter_mut().flatten().zip(&needs).zip(&behind) {
-        let (name, path) = (device.name.clone(), device.path.clone());
-        zeroed &=
-            empty(device, *need, *behind).map_err(|(what, source)| MakeError::System { name, path, what, source })?;
+        zeroed &= empty(device, *need, *behind)
+            .map_err(|(what, source)| OfflineError::Failed(format!("{device}: {what}: {source}")))?;
     }
     for (((device, need), data_at), behind) in devices.iter().flatten().zip(&needs).zip(&sizes.data_at).zip(&behind) {
-        let (name, path) = (device.name.clone(), device.path.clone());
-        let what = "allocating space for metadata";
-        allocate(device, *need, *data_at, *behind).map_err(|source| MakeError::System { name, path, what, source })?;
+        allocate(device, *need, *data_at, *behind).map_err(failed(device, "allocating space for metadata"))?;
     }
     let volume = VolumeId(u128::from_le_bytes(random()?));
     let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let new = Formatting { volume, unix_s, zeroed, notes: String::new() };
     Engine::format(&spec.config, new, &mut Files::new(&devices)?)
-        .map_err(|error| MakeError::Refused(spec.with_names(error)))?;
+        .map_err(|error| OfflineError::Refused(spec.with_names(error)))?;
     for device in devices.iter().flatten() {
-        let (name, path) = (device.name.clone(), device.path.clone());
-        let kept = multi_mount::keep_wear(device).map_err(|source| ("writing what has worn it", source));
-        let durable = || device.sync_directory().map_err(|source| ("making its directory durable", source));
-        kept.and_then(|()| durable()).map_err(|(what, source)| MakeError::System { name, path, what, source })?;
+        multi_mount::keep_wear(device).map_err(failed(device, "writing what has worn it"))?;
+        device.sync_directory().map_err(failed(device, "making its directory durable"))?;
     }
     let made = devices.iter().flatten().zip(&needs);
     Ok(Made {
@@ -151,6 +93,20 @@ pub fn format(spec: &VolumeSpec, force: bool) -> Result<Made, MakeError> {
         devices: made
             .map(|(device, used)| MadeDevice { name: device.name.clone(), path: device.path.clone(), used: *used })
             .collect(),
+    })
+}
+
+fn failed(device: &Device, what: &'static str) -> impl Fn(io::Error) -> OfflineError {
+    move |source| OfflineError::Failed(format!("{device}: {what}: {source}"))
+}
+
+/// Refuses a device that holds data, unless these may be destroyed.
+pub(crate) fn refuse_data(device: &Device, force: bool) -> Result<(), OfflineError> {
+    let found = if force { None } else { probe::content(device).map_err(failed(device, "reading"))? };
+    found.map_or(Ok(()), |what| {
+        Err(OfflineError::Refused(format!(
+            "{device} holds {what}: name another device (--force would destroy what is there)"
+        )))
     })
 }
 

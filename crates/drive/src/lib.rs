@@ -116,7 +116,7 @@ mod volume;
 mod wear;
 mod written;
 
-pub use adopt::{Adopted, Adopting, AdoptionError, Displacement, adopt, undo_adoption};
+pub use adopt::{Adopted, Adopting, Displacement, adopt, undo_adoption};
 pub use arena::Memory;
 pub use backend::{Action, Backend, Operation};
 pub use block::{Array, Beneath, DeviceAbout, Linux, Mirrored, PhysicalDrive, Protocol};
@@ -126,7 +126,7 @@ pub use direct::{Access, DirectDevice, MeasureError, device_about};
 pub use disks::fault::{Effect, Fault, Only};
 pub use endurance::SECONDS_NOT_COUNTED;
 pub use events::{Event, What};
-pub use format::{Made, MadeDevice, MakeError, format};
+pub use format::{Made, MadeDevice, format};
 pub use health::{DriveHealth, DrivePower, Estimates, PathHealth, Spoken, Warning};
 pub use http::{Address, Http};
 pub use line_log::LineLog;

@@ -1,6 +1,6 @@
 //! Operations on a volume that is not being served: inspect, repair, replace a lost device, detach.
 
-use std::{io, path::PathBuf};
+use std::io;
 
 use peryton_engine::{
     DetachError, Detached, DeviceId, Engine, Forgone, Inspection, OpenError, Opened, Overlay, Placement, Readmitted,
@@ -22,67 +22,26 @@ use crate::{
     storage::{Failed, Files},
 };
 
-/// Why an operation failed. One line each.
+/// Why an operation on a volume that is not being served failed. One line each.
 #[derive(Debug, Error)]
 pub enum OfflineError {
     /// A device cannot be opened.
     #[error(transparent)]
     Device(#[from] DeviceOpenError),
-    /// The engine refuses the design or the operation. The message has the devices' names.
-    #[error("{0}")]
-    Refused(String),
-    /// The new device holds data.
-    #[error("device '{name}' holds {what}: name another device (--force would destroy what is there)")]
-    Holds {
-        /// The device.
-        name: String,
-        /// What it holds.
-        what: &'static str,
-    },
-    /// The new device has no room for what the lost one had.
-    #[error("device '{name}' has {}, and {} are needed: name a larger device",
-        size.beside(*need), need.beside(*size))]
-    TooSmall {
-        /// The name of the device.
-        name: String,
-        /// Its size.
-        size: Bytes,
-        /// What is needed.
-        need: Bytes,
-    },
-    /// A disk that was taken over is given back in steps, of which its fast device has the record.
-    #[error(
-        "the disk was taken over (peryton import), and giving it back writes to device '{name}': copy that to a device that can be written, \
-         name the copy in the design, and export again"
-    )]
-    Imported {
-        /// The device.
-        name: String,
-    },
-    /// The device that is to have everything cannot be written.
-    #[error(
-        "device '{name}' is the one that is to stand alone: copy it to a device that can be written, and name that in the design"
-    )]
-    IsHome {
-        /// The device.
-        name: String,
-    },
-    /// A device is not there.
-    #[error(
-        "{}: device '{name}' is not there: attach it, or name it or a copy of it in the design; --without {name} exports what the others \
-         have, if nothing is lost with it", path.display()
-    )]
-    Missing {
-        /// The device.
-        name: String,
-        /// Where it should be.
-        path: PathBuf,
-    },
-    /// A server has the volume.
+    /// A server has a volume on these devices.
     #[error(transparent)]
     HeldElsewhere(#[from] HeldElsewhere),
-    /// The system has no memory.
-    #[error("memory for buffers: {0}")]
+    /// The design, or what the devices have, does not fit the operation.
+    #[error("{0}")]
+    Refused(String),
+    /// The device that takes no writes is one that cannot be done without.
+    #[error("{0}")]
+    Needed(String),
+    /// A device has failed, or what was copied is not what is read back.
+    #[error("{0}")]
+    Failed(String),
+    /// A system call failed.
+    #[error("{0}")]
     System(#[from] io::Error),
 }
 
@@ -266,11 +225,15 @@ pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) ->
     let behind = sizes.behind[device];
     if let Some(new) = &mut devices[device] {
         if !force && let Some(what) = probe::content(new)? {
-            return Err(OfflineError::Holds { name: name.to_owned(), what });
+            return Err(OfflineError::Refused(format!(
+                "device '{name}' holds {what}: name another device (--force would destroy what is there)"
+            )));
         }
         if is_home && new.is_block && new.size < need {
-            let (name, size) = (name.to_owned(), new.size);
-            return Err(OfflineError::TooSmall { name, size, need });
+            let (has, need) = (new.size.beside(need), need.beside(new.size));
+            return Err(OfflineError::Refused(format!(
+                "device '{name}' has {has}, and {need} are needed: name a larger device"
+            )));
         }
         if !new.is_block || new.size >= need {
             // On the home of displaced data, the room for snapshots and then the displaced data lie behind the volume.
@@ -338,8 +301,12 @@ pub fn detach(
     let is_missing =
         |(index, device): &(usize, &Option<Device>)| device.is_none() && !without.contains(&DeviceId(*index as u8));
     if let Some((index, _)) = devices.iter().enumerate().find(is_missing) {
-        let DevicePath { name, path } = spec.devices[index].clone();
-        return Err(OfflineError::Missing { name, path });
+        let at = &spec.devices[index];
+        return Err(OfflineError::Refused(format!(
+            "{at} is not there: attach it, or name it or a copy of it in the design; --without {} exports what the others have, if \
+             nothing is lost with it",
+            at.name
+        )));
     }
     let forgone = Forgone { devices: &without, accept_loss };
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
@@ -381,10 +348,16 @@ pub fn rescue(spec: &VolumeSpec, name: &str, left: &mut dyn FnMut(u64)) -> Resul
     devices[only_read.index()] = Device::open(&spec.devices[only_read.index()], TO_BE_READ)?;
     look(&devices)?;
     if division::find(&devices)?.is_some() {
-        return Err(OfflineError::Imported { name: name.to_owned() });
+        // It is given back in steps, of which its fast device has the record.
+        return Err(OfflineError::Needed(format!(
+            "the disk was taken over (peryton import), and giving it back writes to device '{name}': copy that to a device that can be \
+             written, name the copy in the design, and export again"
+        )));
     }
     if spec.config.placement.stands_alone() == Some(only_read) {
-        return Err(OfflineError::IsHome { name: name.to_owned() });
+        return Err(OfflineError::Needed(format!(
+            "device '{name}' is the one that is to stand alone: copy it to a device that can be written, and name that in the design"
+        )));
     }
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
     let detached = closed::rescue(spec.config.clone(), &mut files, only_read, left)

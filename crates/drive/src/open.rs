@@ -2,7 +2,7 @@
 
 use std::{
     cell::Cell,
-    fs, io,
+    fmt, fs, io,
     mem::MaybeUninit,
     os::{
         fd::{AsRawFd, OwnedFd},
@@ -50,58 +50,18 @@ pub struct DevicePath {
     pub path: PathBuf,
 }
 
+impl fmt::Display for DevicePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: device '{}'", self.path.display(), self.name)
+    }
+}
+
 /// Why a device cannot be opened. One line: which device, what is wrong, what to do.
 #[derive(Debug, Error)]
 pub enum DeviceOpenError {
-    /// It is neither a file nor a block device.
-    #[error("{}: device '{name}' is {what}: give a regular file or a block device", path.display())]
-    Kind {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-        /// What it is.
-        what: &'static str,
-    },
-    /// Another program uses it.
-    #[error("{}: device '{name}' {by}", path.display())]
-    InUse {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-        /// What uses it, as the end of a sentence, and what to do.
-        by: String,
-    },
-    /// The design has no device of this name.
-    #[error("there is no device '{name}' to leave out or replace: the design has {known}")]
-    Unknown {
-        /// The name that was given.
-        name: String,
-        /// The devices of the design.
-        known: String,
-    },
-    /// Two devices of the design are the same file.
-    #[error("{}: devices '{first}' and '{second}' are the same: give each its own file or block device", path.display())]
-    Same {
-        /// Name of the first device.
-        first: String,
-        /// Name of the second device.
-        second: String,
-        /// Where.
-        path: PathBuf,
-    },
-    /// It is neither what it was nor part of a volume.
-    #[error(
-        "{}: device '{name}' was being taken over (peryton import) or given back (peryton export), and that has not come to its end: \
-         run the same again", path.display()
-    )]
-    HalfAdopted {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-    },
+    /// It is neither a file nor a block device, is in use, or cannot be opened.
+    #[error("{0}")]
+    Refused(String),
     /// It can be read and not written.
     #[error(
         "{}: device '{name}' can be read, and not written ({source}): give permission to write it; if it takes no writes any more, {}",
@@ -114,18 +74,6 @@ pub enum DeviceOpenError {
         path: PathBuf,
         /// What the system says.
         source: io::Error,
-    },
-    /// A system call failed.
-    #[error("{}: device '{name}': {source}{remedy}", path.display())]
-    System {
-        /// The device.
-        name: String,
-        /// Where.
-        path: PathBuf,
-        /// What it says.
-        source: io::Error,
-        /// What to do about it.
-        remedy: &'static str,
     },
 }
 
@@ -147,9 +95,12 @@ pub(crate) fn named(devices: &[DevicePath], names: &[String]) -> Result<Vec<Devi
     let find = |name: &String| {
         let index = devices.iter().position(|device| device.name == *name);
         let known = || devices.iter().map(|device| format!("'{}'", device.name)).collect::<Vec<_>>().join(" and ");
-        index
-            .map(|index| DeviceId(index as u8))
-            .ok_or_else(|| DeviceOpenError::Unknown { name: name.clone(), known: known() })
+        index.map(|index| DeviceId(index as u8)).ok_or_else(|| {
+            let known = known();
+            DeviceOpenError::Refused(format!(
+                "there is no device '{name}' to leave out or replace: the design has {known}"
+            ))
+        })
     };
     names.iter().map(find).collect()
 }
@@ -210,6 +161,12 @@ pub enum Rights {
     Create,
 }
 
+impl fmt::Display for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: device '{}'", self.path.display(), self.name)
+    }
+}
+
 impl Device {
     /// Opens a device and locks it. Returns `None` if there is nothing at the path and `create` is false.
     ///
@@ -217,19 +174,14 @@ impl Device {
     /// The device cannot be opened, is in use, or is neither a file nor a block device.
     pub fn open(at: &DevicePath, opening: Opening) -> Result<Option<Device>, DeviceOpenError> {
         let DevicePath { name, path } = at;
-        let failed = |source: io::Error, remedy| DeviceOpenError::System {
-            name: name.clone(),
-            path: path.clone(),
-            source,
-            remedy,
-        };
+        let failed = |source: io::Error, remedy| DeviceOpenError::Refused(format!("{at}: {source}{remedy}"));
         let mut is_new = false;
         let is_block = match fs::metadata(path) {
             Ok(about) if about.file_type().is_block_device() => true,
             Ok(about) if about.is_file() => false,
             Ok(about) => {
                 let what = if about.is_dir() { "a directory" } else { "neither" };
-                return Err(DeviceOpenError::Kind { name: name.clone(), path: path.clone(), what });
+                return Err(DeviceOpenError::Refused(format!("{at} is {what}: give a regular file or a block device")));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound && opening.rights == Rights::Create => {
                 is_new = true;
@@ -246,7 +198,7 @@ impl Device {
         } else if opening.rights == Rights::Create {
             flags |= OFlags::CREATE;
         }
-        let in_use = |by: String| DeviceOpenError::InUse { name: name.clone(), path: path.clone(), by };
+        let in_use = |by: String| DeviceOpenError::Refused(format!("{at} {by}"));
         let user = || Linux::default().in_use(path);
         let holder = Holder::of(path);
         let attempt = |flags| loop {
@@ -406,8 +358,12 @@ impl Device {
             }
             // Two devices with one file would otherwise appear as "in use", because the first has locked it.
             if let Some(other) = open.iter().flatten().find(|other| same_file(&other.path, &at.path)) {
-                let (first, second) = (other.name.clone(), at.name.clone());
-                return Err(DeviceOpenError::Same { first, second, path: at.path.clone() });
+                return Err(DeviceOpenError::Refused(format!(
+                    "{}: devices '{}' and '{}' are the same: give each its own file or block device",
+                    at.path.display(),
+                    other.name,
+                    at.name
+                )));
             }
             open.push(Device::open(at, opening)?);
         }
@@ -441,7 +397,7 @@ fn is_set_read_only(file: &OwnedFd) -> bool {
 /// Refuses a device that is about to be overwritten, if it is in use.
 pub(crate) fn refuse_used(at: &DevicePath) -> Result<(), DeviceOpenError> {
     match Linux::default().in_use(&at.path) {
-        Some(by) => Err(DeviceOpenError::InUse { name: at.name.clone(), path: at.path.clone(), by }),
+        Some(by) => Err(DeviceOpenError::Refused(format!("{at} {by}"))),
         None => Ok(()),
     }
 }

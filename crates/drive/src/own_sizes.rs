@@ -58,7 +58,7 @@ pub fn own_sizes(devices: &[DevicePath], without: &[String]) -> Result<OwnSizes,
                 io::ErrorKind::PermissionDenied => ": it must be readable and writable for you",
                 _ => "",
             };
-            DeviceOpenError::System { name: at.name.clone(), path: at.path.clone(), source, remedy }
+            DeviceOpenError::Refused(format!("{at}: {source}{remedy}"))
         };
         let (size, superblock) = match without.contains(&at.name) {
             true => (None, None),

@@ -34,7 +34,7 @@ use crate::{
     pool::Pool,
     read_only::ReadOnly,
     recorder::{Noting, Record, Recorder, Start},
-    serve_error::{SMALLEST_POOL, ServeError},
+    serve_error::ServeError,
     server::{About, Announce, BlockDevice, Called, Changing, Handle, Parts, Server, let_evacuated_go},
     shared_memory::{Handoff, NoMemory, SharedMemory},
     site::{LivePage, PageSite, Site},
@@ -44,6 +44,9 @@ use crate::{
     ublk::{Control as UblkControl, Prepared, UblkError, UblkSettings, Wanted},
     volume::{LONGEST_ZEROS, Volume},
 };
+
+/// The smallest pool: a client may send requests of 32 MiB.
+const SMALLEST_POOL: Bytes = Bytes::mib(8);
 
 /// How a volume is served; no setting here changes what is stored.
 #[derive(Clone, Debug)]
@@ -158,13 +161,18 @@ impl Service {
     /// A device is missing, too small or in use, the volume cannot be opened, or the address cannot be listened on.
     pub fn open(spec: &VolumeSpec, endpoint: &Endpoint, settings: Settings) -> Result<Service, ServeError> {
         if settings.pool < SMALLEST_POOL {
-            return Err(ServeError::Pool(settings.pool));
+            let pool = settings.pool;
+            return Err(ServeError::Refused(format!("a pool of {pool} is too small: give at least {SMALLEST_POOL}")));
         }
         let recording = settings.record.as_ref().map(Recorder::create).transpose()?;
         let ublk = ublk_control(&settings)?;
         settings.notifier.status("opening the volume");
         let tls = match (&settings.tls, endpoint) {
-            (None, Endpoint::Tcp(address)) => return Err(ServeError::Clear(address.clone())),
+            (None, Endpoint::Tcp(address)) => {
+                return Err(ServeError::Refused(format!(
+                    "{address}: TCP is served with TLS only: give --tls-cert, --tls-key and --tls-ca, or the path of a unix socket"
+                )));
+            }
             (Some(files), Endpoint::Tcp(_)) => Some(TlsServer::from_files(files)?),
             (_, Endpoint::Unix(_)) => None,
         };
@@ -692,18 +700,30 @@ fn check_sizes(spec: &VolumeSpec, devices: &[Option<Device>], without: &[DeviceI
         if without.iter().any(|other| other.index() == index) {
             continue;
         }
-        let DevicePath { name, path } = at.clone();
         match device {
-            None => return Err(ServeError::Missing { name, path }),
+            None => {
+                return Err(ServeError::Refused(format!(
+                    "{at} is not there: attach it, or name it or a copy of it in the design, or do without what only it has (--without \
+                     {}), and put an empty one in its place (peryton replace); peryton create makes a new volume",
+                    at.name
+                )));
+            }
             Some(device) if device.room() < *need => {
                 if any_superblock(device).is_none() {
-                    return Err(ServeError::StandIn { name, path, size: device.size });
+                    return Err(ServeError::Refused(format!(
+                        "{at} has {} and no superblock of a volume: it is another device, or an empty file; name the device, or a copy of \
+                         it, or do without what it has (--without {})",
+                        device.size, at.name
+                    )));
                 }
                 // A device that is too small may be the wrong one, or the design another one.
                 if let Some(error) = offline::not_of_this_design(spec, devices, without) {
                     return Err(ServeError::Refused(spec.with_names(error)));
                 }
-                return Err(ServeError::TooSmall { name, path, size: device.room(), need: *need });
+                let (has, need) = (device.room().beside(*need), need.beside(device.room()));
+                return Err(ServeError::Refused(format!(
+                    "{at} has {has}, the design needs {need} of it: change the design back, or give a larger one"
+                )));
             }
             Some(_) => {}
         }

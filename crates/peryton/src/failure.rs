@@ -2,7 +2,7 @@
 
 use std::{fmt::Display, io, process::ExitCode};
 
-use peryton_drive::{AdoptionError, MakeError, OfflineError, ServeError, control::ControlError};
+use peryton_drive::{OfflineError, ServeError, control::ControlError};
 use peryton_sim::{DesignError, MiniatureError, SimError, SweepError, TableError};
 use peryton_trace::{SynthError, TraceError};
 
@@ -98,24 +98,6 @@ impl From<TableError> for Failure {
     }
 }
 
-impl From<MakeError> for Failure {
-    fn from(error: MakeError) -> Failure {
-        match error {
-            MakeError::System { .. } | MakeError::Other(_) => Failure::failed(error),
-            _ => Failure::bad_input(error),
-        }
-    }
-}
-
-impl From<AdoptionError> for Failure {
-    fn from(error: AdoptionError) -> Failure {
-        match error {
-            AdoptionError::Failed(_) | AdoptionError::System(_) => Failure::failed(error),
-            _ => Failure::bad_input(error),
-        }
-    }
-}
-
 impl From<ServeError> for Failure {
     fn from(error: ServeError) -> Failure {
         match error {
@@ -128,7 +110,7 @@ impl From<ServeError> for Failure {
 impl From<OfflineError> for Failure {
     fn from(error: OfflineError) -> Failure {
         match error {
-            OfflineError::System(_) => Failure::failed(error),
+            OfflineError::Failed(_) | OfflineError::System(_) => Failure::failed(error),
             _ => Failure::bad_input(error),
         }
     }

@@ -189,7 +189,6 @@ impl Table {
         let drives: Vec<Value> = about.drives.iter().map(|drive| rows.drives[*drive].status(every)).collect();
         json!({ "drives": drives, "not_read": about.without })
     }
-
 }
 
 impl DeviceRow {

@@ -8,7 +8,7 @@ use std::{
     path::Path,
     sync::{Arc, atomic::Ordering, mpsc},
     thread,
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use super::{
@@ -330,7 +330,7 @@ impl PhysicalDrive {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::{sync::Mutex, time::Duration};
 
     use super::{
         super::{ata, nvme::tests as recordings, transport::recorded::Recorded},

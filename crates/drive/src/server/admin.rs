@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use peryton_engine::{DeviceId, Losses, Tuning};
 use serde_json::{Value, json};
 
-use super::{Handle, Server, cleaning, say::Kind, warmth};
+use super::{Handle, Server, cleaning, handle::ENDED, say::Kind, warmth};
 use crate::{
     disks::fault::{Effect, Fault, LONGEST_LAG_US},
     division,
@@ -252,8 +252,6 @@ pub(super) fn ranges(losses: &Losses) -> Value {
     told
 }
 
-const ENDED: &str = "the volume is closed";
-
 impl Handle {
     /// The full state of the volume; `None` if it is closed.
     pub fn status(&self) -> Option<Value> {
@@ -329,7 +327,7 @@ impl Handle {
             server.about.events.report(What::Faults { faults });
             Ok(faults)
         };
-        self.ask(add).unwrap_or_else(|| Err(ENDED.to_owned()))
+        self.try_ask(add)
     }
 
     /// Ends all faults.

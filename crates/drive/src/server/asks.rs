@@ -56,6 +56,6 @@ impl Handle {
                 _ => Err(format!("{length} bytes from {offset} on reach beyond the volume, which has {size}")),
             }
         };
-        self.ask(hint).unwrap_or_else(|| Err("the volume is closed".to_owned()))
+        self.try_ask(hint)
     }
 }

@@ -12,16 +12,15 @@ use peryton_engine::DeviceId;
 use peryton_units::Bytes;
 use serde_json::Value;
 
-use super::{Handle, Server, Successor, changing::no_design, changing_state::Aim};
+use super::{Handle, Server, Successor, changing::no_design, changing_state::Aim, handle::ENDED};
 use crate::{
-    format::{allocate, empty},
+    format::{allocate, empty, refuse_data},
     multi_mount,
     notify::Notifier,
     open::{Device, DevicePath, Opening, Rights, refuse_used, same_file},
-    own_sizes, probe,
+    own_sizes,
 };
 
-const ENDED: &str = "the volume is closed";
 /// The interval at which the end of a change is looked for.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -107,7 +106,7 @@ impl Handle {
             checked.map_err(|error| server.about.named(&error.to_string()))?;
             server.begin_to_take_in(index, Aim::Return(device), update_design)
         };
-        self.ask(check).unwrap_or_else(|| Err(ENDED.to_owned()))?;
+        self.try_ask(check)?;
         self.outcome()
     }
 
@@ -119,23 +118,23 @@ impl Handle {
             let engine = server.volume.engine();
             engine.can_take_in(DeviceId(index as u8)).map_err(|error| server.about.named(&error.to_string()))
         };
-        let (need, data_at, behind) = self.ask(sizes).unwrap_or_else(|| Err(ENDED.to_owned()))?;
+        let (need, data_at, behind) = self.try_ask(sizes)?;
         let mut device = self.attached(name, &new.path, gone, true)?;
-        refuse_content(&device, new)?;
+        refuse_data(&device, new.force).map_err(|error| error.to_string())?;
         let system = |error: io::Error| format!("{}: {error}", new.path.display());
         empty(&mut device, need, behind).map_err(|(_, error)| system(error))?;
         allocate(&device, need, data_at, behind).map_err(system)?;
         let update_design = new.update_design;
         let begin = move |server: &mut Server| server.begin_to_take_in(index, Aim::Fill(device), update_design);
-        self.ask(begin).unwrap_or_else(|| Err(ENDED.to_owned()))?;
+        self.try_ask(begin)?;
         self.outcome()
     }
 
     /// Checks that the path of a device can be set in the design.
     pub(super) fn can_update_design(&self, name: &str) -> Result<(), String> {
         let asked = name.to_owned();
-        let design = self.ask(move |server| server.index_of(&asked).map(|_| server.changing.design.clone()));
-        let design = design.unwrap_or_else(|| Err(ENDED.to_owned()))?.ok_or_else(no_design)?;
+        let design = self.try_ask(move |server| server.index_of(&asked).map(|_| server.changing.design.clone()));
+        let design = design?.ok_or_else(no_design)?;
         design.check(name).map_err(|error| format!("--update-design: {error}"))
     }
 
@@ -150,7 +149,7 @@ impl Handle {
 
     fn ask_of_gone(&self, name: &str) -> Result<Gone, String> {
         let asked = name.to_owned();
-        let gone = self.ask(move |server| server.gone(&asked)).unwrap_or_else(|| Err(ENDED.to_owned()))?;
+        let gone = self.try_ask(move |server| server.gone(&asked))?;
         if gone.is_divided {
             return Err(format!(
                 "the volume was taken over with data (peryton import), and part of it may lie on '{name}': stop it, and use peryton re-add or \
@@ -218,7 +217,7 @@ impl Handle {
         self.may_change()?;
         let name = name.to_owned();
         let begin = move |server: &mut Server| server.begin_to_evacuate(&name, bytes_per_s);
-        self.ask(begin).unwrap_or_else(|| Err(ENDED.to_owned()))
+        self.try_ask(begin)
     }
 
     /// Gives up evacuating a device, which stays part of the volume.
@@ -226,7 +225,7 @@ impl Handle {
     /// # Errors
     /// One line: none is being evacuated, or the volume is closed.
     pub fn stop_evacuating(&self) -> Result<(), String> {
-        self.ask(Server::stop_evacuating).unwrap_or_else(|| Err(ENDED.to_owned()))
+        self.try_ask(Server::stop_evacuating)
     }
 }
 
@@ -242,18 +241,6 @@ pub(super) fn open_unused(name: &str, path: &Path, direct: bool) -> Result<Optio
 /// The message for a new device that is not there.
 pub(super) fn nothing_new(path: &Path) -> String {
     format!("{}: there is nothing: name a block device, or make a file of the size first", path.display())
-}
-
-/// Refuses a new device that holds data, unless it is to be used in any case.
-pub(super) fn refuse_content(device: &Device, new: &Successor) -> Result<(), String> {
-    if new.force {
-        return Ok(());
-    }
-    let path = new.path.display();
-    match probe::content(device).map_err(|error| format!("{path}: {error}"))? {
-        None => Ok(()),
-        Some(what) => Err(format!("{path}: holds {what}: name another device (--force would destroy what is there)")),
-    }
 }
 
 /// Whether the file that is open is the one at its path.

@@ -48,6 +48,6 @@ impl Handle {
     /// One line: the volume has no origins for data, a device is gone, or the volume is closed.
     pub fn clean(&self) -> Result<Value, String> {
         self.may_change()?;
-        self.ask(Server::clean).unwrap_or_else(|| Err("the volume is closed".to_owned()))
+        self.try_ask(Server::clean)
     }
 }

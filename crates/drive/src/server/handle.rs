@@ -5,6 +5,9 @@ use std::{sync::mpsc, time::Duration};
 use super::{Call, Called, Server};
 use crate::kernel::Waker;
 
+/// Why a call is not carried out any more.
+pub(super) const ENDED: &str = "the volume is closed";
+
 /// The access of other threads to a server.
 #[derive(Clone, Debug)]
 pub struct Handle {
@@ -80,6 +83,17 @@ impl Handle {
             let _ = sender.send(what(server));
         }));
         receiver.recv().ok()
+    }
+
+    /// Runs a call that may be refused.
+    ///
+    /// # Errors
+    /// Its own, or the volume is closed.
+    pub(crate) fn try_ask<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Server) -> Result<T, String> + Send + 'static,
+    ) -> Result<T, String> {
+        self.ask(what).unwrap_or_else(|| Err(ENDED.to_owned()))
     }
 
     /// The same as [`Handle::ask_always`], but `None` as well if there is no result within a time. The function may run later, then in vain.

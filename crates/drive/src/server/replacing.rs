@@ -9,17 +9,17 @@ use serde_json::{Value, json};
 
 use super::{
     Handle, Server, Successor,
-    attached::{nothing_new, open_unused, refuse_content},
+    attached::{nothing_new, open_unused},
     replacing_state::Replacement,
 };
 use crate::{
     events::What,
+    format::refuse_data,
     open::{Device, same_file},
 };
 
 /// The most ranges that cannot be read that the status lists.
 const MOST_RANGES: usize = 64;
-const ENDED: &str = "the volume is closed";
 
 impl Server {
     /// Notes how devices are opened that take the place of others.
@@ -220,29 +220,21 @@ impl Handle {
         if self.is_gone(name) {
             return self.replace_gone(name, &new);
         }
-        let name = name.to_owned();
-        let known = {
-            let name = name.clone();
-            move |server: &mut Server| {
-                let devices = server.about.devices.iter().flatten();
-                let paths: Vec<PathBuf> = devices.map(|device| device.path.clone()).collect();
-                let index = server.about.names.iter().position(|known| *known == name);
-                (index, server.about.names.clone(), paths, server.replacing.direct)
-            }
-        };
-        let (index, names, paths, direct) = self.ask(known).ok_or(ENDED)?;
-        let Some(device) = index else {
-            return Err(format!("there is no device '{name}': the volume has '{}'", names.join("' and '")));
-        };
+        let known = name.to_owned();
+        let (device, paths, direct) = self.try_ask(move |server| {
+            let devices = server.about.devices.iter().flatten();
+            let paths: Vec<PathBuf> = devices.map(|device| device.path.clone()).collect();
+            Ok((server.index_of(&known)?, paths, server.replacing.direct))
+        })?;
         if new.path.is_relative() {
             return Err(format!("{}: give the whole path, from the root", new.path.display()));
         }
         if let Some(path) = paths.iter().find(|path| same_file(path, &new.path)) {
             return Err(format!("{}: is a device of the volume already: name another one", path.display()));
         }
-        let other = open_unused(&name, &new.path, direct)?.ok_or_else(|| nothing_new(&new.path))?;
-        refuse_content(&other, &new)?;
-        self.ask(move |server| server.begin_to_replace(device, other, &new)).unwrap_or_else(|| Err(ENDED.to_owned()))
+        let other = open_unused(name, &new.path, direct)?.ok_or_else(|| nothing_new(&new.path))?;
+        refuse_data(&other, new.force).map_err(|error| error.to_string())?;
+        self.try_ask(move |server| server.begin_to_replace(device, other, &new))
     }
 
     /// Gives up replacing a device. The old one stays part of the volume.
@@ -250,6 +242,6 @@ impl Handle {
     /// # Errors
     /// One line: none is being replaced, or the volume is closed.
     pub fn stop_replacing(&self) -> Result<(), String> {
-        self.ask(Server::stop_replacing).unwrap_or_else(|| Err(ENDED.to_owned()))
+        self.try_ask(Server::stop_replacing)
     }
 }

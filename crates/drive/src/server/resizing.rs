@@ -14,8 +14,6 @@ use super::{
 };
 use crate::events::What;
 
-const ENDED: &str = "the volume is closed";
-
 impl Server {
     fn begin_to_resize(&mut self, device: usize, room: Bytes, new: NewSize) -> Result<Value, String> {
         if let Some(why) = self.cannot_change() {
@@ -149,25 +147,18 @@ impl Handle {
     /// One line: there is no such device, or it cannot be done with this volume.
     pub fn resize(&self, name: &str, new: NewSize) -> Result<Value, String> {
         self.may_change()?;
-        let known = {
-            let name = name.to_owned();
-            move |server: &mut Server| {
-                let index = server.about.names.iter().position(|known| *known == name);
-                let device = index.and_then(|index| server.about.devices[index].clone());
-                (index, device, server.about.names.clone())
-            }
-        };
-        let (index, device, names) = self.ask(known).ok_or(ENDED)?;
-        let Some(index) = index else {
-            return Err(format!("there is no device '{name}': the volume has '{}'", names.join("' and '")));
-        };
+        let known = name.to_owned();
+        let (index, device) = self.try_ask(move |server| {
+            let index = server.index_of(&known)?;
+            Ok((index, server.about.devices[index].clone()))
+        })?;
         let Some(device) = device else {
             return Err(format!("'{name}' is gone: a device that is not part of the volume is not resized"));
         };
         // The kernel may wait for commands in flight here, which the volume's thread must not.
         let room = rustix::fs::seek(&device.file, SeekFrom::End(0));
         let room = room.map_err(|error| format!("{}: {error}", device.path.display()))?;
-        self.ask(move |server| server.begin_to_resize(index, Bytes(room), new)).unwrap_or_else(|| Err(ENDED.to_owned()))
+        self.try_ask(move |server| server.begin_to_resize(index, Bytes(room), new))
     }
 
     /// Gives up growing or shrinking a device. It keeps its size.
@@ -175,6 +166,6 @@ impl Handle {
     /// # Errors
     /// One line: none is being resized, the new size is about to be in force, or the volume is closed.
     pub fn stop_resizing(&self) -> Result<(), String> {
-        self.ask(Server::stop_resizing).unwrap_or_else(|| Err(ENDED.to_owned()))
+        self.try_ask(Server::stop_resizing)
     }
 }

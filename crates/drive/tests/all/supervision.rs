@@ -147,10 +147,7 @@ fn watch(supervision: &mut Supervision, mut now: Nanos, until: Nanos) -> (Nanos,
 fn a_server_without_signs_of_life_is_killed_once_and_then_started_again() {
     let mut supervision = watched();
     for second in 1..100 {
-        assert_eq!(
-            watch(&mut supervision, at(second * 1_000), at(second * 1_000 + 999)).1,
-            Task::Wait { until: None }
-        );
+        assert_eq!(watch(&mut supervision, at(second * 1_000), at(second * 1_000 + 999)).1, Task::Wait { until: None });
         supervision.lives(at(second * 1_000));
     }
     let (now, task) = watch(&mut supervision, at(99_500), at(1_000_000));

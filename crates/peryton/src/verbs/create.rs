@@ -20,7 +20,7 @@ use crate::{
     at_risk::at_risk,
     failure::Failure,
     naming::{self, Named},
-    new_design::{NewDesign, Write, Written},
+    new_design::{Write, Written},
     output, page, terminal,
     volume::DesignArgs,
 };

@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Why nothing was exported. If data of the volume are lost, the exit code says so.
 fn refused(spec: &VolumeSpec, without: &[String], error: OfflineError) -> Failure {
-    if matches!(error, OfflineError::Imported { .. } | OfflineError::IsHome { .. }) {
+    if matches!(error, OfflineError::Needed(_)) {
         return Failure::bad_input(error);
     }
     let found = peryton_drive::inspect(spec, false, without).ok();

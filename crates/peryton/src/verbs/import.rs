@@ -122,7 +122,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let is_new = write_design(path, near, text)?;
     let adopted = peryton_drive::adopt(&spec, Adopting { home, force, dry_run: false }).inspect_err(|error| {
         // Once the disk may be changed, the design is needed.
-        let untouched = !matches!(error, peryton_drive::AdoptionError::Failed(_));
+        let untouched = !matches!(error, peryton_drive::OfflineError::Failed(_));
         if is_new && untouched {
             // The first error is the one to report.
             let _ = fs::remove_file(path);

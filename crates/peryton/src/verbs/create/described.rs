@@ -26,7 +26,7 @@ pub fn gather(args: &Args) -> Result<NewDesign, Failure> {
         (&args.slow, &args.slow_profile, args.slow_size, SLOW),
     ];
     let mut devices = Vec::new();
-    for (_, (path, profile, size, usual)) in names(mode).iter().zip(given) {
+    for (path, profile, size, usual) in given.into_iter().take(names(mode).len()) {
         let may_be_made = size.is_some() || args.size.is_some();
         let path = path.as_ref().map(|path| Named::of(path, &Linux::default(), may_be_made)).transpose()?;
         let profile = match profile {
@@ -137,8 +137,7 @@ mod tests {
         assert!(format!("{error:?}").contains("none.fast"), "{error:?}");
         let new = gather(&args("--fast a --slow b --fast-size 64MiB --size 256MiB")).unwrap();
         assert!(new.can_be_served());
-        let design =
-            gather(&args("--fast-profile fixed")).unwrap().written(Path::new("d"), &[]).unwrap();
+        let design = gather(&args("--fast-profile fixed")).unwrap().written(Path::new("d"), &[]).unwrap();
         let design = Design::parse(&design.text, "d", &[]);
         assert_eq!(design.unwrap().devices[0].path.as_deref(), None::<&Path>);
     }
