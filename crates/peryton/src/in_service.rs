@@ -53,7 +53,7 @@ impl Change {
             ProgressStyle::with_template(&format!("{{bar:30}} {{bytes}}/{{total_bytes}} {}, {{msg}}", self.done));
         bar.set_style(style.expect("the template is a constant"));
         let last = loop {
-            let mut status = volume.value(&Ask::Status, "status")?;
+            let mut status = volume.value(&Ask::Status {}, "status")?;
             let state = &status[self.state];
             if state.is_null() {
                 break status[self.last].take();

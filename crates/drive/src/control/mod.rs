@@ -199,7 +199,7 @@ fn serve(mut stream: UnixStream, handle: &Handle, events: &Events, now: &dyn Fn(
                 send_events(&mut stream, events, after, follow)?;
                 continue;
             }
-            Ok(Ask::Map) => {
+            Ok(Ask::Map {}) => {
                 send_map(&mut stream, handle)?;
                 continue;
             }
@@ -212,14 +212,14 @@ fn serve(mut stream: UnixStream, handle: &Handle, events: &Events, now: &dyn Fn(
 fn answer(handle: &Handle, ask: Ask) -> Value {
     let ended = || wrong("the volume is closed");
     let result = match ask {
-        Ask::Status => return handle.status().map_or_else(ended, |status| well(&json!({ "status": status }))),
-        Ask::Activity => return handle.activity().map_or_else(ended, |activity| well(&activity::shown(&activity))),
+        Ask::Status {} => return handle.status().map_or_else(ended, |status| well(&json!({ "status": status }))),
+        Ask::Activity {} => return handle.activity().map_or_else(ended, |activity| well(&activity::shown(&activity))),
         Ask::Set { settings, unset } => handle.set(settings, unset).map(|done| json!({ "settings": done })),
         Ask::Fault { fault } => handle.fault(fault).map(|faults| json!({ "faults": faults })),
-        Ask::Heal => handle.heal().map(|()| json!({ "faults": [] })),
-        Ask::Mark => return if handle.mark() { well(&json!({})) } else { ended() },
+        Ask::Heal {} => handle.heal().map(|()| json!({ "faults": [] })),
+        Ask::Mark {} => return if handle.mark() { well(&json!({})) } else { ended() },
         Ask::Evict { offset, length } => handle.evict(offset, length).map(|()| json!({})),
-        Ask::Writeback => handle.clean().map(|state| json!({ "cleaning": state })),
+        Ask::Writeback {} => handle.clean().map(|state| json!({ "cleaning": state })),
         Ask::Replace { device, path, bytes_per_s, accept_loss, force, update_design } => {
             let new = Successor { path, bytes_per_s, accept_loss, force, update_design };
             handle.replace(&device, new).map(|replacement| json!({ "replacement": replacement }))
@@ -230,18 +230,18 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
         Ask::Remove { device, bytes_per_s } => {
             handle.evacuate(&device, bytes_per_s).map(|evacuation| json!({ "evacuation": evacuation }))
         }
-        Ask::StopRemoving => handle.stop_evacuating().map(|()| json!({})),
-        Ask::StopReplacing => handle.stop_replacing().map(|()| json!({})),
+        Ask::StopRemoving {} => handle.stop_evacuating().map(|()| json!({})),
+        Ask::StopReplacing {} => handle.stop_replacing().map(|()| json!({})),
         Ask::Resize { device, size, bytes_per_s } => {
             let new = NewSize { size, bytes_per_s };
             handle.resize(&device, new).map(|resizing| json!({ "resizing": resizing }))
         }
-        Ask::StopResizing => handle.stop_resizing().map(|()| json!({})),
-        Ask::Stop => {
+        Ask::StopResizing {} => handle.stop_resizing().map(|()| json!({})),
+        Ask::Stop {} => {
             handle.stop();
             Ok(json!({}))
         }
-        Ask::Events { .. } | Ask::Map => unreachable!("these have answers of many lines"),
+        Ask::Events { .. } | Ask::Map {} => unreachable!("these have answers of many lines"),
     };
     result.map_or_else(|error| wrong(&error), |more| well(&more))
 }

@@ -15,12 +15,13 @@ pub const LONGEST_LINE: usize = 16 << 10;
 
 /// The requests of the protocol.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+// Each variant has braces: serde refuses unknown keys beside a tag only in those.
 #[serde(rename_all = "snake_case", tag = "verb", deny_unknown_fields)]
 pub enum Ask {
     /// Return the full state of the volume.
-    Status,
+    Status {},
     /// Return which parts of the volume are used how often, and all response times.
-    Activity,
+    Activity {},
     /// Change settings, under the keys of the design file.
     Set {
         /// Settings in the form `key=value`.
@@ -45,11 +46,11 @@ pub enum Ask {
         fault: Fault,
     },
     /// End all faults.
-    Heal,
+    Heal {},
     /// Return the map: where each extent is, and how it was used.
-    Map,
+    Map {},
     /// Count what wears the devices from now on, besides what is counted already.
-    Mark,
+    Mark {},
     /// Hint that the host has dropped a range from its own cache, and will read it from the volume next time.
     Evict {
         /// Where the range begins.
@@ -58,7 +59,7 @@ pub enum Ask {
         length: u64,
     },
     /// Write back everything that is dirty now, without delay.
-    Writeback,
+    Writeback {},
     /// Copy a device to another one, which then takes its place.
     Replace {
         /// The name of the device.
@@ -98,9 +99,9 @@ pub enum Ask {
         bytes_per_s: Option<u64>,
     },
     /// Give up removing a device, which stays.
-    StopRemoving,
+    StopRemoving {},
     /// Give that up.
-    StopReplacing,
+    StopReplacing {},
     /// Let a device have more of data, after it was made larger, or less: then what is beyond is written back and given up.
     Resize {
         /// The name of the device.
@@ -113,9 +114,9 @@ pub enum Ask {
         bytes_per_s: Option<u64>,
     },
     /// Give that up.
-    StopResizing,
+    StopResizing {},
     /// Stop serving and close the volume.
-    Stop,
+    Stop {},
 }
 
 /// Why a line is not a request.
@@ -189,8 +190,8 @@ mod tests {
 
     #[test]
     fn documented_requests_are_understood() {
-        assert_eq!(ask("{\"verb\":\"status\"}\n"), Ok(Ask::Status));
-        assert_eq!(ask("{\"verb\":\"activity\"}\n"), Ok(Ask::Activity));
+        assert_eq!(ask("{\"verb\":\"status\"}\n"), Ok(Ask::Status {}));
+        assert_eq!(ask("{\"verb\":\"activity\"}\n"), Ok(Ask::Activity {}));
         let set = Ask::Set { settings: vec!["placement.max_moves=4".into()], unset: vec![] };
         assert_eq!(ask("{\"verb\":\"set\",\"settings\":[\"placement.max_moves=4\"]}\n"), Ok(set));
         let fault =
@@ -198,6 +199,14 @@ mod tests {
         assert!(matches!(ask(fault), Ok(Ask::Fault { fault }) if fault.times == Some(3)), "{:?}", ask(fault));
         let lag = "{\"verb\":\"fault\",\"fault\":{\"device\":1,\"effect\":\"lag\",\"lag_us\":1000}}\n";
         assert!(matches!(ask(lag), Ok(Ask::Fault { .. })), "{:?}", ask(lag));
+    }
+
+    #[test]
+    fn no_verb_takes_a_key_that_it_has_not() {
+        for verb in ["status", "heal", "stop", "writeback", "events"] {
+            let asked = ask(&format!("{{\"verb\":\"{verb}\",\"colour\":1}}\n"));
+            assert!(matches!(&asked, Err(Misunderstood::NotARequest(why)) if why.contains("colour")), "{asked:?}");
+        }
     }
 
     #[test]
@@ -230,7 +239,7 @@ mod tests {
             if let Err(Misunderstood::NotARequest(why)) = &first {
                 prop_assert!(!why.contains('\n'));
             }
-            prop_assert_eq!(read_line(&mut from).unwrap(), Some(Ok(Ask::Heal)));
+            prop_assert_eq!(read_line(&mut from).unwrap(), Some(Ok(Ask::Heal {})));
         }
 
         /// Lines that resemble a request: nested, large, with values of other types.

@@ -292,7 +292,7 @@ fn followers_and_idlers_do_not_keep_status_out() {
     let control = service.control(&path).unwrap();
     let handle = service.handle();
     let server = thread::spawn(move || service.run());
-    let status = || control::ask(&path, &control::Ask::Status, |_| true);
+    let status = || control::ask(&path, &control::Ask::Status {}, |_| true);
     let connect = |line: &str| {
         let mut stream = UnixStream::connect(&path).unwrap();
         stream.write_all(line.as_bytes()).unwrap();

@@ -286,7 +286,7 @@ fn the_control_socket_answers_rubbish_and_goes_on() {
     handle.stop();
     thread.join().unwrap().unwrap();
     // The socket is gone before the devices are released, because the next server may need the path.
-    let error = control::ask(&path, &control::Ask::Status, |_| true).unwrap_err().to_string();
+    let error = control::ask(&path, &control::Ask::Status {}, |_| true).unwrap_err().to_string();
     assert!(error.contains("give the control socket of a volume that is being served"), "{error}");
     assert!(!path.exists());
     drop(control);

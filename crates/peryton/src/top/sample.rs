@@ -25,8 +25,8 @@ impl Sample {
             })?;
             Ok(said)
         };
-        let mut status = ask(&Ask::Status)?;
-        let activity = ask(&Ask::Activity)?;
+        let mut status = ask(&Ask::Status {})?;
+        let activity = ask(&Ask::Activity {})?;
         Ok(Sample { at: Instant::now(), status: status["status"].take(), activity })
     }
 }

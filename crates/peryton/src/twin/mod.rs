@@ -127,7 +127,7 @@ pub fn recording_of(path: &Path) -> PathBuf {
 
 /// The recording of a volume that is being served.
 pub fn recording_of_served(volume: &Served) -> Result<Recording, Failure> {
-    let status = volume.value(&Ask::Status, "status")?;
+    let status = volume.value(&Ask::Status {}, "status")?;
     let found = status["recording"]["path"].as_str().map(PathBuf::from);
     let found = found.ok_or_else(|| {
         Failure::bad_input(format!("'{volume}' is being served without a recording: serve it with --record FILE"))

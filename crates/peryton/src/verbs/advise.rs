@@ -298,7 +298,7 @@ fn apply(volume: &Served, recording: &Recording, advice: &Advice) -> Result<Opti
         return Ok(None);
     };
     let mut before = Vec::new();
-    let settings = volume.value(&Ask::Status, "status")?["settings"].take();
+    let settings = volume.value(&Ask::Status {}, "status")?["settings"].take();
     before.extend(settings.as_array().into_iter().flatten().filter_map(|text| text.as_str().map(str::to_owned)));
     let key = |text: &str| text.split('=').next().unwrap_or_default().trim().to_owned();
     let undo = best.overrides.iter().map(|setting| {

@@ -132,7 +132,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// Prints the map of a volume that is being served.
 fn of_served(args: &Args, served: &Served) -> Result<(), Failure> {
     let (mut names, mut rows, mut of) = (Vec::new(), Vec::new(), Value::Null);
-    served.ask(&Ask::Map, |mut line| {
+    served.ask(&Ask::Map {}, |mut line| {
         if let Value::Array(part) = line["map"].take() {
             rows.extend(part);
             let said = line["devices"].as_array().into_iter().flatten();

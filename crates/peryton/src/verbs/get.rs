@@ -42,7 +42,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         DesignText::read(path)?.text().parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
     let mut set = Vec::new();
     if args.volume.is_served() {
-        let settings = args.volume.value(&Ask::Status, "status")?["settings"].take();
+        let settings = args.volume.value(&Ask::Status {}, "status")?["settings"].take();
         set.extend(settings.as_array().into_iter().flatten().filter_map(|setting| setting.as_str().map(str::to_owned)));
     }
     let rows = rows(&design, &set, &args.keys);

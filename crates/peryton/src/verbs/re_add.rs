@@ -91,7 +91,7 @@ fn while_served(args: &Args, volume: &Served) -> Result<(), Failure> {
         tell(&args.name, &done)?;
     }
     if args.wait && done["dirty_bytes"].as_u64().is_some_and(|bytes| bytes > 0) {
-        let state = volume.value(&Ask::Writeback, "cleaning")?;
+        let state = volume.value(&Ask::Writeback {}, "cleaning")?;
         done["dirty_bytes"] = writeback::wait(volume, state)?["dirty_bytes"].take();
         if !args.json {
             output::tell("what only one device had is on both now\n")?;

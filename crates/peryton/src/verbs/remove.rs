@@ -50,7 +50,7 @@ pub struct Args {
 /// Asks for a device to be removed, and waits for it on demand.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(name) = &args.name else {
-        args.volume.ask(&Ask::StopRemoving, |_| true)?;
+        args.volume.ask(&Ask::StopRemoving {}, |_| true)?;
         return in_service::stopped(args.json, "the device stays part of the volume");
     };
     let ask = Ask::Remove { device: name.clone(), bytes_per_s: in_service::rate(args.rate)? };

@@ -74,7 +74,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let volume = Served::new(args.design.named().clone(), args.control.clone());
     let (Some(name), Some(with)) = (&args.name, &args.with) else {
-        volume.ask(&Ask::StopReplacing, |_| true)?;
+        volume.ask(&Ask::StopReplacing {}, |_| true)?;
         return in_service::stopped(args.json, "the old device stays part of the volume");
     };
     let bytes_per_s = in_service::rate(args.rate)?;

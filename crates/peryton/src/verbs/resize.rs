@@ -55,7 +55,7 @@ pub struct Args {
 /// Asks for a device to be resized, and waits for it on demand.
 pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(name) = &args.name else {
-        args.volume.ask(&Ask::StopResizing, |_| true)?;
+        args.volume.ask(&Ask::StopResizing {}, |_| true)?;
         return in_service::stopped(args.json, "the device keeps its size");
     };
     let (size, bytes_per_s) = (args.to.map(|size| size.0), in_service::rate(args.rate)?);

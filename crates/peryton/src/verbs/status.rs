@@ -24,9 +24,9 @@ pub struct Args {
 /// Requests the state and prints it.
 pub fn run(args: &Args) -> Result<(), Failure> {
     if args.mark {
-        args.volume.value(&Ask::Mark, "ok")?;
+        args.volume.value(&Ask::Mark {}, "ok")?;
     }
-    let status = args.volume.value(&Ask::Status, "status")?;
+    let status = args.volume.value(&Ask::Status {}, "status")?;
     if args.json {
         output::print_json(&status)?;
     } else {

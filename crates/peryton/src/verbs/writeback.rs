@@ -28,7 +28,7 @@ pub struct Args {
 
 /// Asks for everything to be written back, and waits for it on demand.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let mut state = args.volume.value(&Ask::Writeback, "cleaning")?;
+    let mut state = args.volume.value(&Ask::Writeback {}, "cleaning")?;
     if args.wait {
         state = wait(&args.volume, state)?;
     }
@@ -54,7 +54,7 @@ pub fn wait(volume: &Served, mut state: Value) -> Result<Value, Failure> {
     bar.set_style(style.expect("the template is a constant"));
     while state["state"] == "asked" {
         thread::sleep(EVERY);
-        state = volume.value(&Ask::Status, "status")?["cleaning"].take();
+        state = volume.value(&Ask::Status {}, "status")?["cleaning"].take();
         bar.set_position(first.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)));
     }
     bar.finish_and_clear();

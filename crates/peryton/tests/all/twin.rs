@@ -70,7 +70,7 @@ fn work(client: &mut Client, requests: u64, seed: u64) {
 fn stop(folder: &Path, serving: Serving, client: Client) {
     drop(client);
     let control = folder.join("v.control");
-    control::ask(&control, &Ask::Stop, |_| true).unwrap();
+    control::ask(&control, &Ask::Stop {}, |_| true).unwrap();
     let began = Instant::now();
     while control.exists() {
         assert!(began.elapsed() < Duration::from_secs(60), "it does not end");
@@ -248,7 +248,7 @@ fn a_full_recording_has_what_came_last_and_its_twin_is_warmed_up() {
     assert_eq!((&found["state"], &found["dropped"]), (&"recording".into(), &0.into()), "{found}");
     assert!(found["bytes"].as_u64().unwrap() <= 1 << 20 && found["requests"] == requests, "{found}");
     drop(client);
-    control::ask(&folder.join("v.control"), &Ask::Stop, |_| true).unwrap();
+    control::ask(&folder.join("v.control"), &Ask::Stop {}, |_| true).unwrap();
     // It makes the trace in Parquet last.
     serving.ended();
 
