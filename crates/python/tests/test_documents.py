@@ -53,7 +53,6 @@ NOT_RUN = [
     ("docs/findings/mixcp.md", r"^cargo run --release -p peryton-plan --example mixcp\b", HOURS),
     ("*", r"^make (demo|test|deb|dist|torture|mutants|fuzz|findings|bench)\b", HOURS),
     ("*", r"^cargo (test|install|run --(release -p|profile))\b", COMPILES),
-    ("docs/performance.md", r"^cachesim ", "needs libCacheSim"),
         ("*", r"^(pip install maturin|maturin build)\b", COMPILES),
     ("*", r"^make wheel\b", COMPILES),
     ("*", r"^(systemctl|mkfs\.ext4 /dev|mount|umount|apt|lvconvert|mdadm|modprobe|nbd-client|vgchange|vgreduce)\b", ROOT),

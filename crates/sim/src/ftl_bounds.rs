@@ -17,8 +17,6 @@ use peryton_units::Bytes;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::DeviceDesign;
-
 /// Page and block size for models that have none: those of Griffin's drives (sections 2 and 6.4).
 const PAGE: Bytes = Bytes::kib(4);
 const BLOCK: Bytes = Bytes::kib(512);
@@ -111,8 +109,8 @@ pub(crate) struct FtlBounds {
 }
 
 impl FtlBounds {
-    pub(crate) fn new(primary: &DeviceDesign) -> FtlBounds {
-        let (page, per_block) = match &primary.profile.model {
+    pub(crate) fn new(primary: &Model) -> FtlBounds {
+        let (page, per_block) = match primary {
             Model::Flash(flash) => (flash.page.0, u64::from(flash.pages_per_block)),
             Model::Fixed(_) | Model::Disk(_) => (PAGE.0, BLOCK.0 / PAGE.0),
         };
@@ -184,7 +182,7 @@ pub(crate) struct PrimaryBounds {
 
 impl PrimaryBounds {
     /// Of several, there is their number, and from the beginning of one to that of the next.
-    pub(crate) fn new(primary: &DeviceDesign, several: Option<(u32, Bytes)>) -> PrimaryBounds {
+    pub(crate) fn new(primary: &Model, several: Option<(u32, Bytes)>) -> PrimaryBounds {
         let (count, apart) = several.map_or((1, u64::MAX), |(count, apart)| (count as usize, apart.0));
         PrimaryBounds { each: vec![FtlBounds::new(primary); count], apart }
     }

@@ -13,14 +13,19 @@ use super::{
 };
 use crate::{
     table::{self, Column, Table},
-    verbs::calibrate::steps,
 };
 
 /// The largest share of the mean that a demerit may have for a model to be trusted on this drive.
 pub const TRUSTED: f64 = 0.15;
 
 /// The two halves as a page.
-pub fn calibration(name: &str, fit: &Fit, courses: &[Course], remarks: &[String], repeat: &str) -> String {
+pub fn calibration(
+    name: &str,
+    fit: &Fit,
+    (courses, steps): (&[Course], &Table),
+    remarks: &[String],
+    repeat: &str,
+) -> String {
     let (fitted, other) = (&fit.fitted, &fit.other);
     let mut figures = Figures::default();
     let halves = [("the half that was fitted", fitted), ("the half that was not", other)];
@@ -67,7 +72,7 @@ pub fn calibration(name: &str, fit: &Fit, courses: &[Course], remarks: &[String]
         @if !fit.steps.is_empty() {
             h2 { "Steps" }
             p class="about" { "Means are those of the half that was not fitted." }
-            (steps(&fit.steps))
+            (steps)
         }
     };
     page(&Head { title: &format!("Calibration of {name}"), verdict, warnings }, repeat, &figures, &body)

@@ -8,13 +8,13 @@ use super::{
     figure::{Figures, Line, Scale},
     frame::{Head, counted, grouped, page, sentence, warned_below},
 };
-use crate::{table, verbs::plan as shown};
+use crate::table::{self, Table};
 
 /// The most drives whose load is drawn.
 const MOST_LINES: usize = 8;
 
 /// The plan as a page.
-pub fn fleet(plan: &FleetPlan, repeat: &str) -> String {
+pub fn fleet(plan: &FleetPlan, (drives, volumes): (&Table, &Table), repeat: &str) -> String {
     let mut figures = Figures::default();
     let mut warnings = Vec::new();
     for sentence_of in &plan.infeasible {
@@ -31,10 +31,10 @@ pub fn fleet(plan: &FleetPlan, repeat: &str) -> String {
             ul { @for line in beside(plan) { li { (sentence(&line)) } } }
             (busy(plan, &mut figures))
             p class="about" { (table::SORTED) " A drive is as busy as its busiest devices. " em { "If together" } " is what its volumes' peaks would make if they coincided." }
-            (shown::drive_rows(plan))
+            (drives)
         }
         h2 { "Volumes" }
-        (shown::volume_rows(plan, usize::MAX))
+        (volumes)
         h2 { "What this rests on" }
         ul {
             li { "Drives were chosen and simulated in " (counted(plan.rounds, "round", "rounds")) ", among " (plan.drive_kinds) " kinds." }

@@ -8,10 +8,10 @@ use super::{
     figure::{Figures, Line, Points, Scale},
     frame::{Head, counted, page, sentence, warned_below},
 };
-use crate::{table, verbs::trace::mrc};
+use crate::table::{self, Table};
 
 /// The curves as a page.
-pub fn miss_ratios(rows: &[CurveRow], trace: &str, repeat: &str) -> String {
+pub fn miss_ratios(rows: &[CurveRow], figures_of_each: &Table, trace: &str, repeat: &str) -> String {
     let mut figures = Figures::default();
     let mut names: Vec<String> = rows.iter().map(|row| row.replacement.to_string()).collect();
     names.dedup();
@@ -63,7 +63,7 @@ pub fn miss_ratios(rows: &[CurveRow], trace: &str, repeat: &str) -> String {
         div class="charts one" { (figures.lines(("Miss ratio", "%"), axes, views, &[])) }
         h2 { "Figures" }
         p class="about" { (table::SORTED) }
-        (mrc::table(rows))
+        (figures_of_each)
     };
     let verdict = [answer(&policies, &of), {
         let text = format!(

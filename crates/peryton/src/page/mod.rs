@@ -30,7 +30,7 @@ pub use fleet::{beside, bought, corrected, fleet};
 pub use live::live;
 pub use miss_ratios::miss_ratios;
 #[cfg(feature = "plan")]
-pub use planning::planning;
+pub use planning::{Tables, planning};
 #[cfg(feature = "plan")]
 pub use ranking::ranking;
 pub use simulation::{TraceCurve, is_pictured, simulation};

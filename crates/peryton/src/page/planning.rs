@@ -12,7 +12,10 @@ use super::{
     frame::{Head, counted, grouped, page, remedied, sentence, warned_below},
     weights::{self, Axis, Candidate},
 };
-use crate::{lifetime_told::lifetime_told, table, verbs::plan as shown};
+use crate::{
+    lifetime_told::lifetime_told,
+    table::{self, Table},
+};
 
 /// The figures of the choice by weights.
 const AXES: &[(Axis, Metric)] = &[
@@ -24,8 +27,18 @@ const AXES: &[(Axis, Metric)] = &[
     (Axis { more: true, absent_is_best: true, ..Axis::less("Lifetime", "years") }, Metric::Lifetime),
 ];
 
+/// The tables that the verb prints.
+pub struct Tables<'a> {
+    /// The designs that were simulated.
+    pub designs: &'a Table,
+    /// Other capacities of flash, if any was asked for.
+    pub flash: Option<&'a Table>,
+    /// What the budgets cost, and what a mark in it means.
+    pub budgets: Option<&'a (Table, &'static str)>,
+}
+
 /// The plan as a page.
-pub fn planning(plan: &Plan, repeat: &str) -> String {
+pub fn planning(plan: &Plan, tables: Tables<'_>, repeat: &str) -> String {
     let mut figures = Figures::default();
     let shown = plan.best.as_ref().or_else(|| plan.infeasible.as_ref().map(|infeasible| &infeasible.nearest));
     let mut warnings: Vec<(String, String)> =
@@ -55,10 +68,10 @@ pub fn planning(plan: &Plan, repeat: &str) -> String {
         }
         h2 { "Designs" }
         p class="about" { (table::SORTED) }
-        (shown::design_rows(plan, usize::MAX))
+        (tables.designs)
         (turns(plan, &mut figures))
-        (flash(plan))
-        @if let Some((budgets, mark)) = shown::budget_rows(plan) {
+        (flash(plan, tables.flash))
+        @if let Some((budgets, mark)) = tables.budgets {
             h2 { "What the budgets cost" }
             (budgets)
             p class="about" { (mark) }
@@ -176,7 +189,7 @@ fn turns(plan: &Plan, figures: &mut Figures) -> Markup {
 }
 
 /// How much flash is bought, and what other capacities would give.
-fn flash(plan: &Plan) -> Markup {
+fn flash(plan: &Plan, points: Option<&Table>) -> Markup {
     let said: Vec<(&str, Vec<String>)> =
         plan.chosen().filter_map(|found| Some((found.label.as_str(), found.flash.as_ref()?.sentences()))).collect();
     html! {
@@ -186,6 +199,6 @@ fn flash(plan: &Plan) -> Markup {
                 p class="about" { strong { (label) } ": " @for one in sentences { (sentence(one)) " " } }
             }
         }
-        @if let Some(points) = shown::points(plan) { (points) }
+        @if let Some(points) = points { (points) }
     }
 }

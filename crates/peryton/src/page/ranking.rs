@@ -9,7 +9,7 @@ use super::{
     frame::{Head, counted, grouped, page, sentence, warned_below},
     weights::{self, Axis, Candidate},
 };
-use crate::{table, verbs::energy as shown};
+use crate::table::{self, Table};
 
 const AXES: &[Axis] = &[
     Axis::less("Energy", "kWh"),
@@ -22,7 +22,12 @@ const AXES: &[Axis] = &[
 const MOST_DRAWN: usize = 8;
 
 /// The answer as a page. `first` says by what the list is ordered.
-pub fn ranking(answer: &Answer, first: &str, repeat: &str) -> String {
+pub fn ranking(
+    answer: &Answer,
+    (devices, owned): (&Table, &Option<(String, Table)>),
+    first: &str,
+    repeat: &str,
+) -> String {
     let mut figures = Figures::default();
     let warnings = warnings(answer);
     let rows = &answer.devices;
@@ -59,9 +64,9 @@ pub fn ranking(answer: &Answer, first: &str, repeat: &str) -> String {
         (over_years(answer, &mut figures))
         h2 { "Devices" }
         p class="about" { (table::SORTED) }
-        (shown::devices(answer))
-        @if let Some((about, rows)) = shown::owned(answer) {
-            p class="about" { (sentence(&about)) }
+        (devices)
+        @if let Some((about, rows)) = owned {
+            p class="about" { (sentence(about)) }
             (rows)
         }
         h2 { "Assumed" }

@@ -8,7 +8,7 @@ use super::{
     figure::{Figures, Line, Points, Scale},
     frame::{Head, counted, grouped, page, sentence, warned_below},
 };
-use crate::verbs::size as shown;
+use crate::table::Table;
 
 type Figure = fn(&SizePoint) -> Option<f64>;
 
@@ -55,7 +55,7 @@ const CHARTS: &[Chart] = &[
 ];
 
 /// The curve as a page.
-pub fn sizing(curve: &SizeCurve, repeat: &str) -> String {
+pub fn sizing(curve: &SizeCurve, rows: &Table, repeat: &str) -> String {
     let enough = curve.knees.first().map(|knee| knee.size_bytes);
     let mut drawn_figures = Figures::default();
     let mut warnings: Vec<(String, String)> =
@@ -76,7 +76,7 @@ pub fn sizing(curve: &SizeCurve, repeat: &str) -> String {
             p class="about" { "The dashed line is the size that is enough by " (curve.objective) "." }
             div class="charts" { @for chart in CHARTS { (drawn(curve, chart, enough, &mut drawn_figures)) } }
             h2 { "Figures" }
-            (shown::rows(curve))
+            (rows)
             p class="about" { "* enough; = the design's size" }
         }
         h2 { "Assumed" }

@@ -2,7 +2,7 @@
 
 use maud::html;
 use peryton_plan::{
-    constraint::{Constraint, Metric},
+    constraint::Metric,
     tune::Tuned,
 };
 
@@ -12,14 +12,13 @@ use super::{
     frame::{Head, counted, grouped, page, remedied, sentence, warned_below},
     weights::{self, Axis, Candidate},
 };
-use crate::verbs::tune as shown;
+use crate::table::Table;
 
 /// What was searched for.
 pub struct Tuning<'a> {
     pub design: &'a str,
     pub trace: &'a str,
     pub objective: Metric,
-    pub constraints: &'a [Constraint],
 }
 
 const AXES: &[(Axis, Metric)] = &[
@@ -40,7 +39,12 @@ const BARS: &[(&str, &str, Metric)] = &[
 ];
 
 /// The result of the search as a page.
-pub fn tuning(tuned: &Tuned, asked: &Tuning<'_>, repeat: &str) -> String {
+pub fn tuning(
+    tuned: &Tuned,
+    asked: &Tuning<'_>,
+    (settings, figures_of_both): (&Table, &Table),
+    repeat: &str,
+) -> String {
     let mut figures = Figures::default();
     let mut warnings: Vec<(String, String)> = tuned.after.warnings.iter().map(remedied).collect();
     if !tuned.met_after {
@@ -70,7 +74,7 @@ pub fn tuning(tuned: &Tuned, asked: &Tuning<'_>, repeat: &str) -> String {
             ", measured on " (grouped(tuned.trace_requests)) " requests of " (asked.trace) " (hash " code { (tuned.trace_hash) } ")."
         }
         h2 { "Settings" }
-        @if tuned.changed.is_empty() { p { "Nothing better was found." } } @else { (shown::settings(tuned)) }
+        @if tuned.changed.is_empty() { p { "Nothing better was found." } } @else { (settings) }
         h2 { "Before and after" }
         div class="cards" { @for bar in BARS { (bars(bar)) } }
         @if !tuned.changed.is_empty() {
@@ -81,7 +85,7 @@ pub fn tuning(tuned: &Tuned, asked: &Tuning<'_>, repeat: &str) -> String {
             }
         }
         h2 { "Figures" }
-        (shown::before_and_after(tuned, asked.objective, asked.constraints))
+        (figures_of_both)
     };
     let title = format!("Settings of {} for {}", asked.design, asked.trace);
     let verdict = verdict(tuned, asked, warnings.len());

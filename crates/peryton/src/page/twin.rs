@@ -6,10 +6,10 @@ use super::{
     figure::Figures,
     frame::{Head, page, sentence},
 };
-use crate::{twin::Twin, verbs::twin as shown};
+use crate::{table::Table, twin::Twin};
 
 /// The comparison as a page.
-pub fn twin(twin: &Twin) -> String {
+pub fn twin(twin: &Twin, figures: &Table) -> String {
     let disagreeing = twin.figures.iter().filter(|figure| figure.disagrees()).count();
     let compared = twin.figures.iter().filter(|figure| figure.difference.is_some()).count();
     let verdict = [
@@ -23,7 +23,7 @@ pub fn twin(twin: &Twin) -> String {
         twin.reasons.iter().enumerate().map(|(index, text)| (format!("reason-{index}"), sentence(text))).collect();
     let body = html! {
         h2 { "Figures" }
-        (shown::rows(twin))
+        (figures)
         h2 { "Design" }
         p class="about" { "Trace " (twin.trace_hash) ", replay " (twin.replay) "." }
         pre { code { (twin.design_toml) } }

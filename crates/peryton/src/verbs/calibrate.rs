@@ -207,7 +207,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     remarks.extend(flushes.told(fit.kind));
     remarks.extend(measurement.as_ref().and_then(|measurement| calibrating::flushed(measurement, fit.kind)));
     if let Some(path) = &args.report {
-        output::write(path, page::calibration(&name, &fit, courses, &remarks, &page::command_line()))?;
+        output::write(
+            path,
+            page::calibration(&name, &fit, (courses, &steps(&fit.steps)), &remarks, &page::command_line()),
+        )?;
     }
     report(args, &source, &fit, remarks)
 }
@@ -393,7 +396,7 @@ fn beside_null(fit: &Fit) -> String {
 }
 
 /// The steps of a measurement beside the model; means are those of the half that was not fitted, where it has such requests.
-pub fn steps(steps: &[StepFit]) -> Table {
+fn steps(steps: &[StepFit]) -> Table {
     let figures = |title: &str| Column::figures(title, 1);
     let columns = vec![
         Column::text("step", 1),

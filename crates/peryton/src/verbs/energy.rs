@@ -201,7 +201,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     }
     if let Some(path) = &args.report {
         let by = if args.by == By::Cost { "cost" } else { "energy" };
-        output::write(path, page::ranking(&found, by, &page::command_line()))?;
+        output::write(path, page::ranking(&found, (&devices(&found), &owned(&found)), by, &page::command_line()))?;
     }
     output::print_result(&found, args.json, report_to_stdout, || shown(&found))
 }
@@ -333,7 +333,7 @@ fn shown(found: &Answer) -> String {
 }
 
 /// A row for each kind of device.
-pub fn devices(found: &Answer) -> Table {
+fn devices(found: &Answer) -> Table {
     let others: Vec<String> =
         found.other_request_sizes.iter().map(|other| format!("N at\n{}", other.request)).collect();
     let figures = |(title, matters)| Column::figures(title, matters);
@@ -408,7 +408,7 @@ fn specified(found: &Answer) -> String {
 }
 
 /// What each kind costs over the years.
-pub fn owned(found: &Answer) -> Option<(String, Table)> {
+fn owned(found: &Answer) -> Option<(String, Table)> {
     let years = found.ownership.values().next()?.years;
     let figures = |(title, matters)| Column::figures(title, matters);
     let mut header = vec![Column::names("device", 9)];

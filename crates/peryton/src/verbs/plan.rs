@@ -8,9 +8,6 @@ mod out;
 mod prices;
 pub mod protection;
 
-pub use flash::points;
-pub use fleet::{drive_rows, volume_rows};
-
 use std::{path::PathBuf, sync::Mutex, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -218,7 +215,9 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
         out::write(folder, &args, &plan)?;
     }
     if let Some(path) = &args.report {
-        output::write(path, page::planning(&plan, &page::command_line()))?;
+        let (designs, points, budgets) = (design_rows(&plan, usize::MAX), flash::points(&plan), budget_rows(&plan));
+        let tables = page::Tables { designs: &designs, flash: points.as_ref(), budgets: budgets.as_ref() };
+        output::write(path, page::planning(&plan, tables, &page::command_line()))?;
     }
     output::print_result(&plan, args.json, report_to_stdout, || shown(&plan))?;
     // A script learns from the exit code whether a design meets the budgets.
@@ -396,7 +395,7 @@ fn money(found: &Found) -> String {
 const MOST_ROWS: usize = 12;
 
 /// The designs that were simulated, at most so many.
-pub fn design_rows(plan: &Plan, most: usize) -> Table {
+fn design_rows(plan: &Plan, most: usize) -> Table {
     let ownership = format!("USD in\n{} y", table::number(plan.account.years));
     let figures = |(title, matters)| Column::figures(title, matters);
     let mut header = vec![Column::text("design", 9)];
@@ -437,7 +436,7 @@ fn lifetime(metrics: &peryton_plan::evaluate::Metrics) -> String {
 }
 
 /// What each budget costs, and what a mark in it means.
-pub fn budget_rows(plan: &Plan) -> Option<(Table, &'static str)> {
+fn budget_rows(plan: &Plan) -> Option<(Table, &'static str)> {
     if plan.budgets.is_empty() {
         return None;
     }

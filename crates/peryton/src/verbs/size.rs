@@ -137,7 +137,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let mut curve = curve?;
     curve.command = Some(page::command_line());
     if let Some(path) = &args.report {
-        output::write(path, page::sizing(&curve, &page::command_line()))?;
+        output::write(path, page::sizing(&curve, &rows(&curve), &page::command_line()))?;
     }
     if let Some(path) = &args.csv {
         comma_separated::write(path, &Columns::of(&curve.points))?;
@@ -214,7 +214,7 @@ fn mean(point: &SizePoint) -> String {
 type Figures = (&'static str, u8, fn(&SizePoint) -> Option<String>);
 
 /// The table.
-pub fn rows(curve: &SizeCurve) -> Table {
+fn rows(curve: &SizeCurve) -> Table {
     const FIGURES: &[Figures] = &[
         ("hit\n%", 8, |point| point.metrics.fast_hit_ratio.map(|share| table::percent(Some(share)))),
         ("avoidable\nmiss %", 7, |point| point.avoidable_miss_ratio.map(|share| table::percent(Some(share)))),

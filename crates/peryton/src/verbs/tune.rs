@@ -155,9 +155,10 @@ pub fn run(args: &Args) -> Result<(), Failure> {
             design: &design.name,
             trace: &trace_names(args),
             objective: args.objective,
-            constraints: &search.constraints,
         };
-        output::write(path, page::tuning(&tuned, &asked, &page::command_line()))?;
+        let both = before_and_after(&tuned, args.objective, &search.constraints);
+        let tables = (&settings(&tuned), &both);
+        output::write(path, page::tuning(&tuned, &asked, tables, &page::command_line()))?;
     }
     let printed = Printed {
         command: page::command_line(),
@@ -226,7 +227,7 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
 }
 
 /// The settings that were changed.
-pub fn settings(tuned: &Tuned) -> Table {
+fn settings(tuned: &Tuned) -> Table {
     let mut settings = table::text(&["setting", "design", "tuned"]);
     for changed in &tuned.changed {
         settings.add_row([&changed.knob, &changed.from, &changed.to]);
@@ -235,7 +236,7 @@ pub fn settings(tuned: &Tuned) -> Table {
 }
 
 /// Every figure before and after.
-pub fn before_and_after(tuned: &Tuned, objective: Metric, constraints: &[Constraint]) -> Table {
+fn before_and_after(tuned: &Tuned, objective: Metric, constraints: &[Constraint]) -> Table {
     let figure = |title| Column::figures(title, 1);
     let (names, bounds) = (Column::names("figure", 1), Column::text("bound", 1));
     let mut figures = Table::of(vec![names, figure("design"), figure("tuned"), figure("change"), bounds]);

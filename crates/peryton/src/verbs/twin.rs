@@ -96,7 +96,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let recording = args.recorded.read()?;
     let twin = Twin::of(&recording, &models, args.recorded.replay)?;
     if let Some(path) = &args.report {
-        output::write(path, page::twin(&twin))?;
+        output::write(path, page::twin(&twin, &rows(&twin)))?;
     }
     output::print_result(&twin, args.json, report_to_stdout, || shown(&twin))
 }
@@ -135,7 +135,7 @@ fn verdict(figure: &Figure) -> &'static str {
 }
 
 /// The figures of both.
-pub fn rows(twin: &Twin) -> Table {
+fn rows(twin: &Twin) -> Table {
     let figures = |title| Column::figures(title, 2);
     let mut rows = Table::of(vec![
         Column::names("figure", 0),

@@ -430,7 +430,7 @@ impl Design {
                 Placement::Logging(pair) => {
                     let primary = pair.primary.index();
                     let apart = self.stream.as_ref().map(|stream| (stream.count, stream.apart));
-                    Some((primary, PrimaryBounds::new(&self.devices[primary], apart)))
+                    Some((primary, PrimaryBounds::new(&self.devices[primary].profile.model, apart)))
                 }
                 _ => None,
             };

@@ -34,7 +34,7 @@ pub(super) fn shown(plan: &Plan) -> String {
 }
 
 /// The figures of the best design with other capacities of flash.
-pub fn points(plan: &Plan) -> Option<Table> {
+pub(super) fn points(plan: &Plan) -> Option<Table> {
     let flash = plan.best.as_ref()?.flash.as_ref()?;
     let figures = |(title, matters)| Column::figures(title, matters);
     let mut header = vec![Column::figures("flash GB\nof the best", 9)];

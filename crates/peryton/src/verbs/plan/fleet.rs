@@ -63,7 +63,10 @@ pub(super) fn run(path: &Path, args: &Args, catalogue: &Catalogue, report_to_std
         write(folder, &plan)?;
     }
     if let Some(path) = &args.report {
-        output::write(path, page::fleet(&plan, &page::command_line()))?;
+        output::write(
+            path,
+            page::fleet(&plan, (&drive_rows(&plan), &volume_rows(&plan, usize::MAX)), &page::command_line()),
+        )?;
     }
     output::print_result(&plan, args.json, report_to_stdout, || shown(&plan))?;
     if plan.meets { Ok(()) } else { Err(Failure::quietly(1)) }
@@ -156,7 +159,7 @@ fn optional(value: Option<f64>, shown: fn(f64) -> String) -> String {
 }
 
 /// A row for each drive.
-pub fn drive_rows(plan: &FleetPlan) -> Table {
+fn drive_rows(plan: &FleetPlan) -> Table {
     let mut header = vec![Column::figures("drive", 9), Column::text("devices", 9)];
     let figures =
         [("volumes", 9), ("stored", 7), ("room", 4), ("busy\n%", 5), ("busiest\n%", 8), ("if together\n%", 6)];
@@ -185,7 +188,7 @@ pub fn drive_rows(plan: &FleetPlan) -> Table {
 }
 
 /// A row for each volume, of at most so many.
-pub fn volume_rows(plan: &FleetPlan, most: usize) -> Table {
+fn volume_rows(plan: &FleetPlan, most: usize) -> Table {
     let mut header = vec![Column::names("volume", 9)];
     let figures = [("drive", 9), ("stored", 7), ("touched", 6), ("flash", 9), ("requests/s\nin its peak", 5)];
     header.extend(figures.map(|(title, matters)| Column::figures(title, matters)));

@@ -28,9 +28,8 @@ blocks, and the difference that a quarter of the sample makes. A small cache may
 confirm small differences at --rate 1. Figures marked ~ rest on miniatures of fewer than 100 blocks, and have no interval.
 
 A trace of objects is simulated by object, with all objects and their sizes, unless --block is given: \"miss ratio\" is of requests, \
-\"of bytes\" of their bytes. An object that is larger than the cache is not cached.
-
-A policy may have parameters: two_queue:kin=0.2:kout=0.6.")]
+\"of bytes\" of their bytes. An object that is larger than the cache is not cached. A policy may have parameters: \
+two_queue:kin=0.2:kout=0.6.")]
 pub struct Args {
     /// Traces, or specifications (.toml) of traces; several are merged
     ///
@@ -179,13 +178,13 @@ pub fn run(args: Args) -> Result<(), Failure> {
     skipped.report();
     if let Some(path) = &args.report {
         let name = trace_args::name(&args.files);
-        output::write(path, page::miss_ratios(&rows, &name, &page::command_line()))?;
+        output::write(path, page::miss_ratios(&rows, &table(&rows), &name, &page::command_line()))?;
     }
     output::print_result(&rows, args.json, report_to_stdout, || table(&rows).shown())
 }
 
 /// The miss ratios: a row for each size, or for each size of each volume.
-pub fn table(rows: &[CurveRow]) -> Table {
+fn table(rows: &[CurveRow]) -> Table {
     if rows.first().is_some_and(|row| row.volume.is_some()) {
         return of_each(rows);
     }
