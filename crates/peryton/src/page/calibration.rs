@@ -11,9 +11,7 @@ use super::{
     figure::{Figures, Line, Scale},
     frame::{Head, page, sentence},
 };
-use crate::{
-    table::{self, Column, Table},
-};
+use crate::table::{self, Column, Table};
 
 /// The largest share of the mean that a demerit may have for a model to be trusted on this drive.
 pub const TRUSTED: f64 = 0.15;

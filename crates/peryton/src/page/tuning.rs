@@ -1,10 +1,7 @@
 //! The page of `peryton tune`: a design before and after the search.
 
 use maud::html;
-use peryton_plan::{
-    constraint::Metric,
-    tune::Tuned,
-};
+use peryton_plan::{constraint::Metric, tune::Tuned};
 
 use super::{
     chart::{self, Best},

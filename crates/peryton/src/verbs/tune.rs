@@ -151,11 +151,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         save(args, &tuned, path)?;
     }
     if let Some(path) = &args.report {
-        let asked = page::Tuning {
-            design: &design.name,
-            trace: &trace_names(args),
-            objective: args.objective,
-        };
+        let asked = page::Tuning { design: &design.name, trace: &trace_names(args), objective: args.objective };
         let both = before_and_after(&tuned, args.objective, &search.constraints);
         let tables = (&settings(&tuned), &both);
         output::write(path, page::tuning(&tuned, &asked, tables, &page::command_line()))?;

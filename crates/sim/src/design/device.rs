@@ -9,7 +9,7 @@ use peryton_device::{
 use peryton_engine::endurance::Endurance;
 use peryton_units::Bytes;
 
-use super::Design;
+use super::drive::Design;
 use crate::{
     DesignError, Redundancy,
     array::{Array, member_bytes},

@@ -10,8 +10,8 @@ use peryton_engine::Tuning;
 use peryton_units::{Bytes, Nanos};
 
 use super::{
-    Design,
     device::DeviceDesign,
+    drive::Design,
     in_service::{InService, Known},
     key::{
         KeyDefault::{Else, Value},

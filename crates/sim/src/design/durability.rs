@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use super::{
+    drive::KeptInMemory,
     key::{
         KeyDefault::{Else, Value},
         keys, names,
@@ -11,15 +12,6 @@ use super::{
     placement::word,
 };
 use crate::{DesignError, document::Keys};
-
-/// Whether a drive keeps something in case its process dies, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeptInMemory {
-    /// It keeps nothing.
-    No,
-    /// In this directory, or where the drive decides.
-    In(Option<PathBuf>),
-}
 
 keys! {
     /// Where a drive in service keeps what must survive its process: in memory that outlives it, or nowhere.

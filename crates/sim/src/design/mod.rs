@@ -6,6 +6,7 @@ mod climb;
 mod custom;
 mod device;
 mod devices;
+mod drive;
 mod durability;
 mod extent;
 mod failure;
@@ -23,9 +24,8 @@ mod sizes;
 mod text;
 mod volumes;
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
-use peryton_device::flash::Images;
 use peryton_engine::{Config, Engine, Placement, Tuning};
 use peryton_units::Bytes;
 
@@ -33,7 +33,7 @@ pub use at_share::Load;
 pub(crate) use at_share::Part;
 pub use device::DeviceDesign;
 pub(crate) use device::{NamedDevice, NamedMember};
-pub use durability::KeptInMemory;
+pub use drive::{Design, KeptInMemory, Stream};
 pub use extent::{MAP_MEMORY, MAP_SHARE, chosen_extent, chosen_extents, map_budget, map_memory};
 pub use in_service::{DevicePlace, Formatted, InService};
 pub use key::{DesignKey, KeyDefault};
@@ -43,7 +43,6 @@ pub use new_design::{NewDesign, NewDevice};
 pub use page_cache::PageCacheDesign;
 pub use placement::kept_free;
 pub use text::DesignText;
-pub use volumes::Stream;
 
 use crate::{
     DesignError,
@@ -99,66 +98,6 @@ pub fn design_keys() -> impl Iterator<Item = &'static DesignKey> {
     let mut keys: Vec<&'static DesignKey> = all.into_iter().flatten().copied().collect();
     keys.sort_by_key(|key| tables.iter().position(|known| *known == table(key)).map_or(0, |at| at + 1));
     keys.into_iter()
-}
-
-/// A hybrid drive on paper: read from a design file, checked, with every size known.
-///
-/// ```
-/// use peryton_sim::Design;
-///
-/// let text = "[devices]\n\
-///             ssd = { profile = 'intel-320-300gb', size = '1GiB' }\n\
-///             hdd = { profile = 'seagate-st32000641as', size = '16GiB' }\n\
-///             [placement]\nmode = 'tiering'\nfast = 'ssd'\nslow = 'hdd'\nextent = '128KiB'\n";
-/// // The last argument overrides keys, as `--set` does.
-/// let design = Design::parse(text, "my design", &["devices.ssd.size=2GiB".to_owned()])?;
-/// println!("a volume of {}", design.volume);
-/// // Errors name the place and the remedy.
-/// let error = Design::parse(text, "my design", &["placement.mode=fast".to_owned()]).unwrap_err();
-/// assert!(error.to_string().contains("placement.mode"));
-/// # Ok::<(), peryton_sim::DesignError>(())
-/// ```
-#[derive(Clone, Debug)]
-pub struct Design {
-    /// The file's name without folders and extension, or its key `name`.
-    pub name: String,
-    /// The file.
-    pub file: String,
-    /// The devices in the order of the file, which is the engine's order.
-    pub devices: Vec<DeviceDesign>,
-    /// The size of the volume that the host sees, or of each volume if there are several.
-    pub volume: Bytes,
-    /// Number of volumes; several share one log device, each with its own primary (logging).
-    pub volumes: u32,
-    /// Several volumes that append to one log, for which there is one engine; `volume` is what that engine has then.
-    pub stream: Option<Stream>,
-    /// Whether every volume gets every request of the trace; otherwise each gets the requests of its own volume.
-    pub same_requests: bool,
-    /// The size of the host's own cache, if its hints are modelled (logging; Griffin, section 7).
-    pub host_cache: Option<Bytes>,
-    /// The host's memory before the drive, if it is modelled.
-    pub page_cache: Option<PageCacheDesign>,
-    /// How data is placed on the devices.
-    pub placement: Placement,
-    /// The settings of the placement.
-    pub tuning: Tuning,
-    /// The directory in memory where a drive in service keeps data that must survive its process; `None`: it keeps none.
-    pub shared_memory: KeptInMemory,
-    /// The seed of everything random.
-    pub seed: u64,
-    /// Price of electricity.
-    pub electricity_usd_per_kwh: f64,
-    /// The data that the devices are bought for, if that is more than the volume.
-    pub bought_for: Option<Bytes>,
-    /// The overrides that applied.
-    pub overrides: Vec<String>,
-    /// The indices of the overrides for features that this design does not have.
-    pub ignored_overrides: Vec<usize>,
-    /// The full design as TOML: every key of the file as it is written, and the overrides that apply.
-    pub toml: String,
-    /// Images of preconditioned flash, shared with other designs that have equal devices; if absent, each run makes its
-    /// own.
-    pub images: Option<Arc<Images>>,
 }
 
 impl Design {

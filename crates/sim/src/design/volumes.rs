@@ -6,6 +6,7 @@ use peryton_units::Bytes;
 use super::{
     device::DeviceDesign,
     devices::Spec,
+    drive::Stream,
     key::{
         KeyDefault::{Else, Value},
         keys, names,
@@ -51,18 +52,6 @@ pub(super) struct Several<'a> {
     pub(super) same_requests: bool,
     /// All of them append to one log.
     one_stream: bool,
-}
-
-/// Several volumes whose writes are appended to one log. One engine has the log, and the primaries one after the other as its own; each
-/// volume is a range of what the engine takes for its volume.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream {
-    /// Number of volumes, and of primaries.
-    pub count: u32,
-    /// Bytes of each volume.
-    pub size: Bytes,
-    /// From the beginning of one to that of the next: what a volume occupies on its primary.
-    pub apart: Bytes,
 }
 
 pub(super) fn read<'a>(keys: &mut Keys<'a>) -> Result<Several<'a>, DesignError> {
