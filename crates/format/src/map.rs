@@ -328,4 +328,33 @@ mod tests {
         assert_eq!(found, Err(NoMap::Damaged("the journal names an extent that is not there")));
         assert!(read(&mut devices, (&BOTH, BOTH[0]), &layout, VOLUME, Older::Refused).is_ok());
     }
+
+    #[test]
+    fn a_checkpoint_that_the_fast_device_has_alone_asks_nothing_of_the_slow_one() {
+        let on_both: [Commit<'_>; 3] = [(&[(4, true)], &[0]), (&[(5, true)], &[]), (&[(6, true)], &[])];
+        let (mut devices, layout) = devices(&on_both);
+        let notice = Notice { write_intent: true, ..Notice::default() };
+        for number in 4..6 {
+            let label = CommitLabel { number, attempt: 0, mirrored: false, notice };
+            let mut block = vec![0; layout.commit_bytes(1) as usize];
+            let record = MapRecord::new(7, MapEntry::new(Some(Place(7)), true, false));
+            encode(std::iter::once(record), &label, (&layout, VOLUME), &mut block);
+            let at = layout.journal_at((number - 1) * layout.commit_bytes(1));
+            Storage::write(&mut devices, BOTH[0], at, &block).expect("memory");
+        }
+        let journal_at = 5 * layout.commit_bytes(1);
+        let header = CheckpointHeader {
+            number: 2,
+            journal_at,
+            first_commit: 6,
+            last_commit: 5,
+            entries: 100,
+            notice,
+            layout: 0,
+        };
+        checkpoint::store(&mut devices, &BOTH[..1], &layout, &header, (&[MapEntry::default(); 100], &[]), VOLUME)
+            .expect("memory");
+        let found = read(&mut devices, (&BOTH[..1], BOTH[0]), &layout, VOLUME, Older::Refused).expect("it is whole");
+        assert_eq!(found.last_commit, 3, "the last commit that went to both");
+    }
 }

@@ -89,9 +89,9 @@ fn what_was_clean_is_clean_after_the_process_and_dirty_after_the_power() {
     }
 }
 
-#[test]
-fn a_cache_that_writes_through_is_clean_and_warm_after_the_process() {
-    let pair = Hybrid { fast: FAST, slow: SLOW, extent: Bytes::kib(16) };
+/// A cache that writes through, and whose records outlive it.
+fn writing_through(extent: Bytes) -> (Config, Machine) {
+    let pair = Hybrid { fast: FAST, slow: SLOW, extent };
     let tuning = Tuning {
         promotion_threshold: 0,
         demotion_low: 1,
@@ -104,6 +104,12 @@ fn a_cache_that_writes_through_is_clean_and_warm_after_the_process() {
     let (engine, _) = Engine::open(config.clone(), &mut disks).unwrap();
     let mut machine = Machine::with(engine, disks, 1);
     machine.driver.keep_in_memory();
+    (config, machine)
+}
+
+#[test]
+fn a_cache_that_writes_through_is_clean_and_warm_after_the_process() {
+    let (config, mut machine) = writing_through(Bytes::kib(16));
     for extent in 0..3 {
         machine.request(Op::Read, extent * 16_384, vec![0; 16_384]);
     }
@@ -126,19 +132,7 @@ fn a_cache_that_writes_through_is_clean_and_warm_after_the_process() {
 
 #[test]
 fn a_write_that_the_copy_missed_stays_known_beside_one_that_reached_both() {
-    let pair = Hybrid { fast: FAST, slow: SLOW, extent: Bytes::kib(64) };
-    let tuning = Tuning {
-        promotion_threshold: 0,
-        demotion_low: 1,
-        demotion_high: 2,
-        write: WritePolicy::Through,
-        ..Tuning::default()
-    };
-    let config = Config { devices: vec![Bytes::mib(1), Bytes::mib(4)], placement: Placement::Caching(pair), tuning };
-    let mut disks = formatted(&config);
-    let (engine, _) = Engine::open(config.clone(), &mut disks).unwrap();
-    let mut machine = Machine::with(engine, disks, 1);
-    machine.driver.keep_in_memory();
+    let (config, mut machine) = writing_through(Bytes::kib(64));
     machine.request(Op::Read, 0, vec![0; 65_536]);
     machine.settle();
     // The read keeps the copy in use, so that it cannot be given up yet.
