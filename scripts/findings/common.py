@@ -149,6 +149,29 @@ def geometric(values):
     return product ** (1 / len(values)) if values else None
 
 
+def written(trace):
+    return sum(volume["bytes_written"] for volume in trace.info["volumes"])
+
+
+def latency(kind, what="mean"):
+    """The figure of a report: a response time in milliseconds."""
+    def figure(report, _):
+        row = report["latency_us"].get(kind)
+        return row and row["count"] and row[what] / 1e3
+    return figure
+
+
+def rows_of_ways(run, traces, figures, ways):
+    """A row for each trace: each figure of a report for each way; and their geometric means. `run` has the job of a trace and a way."""
+    runs = {(trace.name, way): run(trace, way) for trace in traces for way in ways}
+    values = []
+    for trace in traces:
+        cells = [figure(runs[trace.name, way].result(), trace) for figure in figures for way in ways]
+        values.append(cells)
+        yield [trace.name, *(number(cell) for cell in cells)]
+    yield ["geometric mean", *(number(geometric(column)) for column in zip(*values))]
+
+
 def fill(document, tables, runner, only, reports=None):
     """Puts each table between its comments in the document with its figure (figures.py, which draws it), its rows beside the document
     as CSV, and all reports into a file."""

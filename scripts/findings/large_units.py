@@ -10,7 +10,7 @@ usage: large_units.py [--peryton PROGRAM] [--only NAME,NAME...]
 
 import argparse
 
-from common import MIB, ROOT, SHARED, Trace, fill, geometric, number, start, table
+from common import MIB, ROOT, SHARED, Trace, fill, latency, rows_of_ways, start, table, written
 
 DESIGNS = "examples/papers/findings/large-units"
 DOCUMENT = ROOT / "docs/findings/large-units.md"
@@ -66,10 +66,6 @@ class Units:
         return self.kept[key]
 
 
-def written(trace):
-    return sum(volume["bytes_written"] for volume in trace.info["volumes"])
-
-
 def programmed(device):
     """What the flash programs for what was asked of it, now or later."""
     return device["nand_bytes_written"] + device.get("nand_bytes_owed", 0)
@@ -101,24 +97,6 @@ def rewritten(report, trace):
     return report["devices"]["smr"]["bytes_rewritten"] / written(trace)
 
 
-def milliseconds(kind):
-    def figure(report, _):
-        row = report["latency_us"].get(kind)
-        return row and row["count"] and row["mean"] / 1e3
-    return figure
-
-
-def rows(units, traces, figures, ways, state="sequential", more=()):
-    """A row for each trace: each figure for each way."""
-    runs = {(trace.name, way): units.run(trace, way, state, more) for trace in traces for way in ways}
-    values = []
-    for trace in traces:
-        cells = [figure(runs[trace.name, way].result(), trace) for figure in figures for way in ways]
-        values.append(cells)
-        yield [trace.name, *(number(cell) for cell in cells)]
-    yield ["geometric mean", *(number(geometric(column)) for column in zip(*values))]
-
-
 def main():
     arguments, runner, folder = start(argparse.ArgumentParser(description=__doc__.splitlines()[0]))
     only = arguments.only.split(",") if arguments.only else None
@@ -131,19 +109,19 @@ def main():
 
         def of(figures, among, names, state="sequential", more=()):
             return lambda: table(["trace", *(f"{name}{way}" for name in names for way in among)],
-                                 rows(units, writing, figures, among, state, more))
+                                 rows_of_ways(lambda trace, way: units.run(trace, way, state, more), writing, figures, among))
 
         tables = [
             ("amplification", of([amplification], ways, [""])),
             ("nand", of([nand], ways, [""])),
             ("fast", of([to_fast, fast_nand], hybrid, ["bytes: ", "NAND: "])),
-            ("response", of([milliseconds("all")], ways, [""])),
-            ("writes", of([milliseconds("write")], ways, [""])),
-            ("flushes", of([milliseconds("flush")], ways, [""])),
+            ("response", of([latency("all")], ways, [""])),
+            ("writes", of([latency("write")], ways, [""])),
+            ("flushes", of([latency("flush")], ways, [""])),
             ("random", of([amplification], ways, [""], "random")),
             ("random-nand", of([nand], ways, [""], "random")),
             ("spare", of([amplification], ways, [""], "random", FIFTH_SPARE)),
-            ("shingled", of([milliseconds("all"), milliseconds("write"), milliseconds("flush")], list(SHINGLED),
+            ("shingled", of([latency("all"), latency("write"), latency("flush")], list(SHINGLED),
                             ["all: ", "writes: ", "flushes: "])),
             ("zones", of([to_disk, rewritten], list(SHINGLED), ["sent to it: ", "zones written again: "])),
         ]

@@ -9,7 +9,7 @@ usage: three_tiers.py [--peryton PROGRAM] [--only NAME,NAME...]
 
 import argparse
 
-from common import MIB, ROOT, SHARED, Trace, fill, geometric, number, start, table
+from common import MIB, ROOT, SHARED, Trace, fill, latency, rows_of_ways, start, table, written
 
 DOCUMENT = ROOT / "docs/findings/three-tiers.md"
 THREE, TWO = "examples/designs/three-tiers.toml", "examples/designs/flash-and-disk.toml"
@@ -49,13 +49,6 @@ class Tiers:
         return self.kept[trace.name, way]
 
 
-def latency(kind, what="mean"):
-    def figure(report, _):
-        row = report["latency_us"].get(kind)
-        return row and row["count"] and row[what] / 1e3
-    return figure
-
-
 def of_device(report, *names):
     return next(report["devices"][name] for name in names if name in report["devices"])
 
@@ -65,23 +58,9 @@ def disk_commands(report, _):
     return (disk["reads"] + disk["writes"]) / report["requests"] * 1000
 
 
-def written(trace):
-    return sum(volume["bytes_written"] for volume in trace.info["volumes"])
-
-
 def to_flash(report, trace):
     names = [name for name in report["devices"] if not name.endswith("disk")]
     return sum(report["devices"][name]["bytes_written"] for name in names) / written(trace)
-
-
-def rows(tiers, traces, figures):
-    runs = {(trace.name, way): tiers.run(trace, way) for trace in traces for way in WAYS}
-    values = []
-    for trace in traces:
-        cells = [figure(runs[trace.name, way].result(), trace) for figure in figures for way in WAYS]
-        values.append(cells)
-        yield [trace.name, *(number(cell) for cell in cells)]
-    yield ["geometric mean", *(number(geometric(column)) for column in zip(*values))]
 
 
 def main():
@@ -93,7 +72,7 @@ def main():
         tiers = Tiers(runner)
 
         def of(names, *figures):
-            return lambda: table(["trace", *(f"{name}{way}" for name in names for way in WAYS)], rows(tiers, traces, figures))
+            return lambda: table(["trace", *(f"{name}{way}" for name in names for way in WAYS)], rows_of_ways(tiers.run, traces, figures, WAYS))
 
         tables = [
             ("response", of([""], latency("all"))),

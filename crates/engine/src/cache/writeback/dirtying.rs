@@ -1,6 +1,6 @@
-//! Which blocks a slot has, and which writes make an extent dirty. At the limit of dirty extents no further one becomes dirty: a write to a clean copy goes to copy and
-//! origin, and a write to an uncached extent goes to the origin. So the host writes at the speed of the slow device, and no write waits in
-//! a queue.
+//! Which blocks a slot has, and which writes make an extent dirty. At the limit of dirty extents no further one becomes dirty: a write to
+//! a clean copy goes to copy and origin, and a write to an uncached extent goes to the origin. So the host writes at the speed of the slow
+//! device, and no write waits in a queue.
 
 use peryton_format::{
     blocks::Masks,
