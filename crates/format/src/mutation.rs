@@ -40,6 +40,8 @@ mutations! {
     /// A flush of a journal block on the slow device is not recorded, so updates that the host's writes need are left
     /// behind.
     ForgetSlowWasFlushed,
+    /// A commit never leaves a part of its changes to the next one.
+    CommitAllOrNothing,
     /// An update is committed after a later one that replaced it.
     KeepOvertaken,
     /// The checksums of metadata are not checked.

@@ -7,7 +7,8 @@ use crate::crashing;
 use crashing::{Disks, Machine, blank, check_all, formatted, open, use_it};
 use peryton_engine::{
     Cause, Cleaning, Command, Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid,
-    Inspection, Journal, Logging, OpenError, Placement, Replacement, Storage, Trust, Tuning, Verdict, VolumeId, closed,
+    Inspection, Journal, Logging, OpenError, Placement, Replacement, Request, Storage, Trust, Tuning, Verdict, VolumeId,
+    closed,
 };
 use peryton_format::checkpoint::Shape;
 use peryton_units::{Bytes, Nanos, Op};
@@ -21,6 +22,24 @@ fn config(caching: bool) -> Config {
     let placement = if caching { Placement::Caching(pair) } else { Placement::Tiering(pair) };
     let tuning = Tuning { promotion_threshold: 0, demotion_low: 2, demotion_high: 4, ..Tuning::default() };
     Config { devices: vec![EXTENT * 16, EXTENT * 64], placement, tuning }
+}
+
+/// Changes of the map that exceed its journal are committed in parts.
+#[test]
+fn a_discard_of_more_than_the_journal_holds_is_answered() {
+    let mut config = config(false);
+    config.devices[1] = Bytes::mib(16);
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    let volume = machine.driver.engine.volume_size();
+    let mut commits = Vec::new();
+    for op in [Op::Write, Op::Discard] {
+        let data = vec![7; volume.0 as usize];
+        machine.driver.submit(Request { op, offset: Bytes::ZERO, len: volume }, 0, data);
+        machine.driver.submit(Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO }, 0, Vec::new());
+        machine.settle();
+        commits.push(machine.driver.engine.stats().commits);
+    }
+    assert!(commits[1] >= commits[0] + 2, "the journal has four blocks: {commits:?}");
 }
 
 #[test]

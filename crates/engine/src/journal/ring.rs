@@ -52,6 +52,11 @@ impl Ring {
         self.used + span.wasted + span.len <= self.bytes
     }
 
+    /// The length of the longest record that does not wrap, in an empty ring.
+    pub(crate) fn longest(&self) -> u64 {
+        self.next.max(self.bytes - self.next)
+    }
+
     /// Marks the span as needed.
     pub(crate) fn take(&mut self, span: Span) {
         self.next = span.at + span.len;
@@ -84,7 +89,9 @@ mod tests {
     #[test]
     fn a_record_that_may_not_wrap_leaves_the_end_unused() {
         let mut ring = Ring::new(100);
+        assert_eq!(ring.longest(), 100);
         ring.take(ring.span(60));
+        assert_eq!(ring.longest(), 60);
         assert!(ring.has_room(ring.span(40)));
         let span = ring.span(41);
         assert_eq!((span.at, ring.has_room(span)), (0, false), "40 bytes at the end are wasted, and 60 are needed");

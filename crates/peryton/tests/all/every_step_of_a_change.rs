@@ -170,7 +170,7 @@ fn check_again(folder: &Path, may_lack: bool, case: &str) {
             said += &fs::read_to_string(folder.join("err")).unwrap();
             continue;
         };
-        check(&mut client, folder, may_lack, &format!("{case}, opened again by {args:?}"));
+        check(&mut client, folder, may_lack, &format!("{case}, opened again by {args:?} ({said})"));
         drop(client);
         assert!(terminate(&mut child, folder).success(), "{case}: {}", fs::read_to_string(folder.join("err")).unwrap());
         return;

@@ -66,6 +66,14 @@ impl MapBatch {
         std::mem::swap(&mut self.since, &mut next.since);
     }
 
+    /// Moves the changes after the first `count`, and what waits for them, to the start of the next batch.
+    pub(super) fn leave_after(&mut self, count: usize, next: &mut MapBatch) {
+        let (freed, waiters) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.waiters));
+        let mut left = MapBatch { updates: self.updates.split_off(count), freed, waiters, since: self.since };
+        journal::Batch::append(&mut left, next);
+        *next = left;
+    }
+
     /// Drops each update that a later one of the same extent replaced.
     pub(super) fn keep_the_latest(&mut self) {
         let mut seen = FxHashSet::default();

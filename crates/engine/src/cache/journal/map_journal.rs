@@ -358,6 +358,17 @@ impl MapJournal {
         });
     }
 
+    /// Leaves what has no room even in an empty ring to the next commit.
+    fn take_what_has_room(&mut self) {
+        let most = (self.ring.longest() / BLOCK * self.layout.records_per_block()) as usize;
+        let group = &mut self.group;
+        if group.committing.updates.len() > most && !mutation::is(Mutation::CommitAllOrNothing) {
+            group.committing.leave_after(most, &mut group.gathering);
+            // What is left may need the flush of the slow device that this commit had.
+            (self.must_flush_slow, group.wanted) = (true, true);
+        }
+    }
+
     /// Chooses the devices that the commit under way goes to. The slow device must record that commits go to the fast device alone
     /// before the first of them does, and before such a commit says that data on the fast device is newer than its origin.
     pub(in crate::cache) fn choose_targets(&mut self, tuning: &Tuning) {
@@ -537,6 +548,9 @@ impl Commits for MapJournal {
     fn write_record(&mut self, io: &mut CacheIo, out: &mut Commands) -> Written {
         if self.group.committing.updates.is_empty() {
             return Written::Nothing;
+        }
+        if self.ring.used() == 0 {
+            self.take_what_has_room();
         }
         let len = self.layout.commit_bytes(self.group.committing.updates.len() as u64);
         let span = self.ring.span(len);
