@@ -1,5 +1,6 @@
 //! GreedyDual-Size-Frequency (Cherkasova, HP Labs 1998): the object with the least (frequency / size), plus the value of what left last
-//! when it was accessed, leaves. With extents of one size it is LFU with dynamic aging. Equal to the hit with libCacheSim's GDSF.
+//! when it was accessed, leaves. With extents of one size it is LFU with dynamic aging, equal to the hit with libCacheSim's GDSF. With
+//! others, a newcomer may be the first to leave, as the paper says; libCacheSim makes room before.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::{

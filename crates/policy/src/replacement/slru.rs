@@ -1,5 +1,6 @@
 //! Segmented LRU (Karedla, Love and Wherry, IEEE Computer 27(3), 1994) of four segments: a hit moves an extent up by one segment, and
-//! what a segment has no room for moves down. Equal to the hit with libCacheSim's SLRU, where all objects have one size.
+//! what a segment has no room for moves down. Equal to the hit with libCacheSim's SLRU, where all objects have one size. With others,
+//! the lowest segment may have more than its share here; libCacheSim evicts from it on a hit then.
 
 use super::{Candidates, Capacity, ReplacementPolicy, SlotIndex};
 use crate::{Queues, saving::Saving};
