@@ -1,6 +1,6 @@
 //! Operations on a volume that is not being served: inspect, repair, replace a lost device, detach.
 
-use std::io;
+use std::{io, path::Path};
 
 use peryton_engine::{
     DetachError, Detached, DeviceId, Engine, Forgone, Inspection, OpenError, Opened, Overlay, Placement, Readmitted,
@@ -194,21 +194,38 @@ pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Ope
     Ok(opened)
 }
 
-/// Replaces a lost device by the empty one at its path. It is an error if that device holds data, unless `force` is
-/// true. It is also an error if data would be lost that no metadata can name afterwards (`linear`, `logging`), unless
-/// `accept_loss` is true.
+/// Replaces a lost device by the empty one at `with`. It is an error if that device holds data, unless `force` is
+/// true. It is also an error if data would be lost that no metadata can name afterwards (`linear`, `logging`), or that are on
+/// the old device, which is there, unless `accept_loss` is true.
 ///
 /// # Errors
-/// Those of [`inspect`], or the device is not the lost one, or one of the refusals above.
-pub fn replace(spec: &VolumeSpec, name: &str, force: bool, accept_loss: bool) -> Result<Opened, OfflineError> {
+/// Those of [`inspect`], or one of the refusals above.
+pub fn replace(
+    spec: &VolumeSpec,
+    name: &str,
+    with: &Path,
+    force: bool,
+    accept_loss: bool,
+) -> Result<Opened, OfflineError> {
     let replaced = named(&spec.devices, &[name.to_owned()])?[0];
     let device = replaced.index();
+    let (old, mut spec) = (inspect(spec, false, &[]).ok().and_then(|found| found.opened.ok()), spec.clone());
+    let old_path = std::mem::replace(&mut spec.devices[device].path, with.to_owned());
+    let spec = &spec;
     let mut devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &[replaced])?;
     look(&devices)?;
     let map = division::find(&devices)?;
     // Nothing is destroyed before it is known that the volume can be opened without the device.
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
-    closed::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
+    let without = closed::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
+    let alone = old.map_or(0, |old| without.lost.saturating_sub(old.lost));
+    if alone > 0 && !accept_loss {
+        return Err(OfflineError::Refused(format!(
+            "device '{name}' ({}) is there, and has {alone} extents that no other device has: serve the volume and replace it then, which \
+             copies them (--accept-loss gives them up)",
+            old_path.display()
+        )));
+    }
     drop(files);
     refuse_used(&spec.devices[device])?;
     let new = Device::open(&spec.devices[device], Opening { direct: true, rights: Rights::Create })?;

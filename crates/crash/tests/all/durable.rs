@@ -7,8 +7,8 @@ use crate::crashing;
 use crashing::{Disks, Machine, blank, check_all, formatted, open, use_it};
 use peryton_engine::{
     Cause, Cleaning, Command, Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid,
-    Inspection, Journal, Logging, OpenError, Placement, Replacement, Request, Storage, Trust, Tuning, Verdict, VolumeId,
-    closed,
+    Inspection, Journal, Logging, OpenError, Placement, Replacement, Request, Storage, Trust, Tuning, Verdict,
+    VolumeId, closed,
 };
 use peryton_format::checkpoint::Shape;
 use peryton_units::{Bytes, Nanos, Op};

@@ -6,8 +6,8 @@ use std::{
 };
 
 use crate::served::{Client, EIO, Served, config, spec};
-use peryton_drive::{Effect, Fault, Service, Settings, inspect, repair, replace};
-use peryton_engine::{Cleaning, Config, Trust, Verdict};
+use peryton_drive::{Effect, Fault, OfflineError, Service, Settings, VolumeSpec, inspect, repair, replace};
+use peryton_engine::{Cleaning, Config, Opened, Trust, Verdict};
 use peryton_units::Nanos;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -40,6 +40,12 @@ fn fill(client: &mut Client, seed: u64) -> Vec<u8> {
     }
     client.flush().unwrap();
     model
+}
+
+/// Replaces a device by the one at its own path, whatever that holds.
+fn put_in(spec: &VolumeSpec, name: &str, accept_loss: bool) -> Result<Opened, OfflineError> {
+    let path = &spec.devices.iter().find(|device| device.name == name).unwrap().path;
+    replace(spec, name, path, true, accept_loss)
 }
 
 /// Reads everything; returns the units whose reads fail. The others must have the correct data.
@@ -136,9 +142,9 @@ fn a_cache_that_writes_through_dies_and_nothing_fails() {
         served.stop();
         // An empty cache replaces it, and the volume continues.
         let spec = spec(directory.path(), config("through"));
-        let error = replace(&spec, "fast", false, false).unwrap_err().to_string();
+        let error = replace(&spec, "fast", &spec.devices[0].path, false, false).unwrap_err().to_string();
         assert!(error.contains("holds a Peryton volume: name another device"), "{error}");
-        replace(&spec, "fast", true, false).unwrap();
+        put_in(&spec, "fast", false).unwrap();
         assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Clean);
         let served = Served::start(directory.path(), config("through"), Settings::default());
         let mut client = served.client();
@@ -188,7 +194,7 @@ fn a_cache_that_writes_back_dies_and_what_was_dirty_is_named() {
     assert_eq!(failing(&mut client, &model, UNIT), still);
     drop(client);
     served.stop();
-    replace(&spec, "fast", true, false).unwrap();
+    put_in(&spec, "fast", false).unwrap();
     let served = Served::start(directory.path(), config, Settings::default());
     let mut client = served.client();
     assert_eq!(failing(&mut client, &model, UNIT), still, "an empty cache brings nothing back");
@@ -267,7 +273,7 @@ fn tiering_serves_what_is_on_the_other_device() {
         assert_eq!(failing(&mut client, &model, UNIT), failed, "{name}");
         drop(client);
         served.stop();
-        replace(&spec(directory.path(), config.clone()), name, true, false).unwrap();
+        put_in(&spec(directory.path(), config.clone()), name, false).unwrap();
         let served = Served::start(directory.path(), config, Settings::default());
         let mut client = served.client();
         for at in &failed {
@@ -313,9 +319,9 @@ fn a_log_that_dies_leaves_the_older_image_and_says_how_old() {
     drop(client);
     served.stop();
     // An empty log is accepted too, by a user who permits that older data is not marked.
-    let error = replace(&spec(directory.path(), config.clone()), "fast", true, false).unwrap_err().to_string();
+    let error = put_in(&spec(directory.path(), config.clone()), "fast", false).unwrap_err().to_string();
     assert!(error.contains("--accept-loss"), "{error}");
-    replace(&spec(directory.path(), config.clone()), "fast", true, true).unwrap();
+    put_in(&spec(directory.path(), config.clone()), "fast", true).unwrap();
     let served = Served::start(directory.path(), config, Settings::default());
     let mut client = served.client();
     assert_eq!(served.handle.status().unwrap()["state"], "healthy");
@@ -352,9 +358,9 @@ fn a_log_outlives_its_primary() {
     drop(client);
     served.stop();
     // A new primary replaces the old one: lost data reads as zeros, whatever the new one contained.
-    let error = replace(&spec(directory.path(), config.clone()), "slow", true, false).unwrap_err().to_string();
+    let error = put_in(&spec(directory.path(), config.clone()), "slow", false).unwrap_err().to_string();
     assert!(error.contains("zeros") && error.contains("--accept-loss"), "{error}");
-    replace(&spec(directory.path(), config.clone()), "slow", true, true).unwrap();
+    put_in(&spec(directory.path(), config.clone()), "slow", true).unwrap();
     let served = Served::start(directory.path(), config, Settings::default());
     let mut client = served.client();
     failed.iter().for_each(|at| model[*at as usize..*at as usize + 512].fill(0));
@@ -373,10 +379,10 @@ fn a_part_of_linear_is_replaced_and_reads_as_zeros() {
     served.stop();
     let spec = spec(directory.path(), config("linear"));
     std::fs::remove_file(directory.path().join("fast")).unwrap();
-    let error = replace(&spec, "fast", false, false).unwrap_err().to_string();
+    let error = replace(&spec, "fast", &spec.devices[0].path, false, false).unwrap_err().to_string();
     assert!(error.contains("2MiB") && error.contains("--accept-loss"), "{error}");
     assert!(!directory.path().join("fast").exists(), "what is refused must change nothing");
-    replace(&spec, "fast", false, true).unwrap();
+    replace(&spec, "fast", &spec.devices[0].path, false, true).unwrap();
     let served = Served::start(directory.path(), config("linear"), Settings::default());
     let mut client = served.client();
     model[..2 << 20].fill(0);

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Checks whether the device can be replaced: the others can be opened without it, and a loss that no metadata can name
-/// is accepted. Writes nothing.
+/// is accepted. Writes nothing. Returns the volume as it is without the device.
 ///
 /// # Errors
 /// The others cannot be opened without it, or data would be lost that no metadata names.
@@ -37,10 +37,10 @@ pub fn can_replace(
     storage: &mut dyn Storage,
     device: DeviceId,
     accept_loss: bool,
-) -> Result<(), ReplaceError> {
-    let (drive, _) = open(config.clone(), &mut Overlay::new(storage), Trust::Nobody, &[device])?;
+) -> Result<Opened, ReplaceError> {
+    let (drive, opened) = open(config.clone(), &mut Overlay::new(storage), Trust::Nobody, &[device])?;
     if accept_loss {
-        return Ok(());
+        return Ok(opened);
     }
     // The map does not know of displaced data.
     if let Some(displaced) =
@@ -53,9 +53,9 @@ pub fn can_replace(
         Placement::Logging(_) | Placement::Linear { .. } | Placement::Single { .. } => {
             let bytes = with_drive!(&drive, drive => drive.placed.losses(&drive.io, 0)).bytes;
             let nothing = bytes == Bytes::ZERO;
-            if nothing { Ok(()) } else { Err(ReplaceError::Zeros { device: device.index(), bytes }) }
+            if nothing { Ok(opened) } else { Err(ReplaceError::Zeros { device: device.index(), bytes }) }
         }
-        Placement::Caching(_) | Placement::Partitioned(_) | Placement::Tiering(_) => Ok(()),
+        Placement::Caching(_) | Placement::Partitioned(_) | Placement::Tiering(_) => Ok(opened),
     }
 }
 

@@ -28,7 +28,7 @@ const CHANGE: Change = Change {
     after_help = "The old device is copied while the volume is served, and stays in use until the copy is complete. Then the new device \
 takes its place, and the design needs the new path (--update-design sets it). If the server is killed earlier, the old device stays, and the \
 next call copies from the beginning. A device that is gone is not copied: an empty one takes its place at once, if a map says which data \
-are lost. The same holds for every device of a volume that is not served."
+are lost. If the volume is not served, no device is copied: one with data that no other device has is refused."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -42,10 +42,10 @@ pub struct Args {
     /// The most bytes copied in a second, such as 50MiB [default: no bound]
     #[arg(long, value_name = "SIZE", requires = "with")]
     rate: Option<Bytes>,
-    /// Accept that lost data read as zeros where no map names them
+    /// Accept that data are lost
     ///
     /// Accept that data that are lost or cannot be read, and that no map names, read as zeros. Data that only a log had read as the
-    /// older version of the primary.
+    /// older version of the primary. While the volume is not served: give up what only the old device has.
     #[arg(long, requires = "with")]
     accept_loss: bool,
     /// Overwrite data on the new device
@@ -107,8 +107,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 /// Puts an empty device in the place of one that a volume has lost.
 fn while_not_served(args: &Args, name: &str, with: &Path) -> Result<(), Failure> {
-    let spec = args.design.with_path(name, with)?.spec(std::slice::from_ref(&name.to_owned()))?;
-    let opened = peryton_drive::replace(&spec, name, args.force, args.accept_loss).map_err(Failure::failed)?;
+    let path = std::path::absolute(with).map_err(|error| Failure::bad_input(format!("{}: {error}", with.display())))?;
+    let spec = args.design.spec(std::slice::from_ref(&name.to_owned()))?;
+    let opened = peryton_drive::replace(&spec, name, &path, args.force, args.accept_loss).map_err(Failure::failed)?;
     let updated = args.update_design.then(|| args.design.set_path(name, with));
     if args.json {
         return output::print_json(&check::opened_json(&opened));

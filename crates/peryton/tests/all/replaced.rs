@@ -56,3 +56,29 @@ fn a_device_is_replaced_and_the_design_is_what_remains_to_be_changed() {
     let (_serving, mut client) = Serving::start(at, &[]);
     assert!(client.read(20 * MIB, data.len()).unwrap() == data);
 }
+
+/// The fear: the server has died, and what only the old device has is given up without a word.
+#[test]
+fn a_device_with_the_only_copy_is_given_up_only_if_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let run = |args: &[&str]| peryton(at, args);
+    fs::write(at.join("v.toml"), DESIGN).unwrap();
+    run(&["create", "v.toml"]).ok();
+    let (serving, mut client) = Serving::start(at, &[]);
+    let data = vec![7; 1 << 20];
+    client.write(20 * MIB, &data, true).unwrap();
+    drop((client, serving));
+
+    File::create(at.join("new.img")).unwrap().set_len(8 * MIB).unwrap();
+    let replace = ["replace", "v.toml", "ssd", "--with", "new.img"];
+    run(&replace).fails(1, &["ssd.img) is there, and has 16 extents", "serve the volume", "--accept-loss"]);
+    let (serving, mut client) = Serving::start(at, &[]);
+    assert!(client.read(20 * MIB, data.len()).unwrap() == data);
+    drop((client, serving));
+
+    let done = run(&[&replace[..], &["--accept-loss", "--update-design"]].concat()).ok();
+    assert!(done.out.contains("16 extents are lost"), "{}", done.out);
+    let (_serving, mut client) = Serving::start(at, &[]);
+    assert!(client.read(20 * MIB, data.len()).is_err());
+}
