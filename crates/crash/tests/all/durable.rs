@@ -117,6 +117,22 @@ fn devices_that_are_not_the_volume_are_refused_by_name() {
     assert_eq!(opened_with(&config, &written), Err(OpenError::Changed { device: 1 }));
 }
 
+/// Its last superblock might be what another program has written.
+#[test]
+fn nothing_is_written_to_a_device_that_another_program_has_written_to() {
+    let config =
+        Config { devices: vec![EXTENT * 64], placement: Placement::Single { device: DeviceId(0) }, ..config(true) };
+    let mut written = formatted(&config);
+    let data_at = Engine::new(config.clone()).unwrap().data_at(DeviceId(0)).0 as usize;
+    let bytes = written.0[0].as_mut().unwrap().contents_mut();
+    let end = bytes.len() - 4096;
+    bytes[data_at + 1024] ^= 1;
+    bytes[end..].fill(0x77);
+    let before = written.clone();
+    assert_eq!(Engine::open(config, &mut written).err(), Some(OpenError::Changed { device: 0 }));
+    assert!(written.0[0].as_mut().unwrap().contents_mut() == before.clone().0[0].as_mut().unwrap().contents_mut());
+}
+
 #[test]
 fn an_older_copy_of_a_device_is_refused_whenever_it_was_made() {
     for caching in [false, true] {

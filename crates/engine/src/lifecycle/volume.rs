@@ -109,9 +109,7 @@ fn open_with(
     // Nothing says whether a device without a map was resized.
     let may_be_resized = newest.geometry.places.is_some()
         || matches!(config.placement, Placement::Single { .. } | Placement::Linear { .. });
-    if may_be_resized {
-        write_missing_ends(storage, &found, &newest)?;
-    }
+    found.retain(|_| may_be_resized);
     let mut drive = AnyDrive::new(config, Some(Settled::from(&newest.geometry)))?;
     if let (AnyDrive::Log(drive), true) = (&mut drive, names_damage) {
         drive.placed.name_damage();
@@ -122,7 +120,7 @@ fn open_with(
             drive.volume_size = drive.volume_size.min(displaced.volume);
             drive.displaced = Some(displaced);
         }
-        drive.recover(storage, (trust, without, evacuating), &blocks, newest, None)
+        drive.recover(storage, (trust, without, evacuating), (&blocks, &found), newest, None)
     })?;
     opened.repaired += repaired;
     Ok((drive, opened))
@@ -316,20 +314,22 @@ impl<P: PlacementOps> Drive<P> {
         Ok(())
     }
 
-    /// Recovers the state from devices with these superblocks, the newest of which is `newest`. `resized`: a device that was resized
+    /// Recovers the state from devices with these superblocks, the newest of which is `newest`; the end of a resized device lacks those of
+    /// `alone`. `resized`: a device that was resized
     /// since these were written, and what formatting would have fixed with its new size. The map is taken from where the superblocks say
     /// that it is.
     pub(super) fn recover(
         &mut self,
         storage: &mut dyn Storage,
         (trust, without, evacuating): (Trust, &[DeviceId], u32),
-        blocks: &[Superblock],
+        (blocks, alone): (&[Superblock], &[FoundSuperblock]),
         newest: Superblock,
         resized: Option<(DeviceId, Geometry)>,
     ) -> Result<Opened, OpenError> {
         let clean =
             blocks.iter().all(|block| block.state == VolumeState::Clean && block.generation == newest.generation);
         self.check_devices(storage, (trust, clean), blocks, resized.is_some())?;
+        write_missing_ends(storage, alone, &newest)?;
         let volume = newest.volume;
         // A generation that was only announced is announced again with the same number. If every attempt took a new
         // number, a device that missed two attempts would look as if it had been left out.
