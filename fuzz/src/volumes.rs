@@ -4,7 +4,7 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use peryton_engine::{
     Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Journal, Logging, Placement,
-    Request, RequestId, Storage, Tuning, VolumeId, takeover::Found,
+    Request, RequestId, Storage, Tuning, VolumeId, handoff::Found,
 };
 use peryton_format::block::{BLOCK_LEN, seal_as_it_is};
 use peryton_units::{Bytes, Nanos, Op};

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use peryton_engine::{
-    Command, Config, DeviceError, DeviceId, Engine, OpenError, Opened, Storage, VolumeId, takeover::Found,
+    Command, Config, DeviceError, DeviceId, Engine, OpenError, Opened, Storage, VolumeId, handoff::Found,
 };
 use peryton_units::{Bytes, Op};
 use rand_pcg::Pcg64Mcg;

@@ -2,7 +2,7 @@
 
 use peryton_engine::{
     Engine, VolumeId,
-    takeover::{Found, Record, Writer},
+    handoff::{Found, Record, Writer},
 };
 
 /// Records of a drive, as they lie in shared memory.

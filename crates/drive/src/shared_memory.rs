@@ -20,7 +20,7 @@ use std::{
 
 use peryton_engine::{
     Engine, VolumeId,
-    takeover::{Contents, Found, Label, MOST_DEVICES, Record, Words, Writer},
+    handoff::{Contents, Found, Label, MOST_DEVICES, Record, Words, Writer},
 };
 use rustix::{
     fs::{FallocateFlags, FlockOperation, MemfdFlags},

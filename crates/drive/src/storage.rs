@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use peryton_engine::{DeviceError, DeviceId, Displaced, Storage, VolumeId, takeover::Found};
+use peryton_engine::{DeviceError, DeviceId, Displaced, Storage, VolumeId, handoff::Found};
 use peryton_units::Bytes;
 use rustix::io::Errno;
 

@@ -223,9 +223,9 @@ pub use lifecycle::{
 };
 pub use lifecycle::{adoption, closed};
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};
+pub use peryton_format::handoff;
 #[cfg(feature = "mutants")]
 pub use peryton_format::mutation;
-pub use peryton_format::takeover;
 pub use peryton_format::{
     displaced::Displaced,
     storage::{METADATA_BLOCK, Storage},

@@ -2,9 +2,9 @@
 //! compiled for each placement separately.
 
 use peryton_format::{
+    handoff::{Contents, Found, Record},
     storage::Storage,
     superblock::VolumeId,
-    takeover::{Contents, Found, Record},
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -149,7 +149,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     }
 
     /// Takes the result of comparing a read with its checksums. The completion of the read follows.
-    fn is_verified(&mut self, _result: Verification) {}
+    fn verified(&mut self, _result: Verification) {}
 
     // State.
 

@@ -1,7 +1,8 @@
 //! Commits in the journal's ring. Each commit is a run of blocks with one number, and is valid only if all of them are.
 //!
 //! Commits are numbered without gaps (except at each opening, closing and fencing), and one is written only when the one before is durable. So the valid commits
-//! after a checkpoint are an unbroken chain, and only its last link may be torn.
+//! after a checkpoint are an unbroken chain, and only its last link may be torn. While the slow device has all data, its ring may lack
+//! commits: they are not flushed there.
 
 use crate::{
     block::{
@@ -24,7 +25,7 @@ pub(crate) const fn records_per_block(record: usize) -> u64 {
     ((BLOCK_LEN - HEADER) / record) as u64
 }
 
-/// Set in the count of a commit that goes to both devices.
+/// Set in the count of a commit that is written and flushed on both devices.
 const MIRRORED: u32 = 1 << 31;
 /// The commit's [`Notice`].
 const SLOW_CURRENT: u32 = 1 << 30;
@@ -68,9 +69,9 @@ impl MapRecord {
 pub struct CommitLabel {
     /// The number of the commit. Numbers have no gaps, except one at each opening, closing and fencing.
     pub number: u64,
-    /// A failed commit is repeated with the same number; this counts the attempts, from 0.
+    /// A failed commit is repeated with the same number; this counts the attempts.
     pub attempt: u32,
-    /// Whether the commit is written to both devices.
+    /// Whether the commit is written and flushed on both devices.
     pub mirrored: bool,
     /// What the slow device's copy records about the commits that follow.
     pub notice: Notice,

@@ -70,6 +70,7 @@ pub mod device_id;
 pub mod displaced;
 pub mod entry;
 pub mod geometry;
+pub mod handoff;
 pub mod holder;
 pub mod journal;
 pub mod layout;
@@ -82,7 +83,6 @@ pub mod regions;
 pub mod snapshot;
 pub mod storage;
 pub mod superblock;
-pub mod takeover;
 pub mod translated;
 pub mod wear;
 

@@ -79,11 +79,11 @@ mutations! {
     /// After a crash with write-through, clean copies are kept.
     KeepCleanCopies,
     /// The shared memory does not record that the origin of a copy is being written.
-    ForgetHomeWrites,
+    ForgetOriginWrites,
     /// A write that only one device has is forgotten when a later write reaches both devices.
     ForgetFailedCopies,
     /// Write-through writes the copy only, and answers.
-    ThroughWithoutHome,
+    ThroughWithoutOrigin,
     /// Data of an earlier tenant of a place is not zeroed.
     ShowStale,
     /// After a crash, free places count as never used.
@@ -91,7 +91,7 @@ mutations! {
     /// A write that bypasses the copy is answered before the copy is given up.
     AnswerPastEarly,
     /// A failed read of a dirty copy is served from its older origin.
-    ReadOldHome,
+    ReadOldOrigin,
     /// Only one of the two copies of the superblock is written.
     OneSuperblock,
     /// A generation begins without being announced in the superblocks.
@@ -141,7 +141,7 @@ mutations! {
     /// After a crash the copies of a write-through cache are valid, though only their origins were flushed.
     TrustUnflushedCopies,
     /// A write that goes to copy and origin at the limit of dirty data reaches the copy only, which stays clean.
-    ThrottleWithoutHome,
+    ThrottleWithoutOrigin,
     /// A block counts as being on the fast device before it is written there.
     ValidBeforeData,
     /// A read of a block that the fast device does not have is served from there.

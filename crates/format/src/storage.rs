@@ -7,8 +7,8 @@ pub use crate::device_id::DeviceId;
 use crate::{
     block::{BLOCK, BLOCK_LEN},
     displaced::Displaced,
+    handoff::Found,
     superblock::VolumeId,
-    takeover::Found,
 };
 
 /// A device failed to carry out an operation.

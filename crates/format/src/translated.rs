@@ -5,9 +5,9 @@ use peryton_units::Bytes;
 use crate::{
     block::BLOCK_LEN,
     displaced::Displaced,
+    handoff::Found,
     storage::{DeviceError, DeviceId, Storage},
     superblock::VolumeId,
-    takeover::Found,
 };
 
 /// The devices of such a volume.

@@ -1,6 +1,6 @@
 //! Notes what the opening of a volume reads: an opening that reads the same gets to the same state.
 
-use peryton_engine::{DeviceError, DeviceId, Displaced, Storage, VolumeId, takeover::Found};
+use peryton_engine::{DeviceError, DeviceId, Displaced, Storage, VolumeId, handoff::Found};
 use peryton_recording::StateReads;
 use peryton_units::Bytes;
 

@@ -7,7 +7,7 @@ use crate::{
     cache::access::Fragment,
     cache::drive::CacheDrive,
     cache::step::CacheIo,
-    cache::streams::{Followed, Place},
+    cache::streams::{Followed, Position},
 };
 
 /// A device that answers within these times is not congested, however fast the other one is (reads, writes).
@@ -28,7 +28,7 @@ impl CacheDrive {
             let (map, layout) = (&self.map, &self.layout);
             let is_cached = |extent| map.entry(extent).place().is_some_and(|place| layout.fast_slot(place).is_some());
             let Fragment { extent, within, len, .. } = fragment;
-            let place = Place { extent, within, len, extent_bytes: self.layout.extent_bytes as u32 };
+            let place = Position { extent, within, len, extent_bytes: self.layout.extent_bytes as u32 };
             let Followed { bytes, enters } = self.streams.follow(fragment.op, place, is_cached);
             // A request that is long enough is a stream from its start on.
             let more = fragment.request_len - fragment.offset - Bytes(u64::from(fragment.len));

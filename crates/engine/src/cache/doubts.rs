@@ -237,7 +237,7 @@ impl CacheDrive {
     /// Whether the cache writes back, or has done so since it was opened. Then the origin may have lost data that a flush had made durable on
     /// the fast device, so copies stay, even if the host's writes go to both devices now. Where no copy was ever dirty, the origin can lose
     /// only the host's own writes since its last flush, and the host is told.
-    fn writes_home(&self, io: &CacheIo) -> bool {
+    fn writes_origin(&self, io: &CacheIo) -> bool {
         let through = mutation::is(Mutation::DropCopiesOfThrough) || self.journal.never_dirty;
         io.tuning.write == WritePolicy::Back || self.controller.is_some() || !through
     }
@@ -261,7 +261,7 @@ impl CacheDrive {
             (true, true) => entry(written.place(), back, written.is_lost()),
             (false, true) if written.is_lost() => entry(written.place(), back, true),
             (false, true) if now.place().is_some() && (same_place || !written.is_dirty()) => {
-                let stay = if self.writes_home(io) { masks.valid() } else { 0 };
+                let stay = if self.writes_origin(io) { masks.valid() } else { 0 };
                 // Blocks that the copy has given up since then are at the origin alone, where what they were written back with may be
                 // lost; nothing has been written to their place in the slot.
                 let given_up = if same_place { durable.dirty() & !masks.valid() & !masks.lost() } else { 0 };

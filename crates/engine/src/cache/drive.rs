@@ -227,4 +227,10 @@ impl CacheDrive {
             },
         }
     }
+
+    /// The devices that are not gone.
+    pub(crate) fn alive(&self) -> Vec<DeviceId> {
+        let of = |device, gone: bool| (!gone).then_some(device);
+        [of(self.layout.fast, self.gone.fast), of(self.layout.slow, self.gone.slow)].into_iter().flatten().collect()
+    }
 }

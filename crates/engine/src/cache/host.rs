@@ -327,7 +327,7 @@ impl CacheDrive {
         for Part { extent, within, len, buffer } in self.parts_of(command, (first, count)) {
             let within = u64::from(within);
             let entry = self.map.entry(extent);
-            if (self.is_newer(extent, within, len.0) || entry.is_lost()) && !mutation::is(Mutation::ReadOldHome) {
+            if (self.is_newer(extent, within, len.0) || entry.is_lost()) && !mutation::is(Mutation::ReadOldOrigin) {
                 io.add_part(request);
                 io.part_done(request, Err(RequestError::Device), out);
                 self.access_ended(extent);

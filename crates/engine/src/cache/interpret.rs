@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn what_has_happened_decides_what_the_map_means() {
         let copies = RecoveryRules { valid: Some(Valid::Copy), ..CALM };
-        let homes = RecoveryRules { valid: Some(Valid::Origin), ..CALM };
+        let origin_valid = RecoveryRules { valid: Some(Valid::Origin), ..CALM };
         let unflushed = RecoveryRules { unflushed: true, ..copies };
         let alone = RecoveryRules { trusts_origins: true, ..CALM };
         let tiers = RecoveryRules { mode: Mode::Tiering, all: 0, ..CALM };
@@ -129,8 +129,8 @@ mod tests {
             (CALM, NONE, nowhere(true), nowhere(true)),
             // The power was lost.
             (copies, NONE, here(7, 12), here(7, 15)),
-            (homes, NONE, here(7, 12), here(4, 12)),
-            (homes, NONE, here(7, 0), nowhere(false)),
+            (origin_valid, NONE, here(7, 12), here(4, 12)),
+            (origin_valid, NONE, here(7, 0), nowhere(false)),
             (unflushed, NONE, here(7, 0), nowhere(false)),
             (unflushed, NONE, here(7, 8), here(7, 15)),
             (unflushed, NONE, shared, nowhere(false)),

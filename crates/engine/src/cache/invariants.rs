@@ -28,7 +28,7 @@ impl CacheDrive {
         assert_eq!(lost, self.map.lost() as usize, "the count of lost extents is off");
         let mut owner: HashMap<u32, u32> = HashMap::new();
         for (index, extent) in self.map.entries() {
-            assert!(!extent.is_dirty() || self.mode == Mode::Caching, "extent {index} is dirty without a home");
+            assert!(!extent.is_dirty() || self.mode == Mode::Caching, "extent {index} is dirty without an origin");
             assert!(!extent.is_dirty() || extent.place().is_some(), "extent {index} is dirty but not cached");
             if let Some(moving) = extent.moving() {
                 assert_eq!(self.moves[moving].extent, index, "extent {index} is moved by another extent's move");
@@ -49,7 +49,7 @@ impl CacheDrive {
             assert!(!self.map.is_free(place), "place {} is in use and free", place.0);
             match self.layout.fast_slot(place) {
                 Some(slot) => assert_eq!(self.map.tenant(slot), Some(index), "slot {} points elsewhere", slot.0),
-                None => assert_eq!(self.mode, Mode::Tiering, "the cache maps extent {index} to its home"),
+                None => assert_eq!(self.mode, Mode::Tiering, "the cache maps extent {index} to its origin"),
             }
         }
         let mut resident = 0;

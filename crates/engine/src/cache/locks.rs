@@ -34,9 +34,9 @@ enum Goes {
     /// To the slot alone.
     Slot,
     /// To the origin alone: the slot has nothing of what it touches.
-    Home,
+    Origin,
     /// To the origin first. Once the origin has the data, the slot gets them from memory.
-    HomeFirst,
+    OriginFirst,
     /// To either, or both.
     Anywhere,
 }
@@ -60,7 +60,7 @@ struct Beside {
     /// A device is gone: the extent's old or new place may be lost, so an access can be routed only when the move has ended.
     degraded: bool,
     /// Every write goes to the slow device, and perhaps to the fast one as well.
-    writes_go_home: bool,
+    writes_go_to_origin: bool,
 }
 
 /// What becomes of an access.
@@ -90,8 +90,8 @@ fn verdict(held: Held, asked: Asked, beside: Beside) -> Verdict {
             Op::Read => waits_if(touched & held.to_bring != 0),
             // A fill leaves out blocks that are written while it reads them.
             Op::Write => waits_if(match asked.goes {
-                Goes::Home => false,
-                Goes::HomeFirst => phase != Phase::Reading,
+                Goes::Origin => false,
+                Goes::OriginFirst => phase != Phase::Reading,
                 Goes::Slot => phase != Phase::Reading && touched & held.blocks != 0,
                 Goes::Anywhere => true,
             }),
@@ -104,7 +104,7 @@ fn verdict(held: Held, asked: Asked, beside: Beside) -> Verdict {
             // Two writes to the origin must not race: of a partly dirty extent, clean blocks may go to the origin as well.
             Op::Write if phase == Phase::Writing => {
                 let completes = held.missing & touched != 0 && !mutation::is(Mutation::PassCompletion);
-                beside.writes_go_home || completes && asked.goes != Goes::Slot
+                beside.writes_go_to_origin || completes && asked.goes != Goes::Slot
             }
             op => op == Op::Discard && asked.covers_extent,
         }),
@@ -138,7 +138,7 @@ impl CacheDrive {
         let beside = Beside {
             in_doubt: !self.doubts.is_empty() && self.may_be_lost(fragment.extent, 1),
             degraded: self.gone.any(),
-            writes_go_home: io.tuning.write == WritePolicy::Through || self.is_full_of_dirty(),
+            writes_go_to_origin: io.tuning.write == WritePolicy::Through || self.is_full_of_dirty(),
         };
         let verdict = verdict(held, asked, beside);
         let row = &mut self.moves[index];
@@ -170,25 +170,25 @@ impl CacheDrive {
 
     /// Where a write to an extent for which a move is under way will go.
     fn goes(&self, io: &CacheIo, fragment: Fragment) -> Goes {
-        if self.stays_at_home(io, fragment) {
-            return Goes::Home;
+        if self.stays_at_origin(io, fragment) {
+            return Goes::Origin;
         }
         let writes_through = io.tuning.write == WritePolicy::Through && self.controller.is_none();
         if writes_through && self.may_follow_its_origin(fragment) {
-            return Goes::HomeFirst;
+            return Goes::OriginFirst;
         }
         if self.stays_in_slot(io, fragment) { Goes::Slot } else { Goes::Anywhere }
     }
 
     /// Whether a write to an extent that has a slot goes to the origin alone, because the slot has nothing of what it touches.
-    fn stays_at_home(&self, io: &CacheIo, fragment: Fragment) -> bool {
+    fn stays_at_origin(&self, io: &CacheIo, fragment: Fragment) -> bool {
         let masks = self.map.masks_of(fragment.extent);
-        let goes_home = match io.tuning.write {
+        let goes_to_origin = match io.tuning.write {
             WritePolicy::Through => true,
             WritePolicy::Around => masks.dirty() == 0,
             WritePolicy::Back => false,
         };
-        goes_home && self.controller.is_none() && masks.lost() == 0 && self.touched(fragment) & masks.valid() == 0
+        goes_to_origin && self.controller.is_none() && masks.lost() == 0 && self.touched(fragment) & masks.valid() == 0
     }
 
     /// Whether a write to an extent that has a slot goes there alone.
@@ -218,7 +218,8 @@ mod tests {
         Kind::Drain(Drained::Invalidate),
         Kind::Allocation,
     ];
-    const PHASES: [Phase; 5] = [Phase::Reading, Phase::Writing, Phase::WritingHome, Phase::Draining, Phase::Committing];
+    const PHASES: [Phase; 5] =
+        [Phase::Reading, Phase::Writing, Phase::WritingOrigin, Phase::Draining, Phase::Committing];
     /// Sets of three blocks.
     const SETS: u16 = 1 << 3;
 
@@ -235,12 +236,12 @@ mod tests {
                         .into_iter()
                         .flat_map(|op| (1..SETS).map(move |all| (op, all)))
                     {
-                        for goes in [Goes::Slot, Goes::Home, Goes::HomeFirst, Goes::Anywhere] {
+                        for goes in [Goes::Slot, Goes::Origin, Goes::OriginFirst, Goes::Anywhere] {
                             let asked = Asked { op, touched, covers_extent: touched == SETS - 1, goes };
-                            for (in_doubt, degraded, writes_go_home) in
+                            for (in_doubt, degraded, writes_go_to_origin) in
                                 flags().flat_map(|a| flags().flat_map(move |b| flags().map(move |c| (a, b, c))))
                             {
-                                let beside = Beside { in_doubt, degraded, writes_go_home };
+                                let beside = Beside { in_doubt, degraded, writes_go_to_origin };
                                 check(held, asked, beside, verdict(held, asked, beside));
                             }
                         }
@@ -268,13 +269,13 @@ mod tests {
                 return;
             }
             passed += 1;
-            let (slot, home) = writes(held);
-            let to_slot = asked.goes != Goes::Home && asked.goes != Goes::HomeFirst;
+            let (slot, origin) = writes(held);
+            let to_slot = asked.goes != Goes::Origin && asked.goes != Goes::OriginFirst;
             assert!(!to_slot || slot & asked.touched == 0, "{held:?} {asked:?} {beside:?}");
             // Where writes do not go to the origin by themselves, one that does is of what the slot lacks: of blocks that complete a unit.
-            let to_home = asked.goes != Goes::Slot;
-            assert!(!to_home || home & held.missing & asked.touched == 0, "{held:?} {asked:?} {beside:?}");
-            assert!(!beside.writes_go_home || home == 0, "{held:?} {asked:?} {beside:?}");
+            let to_origin = asked.goes != Goes::Slot;
+            assert!(!to_origin || origin & held.missing & asked.touched == 0, "{held:?} {asked:?} {beside:?}");
+            assert!(!beside.writes_go_to_origin || origin == 0, "{held:?} {asked:?} {beside:?}");
         });
         assert!(passed > 10_000, "{passed}");
     }

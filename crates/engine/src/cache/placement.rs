@@ -2,10 +2,10 @@
 
 use peryton_format::{
     entry::MapEntry,
+    handoff::{Contents, Found, Record},
     mutation::{self, Mutation},
     storage::Storage,
     superblock::VolumeId,
-    takeover::{Contents, Found, Record},
 };
 use peryton_policy::replacement::SlotIndex;
 use peryton_policy::{AdaptiveView, ClimbView, hill_climbing::Counted};

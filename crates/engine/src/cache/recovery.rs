@@ -6,18 +6,18 @@ use peryton_format::{
     blocks::Masks,
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
+    handoff::{Contents, Found},
     map::{self, NoMap, Older},
     mutation::{self, Mutation},
     notice::Notice,
     storage::Storage,
     superblock::VolumeId,
-    takeover::{Contents, Found},
 };
 use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::DeviceId,
-    api::config::Tuning,
+    api::config::{Tuning, WritePolicy},
     api::error::OpenError,
     api::opened::{Opened, Trust},
     cache::access::Mode,
@@ -92,7 +92,7 @@ impl CacheDrive {
             self.reshape_map(&mut found, reshape).map_err(damaged)?;
         }
         let restored = self
-            .restore(
+            .load_map(
                 io,
                 io.now,
                 (&found.entries, &found.masks),
@@ -203,7 +203,7 @@ pub(crate) struct Restored {
 impl CacheDrive {
     /// Loads the durable map. `unwritten_from`: after a clean close, the places from which on none was ever written; after a
     /// crash every free place may hold data. `known`: the map is what a process that was killed had in memory. `notice`: the newest one.
-    pub(crate) fn restore(
+    pub(crate) fn load_map(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
@@ -319,5 +319,25 @@ impl CacheDrive {
         header: &CheckpointHeader,
     ) {
         self.journal.resume(Durable { volume, image, masks }, header);
+    }
+}
+
+impl CacheDrive {
+    /// What has happened to the drive while it ran: devices may be gone.
+    pub(in crate::cache) fn recovery_rules(&self) -> RecoveryRules {
+        let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
+        RecoveryRules { mode: self.mode, gone: self.gone, all, valid: None, unflushed: false, trusts_origins: false }
+    }
+
+    /// Where an extent is whose entry in the durable map is `durable`.
+    pub(in crate::cache) fn interpret(&self, rules: &RecoveryRules, durable: State) -> State {
+        let is_on_gone = |place| self.layout.has_place(place) && self.is_on_gone(place);
+        rules.interpret(durable, durable.entry.place().is_some_and(is_on_gone))
+    }
+
+    /// Which of copy and origin is valid where a crash may have cut a write to one of them or to both.
+    pub(in crate::cache) fn valid(&self, io: &CacheIo) -> Valid {
+        let copy = io.tuning.write == WritePolicy::Back || self.controller.is_some();
+        if copy { Valid::Copy } else { Valid::Origin }
     }
 }

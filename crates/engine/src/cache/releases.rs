@@ -3,7 +3,6 @@
 
 use peryton_format::{
     blocks::Masks,
-    entry::MapEntry,
     mutation::{self, Mutation},
 };
 use peryton_policy::{ReplacementPolicy, replacement::SlotIndex};
@@ -14,7 +13,7 @@ use crate::{
     cache::drive::CacheDrive,
     cache::interpret::State,
     cache::journal::batch::Freed,
-    cache::map::changed::{Changed, NoRecord},
+    cache::map::changed::NoRecord,
     cache::map::extent::Place,
     cache::step::{CacheCommand, CacheIo},
 };
@@ -23,33 +22,6 @@ use crate::{
 const PAUSE_FAILED: Nanos = Nanos::from_ms(10);
 
 impl CacheDrive {
-    /// Notes whether the slow device has all data, and every write goes there. When that ends, the next commit includes all updates that
-    /// earlier commits left out for this reason.
-    pub(in crate::cache) fn set_never_dirty(&mut self, never_dirty: bool) {
-        if self.journal.never_dirty && !never_dirty {
-            self.journal.takes_all_next();
-        }
-        self.journal.never_dirty = never_dirty;
-    }
-
-    /// Queues the changed map entry of an extent for commit. `awaiting_slow_flush`: the change says that the slow
-    /// device has the extent's data.
-    #[inline]
-    pub(in crate::cache) fn record(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        changed: Changed,
-        awaiting_slow_flush: bool,
-    ) {
-        let extent = changed.into_record();
-        if self.mode == Mode::Caching {
-            return self.record_part(io, now, extent, awaiting_slow_flush);
-        }
-        let entry = self.map.entry(extent).entry();
-        self.journal.update(io, now, extent, (entry, Masks::default()), awaiting_slow_flush);
-    }
-
     /// Gives up a slot: immediately if the durable map never pointed to it, otherwise after the next commit.
     pub(in crate::cache) fn release_slot(&mut self, slot: SlotIndex, why: Release) {
         let extent = self.map.tenant(slot).expect("only a slot in use is released");
@@ -185,29 +157,6 @@ impl CacheDrive {
             let changed = self.map.set_lost(extent, false);
             self.record(io, now, changed, false);
         }
-    }
-
-    /// Queues the changed masks, and the map entry, of an extent for commit.
-    ///
-    /// An update is the state of all blocks. If one waits for the slow device's flush because it says that blocks are at the origin, a
-    /// later one must not say so without that flush: it says that all blocks are newer than their origins, which is safe. If the
-    /// extent is in another place by now, the blocks that are not there are nowhere else, so the next commit flushes the slow
-    /// device.
-    fn record_part(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
-        let (mut entry, mut masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
-        if !awaiting_slow_flush
-            && entry.place().is_some()
-            && let Some(after) = self.journal.place_that_awaits(extent)
-            && !mutation::is(Mutation::CleanWithoutSlowFlush)
-        {
-            if after == entry.place() {
-                masks = masks.all_dirty();
-                entry = MapEntry::new(entry.place(), masks.dirty() != 0, entry.is_lost());
-            } else {
-                self.journal.takes_all_next();
-            }
-        }
-        self.journal.update(io, now, extent, (entry, masks), awaiting_slow_flush);
     }
 
     /// Points the map to the new place; the old one is free after the next commit.

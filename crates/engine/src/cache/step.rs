@@ -9,7 +9,7 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CacheStep {
     /// A plain access of a host request to `count` extents from `first_extent`, and what follows its end:
-    /// `host_done` in `host.rs`.
+    /// `host_done` in `host.rs`, or `past_done` in `routes/partitioned.rs`.
     Host { request: RequestIndex, first_extent: u32, count: u32, follow: Follow },
     /// A write, or the zeroing, of blocks of an extent of which the fast device has not all yet: `allocating_done` in `routes/write_in_part.rs`.
     Allocating { request: RequestIndex, extent: u32 },

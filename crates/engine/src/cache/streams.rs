@@ -57,7 +57,7 @@ impl Table {
 
     /// Notes where the latest access of a stream was.
     #[inline]
-    fn is_at(&mut self, index: usize, place: Place) {
+    fn is_at(&mut self, index: usize, place: Position) {
         self.streams[counter(self.at[index])] -= 1;
         self.streams[counter(place.extent)] += 1;
         (self.at[index], self.end[index]) = (place.extent, place.within + place.len);
@@ -80,7 +80,7 @@ impl Table {
         (0..).zip(&self.at).fold(0, |near, (index, at)| near | u64::from(is_near(*at)) << index)
     }
 
-    fn follow(&mut self, place: Place, is_cached: impl Fn(u32) -> bool) -> Followed {
+    fn follow(&mut self, place: Position, is_cached: impl Fn(u32) -> bool) -> Followed {
         let position = |extent: u32, within: u32| u64::from(extent) * u64::from(place.extent_bytes) + u64::from(within);
         let begins = position(place.extent, place.within);
         let reach = MOST_EARLY * u64::from(place.len);
@@ -122,7 +122,7 @@ impl Table {
     }
 
     /// A new stream takes the place of one that has not gone on for long.
-    fn begin(&mut self, place: Place) -> Followed {
+    fn begin(&mut self, place: Position) -> Followed {
         while self.used >> self.hand & 1 == 1 {
             self.used &= !(1 << self.hand);
             self.hand = (self.hand + 1) % MOST_STREAMS;
@@ -147,7 +147,7 @@ pub(in crate::cache) struct Followed {
 
 /// An access to `len` bytes of an extent, from `within` on.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::cache) struct Place {
+pub(in crate::cache) struct Position {
     pub(in crate::cache) extent: u32,
     pub(in crate::cache) within: u32,
     pub(in crate::cache) len: u32,
@@ -186,7 +186,7 @@ impl Streams {
     }
 
     /// Takes a miss into account. Returns the stream that it is part of.
-    pub(in crate::cache) fn follow(&mut self, op: Op, place: Place, is_cached: impl Fn(u32) -> bool) -> Followed {
+    pub(in crate::cache) fn follow(&mut self, op: Op, place: Position, is_cached: impl Fn(u32) -> bool) -> Followed {
         self.tables[usize::from(op == Op::Write)].follow(place, is_cached)
     }
 }
@@ -222,8 +222,8 @@ mod tests {
         }
     }
 
-    fn place(extent: u32, within: u32, len: u32) -> Place {
-        Place { extent, within, len, extent_bytes: EXTENT }
+    fn place(extent: u32, within: u32, len: u32) -> Position {
+        Position { extent, within, len, extent_bytes: EXTENT }
     }
 
     fn read(streams: &mut Streams, extent: u32) -> u64 {

@@ -49,7 +49,7 @@ impl CacheDrive {
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
         let places = [Place(slot.0), self.origin_of(fragment.extent)];
         let throttled = io.tuning.write == WritePolicy::Back;
-        if mutation::is(Mutation::ThroughWithoutHome) || throttled && mutation::is(Mutation::ThrottleWithoutHome) {
+        if mutation::is(Mutation::ThroughWithoutOrigin) || throttled && mutation::is(Mutation::ThrottleWithoutOrigin) {
             self.through[write].pending = 1;
         }
         for place in &places[..self.through[write].pending as usize] {
@@ -113,7 +113,7 @@ impl CacheDrive {
             // Only the copy is left, and has all that the write covers. (With both devices, blocks that it did not have stay so:
             // a write that went to the origin alone may have come after this one.)
             if self.gone.slow {
-                self.is_there(io, now, fragment.extent, self.covered(fragment), touched);
+                self.now_has(io, now, fragment.extent, self.covered(fragment), touched);
             }
         }
         let entry = self.map.entry(fragment.extent);

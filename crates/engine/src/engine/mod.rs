@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
+use peryton_format::handoff::{Label, Record};
 use peryton_format::storage::Storage;
 use peryton_format::superblock::VolumeState;
-use peryton_format::takeover::{Label, Record};
 use peryton_policy::{AdaptiveView, ClimbView};
 use peryton_units::{Bytes, Nanos};
 
@@ -66,7 +66,7 @@ macro_rules! drive {
             $body
         })
     };
-    // The same for a call that changes nothing of that without saying so.
+    // The same for a call that keeps the flag right itself.
     (hot $engine:ident, $drive:ident => $body:expr) => {
         with_drive!(&mut $engine.drive, $drive => $body)
     };
@@ -193,7 +193,7 @@ impl Engine {
     /// Takes the result of [`Engine::verify`].
     #[cold]
     pub fn verified(&mut self, result: Verification) {
-        drive!(mut self, drive => drive.placed.is_verified(result));
+        drive!(mut self, drive => drive.placed.verified(result));
     }
 
     /// The id of the command in flight with this [index](IoId::index), for drivers whose queues name commands by index.

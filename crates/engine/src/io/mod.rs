@@ -563,7 +563,7 @@ impl<S: Step> Io<S> {
     }
 
     /// Resets the count of failed metadata commands, because a commit or checkpoint is durable on all its devices.
-    pub(crate) fn is_durable(&mut self) {
+    pub(crate) fn on_durable(&mut self) {
         self.devices.iter_mut().for_each(|state| state.strikes = 0);
         self.refusing = 0;
     }

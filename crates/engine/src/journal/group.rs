@@ -199,7 +199,7 @@ pub(crate) trait Commits {
     fn preflush(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> u32;
 
     /// Called when those flushes have succeeded.
-    fn is_preflushed(&mut self) {}
+    fn on_preflushed(&mut self) {}
 
     /// Writes the record.
     fn write_record(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> Written;
@@ -208,10 +208,10 @@ pub(crate) trait Commits {
     fn postflush(&mut self, io: &mut Io<Self::Step>, out: &mut Commands) -> u32;
 
     /// Called when the batch is durable, with its record if it has one.
-    fn is_durable(&mut self, io: &mut Io<Self::Step>, batch: &Self::Batch);
+    fn on_durable(&mut self, io: &mut Io<Self::Step>, batch: &Self::Batch);
 
     /// Called when the batch has been moved to the next commit.
-    fn is_taken_back(&mut self, io: &mut Io<Self::Step>, why: Setback);
+    fn on_taken_back(&mut self, io: &mut Io<Self::Step>, why: Setback);
 
     /// Starts a commit of the gathered changes; no other commit may be under way. Returns `None` if the commit has
     /// issued commands and waits for them.
@@ -258,7 +258,7 @@ pub(crate) trait Commits {
         if self.group().failed {
             return Some(self.end(io));
         }
-        self.is_preflushed();
+        self.on_preflushed();
         match self.write_record(io, out) {
             Written::Nothing => Some(self.end(io)),
             Written::InFlight(left) => {
@@ -267,7 +267,7 @@ pub(crate) trait Commits {
             }
             Written::NoRoom => {
                 self.group().requeue();
-                self.is_taken_back(io, Setback::NoRoom);
+                self.on_taken_back(io, Setback::NoRoom);
                 Some(Outcome::Failed)
             }
         }
@@ -278,13 +278,13 @@ pub(crate) trait Commits {
         let group = self.group();
         if group.failed {
             group.requeue();
-            self.is_taken_back(io, Setback::Failure);
+            self.on_taken_back(io, Setback::Failure);
             return Outcome::Failed;
         }
         group.phase = Phase::Idle;
         let batch = std::mem::take(&mut group.committing);
-        io.is_durable();
-        self.is_durable(io, &batch);
+        io.on_durable();
+        self.on_durable(io, &batch);
         Outcome::Durable(batch)
     }
 }

@@ -2,8 +2,8 @@
 
 use peryton_format::{
     displaced::Displaced,
+    handoff::{Label, MOST_DEVICES, Record},
     superblock::Superblock,
-    takeover::{Label, MOST_DEVICES, Record},
 };
 use peryton_units::{Bytes, Nanos, Op};
 

@@ -8,12 +8,12 @@ use peryton_format::{
     checkpoint::{self, CheckpointHeader},
     displaced::Displaced,
     entry::MapEntry,
+    handoff::Found,
     journal::JournalRing,
     layout::MetadataLayout,
     snapshot::Header,
     storage::Storage,
     superblock::{Superblock, Unreadable, VolumeId, VolumeState},
-    takeover::Found,
 };
 use peryton_units::Bytes;
 use serde::Serialize;

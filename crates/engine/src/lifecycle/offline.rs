@@ -4,9 +4,9 @@ use std::collections::HashMap;
 
 use peryton_format::{
     displaced::Displaced,
+    handoff::Found,
     storage::Storage,
     superblock::{VolumeId, VolumeState},
-    takeover::Found,
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -287,7 +287,7 @@ impl Hand<'_> {
                 if result.is_ok()
                     && let Some(verified) = drive.verify(io, &self.moves)
                 {
-                    drive.placed.is_verified(verified);
+                    drive.placed.verified(verified);
                 }
                 drive.complete(self.now, io, result, &mut out).expect("each command is completed once");
                 if let Some(left) = &mut self.left {

@@ -120,7 +120,7 @@ fn open_with(
             drive.volume_size = drive.volume_size.min(displaced.volume);
             drive.displaced = Some(displaced);
         }
-        drive.recover(storage, (trust, without, evacuating), (&blocks, &found), newest, None)
+        drive.open_generation(storage, (trust, without, evacuating), (&blocks, &found), newest, None)
     })?;
     opened.repaired += repaired;
     Ok((drive, opened))
@@ -318,7 +318,7 @@ impl<P: PlacementOps> Drive<P> {
     /// `alone`. `resized`: a device that was resized
     /// since these were written, and what formatting would have fixed with its new size. The map is taken from where the superblocks say
     /// that it is.
-    pub(super) fn recover(
+    pub(super) fn open_generation(
         &mut self,
         storage: &mut dyn Storage,
         (trust, without, evacuating): (Trust, &[DeviceId], u32),

@@ -239,7 +239,7 @@ impl Commits for LogDrive {
         left
     }
 
-    fn is_preflushed(&mut self) {
+    fn on_preflushed(&mut self) {
         self.log_flushed();
     }
 
@@ -293,7 +293,7 @@ impl Commits for LogDrive {
         u32::from(self.flush_log(io, out))
     }
 
-    fn is_durable(&mut self, io: &mut LogIo, batch: &LogBatch) {
+    fn on_durable(&mut self, io: &mut LogIo, batch: &LogBatch) {
         if self.commit.records_something {
             self.commit.marked = self.commit.head.flushed;
             self.commit.done(batch);
@@ -306,7 +306,7 @@ impl Commits for LogDrive {
         }
     }
 
-    fn is_taken_back(&mut self, io: &mut LogIo, _: Setback) {
+    fn on_taken_back(&mut self, io: &mut LogIo, _: Setback) {
         self.commit.joins = false;
         self.commit.head.attempt += 1;
         self.commit.group.pause(io);

@@ -8,9 +8,9 @@ use std::collections::VecDeque;
 
 use peryton_format::{
     block::BLOCK,
+    handoff::MOST_LOG_RECORDS,
     log::NOWHERE,
     log::ring::{self, CommitHead, CommitRecord, SegmentUse},
-    takeover::MOST_LOG_RECORDS,
 };
 use peryton_units::{Bytes, Nanos};
 

@@ -2,9 +2,9 @@
 //! can keep them in memory that outlives the process.
 
 use peryton_format::{
+    handoff::Record,
     log::ring::CommitRecord,
     mutation::{self, Mutation},
-    takeover::Record,
 };
 
 /// Room for the records of operations that are under way when the memory is nearly full.

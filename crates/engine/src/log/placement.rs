@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use peryton_format::{
+    handoff::{Contents, Found, Record},
     storage::Storage,
     superblock::VolumeId,
-    takeover::{Contents, Found, Record},
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -150,8 +150,8 @@ impl PlacementOps for LogDrive {
         self.verify_unit(slot, buffers)
     }
 
-    fn is_verified(&mut self, result: Verification) {
-        LogDrive::is_verified(self, result);
+    fn verified(&mut self, result: Verification) {
+        LogDrive::verified(self, result);
     }
 
     fn map_part(&self, _: &LogIo, from: Bytes, most: u32) -> MapPart {

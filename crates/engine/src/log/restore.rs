@@ -9,6 +9,7 @@
 
 use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
+    handoff::{Contents as Kinds, Found},
     log::MOST_SEQUENCE,
     log::header::{self, AppendBody, AppendHeader, IndexEntry},
     log::recorded::{ListedSegment, NoCommits, Recorded, Void},
@@ -17,7 +18,6 @@ use peryton_format::{
     log::{FIRST_SEQUENCE, HEADER, NOWHERE, SECTOR},
     storage::Storage,
     superblock::VolumeId,
-    takeover::{Contents as Kinds, Found},
 };
 use peryton_units::{Bytes, Nanos};
 

@@ -214,7 +214,7 @@ impl LogDrive {
     }
 
     /// The result of a comparison. The end of the read that it belongs to follows.
-    pub(in crate::log) fn is_verified(&mut self, result: Verification) {
+    pub(in crate::log) fn verified(&mut self, result: Verification) {
         if let Some(reading) = &mut self.verifying.slots[result.slot as usize] {
             reading.result = Some(result);
         }

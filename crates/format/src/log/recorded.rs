@@ -10,7 +10,7 @@ use super::{
     layout::LogLayout,
     ring::{CommitRecord, FoundLogCommit, LogRing, SegmentUse},
 };
-use crate::{storage::Storage, superblock::VolumeId, takeover::Found};
+use crate::{handoff::Found, storage::Storage, superblock::VolumeId};
 
 /// The content of the commits that are still needed.
 #[derive(Clone, Debug)]
@@ -189,7 +189,7 @@ impl Recorded {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{log::NOWHERE, superblock::VolumeId, takeover};
+    use crate::{handoff, log::NOWHERE, superblock::VolumeId};
 
     fn recorded(records: &[CommitRecord]) -> Recorded {
         let newest =
@@ -211,12 +211,12 @@ mod tests {
     }
 
     fn left(records: Vec<CommitRecord>) -> Found {
-        let contents = takeover::Contents::Log { records: 8 };
-        let label = takeover::Label {
+        let contents = handoff::Contents::Log { records: 8 };
+        let label = handoff::Label {
             volume: VolumeId(1),
             generation: 1,
             boot: 0,
-            devices: [0; takeover::MOST_DEVICES],
+            devices: [0; handoff::MOST_DEVICES],
             contents,
         };
         Found { label, entries: Vec::new(), masks: Vec::new(), records, complete: 3, gone: 0 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use peryton_crash::Memory;
 use peryton_engine::{
     Cleaning, Config, DeviceError, DeviceId, Engine, Hybrid, LogCaching, Logging, LoggingTuning, OpenError, Placement,
-    Storage, Tuning, VolumeId, WritePolicy, takeover::Found,
+    Storage, Tuning, VolumeId, WritePolicy, handoff::Found,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use rand::SeedableRng;

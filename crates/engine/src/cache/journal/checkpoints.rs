@@ -66,7 +66,7 @@ impl MapJournal {
                 if self.hold == CommitHold::Draining {
                     self.hold = CommitHold::AwaitingSuperblocks;
                 }
-                io.is_durable();
+                io.on_durable();
                 self.checkpoint_number = header.number;
                 io.stats.checkpoints += 1;
                 self.checkpoint = None;

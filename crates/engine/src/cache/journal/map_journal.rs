@@ -82,7 +82,7 @@ pub(crate) struct MapJournal {
     full_commit: usize,
     /// Number of entries of the map.
     pub(in crate::cache) entries: u32,
-    homes: bool,
+    has_origins: bool,
     pub(in crate::cache) durable: Option<Durable>,
     /// Updates which say that the slow device has data that the fast device had. They wait until the slow device is
     /// flushed. A host flush alone does not flush it for them, because the fast device keeps the data until then.
@@ -114,7 +114,7 @@ pub(crate) struct MapJournal {
     /// The next commit must include the updates in `awaiting_slow_flush`: data would be at risk otherwise.
     pub(in crate::cache) must_flush_slow: bool,
     /// The next commit shall include the updates in `awaiting_slow_flush`: the places that they give up are needed.
-    wants_free_slots: bool,
+    wants_all: bool,
     /// Caching without write-back: no copy was newer than its origin since the volume was opened, and none will be by a write.
     /// After a crash all copies are dropped then, so no flush of the host needs more than the slow device's.
     pub(in crate::cache) never_dirty: bool,
@@ -143,14 +143,14 @@ pub(crate) struct MapJournal {
 }
 
 impl MapJournal {
-    /// `homes`: whether extents have an origin on the slow device.
+    /// `has_origins`: whether extents have an origin on the slow device.
     pub(crate) fn new(
         layout: MetadataLayout,
         [fast, slow]: [DeviceId; 2],
-        (entries, homes): (u32, bool),
+        (entries, has_origins): (u32, bool),
     ) -> MapJournal {
         MapJournal {
-            homes,
+            has_origins,
             group: Group::new(),
             ring: Ring::new(layout.journal_bytes),
             full_commit: full_commit(&layout),
@@ -172,7 +172,7 @@ impl MapJournal {
             hold: CommitHold::None,
             slow_was_flushed: false,
             must_flush_slow: false,
-            wants_free_slots: false,
+            wants_all: false,
             never_dirty: false,
             sequence: 0,
             flushed: [0; 2],
@@ -219,7 +219,7 @@ impl MapJournal {
     /// Whether commits go to the slow device only where an extent of a further region becomes newer. Where extents have no origin, the slow device has
     /// to know where they are; and if there is one device, it has everything.
     pub(in crate::cache) fn names_newer(&self, tuning: &Tuning) -> bool {
-        tuning.journal == Journal::Named && self.homes && self.group.alive == [true; 2]
+        tuning.journal == Journal::Named && self.has_origins && self.group.alive == [true; 2]
     }
 
     /// Builds the header of a checkpoint that is written while no commit is under way.
@@ -332,7 +332,7 @@ impl MapJournal {
     /// Commits the gathered changes, now or right after the commit under way. `all`: also the updates in
     /// `awaiting_slow_flush`.
     pub(crate) fn commit(&mut self, io: &mut CacheIo, all: bool, out: &mut Commands) -> Option<Outcome<MapBatch>> {
-        self.wants_free_slots |= all;
+        self.wants_all |= all;
         if !self.group.is_idle() || self.ring_is_full() || self.is_held(io) {
             self.group.wanted |= !self.group.is_paused(io.now);
             // If a checkpoint failed, this is when it is tried again: its room is needed.
@@ -498,9 +498,9 @@ impl Commits for MapJournal {
     /// Flushes data before the map: what the updates point to must be durable before the updates are.
     fn preflush(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
         let alive = self.group.alive;
-        let wants_free_slots = std::mem::take(&mut self.wants_free_slots);
+        let wants_all = std::mem::take(&mut self.wants_all);
         let host_waits = self.group.committing.has_flushes();
-        if self.never_dirty && !self.must_flush_slow && !wants_free_slots && self.group.committing.has_only_flushes() {
+        if self.never_dirty && !self.must_flush_slow && !wants_all && self.group.committing.has_only_flushes() {
             // All data of the host are on the slow device. The map can wait for a commit that is asked for.
             self.group.committing.leave_map_to(&mut self.group.gathering);
             self.slow_was_flushed = true;
@@ -516,7 +516,7 @@ impl Commits for MapJournal {
         // flush these updates stay behind, because their data may be in its volatile cache alone.
         let preflush_slow = !needs_no_slow_flush
             && (self.must_flush_slow
-                || wants_free_slots
+                || wants_all
                 || self.slow_was_flushed
                 || alive != [true; 2]
                 || io.is_unflushed_by_host(self.slow));
@@ -539,7 +539,7 @@ impl Commits for MapJournal {
         left + u32::from(preflush_slow && io.flush_if_needed(self.slow, CacheStep::Commit, out))
     }
 
-    fn is_preflushed(&mut self) {
+    fn on_preflushed(&mut self) {
         self.flushed = self.flushing;
         self.clean_before_slow_flush &= !self.flushes_origins;
         self.superseded_in_flush.clear();
@@ -586,7 +586,7 @@ impl Commits for MapJournal {
         u32::from(self.to[0]) + u32::from(self.postflush_slow)
     }
 
-    fn is_durable(&mut self, io: &mut CacheIo, batch: &MapBatch) {
+    fn on_durable(&mut self, io: &mut CacheIo, batch: &MapBatch) {
         if !batch.updates.is_empty() {
             let updates = batch.updates.iter().map(Update::newer);
             self.names.are_durable(updates, self.postflush_slow.then_some(&self.naming));
@@ -611,7 +611,7 @@ impl Commits for MapJournal {
 
     /// Keeps the number of the commit for the next attempt. That attempt flushes the slow device, because the batch no
     /// longer records which of its updates needed that.
-    fn is_taken_back(&mut self, io: &mut CacheIo, why: Setback) {
+    fn on_taken_back(&mut self, io: &mut CacheIo, why: Setback) {
         self.must_flush_slow = true;
         // A commit that fencing interrupted is repeated without a pause.
         if why == Setback::Failure && self.hold == CommitHold::None {

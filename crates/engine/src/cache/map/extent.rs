@@ -17,7 +17,7 @@ pub(crate) struct Extent {
     place: u32,
     /// Number of accesses.
     pub(crate) uses: u32,
-    /// Number of misses, each within the time window of the one before.
+    /// Number of misses, each within the time window of the one before. In a slot: reads of blocks that it lacks.
     pub(crate) misses: u32,
     /// Host accesses in flight.
     pub(crate) in_flight: u32,

@@ -6,8 +6,8 @@ use bytemuck::zeroed_vec;
 use peryton_format::{
     blocks::Masks,
     entry::MapEntry,
+    handoff::Record,
     mutation::{self, Mutation},
-    takeover::Record,
 };
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::{Nanos, prefetch};
@@ -192,7 +192,7 @@ impl ExtentMap {
     /// differ until [that is over](Self::differs_no_more), or the copy is given up.
     #[inline]
     pub(in crate::cache) fn may_write_one(&mut self, extent: u32, valid: Valid) {
-        if self.answers_rest_on_changed && !mutation::is(Mutation::ForgetHomeWrites) {
+        if self.answers_rest_on_changed && !mutation::is(Mutation::ForgetOriginWrites) {
             let differing = self.may_differ.entry(extent).or_insert(Differing { valid, writes: 0 });
             let changes = differing.writes == 0 || differing.valid != valid;
             *differing = Differing { valid, writes: differing.writes + 1 };

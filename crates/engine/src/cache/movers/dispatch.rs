@@ -52,13 +52,13 @@ impl CacheDrive {
             (Kind::Promotion, Phase::Writing, false) => self.promoted(io, now, index, out),
             (Kind::Promotion, Phase::Writing, true) if row.ram_dirty => {
                 // The buffer holds writes that were acknowledged to the host, so they must reach the origin.
-                row.phase = Phase::WritingHome;
+                row.phase = Phase::WritingOrigin;
                 row.failed = false;
                 let from = self.current_place(self.moves[index].extent);
                 self.move_write(io, index, from, Cause::Promotion, out);
             }
             (Kind::Promotion, Phase::Writing, true) => self.abort_promotion(io, now, index, out),
-            (Kind::Promotion, Phase::WritingHome, failed) => {
+            (Kind::Promotion, Phase::WritingOrigin, failed) => {
                 if failed {
                     io.stats.lost_extents += 1;
                     let extent = row.extent;
@@ -99,7 +99,7 @@ impl CacheDrive {
                 if row.blocks == 0 {
                     return self.written_back(io, now, index, false, out);
                 }
-                let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
+                let (to, cause) = (row.to.expect("a write-back has an origin"), row.kind.cause());
                 self.move_write(io, index, to, cause, out);
             }
             (Kind::Eviction | Kind::WriteBack, Phase::Writing, true) if row.missing != 0 && !self.gone.any() => {

@@ -53,11 +53,11 @@ impl CacheDrive {
                 None => return Follow::NOTHING,
             },
         };
-        self.is_fed_by(fragment, index, blocks)
+        self.feed_from(fragment, index, blocks)
     }
 
     /// The command of a fragment brings these blocks of a fill when it ends.
-    fn is_fed_by(&mut self, fragment: Fragment, index: u32, blocks: u16) -> Follow {
+    fn feed_from(&mut self, fragment: Fragment, index: u32, blocks: u16) -> Follow {
         let row = &mut self.moves[index];
         row.blocks |= blocks;
         row.pending += 1;
@@ -98,7 +98,7 @@ impl CacheDrive {
         }
         row.rewritten_blocks &= !blocks;
         row.is_written = true;
-        Some(self.is_fed_by(fragment, index, blocks))
+        Some(self.feed_from(fragment, index, blocks))
     }
 
     /// Whether the copy may take what a write covers when the origin has it: after a crash no copy counts, and nothing else has to be seen to.
@@ -201,7 +201,7 @@ impl CacheDrive {
             if is_written {
                 self.wrote_through(io, extent);
             }
-            self.is_there(io, now, extent, blocks, 0);
+            self.now_has(io, now, extent, blocks, 0);
         }
         self.end(io, now, index, out);
     }

@@ -1,7 +1,7 @@
 //! Moves: small state machines that move an extent, or blocks of it, from one place to another, or detach it.
 //!
 //! ```text
-//! promotion   [Draining →] Reading → (waiters served from RAM) → Writing → done   a failed write: → WritingHome → done
+//! promotion   [Draining →] Reading → (waiters served from RAM) → Writing → done   a failed write: → WritingOrigin → done
 //! overwrite   Writing → done                                            the host's own data covers the extent
 //! fill        [Draining →] Reading → (waiters served from RAM) → Writing → done    blocks of an extent that has a slot
 //! demotion    Reading → Writing → done                                  an access cancels it

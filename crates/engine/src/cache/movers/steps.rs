@@ -97,7 +97,7 @@ impl CacheDrive {
         self.writing_back -= u32::from(kind == Kind::WriteBack);
         match run {
             Some(place) => self.cleaner.left_run(now, place),
-            None if kind == Kind::WriteBack => self.cleaner.is_over(now),
+            None if kind == Kind::WriteBack => self.cleaner.command_ended(now),
             None => {}
         }
         for request in answers {

@@ -29,7 +29,7 @@ pub(in crate::cache) enum Phase {
     #[default]
     Reading,
     Writing,
-    WritingHome,
+    WritingOrigin,
     Draining,
     Committing,
 }

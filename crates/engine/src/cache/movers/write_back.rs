@@ -24,7 +24,7 @@ impl CacheDrive {
         let from = self.current_place(extent);
         let kind = if evict { Kind::Eviction } else { Kind::WriteBack };
         let index = self.start(kind, Phase::Reading, extent, Some(self.origin_of(extent)), None);
-        self.take_blocks_home(index);
+        self.take_blocks_to_origin(index);
         self.move_read(io, index, from, kind.cause(), out);
     }
 
@@ -51,7 +51,7 @@ impl CacheDrive {
         let row = &mut self.moves[index];
         (row.phase, row.holds_until) = (Phase::Reading, Some(until));
         let extent = row.extent;
-        self.take_blocks_home(index);
+        self.take_blocks_to_origin(index);
         if self.moves[index].blocks == 0 {
             // Nothing is dirty any more.
             return self.written_back(io, now, index, false, out);
@@ -63,7 +63,7 @@ impl CacheDrive {
     }
 
     /// The dirty blocks, and the blocks that complete their units.
-    pub(in crate::cache) fn blocks_to_write_home(&self, kind: Kind, extent: u32) -> u16 {
+    pub(in crate::cache) fn blocks_to_write_back(&self, kind: Kind, extent: u32) -> u16 {
         let masks = self.map.masks_of(extent);
         if kind == Kind::Eviction && mutation::is(Mutation::EvictFirstRun) {
             return first_run(masks.dirty());
@@ -74,20 +74,20 @@ impl CacheDrive {
     }
 
     /// Blocks were written back. Returns whether nothing of the extent is dirty any more.
-    fn blocks_are_home(&mut self, io: &mut CacheIo, now: Nanos, index: u32, failed: bool) -> bool {
+    fn blocks_are_at_origin(&mut self, io: &mut CacheIo, now: Nanos, index: u32, failed: bool) -> bool {
         let row = &self.moves[index];
         let extent = row.extent;
         let rewritten = if mutation::is(Mutation::CleanRewrittenBlock) { 0 } else { row.rewritten_blocks };
-        let mut home = if failed || row.is_void { 0 } else { row.blocks & !rewritten };
+        let mut origin = if failed || row.is_void { 0 } else { row.blocks & !rewritten };
         let masks = self.map.masks_of(extent);
         if row.kind == Kind::Eviction && mutation::is(Mutation::EvictFirstRun) {
-            home = masks.dirty();
+            origin = masks.dirty();
         }
-        if home & masks.dirty() != 0 {
+        if origin & masks.dirty() != 0 {
             io.stats.moves.writebacks += 1;
-            let written = self.layout.blocks.map_or(0, |blocks| blocks.bytes(home));
-            self.cleaner.wrote_home(now, Bytes(written));
-            let left = Masks::new(masks.valid(), masks.differs_from_origin() & !(home & masks.valid()));
+            let written = self.layout.blocks.map_or(0, |blocks| blocks.bytes(origin));
+            self.cleaner.wrote_origin(now, Bytes(written));
+            let left = Masks::new(masks.valid(), masks.differs_from_origin() & !(origin & masks.valid()));
             let changed = self.map.set_masks(extent, left, now);
             self.record(io, now, changed, true);
         }
@@ -133,7 +133,7 @@ impl CacheDrive {
     ) {
         let row = &self.moves[index];
         let (kind, extent, accessed) = (row.kind, row.extent, row.accessed);
-        let copied = self.blocks_are_home(io, now, index, failed);
+        let copied = self.blocks_are_at_origin(io, now, index, failed);
         if !copied && !failed {
             io.stats.moves.cancelled.accessed += 1;
         }
@@ -171,14 +171,14 @@ impl CacheDrive {
             return self.written_back(io, now, index, true, out);
         }
         row.failed = false;
-        let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
+        let (to, cause) = (row.to.expect("a write-back has an origin"), row.kind.cause());
         self.move_write(io, index, to, cause, out);
     }
 
     /// Sets the blocks that a write-back copies, and which of them it reads from the slow device.
-    pub(in crate::cache) fn take_blocks_home(&mut self, index: u32) {
+    pub(in crate::cache) fn take_blocks_to_origin(&mut self, index: u32) {
         let Move { kind, extent, .. } = self.moves[index];
-        let blocks = self.blocks_to_write_home(kind, extent);
+        let blocks = self.blocks_to_write_back(kind, extent);
         let missing = blocks & !self.map.masks_of(extent).valid();
         let row = &mut self.moves[index];
         (row.blocks, row.missing) = (blocks, missing);

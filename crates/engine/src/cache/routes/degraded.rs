@@ -6,7 +6,7 @@
 //!
 //! Accesses to lost data fail until all of the extent is written or discarded. The durable map need not be changed for
 //! this: an entry that points to a device which the superblock records as gone means the same
-//! ([`CacheDrive::restore`]).
+//! ([`CacheDrive::load_map`]).
 
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -49,12 +49,6 @@ impl CacheDrive {
             || tiering
             || device == self.layout.slow
             || self.moves.len() > 0 && self.map.dirty().count() > 0
-    }
-
-    /// The devices that are not gone.
-    pub(crate) fn alive(&self) -> Vec<DeviceId> {
-        let of = |device, gone: bool| (!gone).then_some(device);
-        [of(self.layout.fast, self.gone.fast), of(self.layout.slow, self.gone.slow)].into_iter().flatten().collect()
     }
 
     /// Marks a device as gone.

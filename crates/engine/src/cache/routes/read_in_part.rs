@@ -41,23 +41,23 @@ impl CacheDrive {
             return Route::Taken;
         }
         let missing = touched & !valid;
-        let mut at_home = self.blocks_from_origin(io, slot, missing);
+        let mut at_origin = self.blocks_from_origin(io, slot, missing);
         let (mut filling, mut follow) = (0, Follow::NOTHING);
         if fills {
-            (filling, follow) = self.bring_for_read(io, now, fragment, slot, (missing, at_home), out);
+            (filling, follow) = self.bring_for_read(io, now, fragment, slot, (missing, at_origin), out);
             if filling != 0 {
-                at_home = missing & !filling;
+                at_origin = missing & !filling;
             }
         }
-        if at_home == touched {
+        if at_origin == touched {
             // Reads of neighbouring extents can join this command.
-            let follow = self.then_newer(slot, extent, at_home, follow);
+            let follow = self.then_newer(slot, extent, at_origin, follow);
             return self.direct_then(now, fragment, self.origin_of(extent), follow);
         }
         debug_assert_eq!(follow, Follow::NOTHING, "a read that brings what it covers is one command");
         let mut pieces = 0;
         for (blocks, device_has) in
-            [(touched & filling, None), (touched & !at_home & !filling, Some(true)), (at_home, Some(false))]
+            [(touched & filling, None), (touched & !at_origin & !filling, Some(true)), (at_origin, Some(false))]
         {
             for run in runs(blocks) {
                 let piece = self.split_off(io, fragment, run, &mut pieces);
@@ -82,8 +82,8 @@ impl CacheDrive {
     }
 
     /// Adds the second read: of the blocks that are read from the slow device, the slot has some newer, which are read over them.
-    fn then_newer(&mut self, slot: SlotIndex, extent: u32, at_home: u16, follow: Follow) -> Follow {
-        let newer = at_home & self.map.masks(slot).differs_from_origin();
+    fn then_newer(&mut self, slot: SlotIndex, extent: u32, at_origin: u16, follow: Follow) -> Follow {
+        let newer = at_origin & self.map.masks(slot).differs_from_origin();
         if newer == 0 || mutation::is(Mutation::ReadOverDirty) {
             return follow;
         }
@@ -91,14 +91,14 @@ impl CacheDrive {
     }
 
     /// Begins a fill of blocks that a read misses, at least of the first of several gaps. Returns the blocks for which the read has to wait, or
-    /// what follows the read's end. `at_home`: the blocks that the read takes from the slow device.
+    /// what follows the read's end. `at_origin`: the blocks that the read takes from the slow device.
     fn bring_for_read(
         &mut self,
         io: &mut CacheIo,
         now: Nanos,
         fragment: Fragment,
         slot: SlotIndex,
-        (missing, at_home): (u16, u16),
+        (missing, at_origin): (u16, u16),
         out: &mut Commands,
     ) -> (u16, Follow) {
         let (touched, extent, masks) = (self.touched(fragment), fragment.extent, self.map.masks(slot));
@@ -113,7 +113,7 @@ impl CacheDrive {
         let waits = misses > PATIENCE;
         let in_use = self.map.entry(extent).in_flight > 0;
         // The host's own read can bring what it covers.
-        let reads_all = at_home == touched && self.covered(fragment) == touched && run & !touched == 0;
+        let reads_all = at_origin == touched && self.covered(fragment) == touched && run & !touched == 0;
         if reads_all && (!in_use || under_way != 0) {
             return (0, self.bring_with(io, fragment, missing));
         }

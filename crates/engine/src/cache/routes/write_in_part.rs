@@ -136,7 +136,7 @@ impl CacheDrive {
             return self.direct(now, fragment, Place(slot.0));
         }
         if mutation::is(Mutation::ValidBeforeData) {
-            self.is_there(io, now, fragment.extent, covered, touched);
+            self.now_has(io, now, fragment.extent, covered, touched);
         }
         self.allocating_writes += 1;
         let Route::Direct(device, at, _) = self.direct(now, fragment, Place(slot.0)) else {
@@ -154,19 +154,19 @@ impl CacheDrive {
         io: &mut CacheIo,
         now: Nanos,
         fragment: Fragment,
-        (slot, at_home): (SlotIndex, u16),
+        (slot, at_origin): (SlotIndex, u16),
         out: &mut Commands,
     ) -> Route {
         let touched = self.touched(fragment);
-        if touched == at_home {
+        if touched == at_origin {
             return self.direct(now, fragment, self.origin_of(fragment.extent));
         }
         let mut pieces = 0;
-        for goes_home in [true, false] {
-            let blocks = if goes_home { at_home } else { touched & !at_home };
+        for goes_to_origin in [true, false] {
+            let blocks = if goes_to_origin { at_origin } else { touched & !at_origin };
             for run in runs(blocks) {
                 let piece = self.split_off(io, fragment, run, &mut pieces);
-                let route = match goes_home {
+                let route = match goes_to_origin {
                     true => self.direct(now, piece, self.origin_of(piece.extent)),
                     false => self.write_to_part(io, now, piece, slot, out),
                 };
@@ -204,7 +204,7 @@ impl CacheDrive {
             return false;
         }
         let (within, len) = (within as u32, command.len.0 as u32);
-        self.is_there(io, now, extent, blocks.covered(within, len), blocks.touched(within, len));
+        self.now_has(io, now, extent, blocks.covered(within, len), blocks.touched(within, len));
         true
     }
 }

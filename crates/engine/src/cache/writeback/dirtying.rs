@@ -1,75 +1,15 @@
-//! Which blocks a slot has, and which writes make an extent dirty. At the limit of dirty extents no further one becomes dirty: a write to
+//! Which writes may make an extent dirty. At the limit of dirty extents no further one becomes dirty: a write to
 //! a clean copy goes to copy and origin, and a write to an uncached extent goes to the origin. So the host writes at the speed of the slow
 //! device, and no write waits in a queue.
 
-use peryton_format::{
-    blocks::Masks,
-    mutation::{self, Mutation},
-};
 use peryton_units::Nanos;
 
-use crate::{
-    api::config::WritePolicy, cache::access::Fragment, cache::drive::CacheDrive, cache::map::changed::NoRecord,
-    cache::step::CacheIo,
-};
+use crate::{api::config::WritePolicy, cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo};
 
 /// The drive reports that it throttles writes until this time after the last throttled write.
 pub(super) const THROTTLED_FOR: Nanos = Nanos::from_s(1);
 
 impl CacheDrive {
-    /// Notes that the cached copy is, or is about to be, newer than its origin.
-    pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        self.became_dirty_in(io, now, extent, u16::MAX);
-    }
-
-    /// Notes that a write of these blocks is about to begin. The blocks among them that the fast device has become dirty now: if the write
-    /// is cut short, they differ from their origin. Blocks that it lacks become dirty at the write's end ([`CacheDrive::allocating_done`]).
-    pub(in crate::cache) fn became_dirty_in(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
-        let masks = self.map.masks_of(extent);
-        let dirties = touched & masks.valid() & !masks.differs_from_origin();
-        if dirties == 0 {
-            if self.map.entry(extent).is_dirty() {
-                self.map.rewrite(extent);
-            }
-            return;
-        }
-        let was_dirty = self.map.entry(extent).is_dirty();
-        self.set_never_dirty(false);
-        let dirty = Masks::new(masks.valid(), masks.differs_from_origin() | dirties);
-        let changed = self.map.set_masks(extent, dirty, now);
-        if was_dirty {
-            self.map.rewrite(extent);
-        }
-        match mutation::is(Mutation::LoseDirtyFlag) {
-            true => changed.needs_no_record(NoRecord::Mistake),
-            false => self.record(io, now, changed, false),
-        }
-        self.dirt_was_added(io, now);
-    }
-
-    /// Notes that the fast device has these blocks from now on. `dirty`: the blocks that are newer than their origins.
-    pub(in crate::cache) fn is_there(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, blocks: u16, dirty: u16) {
-        let before = self.map.masks_of(extent);
-        let valid = before.valid() | blocks;
-        // A block that was lost has new data.
-        let differs_from_origin = before.dirty() | before.lost() & !blocks | dirty & valid;
-        let masks = Masks::new(valid, differs_from_origin);
-        if masks == before {
-            if self.map.entry(extent).is_dirty() && dirty != 0 {
-                self.map.rewrite(extent);
-            }
-            return;
-        }
-        if dirty != 0 {
-            self.set_never_dirty(false);
-        }
-        let changed = self.map.set_masks(extent, masks, now);
-        self.record(io, now, changed, false);
-        if dirty != 0 {
-            self.dirt_was_added(io, now);
-        }
-    }
-
     /// Has the cleaner look for extents to write back when their time comes.
     pub(in crate::cache) fn dirt_was_added(&self, io: &mut CacheIo, now: Nanos) {
         // A partitioned drive keeps dirty extents on the fast device until they are cold.

@@ -32,8 +32,8 @@ impl CacheDrive {
     fn adjoins(&self, extent: u32) -> bool {
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         let last = all & !(all >> 1);
-        self.blocks_to_write_home(Kind::WriteBack, extent) & last != 0
-            && self.blocks_to_write_home(Kind::WriteBack, extent + 1) & 1 != 0
+        self.blocks_to_write_back(Kind::WriteBack, extent) & last != 0
+            && self.blocks_to_write_back(Kind::WriteBack, extent + 1) & 1 != 0
     }
 
     /// Starts to write a dirty extent back, with those behind it that are dirty, `room` of them at most. Returns false if all
@@ -107,7 +107,7 @@ impl CacheDrive {
             let extent = first + place;
             let kind = if victim == Some(extent) { Kind::Eviction } else { Kind::WriteBack };
             let index = self.start_in_run(kind, extent, self.origin_of(extent), InRun { run, place });
-            self.take_blocks_home(index);
+            self.take_blocks_to_origin(index);
             moves.push(index);
             self.move_read(io, index, self.current_place(extent), kind.cause(), out);
         }
@@ -203,7 +203,7 @@ impl CacheDrive {
         {
             *offset = Bytes::ZERO;
         }
-        let (device, at) = self.layout.at(self.moves[moves[0]].to.expect("a write-back has a home"));
+        let (device, at) = self.layout.at(self.moves[moves[0]].to.expect("a write-back has an origin"));
         let step = CacheStep::Run { run, first, count };
         io.write((device, at + within), len, buffer, step, Kind::WriteBack.cause(), out);
     }
@@ -232,7 +232,7 @@ impl CacheDrive {
             let failed = std::mem::take(&mut row.failed);
             row.blocks &= !row.rewritten_blocks;
             if failed && !row.is_void && row.blocks != 0 {
-                let (to, cause) = (row.to.expect("a write-back has a home"), row.kind.cause());
+                let (to, cause) = (row.to.expect("a write-back has an origin"), row.kind.cause());
                 self.move_write(io, index, to, cause, out);
             } else {
                 self.written_back(io, now, index, failed, out);

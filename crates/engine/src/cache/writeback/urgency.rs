@@ -322,7 +322,7 @@ impl Cleaner {
     }
 
     /// A command of cleaning is over.
-    pub(in crate::cache) fn is_over(&mut self, now: Nanos) {
+    pub(in crate::cache) fn command_ended(&mut self, now: Nanos) {
         self.commands -= 1;
         if self.commands == 0 && self.rate.per_s.is_none() {
             self.rate.measure(now);
@@ -340,11 +340,11 @@ impl Cleaner {
         self.runs.remove(run);
         self.free_buffers.push(buffer);
         self.spare_lists.push(moves);
-        self.is_over(now);
+        self.command_ended(now);
     }
 
     /// This many bytes are written back.
-    pub(in crate::cache) fn wrote_home(&mut self, now: Nanos, bytes: Bytes) {
+    pub(in crate::cache) fn wrote_origin(&mut self, now: Nanos, bytes: Bytes) {
         self.rate.bytes += bytes.0;
         if now.saturating_sub(self.rate.since) >= RATE_SPAN {
             self.rate.measure(now);

@@ -107,7 +107,7 @@ fn open_resized(
     }
     let (ended, volume) = (planned.devices[device.index()], newest.volume);
     let opened = with_drive!(&mut drive, drive => {
-        drive.recover(storage, (Trust::Nobody, &[], 0), (&blocks, &[]), newest, Some((device, geometry)))?
+        drive.open_generation(storage, (Trust::Nobody, &[], 0), (&blocks, &[]), newest, Some((device, geometry)))?
     });
     if let AnyDrive::Cache(drive) = &mut drive {
         drive.placed.move_room(storage, volume).map_err(|device| OpenError::Device { device: device.index() })?;

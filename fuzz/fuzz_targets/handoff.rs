@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use peryton_engine::{
     Config, Engine, Placement,
-    takeover::{Contents, Found, Label, MOST_DEVICES, Record, Writer},
+    handoff::{Contents, Found, Label, MOST_DEVICES, Record, Writer},
 };
 use peryton_format::{
     blocks::Masks,

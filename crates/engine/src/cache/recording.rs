@@ -1,0 +1,120 @@
+//! Changes of what the fast device has of an extent, and their record: each queues an update of the map for the next commit.
+
+use peryton_format::{
+    blocks::Masks,
+    entry::MapEntry,
+    mutation::{self, Mutation},
+};
+use peryton_units::Nanos;
+
+use crate::{
+    cache::access::Mode,
+    cache::drive::CacheDrive,
+    cache::map::changed::{Changed, NoRecord},
+    cache::step::CacheIo,
+};
+
+impl CacheDrive {
+    /// Notes that the cached copy is, or is about to be, newer than its origin.
+    pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
+        self.became_dirty_in(io, now, extent, u16::MAX);
+    }
+
+    /// Notes that a write of these blocks is about to begin. The blocks among them that the fast device has become dirty now: if the write
+    /// is cut short, they differ from their origin. Blocks that it lacks become dirty at the write's end ([`CacheDrive::allocating_done`]).
+    pub(in crate::cache) fn became_dirty_in(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
+        let masks = self.map.masks_of(extent);
+        let dirties = touched & masks.valid() & !masks.differs_from_origin();
+        if dirties == 0 {
+            if self.map.entry(extent).is_dirty() {
+                self.map.rewrite(extent);
+            }
+            return;
+        }
+        let was_dirty = self.map.entry(extent).is_dirty();
+        self.set_never_dirty(false);
+        let dirty = Masks::new(masks.valid(), masks.differs_from_origin() | dirties);
+        let changed = self.map.set_masks(extent, dirty, now);
+        if was_dirty {
+            self.map.rewrite(extent);
+        }
+        match mutation::is(Mutation::LoseDirtyFlag) {
+            true => changed.needs_no_record(NoRecord::Mistake),
+            false => self.record(io, now, changed, false),
+        }
+        self.dirt_was_added(io, now);
+    }
+
+    /// Notes that the fast device has these blocks from now on. `dirty`: the blocks that are newer than their origins.
+    pub(in crate::cache) fn now_has(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, blocks: u16, dirty: u16) {
+        let before = self.map.masks_of(extent);
+        let valid = before.valid() | blocks;
+        // A block that was lost has new data.
+        let differs_from_origin = before.dirty() | before.lost() & !blocks | dirty & valid;
+        let masks = Masks::new(valid, differs_from_origin);
+        if masks == before {
+            if self.map.entry(extent).is_dirty() && dirty != 0 {
+                self.map.rewrite(extent);
+            }
+            return;
+        }
+        if dirty != 0 {
+            self.set_never_dirty(false);
+        }
+        let changed = self.map.set_masks(extent, masks, now);
+        self.record(io, now, changed, false);
+        if dirty != 0 {
+            self.dirt_was_added(io, now);
+        }
+    }
+
+    /// Notes whether the slow device has all data, and every write goes there. When that ends, the next commit includes all updates that
+    /// earlier commits left out for this reason.
+    pub(in crate::cache) fn set_never_dirty(&mut self, never_dirty: bool) {
+        if self.journal.never_dirty && !never_dirty {
+            self.journal.takes_all_next();
+        }
+        self.journal.never_dirty = never_dirty;
+    }
+
+    /// Queues the changed map entry of an extent for commit. `awaiting_slow_flush`: the change says that the slow
+    /// device has the extent's data.
+    #[inline]
+    pub(in crate::cache) fn record(
+        &mut self,
+        io: &mut CacheIo,
+        now: Nanos,
+        changed: Changed,
+        awaiting_slow_flush: bool,
+    ) {
+        let extent = changed.into_record();
+        if self.mode == Mode::Caching {
+            return self.record_part(io, now, extent, awaiting_slow_flush);
+        }
+        let entry = self.map.entry(extent).entry();
+        self.journal.update(io, now, extent, (entry, Masks::default()), awaiting_slow_flush);
+    }
+
+    /// Queues the changed masks, and the map entry, of an extent for commit.
+    ///
+    /// An update is the state of all blocks. If one waits for the slow device's flush because it says that blocks are at the origin, a
+    /// later one must not say so without that flush: it says that all blocks are newer than their origins, which is safe. If the
+    /// extent is in another place by now, the blocks that are not there are nowhere else, so the next commit flushes the slow
+    /// device.
+    fn record_part(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
+        let (mut entry, mut masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
+        if !awaiting_slow_flush
+            && entry.place().is_some()
+            && let Some(after) = self.journal.place_that_awaits(extent)
+            && !mutation::is(Mutation::CleanWithoutSlowFlush)
+        {
+            if after == entry.place() {
+                masks = masks.all_dirty();
+                entry = MapEntry::new(entry.place(), masks.dirty() != 0, entry.is_lost());
+            } else {
+                self.journal.takes_all_next();
+            }
+        }
+        self.journal.update(io, now, extent, (entry, masks), awaiting_slow_flush);
+    }
+}
