@@ -4,7 +4,7 @@ use peryton_format::{journal::MapRecord, map};
 use peryton_units::Nanos;
 use rustc_hash::FxHashSet;
 
-use crate::{cache::map::extent::Place, io::RequestIndex, journal};
+use crate::{cache::journal::preflush::HostFlushes, cache::map::extent::Place, io::RequestIndex, journal};
 
 /// What waits for a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +49,14 @@ impl Update {
 }
 
 impl MapBatch {
-    /// Whether host flushes wait for this batch, and nothing else.
-    pub(super) fn has_only_flushes(&self) -> bool {
-        self.has_flushes() && self.waiters.iter().all(|waiter| matches!(waiter, Waiter::Flush(_)))
-    }
-
-    /// Whether host flushes wait for it.
-    pub(super) fn has_flushes(&self) -> bool {
-        self.waiters.iter().any(|waiter| matches!(waiter, Waiter::Flush(_)))
+    /// The host flushes that wait for this batch.
+    pub(super) fn host_flushes(&self) -> HostFlushes {
+        let flushes = self.waiters.iter().filter(|waiter| matches!(waiter, Waiter::Flush(_))).count();
+        match flushes {
+            0 => HostFlushes::None,
+            all if all == self.waiters.len() => HostFlushes::Alone,
+            _ => HostFlushes::AmongOthers,
+        }
     }
 
     /// Moves the changes of the map to the next batch, which is empty. The waiters stay in this one.

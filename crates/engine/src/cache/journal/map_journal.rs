@@ -27,6 +27,7 @@ use crate::{
     cache::journal::batch::{Freed, MapBatch, Update, Waiter},
     cache::journal::checkpoint_blocks::CheckpointBlocks,
     cache::journal::names::Names,
+    cache::journal::preflush::{Needs, Preflush},
     cache::map::extent::Place,
     cache::step::{CacheCommand, CacheIo, CacheStep},
     journal::{self, Commits, Group, Outcome, Ring, Setback, Target, Written},
@@ -498,10 +499,17 @@ impl Commits for MapJournal {
     /// Flushes data before the map: what the updates point to must be durable before the updates are.
     fn preflush(&mut self, io: &mut CacheIo, out: &mut Commands) -> u32 {
         let alive = self.group.alive;
-        let wants_all = std::mem::take(&mut self.wants_all);
-        let host_waits = self.group.committing.has_flushes();
-        if self.never_dirty && !self.must_flush_slow && !wants_all && self.group.committing.has_only_flushes() {
-            // All data of the host are on the slow device. The map can wait for a commit that is asked for.
+        let preflush = Needs {
+            never_dirty: self.never_dirty,
+            must_flush_slow: self.must_flush_slow,
+            wants_all: std::mem::take(&mut self.wants_all),
+            slow_was_flushed: self.slow_was_flushed,
+            slow_is_unflushed: io.is_unflushed_by_host(self.slow),
+            degraded: alive != [true; 2],
+            host_flushes: self.group.committing.host_flushes(),
+        }
+        .preflush();
+        if preflush == Preflush::OriginsAlone {
             self.group.committing.leave_map_to(&mut self.group.gathering);
             self.slow_was_flushed = true;
             self.flushing = [self.flushed[0], self.sequence];
@@ -509,18 +517,8 @@ impl Commits for MapJournal {
             let flushes = !mutation::is(Mutation::SkipSlowDataFlush);
             return u32::from(flushes && io.flush_if_needed(self.slow, CacheStep::Commit, out));
         }
-        // No copy was ever newer than its origin: the origin has what a given-up copy had, durably if a flush of the host was answered after
-        // it. So updates need not wait for the slow device, unless a host's flush waits for it.
-        let needs_no_slow_flush = self.never_dirty && !self.must_flush_slow && !host_waits && alive == [true; 2];
-        // Else the slow device is flushed if the host wrote there, or if updates that call it current must be in this commit. Without that
-        // flush these updates stay behind, because their data may be in its volatile cache alone.
-        let preflush_slow = !needs_no_slow_flush
-            && (self.must_flush_slow
-                || wants_all
-                || self.slow_was_flushed
-                || alive != [true; 2]
-                || io.is_unflushed_by_host(self.slow));
-        if preflush_slow || needs_no_slow_flush || mutation::is(Mutation::CommitWithoutSlowFlush) {
+        let preflush_slow = preflush == Preflush::Both;
+        if preflush != Preflush::Fast || mutation::is(Mutation::CommitWithoutSlowFlush) {
             self.drop_superseded();
             self.latest.clear();
             self.place_after_slow_flush.clear();
@@ -531,7 +529,7 @@ impl Commits for MapJournal {
             self.group.committing.keep_the_latest();
         }
         self.flushes_origins = preflush_slow;
-        self.clean_before_slow_flush |= needs_no_slow_flush;
+        self.clean_before_slow_flush |= preflush == Preflush::FastWithAll;
         self.flushing = [self.sequence, if preflush_slow { self.sequence } else { self.flushed[1] }];
         let preflush_slow = preflush_slow && alive[1] && !mutation::is(Mutation::SkipSlowDataFlush);
         let preflush_fast = alive[0] && !mutation::is(Mutation::SkipFastDataFlush);

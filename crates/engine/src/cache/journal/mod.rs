@@ -7,3 +7,4 @@ mod doubts;
 mod fencing;
 pub(crate) mod map_journal;
 mod names;
+mod preflush;
