@@ -43,6 +43,9 @@ impl World {
         } else if self.chance(2) {
             len = 1 + len % 4;
         }
+        if op == Op::Discard && self.habits.long_discard_one_in > 0 && self.chance(self.habits.long_discard_one_in) {
+            len = self.rng.random_range(1..=total);
+        }
         let mut len = len.min(total - start);
         if self.grouped || self.beside {
             if self.group.is_empty() && self.chance(2) {

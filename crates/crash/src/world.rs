@@ -85,6 +85,9 @@ pub(crate) struct World {
 /// A check reads the whole volume, so a large one is checked this many times more rarely.
 const RARER_IF_LARGE: u32 = 8;
 
+/// One discard in this many is long in a volume with a large map.
+const LONG_IF_LARGE: u32 = 4;
+
 /// The behaviour of this run's host and power supply.
 #[derive(Clone, Debug)]
 pub(crate) struct Habits {
@@ -92,6 +95,8 @@ pub(crate) struct Habits {
     /// The weights of read, write, discard and flush.
     pub(crate) mix: [u32; 4],
     pub(crate) most_sectors: usize,
+    /// One discard in this many is of any length: it changes more of the map than one block of the journal holds. 0: none.
+    pub(crate) long_discard_one_in: u32,
     /// One step in this many checks what a power loss at that moment would leave.
     pub(crate) branch_one_in: u32,
     pub(crate) retune_one_in: u32,
@@ -165,6 +170,7 @@ impl World {
             depth: rng.random_range(1..16),
             mix,
             most_sectors: most * rng.random_range(plan.reach.div_ceil(6)..=plan.reach),
+            long_discard_one_in: if options.large_map { LONG_IF_LARGE } else { 0 },
             branch_one_in: [4, 8, 16][rng.random_range(0..3)] * if options.large_map { RARER_IF_LARGE } else { 1 },
             retune_one_in: [50, 200, 1000][rng.random_range(0..3)],
             hot_percent: [20, 50, 90][rng.random_range(0..3)],
