@@ -15,16 +15,12 @@ mod condition;
 mod design_edit;
 mod design_path;
 mod destination;
-#[cfg(test)]
-mod documented;
 mod drive_health;
 mod endurance;
 mod exit_code;
 mod failure;
-#[cfg(feature = "plan")]
 mod figure_arg;
 mod in_service;
-mod json_layout;
 mod lifetime_told;
 mod measured_args;
 mod naming;

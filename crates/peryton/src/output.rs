@@ -9,7 +9,7 @@ use std::{
 use serde::Serialize;
 use textwrap::WordSplitter;
 
-use crate::{destination, failure::Failure, json_layout::Layout, terminal};
+use crate::{destination, failure::Failure, terminal};
 
 /// The heading of options for output in the help of verbs that have many.
 pub const GROUP: &str = "Output";
@@ -56,7 +56,7 @@ fn column_of(line: &str) -> (usize, usize) {
 
 /// Prints a value as JSON.
 pub fn print_json<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> {
-    print(&json(value)?)
+    print(&(serde_json::to_string_pretty(value).map_err(Failure::failed)? + "\n"))
 }
 
 /// Prints a value as one line of JSON, which can be read while the verb goes on.
@@ -69,7 +69,7 @@ pub fn print_json_line<T: Serialize + ?Sized>(value: &T) -> Result<(), Failure> 
 /// Writes a value as JSON to a file, atomically; `-` is standard output.
 pub fn write_json<T: Serialize + ?Sized>(path: &Path, value: &T) -> Result<(), Failure> {
     stream(path, |out| {
-        value.serialize(&mut serde_json::Serializer::with_formatter(&mut *out, Layout::default()))?;
+        serde_json::to_writer_pretty(&mut *out, value)?;
         out.write_all(b"\n")
     })
 }
@@ -140,15 +140,6 @@ pub fn stream(path: &Path, content: impl FnOnce(&mut dyn Write) -> io::Result<()
         })
     };
     written.map_err(|error| Failure::writing(&path.display().to_string(), &error))
-}
-
-fn json<T: Serialize + ?Sized>(value: &T) -> Result<String, Failure> {
-    let mut text = Vec::new();
-    value
-        .serialize(&mut serde_json::Serializer::with_formatter(&mut text, Layout::default()))
-        .map_err(Failure::failed)?;
-    text.push(b'\n');
-    String::from_utf8(text).map_err(Failure::failed)
 }
 
 /// A buffered standard output, or file of `-o`, for long listings.

@@ -523,9 +523,13 @@ def test_the_list_of_commands_that_do_not_run_has_no_others() -> None:
         assert all(used), f"nothing is like {[entry for entry, is_used in zip(listed, used, strict=True) if not is_used]}"
 
 
-def test_what_is_not_run_names_targets_that_exist() -> None:
-    for command in (command for page in PAGES for command in commands(page)):
+def test_what_is_not_run_names_targets_and_options_that_exist() -> None:
+    for page, command in ((page, command) for page in PAGES for command in commands(page)):
         words = shlex.split(command.text, comments=True)
+        if words[0] == "peryton" and reason(page, command.text, NOT_RUN):
+            helped = subprocess.run([PERYTON, "help", words[1]], capture_output=True, text=True, check=True).stdout
+            options = [word.split("=")[0] for word in words if word.startswith("--")]
+            assert all(option in helped for option in options), f"{command}\n{helped}"
         if words[0] == "make":
             ran = subprocess.run(["make", "--dry-run", *words[1:]], cwd=REPOSITORY, capture_output=True, text=True)
             assert ran.returncode == 0, f"{command}\n{ran.stderr}"

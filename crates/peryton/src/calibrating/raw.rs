@@ -62,7 +62,7 @@ pub fn read(path: &Path) -> Result<Kept, Failure> {
 /// Writes what there is, if it is to be kept.
 pub(super) fn keep(path: Option<&Path>, measurement: &Measurement) -> Result<(), Failure> {
     let Some(path) = path else { return Ok(()) };
-    // Numbers in columns would take a line each in the layout of other results.
+    // Its numbers would take a line each in the layout of other results.
     let text = serde_json::to_string(measurement).map_err(Failure::failed)? + "\n";
     output::write(path, text)
 }
