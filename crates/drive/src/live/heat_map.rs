@@ -48,11 +48,6 @@ impl HeatMaps {
         }
     }
 
-    /// The number of cells of a column, and the bytes of a cell.
-    pub(super) fn shape(&self) -> (usize, u64) {
-        (self.cells, self.cell_bytes)
-    }
-
     /// Adds what was counted in the row with this number, which began then.
     pub(super) fn add(&mut self, row: u64, begin_unix_ms: u64, before: &Heat, after: &Heat) {
         for map in &mut self.maps {

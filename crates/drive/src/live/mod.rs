@@ -3,7 +3,6 @@
 //! A separate thread gets a copy of the counts from the thread that owns the volume, once a second, whether a page is open or not.
 //! It makes the tables from these copies. Pages read the tables only, so they cost the volume nothing, however many there are.
 
-mod accesses;
 mod distribution;
 mod heat_map;
 mod report;
@@ -20,8 +19,7 @@ use serde_json::{Map, Value};
 
 pub use self::report::LiveReport;
 use self::{
-    accesses::Accesses,
-    report::{LiveAccesses, LiveCleaning, LiveDevice, LiveDrive, LiveEvent, LiveOutage, LiveVolume},
+    report::{LiveCleaning, LiveDevice, LiveDrive, LiveEvent, LiveOutage, LiveVolume},
     ring::{Ring, Taken, ms},
 };
 use crate::{
@@ -40,8 +38,6 @@ const MOST_EVENTS: usize = 200;
 #[derive(Debug, Default)]
 struct State {
     ring: Ring,
-    /// The accesses by address, once all of the table was read.
-    accesses: Option<LiveAccesses>,
     stopping: bool,
 }
 
@@ -90,7 +86,7 @@ fn unix_ms(time: SystemTime) -> u64 {
 
 /// Takes a sample each second. While one is awaited, no other is asked for.
 fn follow(shared: &Shared, handle: &Handle, described: &Described) {
-    let (mut due, mut accesses) = (Instant::now(), Accesses::default());
+    let mut due = Instant::now();
     while shared.wait_until(due) {
         let mut awaited = handle.sample();
         let sample = loop {
@@ -108,14 +104,8 @@ fn follow(shared: &Shared, handle: &Handle, described: &Described) {
                 }
             }
         };
-        let (now, size) = (Instant::now(), sample.snapshot.size);
+        let now = Instant::now();
         shared.lock().ring.push(described, now, unix_ms(SystemTime::now()), sample);
-        if described.has_extents()
-            && let Some((_, part)) = handle.map_part(accesses.next())
-            && let Some(whole) = accesses.add(size, &part)
-        {
-            shared.lock().accesses = Some(whole);
-        }
         // Without catching up on seconds that were missed.
         due = (due + INTERVAL).max(now);
     }
@@ -154,10 +144,6 @@ impl Live {
             rows: ring.since(row),
             last_row: ring.last_row(),
             maps: ring.maps_since(row),
-            accesses: self.described.has_extents().then(|| {
-                let none = || LiveAccesses::none(sample.snapshot.size);
-                state.accesses.clone().unwrap_or_else(none)
-            }),
             distributions: ring.distributions(),
             events,
             last_event,

@@ -29,9 +29,6 @@ pub struct LiveReport {
     pub last_row: u64,
     /// Which parts of the volume were used when: the last five minutes, and the last hour.
     pub maps: Vec<LiveMap>,
-    /// How often each part was accessed, by the mapping table; absent if the placement has no extents.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub accesses: Option<LiveAccesses>,
     /// Response times: of the last minute, and since the volume was opened.
     pub distributions: Vec<LiveDistribution>,
     /// Events, the oldest first; at most 200, the newest that there are.
@@ -299,17 +296,6 @@ pub struct LiveDeviceRow {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-}
-
-/// How often each part of the volume was accessed, also before it was last opened, as far as the snapshots of what policies know go. It is read from the
-/// table in parts of 8,192 extents a second, and zero until all were read once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct LiveAccesses {
-    /// Bytes of the volume in a cell; the first begins at 0.
-    pub cell_bytes: u64,
-    /// Accesses to the extents that begin in each cell; at most 64.
-    pub cells: Vec<u64>,
 }
 
 /// Which parts of the volume were used when: address × time.

@@ -121,7 +121,7 @@
   /* Maps as the charts have them: cells from the first column that is kept, row by row. */
   const MAP_NAMES = ["last five minutes", "last hour"];
   const drawnMaps = () => {
-    const drawn = maps.map((map, index) => {
+    return maps.map((map, index) => {
       const all = [...map.columns.values()].sort((a, b) => a.number - b.number);
       const [first, last] = [all.length ? all[0].number : 1, all.length ? all[all.length - 1].number : 1];
       const columns = last - first + 1;
@@ -151,14 +151,6 @@
         layers: [layer("all", "requests that began there", both), layer("reads", "reads that began there", reads), layer("writes", "writes that began there", writes)],
       };
     });
-    /* The mapping table counts accesses, and knows nothing of when: one column. */
-    if (now.accesses) {
-      const { cell_bytes, cells } = now.accesses;
-      const served_s = Math.max(1, now.volume.uptime_ms / 1000);
-      const ever = { name: "all", verb: "accesses, by the mapping table, also before this start", unit: "requests", cells };
-      drawn.push({ name: "ever", from: 0, row: cell_bytes, rows: cells.length, column_s: served_s, columns: 1, begin_s: Date.now() / 1000 - served_s, layers: [ever] });
-    }
-    return drawn;
   };
 
   const figure = (place, id, title, note, wide) => {
