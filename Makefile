@@ -15,7 +15,7 @@ setup:
 # and its designs are in report/plan. The build leaves out features that the demo does not need, and whole-program optimisation (the
 # profile `demo`).
 demo: setup
-	$(CARGO) build --locked --profile demo --package peryton --no-default-features --features parquet,plan
+	$(CARGO) build --locked --profile demo --package peryton --no-default-features --features parquet
 	@python3 scripts/demo.py --peryton $(DEMO)
 
 test: setup

@@ -9,16 +9,14 @@ use clap::{
     value_parser,
 };
 
-#[cfg(feature = "plan")]
-use crate::verbs::{advise, energy, lifetime, plan, size, tune};
 use crate::{
     destination,
     failure::Failure,
     output, terminal,
     verbs::{
-        calibrate, check, completions, create, disconnect, dump, events, export, get, health, help, import, keys, list,
-        man, profiles, re_add, remove, repair, replace, resize, schema, serve, set, sim, status, supervise, sweep, top,
-        trace, twin, writeback,
+        advise, calibrate, check, completions, create, disconnect, dump, energy, events, export, get, health, help,
+        import, keys, lifetime, list, man, plan, profiles, re_add, remove, repair, replace, resize, schema, serve, set,
+        sim, size, status, supervise, sweep, top, trace, tune, twin, writeback,
     },
 };
 
@@ -117,24 +115,18 @@ pub enum Verb {
     /// Simulate all combinations of designs, traces and values of keys
     Sweep(sweep::Args),
     /// Plan which devices to buy for a workload and its budgets
-    #[cfg(feature = "plan")]
     Plan(plan::Args),
     /// Show how response times change with the size of the fast device
-    #[cfg(feature = "plan")]
     Size(size::Args),
     /// Find better settings of a design under a trace
-    #[cfg(feature = "plan")]
     Tune(tune::Args),
     /// Rank devices by the energy and money that a workload needs
-    #[cfg(feature = "plan")]
     Energy(energy::Args),
     /// Compute how long a mixed SSD array lives
-    #[cfg(feature = "plan")]
     Lifetime(lifetime::Args),
     /// Compare a recording of a volume with its simulation
     Twin(twin::Args),
     /// Simulate other settings and devices under a recording of a volume
-    #[cfg(feature = "plan")]
     Advise(advise::Args),
     /// Make a volume: write its design, and format its devices
     Create(create::Args),
@@ -371,18 +363,12 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Verb::Trace(verb) => trace::run(verb),
         Verb::Sim(args) => sim::run(args),
         Verb::Sweep(args) => sweep::run(&args),
-        #[cfg(feature = "plan")]
         Verb::Plan(args) => plan::run(args),
-        #[cfg(feature = "plan")]
         Verb::Size(args) => size::run(&args),
-        #[cfg(feature = "plan")]
         Verb::Tune(args) => tune::run(&args),
-        #[cfg(feature = "plan")]
         Verb::Energy(args) => energy::run(args),
-        #[cfg(feature = "plan")]
         Verb::Lifetime(args) => lifetime::run(args),
         Verb::Twin(args) => twin::run(&args),
-        #[cfg(feature = "plan")]
         Verb::Advise(args) => advise::run(&args),
         Verb::Create(args) => create::run(&args),
         Verb::Import(args) => import::run(&args),
@@ -436,9 +422,7 @@ mod tests {
         let mut verbs: Vec<&str> = program.get_subcommands().map(Command::get_name).collect();
         grouped.sort_unstable();
         verbs.sort_unstable();
-        if cfg!(feature = "plan") {
-            assert_eq!(grouped, verbs);
-        }
+        assert_eq!(grouped, verbs);
     }
 
     /// The most lines of the help of a verb, and of the list of verbs.
@@ -472,7 +456,7 @@ mod tests {
         let program = command();
         for name in SELDOM {
             let has = |verb: &Command| verb.get_arguments().any(|arg| arg.get_long() == Some(name));
-            assert!(program.get_subcommands().any(has) || !cfg!(feature = "plan"), "{name}");
+            assert!(program.get_subcommands().any(has), "{name}");
         }
     }
 

@@ -137,5 +137,4 @@ macro_rules! bad_input {
 
 bad_input!(DesignError, MiniatureError, SweepError, TraceError, SynthError, peryton_device::ProfileError);
 
-#[cfg(feature = "plan")]
 bad_input!(peryton_plan::energy::DemandError, peryton_plan::lifetime::LifetimeError);

@@ -84,7 +84,6 @@ impl ArrivalArgs {
 
 impl ArrivalArgs {
     /// The options as words of a command line, without defaults.
-    #[cfg(feature = "plan")]
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         match self.replay.thinking(self.think_time) {
@@ -101,7 +100,6 @@ impl ArrivalArgs {
 
 impl ReplayArgs {
     /// Whether the number of requests of the warm-up is left to the command.
-    #[cfg(feature = "plan")]
     pub fn warms_up_by_default(&self) -> bool {
         self.arrival_args.warm_up_requests.is_none()
     }

@@ -17,7 +17,6 @@ pub const NONE: &str = "–";
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::new('─', '─', '─', '─'));
 
 /// A share as a person says it: `12 %`, `0.3 %`.
-#[cfg(feature = "plan")]
 pub fn share(share: f64) -> String {
     format!("{} %", number(share * 100.0))
 }

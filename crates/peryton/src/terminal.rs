@@ -35,11 +35,9 @@ fn quiet(bar: ProgressBar) -> ProgressBar {
 }
 
 /// The columns of a page of text that is printed to no terminal.
-#[cfg(feature = "plan")]
 const COLUMNS: usize = 80;
 
 /// The columns that printed text may have: those of the terminal, or of a page.
-#[cfg(feature = "plan")]
 pub fn columns() -> usize {
     own_columns().unwrap_or(COLUMNS)
 }

@@ -85,7 +85,6 @@ impl TraceArgs {
     }
 
     /// The options as words of a command line, without defaults.
-    #[cfg(feature = "plan")]
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         words.extend(self.format.into_iter().flat_map(|format| ["--format".to_owned(), format.to_string()]));

@@ -50,10 +50,6 @@ mod handshake;
 mod output;
 mod reply;
 mod request;
-#[cfg(feature = "tls")]
-mod tls;
-#[cfg(not(feature = "tls"))]
-#[path = "no_tls.rs"]
 mod tls;
 mod tls_files;
 mod transmission;

@@ -18,10 +18,8 @@ mod mounted;
 mod nbd_client;
 mod nbd_handshake;
 mod nbd_hostile_client;
-#[cfg(feature = "tls")]
 mod nbd_interop;
 mod nbd_requests;
-#[cfg(feature = "tls")]
 mod nbd_tls;
 mod one_sided_damage;
 mod outage;

@@ -1,7 +1,6 @@
 //! The frame of every page: its head, verdict and warnings, its foot, and words that pages share.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-#[cfg(feature = "plan")]
 use peryton_sim::Warning;
 use serde_json::Value;
 
@@ -110,7 +109,6 @@ pub fn sentence(text: &str) -> String {
 }
 
 /// A warning of a simulation as a note of a page: its code, and what is wrong and what to do about it.
-#[cfg(feature = "plan")]
 pub fn remedied(warning: &Warning) -> (String, String) {
     (warning.code.to_owned(), format!("{} Remedy: {}.", sentence(&warning.message), warning.remedy))
 }

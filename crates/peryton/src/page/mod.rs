@@ -5,38 +5,28 @@
 mod calibration;
 mod chart;
 mod figure;
-#[cfg(feature = "plan")]
 mod fleet;
 mod frame;
 mod live;
 mod miss_ratios;
 mod over_time;
-#[cfg(feature = "plan")]
 mod planning;
-#[cfg(feature = "plan")]
 mod ranking;
 mod simulation;
-#[cfg(feature = "plan")]
 mod sizing;
-#[cfg(feature = "plan")]
 mod tuning;
 mod twin;
 mod validation;
 mod weights;
 
 pub use calibration::{TRUSTED as TRUSTED_DEMERIT, calibration, no_better};
-#[cfg(feature = "plan")]
 pub use fleet::{beside, bought, corrected, fleet};
 pub use live::live;
 pub use miss_ratios::miss_ratios;
-#[cfg(feature = "plan")]
 pub use planning::{Tables, planning};
-#[cfg(feature = "plan")]
 pub use ranking::ranking;
 pub use simulation::{TraceCurve, is_pictured, simulation};
-#[cfg(feature = "plan")]
 pub use sizing::sizing;
-#[cfg(feature = "plan")]
 pub use tuning::{Tuning, tuning};
 pub use twin::twin;
 pub use validation::validation;

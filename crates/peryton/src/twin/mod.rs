@@ -14,7 +14,6 @@ use peryton_drive::control::Ask;
 use peryton_sim::Replay;
 use serde::Serialize;
 
-#[cfg(feature = "plan")]
 pub use self::predict::Requests;
 pub use self::{
     compare::{Apart, Figure, Overhead, Verdict},

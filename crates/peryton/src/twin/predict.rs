@@ -17,7 +17,6 @@ use peryton_trace::{BATCH, Request, Source, TraceError};
 use peryton_units::{Bytes, Nanos, Op};
 use serde_json::Value;
 
-#[cfg(feature = "plan")]
 use peryton_sim::DesignError;
 
 use super::Recording;
@@ -91,7 +90,6 @@ impl Setup {
     }
 
     /// The same, for simulations that are passed on.
-    #[cfg(feature = "plan")]
     pub fn design_with(&self, more: &[String]) -> Result<Design, DesignError> {
         let all: Vec<String> = self.overrides.iter().chain(more).cloned().collect();
         self.text.in_service(&all, &self.known)

@@ -1,6 +1,5 @@
 //! The verbs. Each file contains a verb's options (`Args`) and its function (`run`), which `cli.rs` calls.
 
-#[cfg(feature = "plan")]
 pub mod advise;
 pub mod calibrate;
 pub mod check;
@@ -8,7 +7,6 @@ pub mod completions;
 pub mod create;
 pub mod disconnect;
 pub mod dump;
-#[cfg(feature = "plan")]
 pub mod energy;
 pub mod events;
 pub mod export;
@@ -17,11 +15,9 @@ pub mod health;
 pub mod help;
 pub mod import;
 pub mod keys;
-#[cfg(feature = "plan")]
 pub mod lifetime;
 pub mod list;
 pub mod man;
-#[cfg(feature = "plan")]
 pub mod plan;
 pub mod profiles;
 pub mod re_add;
@@ -33,14 +29,12 @@ pub mod schema;
 pub mod serve;
 pub mod set;
 pub mod sim;
-#[cfg(feature = "plan")]
 pub mod size;
 pub mod status;
 pub mod supervise;
 pub mod sweep;
 pub mod top;
 pub mod trace;
-#[cfg(feature = "plan")]
 pub mod tune;
 pub mod twin;
 pub mod writeback;

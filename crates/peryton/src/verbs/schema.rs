@@ -26,7 +26,6 @@ pub struct Args {
     #[arg(long, conflicts_with_all = ["one", "live"])]
     health: bool,
     /// Describe what peryton plan --fleet --json writes
-    #[cfg(feature = "plan")]
     #[arg(long, conflicts_with_all = ["one", "live", "health"])]
     fleet: bool,
 }
@@ -45,7 +44,6 @@ fn health_of_a_path() -> Value {
 }
 
 /// What is bought for many volumes.
-#[cfg(feature = "plan")]
 fn fleet() -> (&'static str, Value) {
     let schema =
         peryton_sim::schema_of::<peryton_plan::fleet::FleetPlan>("fleet", "What peryton plan --fleet --json writes");
@@ -55,7 +53,6 @@ fn fleet() -> (&'static str, Value) {
 /// What there is beside reports, with their names.
 fn others() -> Vec<(&'static str, Value)> {
     let mut all = vec![(LIVE, live()), (HEALTH, health_of_a_path())];
-    #[cfg(feature = "plan")]
     all.push(fleet());
     all
 }
@@ -84,7 +81,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     output::print_json(&match args {
         Args { one: true, .. } => peryton_sim::report_schema(),
         Args { live: true, .. } => live(),
-        #[cfg(feature = "plan")]
         Args { fleet: true, .. } => fleet().1,
         Args { health: true, .. } => {
             peryton_sim::schema_of::<Vec<PathHealth>>("health", "What peryton health --json writes, for each path")

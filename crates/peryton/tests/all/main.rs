@@ -27,9 +27,8 @@ mod one_design;
 mod output;
 mod own_sizes;
 mod pages;
-#[cfg(feature = "plan")]
 mod plan;
-#[cfg(all(feature = "parquet", feature = "plan"))]
+#[cfg(feature = "parquet")]
 mod planner;
 mod profiles;
 mod replaced;
@@ -40,7 +39,7 @@ mod serve_faults;
 mod served;
 mod serving;
 mod sim;
-#[cfg(all(feature = "parquet", feature = "plan"))]
+#[cfg(feature = "parquet")]
 mod size;
 mod sweep;
 #[cfg(feature = "parquet")]

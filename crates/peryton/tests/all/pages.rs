@@ -97,7 +97,6 @@ fn the_page_of_sim_shows_what_happened() {
     look_at(&[at("sim.html"), at("sweep.html"), at("one.html")]);
 }
 
-#[cfg(feature = "plan")]
 #[test]
 fn the_pages_of_the_other_verbs_show_their_answers() {
     let folder = folder();

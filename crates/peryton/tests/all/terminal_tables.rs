@@ -78,7 +78,6 @@ fn tables_of_devices_fit_the_terminal() {
     check(folder.path(), "profiles intel-320-300gb --values", true);
 }
 
-#[cfg(feature = "plan")]
 #[test]
 fn tables_of_planning_fit_the_terminal() {
     let folder = folder();
@@ -109,11 +108,8 @@ fn sentences_fit_the_terminal() {
         "keys placement",
         "sim caching.toml single.toml --trace trace.csv --sensitivity",
         "profiles intel-320-300gb",
-        #[cfg(feature = "plan")]
         "size --design caching.toml --trace trace.csv --points 3 --speed 0.1",
-        #[cfg(feature = "plan")]
         "tune caching.toml --trace trace.csv --evaluations 4",
-        #[cfg(feature = "plan")]
         "energy --capacity 100TB --peak 1000MB --average 100MB",
     ] {
         let Some(narrow) = shown(folder.path(), 80, words) else {
