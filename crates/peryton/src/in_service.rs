@@ -12,17 +12,18 @@ use crate::{failure::Failure, naming::Served, output, terminal};
 /// How often the progress is looked at.
 pub const EVERY: Duration = Duration::from_millis(300);
 
-/// A change that is under way, as the status calls it.
+/// How a verb is followed that has begun a change.
 #[derive(Clone, Copy, Debug)]
-pub struct Change {
-    /// The key of its state, which is `null` when it has ended.
-    pub state: &'static str,
-    /// The key of how it has ended.
-    pub last: &'static str,
+pub struct Follow<'a> {
+    pub volume: &'a Served,
+    /// The name of the device.
+    pub device: &'a str,
     /// What has happened to the bytes that the bar counts.
     pub done: &'static str,
     /// What stays as it was if it fails, after the device's name.
     pub stays: &'static str,
+    pub wait: bool,
+    pub json: bool,
 }
 
 /// A bound in bytes per second as the server takes it.
@@ -33,49 +34,93 @@ pub fn rate(rate: Option<Bytes>) -> Result<Option<u64>, Failure> {
     }
 }
 
-/// Where it is said how far it is.
-pub fn told_where(volume: &Served) -> String {
-    format!("peryton status {volume} shows how far it is")
-}
-
-impl Change {
-    /// Waits for the end, and returns how it has ended if it has succeeded. The bar goes to `bytes`; `look` says from the state how far it is,
-    /// and how long it will take.
-    pub fn wait(
+impl Follow<'_> {
+    /// Says what has begun, `state`, in these words; or waits for its end, on demand, and returns how it has ended if it has succeeded and that
+    /// is to be said in words. `look` sees the states meanwhile.
+    pub fn until_end(
         self,
-        volume: &Served,
-        name: &str,
-        bytes: u64,
-        mut look: impl FnMut(&ProgressBar, &Value) -> (u64, String),
-    ) -> Result<Value, Failure> {
-        let bar = terminal::bar(bytes);
+        state: &Value,
+        begun: &str,
+        mut look: impl FnMut(&ProgressBar, &Value),
+    ) -> Result<Option<Value>, Failure> {
+        let volume = self.volume;
+        let told_where = format!("peryton status {volume} shows how far it is");
+        match (self.wait, self.json) {
+            (false, true) => return output::print_json(state).map(|()| None),
+            (false, false) => return output::tell(&format!("{begun}; {told_where}\n")).map(|()| None),
+            (true, _) => {}
+        }
+        let bar = terminal::bar(state["bytes"].as_u64().unwrap_or(0));
         let style =
             ProgressStyle::with_template(&format!("{{bar:30}} {{bytes}}/{{total_bytes}} {}, {{msg}}", self.done));
         bar.set_style(style.expect("the template is a constant"));
         let last = loop {
             let mut status = volume.value(&Ask::Status {}, "status")?;
-            let state = &status[self.state];
+            let state = &status["change"];
             if state.is_null() {
-                break status[self.last].take();
+                break status["last_change"].take();
             }
             if let Some(device) = takes_no_writes(&status) {
                 bar.finish_and_clear();
                 return Err(Failure::failed(format!(
-                    "the change of '{name}' goes on when device '{device}' takes writes again, or is no longer needed: {}",
-                    told_where(volume)
+                    "the change of '{}' goes on when device '{device}' takes writes again, or is no longer needed: {told_where}",
+                    self.device
                 )));
             }
-            let (at, left) = look(&bar, state);
-            bar.set_position(at);
-            bar.set_message(left);
+            look(&bar, state);
+            bar.set_position(state["done_bytes"].as_u64().unwrap_or(0));
+            bar.set_message(left(state));
             thread::sleep(EVERY);
         };
         bar.finish_and_clear();
-        if last["succeeded"] == true {
-            return Ok(last);
+        if last["succeeded"] != true {
+            let why = last["why"].as_str().unwrap_or("the server has ended it");
+            return Err(Failure::failed(format!("'{}' {}: {why}", self.device, self.stays)));
         }
-        let why = last["why"].as_str().unwrap_or("the server has ended it");
-        Err(Failure::failed(format!("'{name}' {}: {why}", self.stays)))
+        if self.json { output::print_json(&last).map(|()| None) } else { Ok(Some(last)) }
+    }
+}
+
+/// Gives up the change of this kind that is under way.
+pub fn stop(volume: &Served, kind: &str, json: bool, stays: &str) -> Result<(), Failure> {
+    volume.ask(&Ask::StopChange { kind: kind.to_owned() }, |_| true)?;
+    match json {
+        true => output::print_json(&json!({ "stopped": true })),
+        false => output::tell(&format!("stopped; {stays}\n")),
+    }
+}
+
+/// A line of the status about the change that is under way.
+pub fn line(state: &Value) -> Option<String> {
+    let name = state["device"].as_str()?;
+    let bytes = |key: &str| Bytes(state[key].as_u64().unwrap_or(0));
+    let (done, of, left) = (bytes("done_bytes"), bytes("bytes"), left(state));
+    Some(match state["kind"].as_str()? {
+        "replace" => {
+            let unreadable = Bytes(state["unreadable"]["bytes"].as_u64().unwrap_or(0));
+            let cannot =
+                if unreadable > Bytes::ZERO { format!("; {unreadable} cannot be read") } else { String::new() };
+            let path = state["path"].as_str().unwrap_or("?");
+            format!("REPLACING: {name} by {path}: {done} of {of} copied, {left}{cannot}")
+        }
+        "resize" => {
+            let emptied = if of > Bytes::ZERO { format!("{done} of {of} emptied, ") } else { String::new() };
+            format!("RESIZING: {name} from {} to {} of data: {emptied}{left}", bytes("from_bytes"), bytes("to_bytes"))
+        }
+        "remove" => format!("REMOVING: {name}: {} are not written back yet, {left}", bytes("dirty_bytes")),
+        _ => return None,
+    })
+}
+
+/// How long it will take, or what else is awaited.
+fn left(state: &Value) -> String {
+    match (state["state"].as_str(), state["left_s"].as_f64()) {
+        (Some("copying" | "emptying"), Some(seconds)) => {
+            format!("{} left", Nanos((seconds.ceil() as u64) * 1_000_000_000))
+        }
+        (Some("copying" | "emptying"), None) => "beginning".to_owned(),
+        (Some("unreadable"), _) => "the rest cannot be read".to_owned(),
+        _ => "and then requests wait for a moment".to_owned(),
     }
 }
 
@@ -83,14 +128,6 @@ impl Change {
 fn takes_no_writes(status: &Value) -> Option<&str> {
     let mut devices = status["devices"].as_object().into_iter().flatten();
     devices.find(|(_, device)| device["outage"]["only_reads"] == true).map(|(name, _)| name.as_str())
-}
-
-/// Says that a change was given up.
-pub fn stopped(json: bool, stays: &str) -> Result<(), Failure> {
-    match json {
-        true => output::print_json(&json!({ "stopped": true })),
-        false => output::tell(&format!("stopped; {stays}\n")),
-    }
 }
 
 /// Says what came of setting the path in the design.
@@ -103,10 +140,4 @@ pub fn tell_design(done: &Value) -> Result<(), Failure> {
         }
         (None, None) => Ok(()),
     }
-}
-
-/// How long it will take, if that is known.
-pub fn time_left(state: &Value) -> Option<String> {
-    let seconds = state["left_s"].as_f64()?;
-    Some(format!("{} left", Nanos((seconds.ceil() as u64) * 1_000_000_000)))
 }

@@ -222,21 +222,19 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
         Ask::Writeback {} => handle.clean().map(|state| json!({ "cleaning": state })),
         Ask::Replace { device, path, bytes_per_s, accept_loss, force, update_design } => {
             let new = Successor { path, bytes_per_s, accept_loss, force, update_design };
-            handle.replace(&device, new).map(|replacement| json!({ "replacement": replacement }))
+            handle.replace(&device, new).map(|change| json!({ "change": change }))
         }
         Ask::ReAdd { device, path, update_design } => {
             handle.readmit(&device, path, update_design).map(|readmitted| json!({ "readmitted": readmitted }))
         }
         Ask::Remove { device, bytes_per_s } => {
-            handle.evacuate(&device, bytes_per_s).map(|evacuation| json!({ "evacuation": evacuation }))
+            handle.evacuate(&device, bytes_per_s).map(|change| json!({ "change": change }))
         }
-        Ask::StopRemoving {} => handle.stop_evacuating().map(|()| json!({})),
-        Ask::StopReplacing {} => handle.stop_replacing().map(|()| json!({})),
         Ask::Resize { device, size, bytes_per_s } => {
             let new = NewSize { size, bytes_per_s };
-            handle.resize(&device, new).map(|resizing| json!({ "resizing": resizing }))
+            handle.resize(&device, new).map(|change| json!({ "change": change }))
         }
-        Ask::StopResizing {} => handle.stop_resizing().map(|()| json!({})),
+        Ask::StopChange { kind } => handle.stop_change(&kind).map(|()| json!({})),
         Ask::Stop {} => {
             handle.stop();
             Ok(json!({}))

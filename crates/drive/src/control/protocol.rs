@@ -98,10 +98,6 @@ pub enum Ask {
         #[serde(default)]
         bytes_per_s: Option<u64>,
     },
-    /// Give up removing a device, which stays.
-    StopRemoving {},
-    /// Give that up.
-    StopReplacing {},
     /// Let a device have more of data, after it was made larger, or less: then what is beyond is written back and given up.
     Resize {
         /// The name of the device.
@@ -113,8 +109,11 @@ pub enum Ask {
         #[serde(default)]
         bytes_per_s: Option<u64>,
     },
-    /// Give that up.
-    StopResizing {},
+    /// Give up the change of a device that is under way.
+    StopChange {
+        /// `replace`, `remove` or `resize`.
+        kind: String,
+    },
     /// Stop serving and close the volume.
     Stop {},
 }

@@ -103,7 +103,7 @@ impl Server {
     fn status_or_last(&self) -> Value {
         let Some(away) = self.changing.away() else { return self.status() };
         let mut status = away.status.clone();
-        status["change"]["stage"] = "closed".into();
+        status["change"]["state"] = "closed".into();
         status["change"]["requests_wait_s"] = away.since.elapsed().as_secs_f64().into();
         status["change"]["error"] = away.shared.error().into();
         status
@@ -158,16 +158,7 @@ impl Server {
         let devices: serde_json::Map<String, Value> = self.about.devices.iter().enumerate().map(device).collect();
         let opened = &self.about.opened;
         let losses = engine.losses(MOST_RANGES);
-        let changes = json!({
-            "replacement": self.replacement_status(),
-            "last_replacement": self.last_replacement(),
-            "resizing": self.resizing_status(),
-            "last_resize": self.last_resize(),
-            "evacuation": self.evacuation_status(),
-            "last_evacuation": self.last_evacuation(),
-            "change": self.change_status(),
-        });
-        let mut status = json!({
+        json!({
             "name": self.about.name,
             "state": self.volume_state().name(),
             "read_only": self.about.read_only.as_ref().map(|read_only| json!({
@@ -222,11 +213,9 @@ impl Server {
             "fast_hit_ratio": stats.fast_hit_ratio(),
             "traffic": self.latencies.traffic(),
             "ledger": stats,
-        });
-        if let (Value::Object(status), Value::Object(changes)) = (&mut status, changes) {
-            status.extend(changes);
-        }
-        status
+            "change": self.change_status(),
+            "last_change": self.changing.last,
+        })
     }
 }
 

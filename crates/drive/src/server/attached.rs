@@ -219,14 +219,6 @@ impl Handle {
         let begin = move |server: &mut Server| server.begin_to_evacuate(&name, bytes_per_s);
         self.try_ask(begin)
     }
-
-    /// Gives up evacuating a device, which stays part of the volume.
-    ///
-    /// # Errors
-    /// One line: none is being evacuated, or the volume is closed.
-    pub fn stop_evacuating(&self) -> Result<(), String> {
-        self.try_ask(Server::stop_evacuating)
-    }
 }
 
 /// Opens the device at a path, if nothing uses it here or elsewhere; `None`: there is none.

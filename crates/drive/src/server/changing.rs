@@ -10,14 +10,13 @@ use std::{
 };
 
 use peryton_engine::{DeviceId, Opened, ResizeStage, Tuning};
-use peryton_units::Bytes;
+use peryton_units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
 use super::{
     Server,
     changing_state::{
-        Aim, Away, Change, EVERY, HOLD_AT_MOST, LITTLE, Leaving, MOST_TRIES, Outcome, PAUSE, Shared, Stage,
-        evacuation_ended,
+        Aim, Away, Change, EVERY, HOLD_AT_MOST, LITTLE, Leaving, MOST_TRIES, Outcome, PAUSE, Shared, Stage, progress,
     },
     closed::{self, Back, Job, Work},
 };
@@ -63,7 +62,7 @@ impl Server {
     }
 
     pub(super) fn begin_change(&mut self, change: Change) {
-        self.changing.outcome = None;
+        (self.changing.outcome, self.changing.pause_s) = (None, None);
         self.changing.now = Some(change);
     }
 
@@ -85,7 +84,7 @@ impl Server {
         self.begin_change(Change::new(device, aim, self.now));
         tracing::info!(device = name, dirty_bytes = first.0, "the device is being evacuated");
         self.about.events.report(events::What::Evacuating { device: name.to_owned() });
-        Ok(self.evacuation_status())
+        Ok(self.change_status())
     }
 
     pub(super) fn index_of(&self, name: &str) -> Result<usize, String> {
@@ -333,7 +332,7 @@ impl Server {
             Stage::Away(away) => away.since.elapsed().as_secs_f64(),
             _ => 0.0,
         };
-        self.changing.last_pause_s = Some(pause_s);
+        self.changing.pause_s = Some(pause_s);
         let opened = match opened {
             Ok(opened) => opened,
             Err(error) => return self.is_not_open(change, &error),
@@ -468,9 +467,6 @@ impl Server {
                     "an empty device has taken the place of the one that was gone"
                 );
                 self.about.events.report(events::What::Replaced { device: name.clone(), path: path.clone(), old });
-                self.replacing.last = json!({
-                    "device": name, "path": path, "succeeded": true, "why": null, "design": design, "design_error": design_error,
-                });
                 json!({
                     "device": name, "path": path, "state": "succeeded", "lost_bytes": lost, "pause_s": pause_s,
                     "design": design, "design_error": design_error,
@@ -486,24 +482,25 @@ impl Server {
         if change.holds() {
             self.volume.release(self.now);
         }
-        let name = self.about.names[change.device].clone();
+        let (name, kind) = (self.about.names[change.device].clone(), change.aim.kind());
         if let Err(why) = &outcome {
             tracing::warn!(device = name, why, "the change is not made");
         }
-        let why = outcome.as_ref().err().cloned();
+        let mut why = outcome.as_ref().err().cloned();
+        let mut more = outcome.as_ref().ok().cloned().unwrap_or_default();
         match change.aim {
             Aim::Leave(leaving) => {
                 self.volume.pause_writing_back();
                 if let Err(error) = self.volume.retune(self.now, leaving.before) {
                     tracing::error!(%error, "the settings from before the evacuation are not in force again");
                 }
-                self.changing.last_evacuation = evacuation_ended(&name, why.as_deref());
-                let event = match why {
+                let device = name.clone();
+                let event = match why.clone() {
                     None => {
-                        tracing::warn!(device = name, "the device is evacuated, and can be taken out");
-                        events::What::Evacuated { device: name }
+                        tracing::warn!(device, "the device is evacuated, and can be taken out");
+                        events::What::Evacuated { device }
                     }
-                    Some(why) => events::What::NotEvacuated { device: name, why },
+                    Some(why) => events::What::NotEvacuated { device, why },
                 };
                 self.about.events.report(event);
             }
@@ -513,10 +510,13 @@ impl Server {
                     new.unlock();
                 }
             }
-            Aim::Resize { .. } => self.end_resizing(change.device, why),
+            Aim::Resize { .. } => (why, more) = self.end_resizing(change.device, why),
             Aim::Reopen => {}
         }
         self.changing.outcome = Some(outcome);
+        // What had stopped was the volume, and no device.
+        let device = (kind != Aim::Reopen.kind()).then_some(name.as_str());
+        self.note_end(kind, device, why, more);
     }
 
     /// Sets the path of a device in the design, and returns the result.
@@ -548,52 +548,54 @@ impl Server {
         self.end_change(Err(why.to_owned()));
     }
 
-    pub(super) fn stop_evacuating(&mut self) -> Result<(), String> {
-        match &self.changing.now {
-            Some(Change { aim: Aim::Leave(_), .. }) => self.stop_changing("it was stopped"),
-            _ => return Err("no device is being evacuated".to_owned()),
+    /// Gives up the change of this kind, which a client asks for.
+    pub(super) fn stop_change(&mut self, kind: &str) -> Result<(), String> {
+        match (kind, &self.changing.now) {
+            ("remove", Some(Change { aim: Aim::Leave(_), .. }))
+            | ("resize", Some(Change { aim: Aim::Resize { .. }, .. })) => {
+                self.stop_changing("it was stopped");
+            }
+            ("replace", None) if self.replacing.now.is_some() => self.volume.stop_replacing(self.now),
+            _ => return Err(format!("no {kind} is under way that can be given up")),
         }
         Ok(())
     }
 
-    /// How far an evacuation is, for the status; `null` if there is none.
-    pub(super) fn evacuation_status(&self) -> Value {
-        let Some(change @ Change { device, aim: Aim::Leave(leaving), began, .. }) = &self.changing.now else {
-            return Value::Null;
-        };
-        let dirty = self.volume.engine().dirty_bytes();
-        let took = self.now.saturating_sub(*began).as_s_f64();
-        let home = leaving.first.0.saturating_sub(dirty.0);
-        let rate = if took > 0.0 { home as f64 / took } else { 0.0 };
-        json!({
-            "device": self.about.names[*device],
-            "state": if change.holds() { "leaving" } else { "emptying" },
-            "bytes": leaving.first,
-            "dirty_bytes": dirty,
-            "bytes_per_s": rate as u64,
-            "most_bytes_per_s": leaving.bytes_per_s,
-            "took_s": took,
-            "left_s": (rate >= 1.0).then(|| dirty.0 as f64 / rate),
-        })
+    /// Notes for the status how a change has ended, and what else is known of that.
+    pub(super) fn note_end(&mut self, kind: &str, device: Option<&str>, why: Option<String>, more: Value) {
+        let mut last = json!({
+            "kind": kind, "device": device, "succeeded": why.is_none(), "why": why, "pause_s": self.changing.pause_s.take(),
+        });
+        if let (Some(last), Value::Object(more)) = (last.as_object_mut(), more) {
+            last.extend(more);
+        }
+        self.changing.last = last;
     }
 
-    /// The change under way for which the volume is closed for a moment, for the status; `null` without one.
+    /// The change under way, for the status; `null` without one.
     pub(super) fn change_status(&self) -> Value {
-        let Some(change) = &self.changing.now else {
-            return json!({ "stage": null, "last_pause_s": self.changing.last_pause_s });
+        let Some(change @ Change { device, aim, began, .. }) = &self.changing.now else {
+            return self.replacement_status();
         };
-        let stage = match change.stage {
-            Stage::Emptying { .. } => "emptying",
-            Stage::Proving(_) => "proving",
-            Stage::Holding { .. } | Stage::Resting => "holding",
-            Stage::Away(_) => "closed",
-        };
-        json!({ "stage": stage, "device": self.about.names[change.device], "last_pause_s": self.changing.last_pause_s })
-    }
-
-    /// How the last evacuation ended, for the status.
-    pub(super) fn last_evacuation(&self) -> Value {
-        self.changing.last_evacuation.clone()
+        let name = self.about.names[*device].as_str();
+        match aim {
+            Aim::Leave(leaving) => {
+                let dirty = self.volume.engine().dirty_bytes();
+                let (took, home) = (self.now.saturating_sub(*began), Bytes(leaving.first.0.saturating_sub(dirty.0)));
+                let rate = home.0 as f64 / took.as_s_f64().max(f64::MIN_POSITIVE);
+                let left = (rate >= 1.0 && home > Bytes::ZERO).then(|| Nanos((dirty.0 as f64 / rate * 1e9) as u64));
+                let mut status = progress(
+                    ("remove", name, change.state()),
+                    (leaving.first, home, home),
+                    (leaving.bytes_per_s, took, left),
+                );
+                status["dirty_bytes"] = json!(dirty);
+                status
+            }
+            Aim::Resize { .. } => self.resizing_status(change),
+            Aim::Reopen => json!({ "kind": aim.kind(), "device": null, "state": change.state() }),
+            Aim::Return(_) | Aim::Fill(_) => json!({ "kind": aim.kind(), "device": name, "state": change.state() }),
+        }
     }
 }
 

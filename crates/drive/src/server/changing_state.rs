@@ -68,6 +68,17 @@ impl Aim {
             Aim::Leave(_) | Aim::Resize { .. } | Aim::Reopen => None,
         }
     }
+
+    /// What the status calls it.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Aim::Return(_) => "re_add",
+            Aim::Fill(_) => "replace",
+            Aim::Leave(_) => "remove",
+            Aim::Resize { .. } => "resize",
+            Aim::Reopen => "reopen",
+        }
+    }
 }
 
 /// A device that is being emptied to leave.
@@ -161,6 +172,16 @@ impl Change {
     pub(super) fn holds(&self) -> bool {
         matches!(self.stage, Stage::Holding { .. } | Stage::Resting | Stage::Away(_))
     }
+
+    /// What the status calls its stage.
+    pub(super) fn state(&self) -> &'static str {
+        match self.stage {
+            Stage::Emptying { .. } => "emptying",
+            Stage::Proving(_) => "proving",
+            Stage::Holding { .. } | Stage::Resting => "holding",
+            Stage::Away(_) => "closed",
+        }
+    }
 }
 
 /// How a change has ended.
@@ -172,11 +193,10 @@ pub(crate) struct Changing {
     pub(super) now: Option<Change>,
     /// How the last one ended.
     pub(super) outcome: Option<Outcome>,
-    /// How the last evacuation, and the last resizing, ended, for the status.
-    pub(super) last_evacuation: Value,
-    pub(super) last_resize: Value,
-    /// How long requests have waited in the last change.
-    pub(super) last_pause_s: Option<f64>,
+    /// How long requests have waited in this change, once the volume is open again.
+    pub(super) pause_s: Option<f64>,
+    /// How the last one of any kind ended, for the status.
+    pub(super) last: Value,
     /// The paths of the devices in the design.
     pub(super) paths: Vec<PathBuf>,
     /// The design's file, if paths may be set there.
@@ -193,9 +213,8 @@ impl Changing {
         Changing {
             now: None,
             outcome: None,
-            last_evacuation: Value::Null,
-            last_resize: Value::Null,
-            last_pause_s: None,
+            pause_s: None,
+            last: Value::Null,
             paths: Vec::new(),
             design: None,
             handoff,
@@ -249,13 +268,23 @@ impl Changing {
 
     /// The kernel has refused the new size.
     pub(super) fn block_device_stays(&mut self, path: String) {
-        if let Some(last) = self.last_resize.as_object_mut() {
-            last.insert("block_device_keeps_its_size".to_owned(), path.into());
+        if self.last["kind"] == "resize" {
+            self.last["block_device_keeps_its_size"] = path.into();
         }
     }
 }
 
-/// The end of an evacuation, for the status.
-pub(super) fn evacuation_ended(name: &str, why: Option<&str>) -> Value {
-    json!({ "device": name, "succeeded": why.is_none(), "why": why })
+/// How far a change of a device is, for the status: how many of how many bytes are done, of which these were moved at this rate at most.
+pub(super) fn progress(
+    (kind, device, state): (&str, &str, &str),
+    (bytes, done, moved): (Bytes, Bytes, Bytes),
+    (most_bytes_per_s, took, left): (Option<u64>, Nanos, Option<Nanos>),
+) -> Value {
+    let took = took.as_s_f64();
+    json!({
+        "kind": kind, "device": device, "state": state, "bytes": bytes, "done_bytes": done,
+        "bytes_per_s": if took > 0.0 { (moved.0 as f64 / took) as u64 } else { 0 },
+        "most_bytes_per_s": most_bytes_per_s.filter(|rate| *rate > 0),
+        "took_s": took, "left_s": left.map(Nanos::as_s_f64),
+    })
 }

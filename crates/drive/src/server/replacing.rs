@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{
     Handle, Server, Successor,
     attached::{nothing_new, open_unused},
+    changing_state::progress,
     replacing_state::Replacement,
 };
 use crate::{
@@ -57,7 +58,7 @@ impl Server {
             is_succeeding: false,
             has_succeeded: false,
         });
-        Ok(self.replacement_status())
+        Ok(self.change_status())
     }
 
     /// Whether superblocks of a replacement are being written, before which no superblocks with settings may be written.
@@ -151,52 +152,33 @@ impl Server {
             true => self.set_in_design(&name, Path::new(&path)),
             false => (Value::Null, Value::Null),
         };
-        self.replacing.last = json!({
-            "device": name, "path": path, "succeeded": why.is_none(), "why": why, "design": design, "design_error": error,
-        });
+        let more = json!({ "path": path, "design": design, "design_error": error });
+        self.note_end("replace", Some(&name), why.map(str::to_owned), more);
         self.keep_next_if_idle();
     }
 
     /// How far a device is replaced, for the status; `null` if none is.
     pub(super) fn replacement_status(&self) -> Value {
         let Some(replacement) = &self.replacing.now else { return Value::Null };
+        let name = self.about.names[replacement.device].as_str();
         let Some(succession) = self.volume.engine().succession(MOST_RANGES) else {
             // It has ended in this turn of the loop.
-            let name = &self.about.names[replacement.device];
-            return json!({ "device": name, "path": replacement.path, "state": "ending" });
+            return json!({ "kind": "replace", "device": name, "path": replacement.path, "state": "ending" });
         };
         let ranges: Vec<Value> = succession
             .ranges
             .iter()
             .map(|range| json!({ "offset": range.start, "length": range.end - range.start }))
             .collect();
-        let took = succession.took.as_s_f64();
-        json!({
-            "device": self.about.names[replacement.device],
-            "path": replacement.path,
-            "state": succession.stage.name(),
-            "bytes": succession.total,
-            "copied_bytes": succession.copied,
-            "bytes_per_s": if took > 0.0 { (succession.done.0 as f64 / took) as u64 } else { 0 },
-            "most_bytes_per_s": Some(succession.plan.rate).filter(|rate| *rate > Bytes::ZERO),
-            "took_s": took,
-            "left_s": succession.left().map(|left| left.as_s_f64()),
-            "unreadable": { "bytes": succession.unreadable, "ranges": ranges, "accepted": succession.plan.accept_loss },
-        })
-    }
-
-    /// How the last replacement ended, for the status.
-    pub(super) fn last_replacement(&self) -> Value {
-        self.replacing.last.clone()
-    }
-
-    /// Gives up replacing a device, because the server stops or a client asks for it.
-    pub(super) fn stop_replacing(&mut self) -> Result<(), String> {
-        if self.replacing.now.is_none() {
-            return Err("no device is being replaced".to_owned());
-        }
-        self.volume.stop_replacing(self.now);
-        Ok(())
+        let mut status = progress(
+            ("replace", name, succession.stage.name()),
+            (succession.total, succession.copied, succession.done),
+            (Some(succession.plan.rate.0), succession.took, succession.left()),
+        );
+        status["path"] = json!(replacement.path);
+        status["unreadable"] =
+            json!({ "bytes": succession.unreadable, "ranges": ranges, "accepted": succession.plan.accept_loss });
+        status
     }
 
     /// The name of a device for messages; a device that is not part of the volume has none.
@@ -237,11 +219,12 @@ impl Handle {
         self.try_ask(move |server| server.begin_to_replace(device, other, &new))
     }
 
-    /// Gives up replacing a device. The old one stays part of the volume.
+    /// Gives up the change under way, `replace`, `remove` or `resize`: the device stays, and keeps its size.
     ///
     /// # Errors
-    /// One line: none is being replaced, or the volume is closed.
-    pub fn stop_replacing(&self) -> Result<(), String> {
-        self.try_ask(Server::stop_replacing)
+    /// One line: there is none that can be given up, or the volume is closed.
+    pub fn stop_change(&self, kind: &str) -> Result<(), String> {
+        let kind = kind.to_owned();
+        self.try_ask(move |server| server.stop_change(&kind))
     }
 }

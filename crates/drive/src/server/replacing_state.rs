@@ -2,8 +2,6 @@
 
 use std::path::PathBuf;
 
-use serde_json::Value;
-
 use crate::open::Device;
 
 /// The device that is to take the place of another one.
@@ -39,8 +37,6 @@ pub(super) struct Replacement {
 #[derive(Debug, Default)]
 pub(super) struct Replacing {
     pub(super) now: Option<Replacement>,
-    /// How the last one ended, for the status.
-    pub(super) last: Value,
     /// Whether devices are opened past the page cache.
     pub(super) direct: bool,
 }

@@ -3,14 +3,14 @@
 
 use std::sync::Arc;
 
-use peryton_engine::{DeviceId, Resize, ResizeEnd, ResizeError, ResizePlan, ResizeStage};
+use peryton_engine::{DeviceId, Resize, ResizeEnd, ResizeError, ResizePlan};
 use peryton_units::Bytes;
 use rustix::fs::SeekFrom;
 use serde_json::{Value, json};
 
 use super::{
     BlockDevice, Handle, Server,
-    changing_state::{Aim, Change, NewSize},
+    changing_state::{Aim, Change, NewSize, progress},
 };
 use crate::events::What;
 
@@ -40,7 +40,7 @@ impl Server {
         tracing::info!(device = name, from = %before, to = %plan.size, "the device is being resized");
         self.about.events.report(What::Resizing { device: name, from_bytes: before.0, to_bytes: plan.size.0 });
         self.begin_change(Change::new(device, Aim::Resize { grows: plan.size >= before }, self.now));
-        Ok(self.resizing_status())
+        Ok(self.change_status())
     }
 
     /// The volume was opened with another size of the device.
@@ -60,8 +60,8 @@ impl Server {
         }
     }
 
-    /// Ends a resizing, with success or for this reason without.
-    pub(super) fn end_resizing(&mut self, device: usize, given_up: Option<String>) {
+    /// Ends a resizing, with success or for this reason without. Returns why not, and the sizes now.
+    pub(super) fn end_resizing(&mut self, device: usize, given_up: Option<String>) -> (Option<String>, Value) {
         if given_up.is_some() && self.volume.engine().resizing().is_some() {
             self.volume.stop_resizing(self.now);
         }
@@ -93,50 +93,32 @@ impl Server {
         self.grow_block_device();
         let keeps = |device: &&BlockDevice| !device.can_grow && device.lacks(volume).is_some();
         let block_device = self.block_device.as_ref().filter(keeps).map(BlockDevice::path);
-        self.changing.last_resize = json!({
-            "device": name,
-            "succeeded": why.is_none(),
-            "why": why,
+        let sizes = json!({
             "size_bytes": size,
             "used_bytes": used,
             "volume_bytes": volume,
             "block_device_keeps_its_size": block_device,
         });
+        (why, sizes)
     }
 
-    /// How far a device is resized, for the status; `null` if none is.
-    pub(super) fn resizing_status(&self) -> Value {
-        let resize = self.volume.engine().resizing();
-        let Some((change, resize)) = self.changing.is_resizing().zip(resize) else { return Value::Null };
+    /// How far a device is resized, for the status.
+    pub(super) fn resizing_status(&self, change: &Change) -> Value {
+        let name = self.about.names[change.device].as_str();
+        let Some(resize) = self.volume.engine().resizing() else {
+            return json!({ "kind": "resize", "device": name, "state": "ending" });
+        };
         let done = resize.total - resize.left.min(resize.total);
-        let took = resize.took.as_s_f64();
-        json!({
-            "device": self.about.names[change.device],
-            "direction": if resize.shrinks() { "shrink" } else { "grow" },
-            "state": if change.holds() { ResizeStage::Closed.name() } else { resize.stage.name() },
-            "from_bytes": resize.before,
-            "to_bytes": resize.plan.size,
-            "volume_bytes": resize.volume,
-            "bytes": resize.total,
-            "emptied_bytes": done,
-            "bytes_per_s": if took > 0.0 { (done.0 as f64 / took) as u64 } else { 0 },
-            "most_bytes_per_s": Some(resize.plan.rate).filter(|rate| *rate > Bytes::ZERO),
-            "took_s": took,
-            "left_s": Resize::left_time(&resize).map(|left| left.as_s_f64()),
-        })
-    }
-
-    /// How the last resizing ended, for the status.
-    pub(super) fn last_resize(&self) -> Value {
-        self.changing.last_resize.clone()
-    }
-
-    fn stop_resizing(&mut self) -> Result<(), String> {
-        if self.changing.is_resizing().is_none() {
-            return Err("no device is being grown or shrunk".to_owned());
-        }
-        self.stop_changing("it was stopped");
-        Ok(())
+        let mut status = progress(
+            ("resize", name, if change.holds() { change.state() } else { resize.stage.name() }),
+            (resize.total, done, done),
+            (Some(resize.plan.rate.0), resize.took, Resize::left_time(&resize)),
+        );
+        status["direction"] = json!(if resize.shrinks() { "shrink" } else { "grow" });
+        status["from_bytes"] = json!(resize.before);
+        status["to_bytes"] = json!(resize.plan.size);
+        status["volume_bytes"] = json!(resize.volume);
+        status
     }
 }
 
@@ -159,13 +141,5 @@ impl Handle {
         let room = rustix::fs::seek(&device.file, SeekFrom::End(0));
         let room = room.map_err(|error| format!("{}: {error}", device.path.display()))?;
         self.try_ask(move |server| server.begin_to_resize(index, Bytes(room), new))
-    }
-
-    /// Gives up growing or shrinking a device. It keeps its size.
-    ///
-    /// # Errors
-    /// One line: none is being resized, the new size is about to be in force, or the volume is closed.
-    pub fn stop_resizing(&self) -> Result<(), String> {
-        self.try_ask(Server::stop_resizing)
     }
 }

@@ -90,7 +90,7 @@ impl Server {
         let until = self.now.saturating_add(FAREWELL);
         self.front.begin_to_stop(until);
         // An incomplete copy is no part of the volume, so the old device stays.
-        let _ = self.stop_replacing();
+        self.volume.stop_replacing(self.now);
         self.stop_changing("the volume is being closed");
         self.stop.until = self.now.saturating_add(OUTAGE_PATIENCE);
         self.volume.backend.hurry(self.stop.until);

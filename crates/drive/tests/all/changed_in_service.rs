@@ -244,11 +244,11 @@ fn evacuated(placement: &str, journal: Journal) {
     check(&mut client, &model, &case);
     served.handle.evacuate("fast", None).unwrap_or_else(|error| panic!("{case}: {error}"));
     // Clients go on meanwhile.
-    while !served.handle.status().unwrap()["evacuation"].is_null() {
+    while !served.handle.status().unwrap()["change"].is_null() {
         write(&mut client, &mut model, 20, &mut random);
     }
     let status = served.handle.status().unwrap();
-    assert_eq!(status["last_evacuation"]["succeeded"], true, "{case}: {status}");
+    assert_eq!(status["last_change"]["succeeded"], true, "{case}: {status}");
     assert_eq!((&status["state"], &status["lost"]["bytes"]), (&"healthy".into(), &0.into()), "{case}");
     assert_eq!(status["devices"]["fast"]["state"], "evacuated", "{case}");
     let events = served.handle.events();
@@ -312,7 +312,7 @@ fn what_the_volume_needs_is_not_evacuated() {
         let said = served.handle.evacuate(name, None).unwrap_err();
         assert!(said.contains(why), "{placement}, {name}: {said}");
         assert!(said.contains("peryton replace") || name == "x", "{said}");
-        assert_eq!(served.handle.stop_evacuating().unwrap_err(), "no device is being evacuated");
+        assert_eq!(served.handle.stop_change("remove").unwrap_err(), "no remove is under way that can be given up");
         served.stop();
     }
 }
@@ -333,10 +333,10 @@ fn an_evacuation_is_slow_on_demand_and_can_be_stopped() {
     assert!(served.handle.evacuate("fast", None).unwrap_err().contains("is being evacuated"));
     thread::sleep(Duration::from_secs(1));
     let status = served.handle.status().unwrap();
-    assert_eq!(status["evacuation"]["state"], "emptying", "{}", status["evacuation"]);
-    served.handle.stop_evacuating().unwrap();
+    assert_eq!(status["change"]["state"], "emptying", "{}", status["change"]);
+    served.handle.stop_change("remove").unwrap();
     let status = served.handle.status().unwrap();
-    assert_eq!((&status["evacuation"], &status["last_evacuation"]["why"]), (&().into(), &"it was stopped".into()));
+    assert_eq!((&status["change"], &status["last_change"]["why"]), (&().into(), &"it was stopped".into()));
     assert_eq!(status["devices"]["fast"]["state"], "ok");
     // Writes make the cache dirty again.
     served.handle.clean().unwrap();
@@ -371,20 +371,20 @@ fn a_device_that_takes_reads_only_lets_nothing_change_and_the_volume_goes_on() {
                 .fault(Fault { device, only: writes, from: 0, to: u64::MAX, times: None, effect: Effect::Fail })
                 .unwrap();
             let size = fs::metadata(directory.path().join("fast")).unwrap().len();
-            let (key, begun) = match change {
-                "evacuate" => ("last_evacuation", served.handle.evacuate("fast", None)),
+            let begun = match change {
+                "evacuate" => served.handle.evacuate("fast", None),
                 "shrink" => {
                     let new = NewSize { size: Some(size / 2), bytes_per_s: None };
-                    ("last_resize", served.handle.resize("fast", new))
+                    served.handle.resize("fast", new)
                 }
                 _ => {
                     File::options().write(true).open(directory.path().join("fast")).unwrap().set_len(2 * size).unwrap();
-                    ("last_resize", served.handle.resize("fast", NewSize { size: None, bytes_per_s: None }))
+                    served.handle.resize("fast", NewSize { size: None, bytes_per_s: None })
                 }
             };
             begun.unwrap_or_else(|error| panic!("{case}: {error}"));
-            let status = served.wait_for(|status| status[key].is_object());
-            assert_eq!(status[key]["succeeded"], false, "{case}: {status}");
+            let status = served.wait_for(|status| status["last_change"].is_object());
+            assert_eq!(status["last_change"]["succeeded"], false, "{case}: {status}");
             check(&mut client, &model, &case);
             let state = served.handle.status().unwrap()["state"].clone();
             assert_ne!(state, "stopped", "{case}");
@@ -406,9 +406,9 @@ fn the_status_is_answered_while_requests_wait() {
     write(&mut client, &mut model, 100, &mut random);
     client.flush().unwrap();
     served.handle.evacuate("fast", None).unwrap();
-    let status = served.wait_for(|status| status["last_evacuation"].is_object());
-    assert_eq!(status["last_evacuation"]["succeeded"], true, "{status}");
-    assert!(status["change"]["last_pause_s"].as_f64().is_some_and(|pause_s| pause_s < 5.0), "{status}");
+    let status = served.wait_for(|status| status["last_change"].is_object());
+    assert_eq!(status["last_change"]["succeeded"], true, "{status}");
+    assert!(status["last_change"]["pause_s"].as_f64().is_some_and(|pause_s| pause_s < 5.0), "{status}");
     check(&mut client, &model, "without it");
     drop(client);
     served.stop();

@@ -38,11 +38,11 @@ fn replaced(placement: &str, name: &str, settings: Settings) {
     write(&mut client, &mut model, 300, &mut random);
     let path = empty(at, name);
     served.handle.replace(name, successor(&path)).unwrap();
-    while !served.handle.status().unwrap()["replacement"].is_null() {
+    while !served.handle.status().unwrap()["change"].is_null() {
         write(&mut client, &mut model, 20, &mut random);
     }
     let status = served.handle.status().unwrap();
-    assert_eq!(status["last_replacement"]["succeeded"], true, "{placement} {name}: {status}");
+    assert_eq!(status["last_change"]["succeeded"], true, "{placement} {name}: {status}");
     assert_eq!(status["devices"][name]["path"], path.display().to_string());
     assert!(served.handle.events().iter().any(|event| event["event"] == "replaced" && event["device"] == name));
     write(&mut client, &mut model, 100, &mut random);
@@ -86,8 +86,8 @@ fn what_cannot_be_read_holds_the_copy_up_until_it_is_written() {
     let bad = Fault { device: 0, only: Some(Only::Reads), from, to, times: None, effect: Effect::Fail };
     served.handle.fault(bad).unwrap();
     served.handle.replace("fast", successor(&empty(directory.path(), "fast"))).unwrap();
-    let status = served.wait_for(|status| status["replacement"]["state"] == "unreadable");
-    let unreadable = &status["replacement"]["unreadable"];
+    let status = served.wait_for(|status| status["change"]["state"] == "unreadable");
+    let unreadable = &status["change"]["unreadable"];
     assert_eq!(
         *unreadable,
         serde_json::json!({ "bytes": 8192, "ranges": [{ "offset": from, "length": 8192 }], "accepted": false })
@@ -96,8 +96,8 @@ fn what_cannot_be_read_holds_the_copy_up_until_it_is_written() {
     let data = vec![7; 8192];
     client.write(40_960, &data, false).unwrap();
     model[40_960..49_152].copy_from_slice(&data);
-    let status = served.wait_for(|status| status["replacement"].is_null());
-    assert_eq!(status["last_replacement"]["succeeded"], true);
+    let status = served.wait_for(|status| status["change"].is_null());
+    assert_eq!(status["last_change"]["succeeded"], true);
     check(&mut client, &model);
     served.stop();
 }
@@ -114,8 +114,8 @@ fn what_cannot_be_read_is_zeros_if_that_is_accepted() {
     served.handle.fault(bad).unwrap();
     let new = Successor { accept_loss: true, ..successor(&empty(directory.path(), "fast")) };
     served.handle.replace("fast", new).unwrap();
-    let status = served.wait_for(|status| status["replacement"].is_null());
-    assert_eq!(status["last_replacement"]["succeeded"], true);
+    let status = served.wait_for(|status| status["change"].is_null());
+    assert_eq!(status["last_change"]["succeeded"], true);
     model[40_960..49_152].fill(0);
     check(&mut client, &model);
     assert_eq!(served.handle.status().unwrap()["faults"], serde_json::json!([]), "the drill was for the old device");
@@ -137,15 +137,14 @@ fn a_device_that_cannot_record_it_leaves_the_old_one_in_charge() {
     // It records the succession in its last block, and not in its first.
     let refused = Fault { device: 1, only: Some(Only::Writes), from: 0, to: 4096, times: None, effect: Effect::Outage };
     served.handle.fault(refused).unwrap();
-    served
-        .wait_for(|status| status["replacement"]["state"] == "succeeding" && status["devices"]["slow"]["errors"] != 0);
+    served.wait_for(|status| status["change"]["state"] == "succeeding" && status["devices"]["slow"]["errors"] != 0);
     // Clients get an answer.
     write(&mut client, &mut model, 50, &mut random);
     check(&mut client, &model);
-    assert!(!served.handle.status().unwrap()["replacement"].is_null(), "it is not decided yet");
+    assert!(!served.handle.status().unwrap()["change"].is_null(), "it is not decided yet");
     served.handle.heal().unwrap();
-    let status = served.wait_for(|status| status["replacement"].is_null());
-    assert_eq!(status["last_replacement"]["why"], "a device of the volume refuses writes", "{status}");
+    let status = served.wait_for(|status| status["change"].is_null());
+    assert_eq!(status["last_change"]["why"], "a device of the volume refuses writes", "{status}");
     write(&mut client, &mut model, 50, &mut random);
     check(&mut client, &model);
     drop(client);
@@ -169,11 +168,11 @@ fn the_rate_is_bounded_and_it_can_be_stopped() {
     let busy = served.handle.replace("fast", successor(&directory.path().join("another"))).unwrap_err();
     assert!(busy.contains("there is nothing"), "{busy}");
     thread::sleep(Duration::from_millis(1500));
-    let copied = served.handle.status().unwrap()["replacement"]["copied_bytes"].as_u64().unwrap();
+    let copied = served.handle.status().unwrap()["change"]["done_bytes"].as_u64().unwrap();
     assert!(copied <= 3 << 20, "{copied} bytes in 1.5 s, at 1 MiB a second");
-    served.handle.stop_replacing().unwrap();
-    let status = served.wait_for(|status| status["replacement"].is_null());
-    assert_eq!(status["last_replacement"]["why"], "it was stopped");
+    served.handle.stop_change("replace").unwrap();
+    let status = served.wait_for(|status| status["change"].is_null());
+    assert_eq!(status["last_change"]["why"], "it was stopped");
     check(&mut client, &model);
     drop(client);
     served.stop();
@@ -204,7 +203,7 @@ fn what_cannot_take_the_place_is_refused_in_a_line() {
     used[1080..1082].copy_from_slice(&[0x53, 0xef]);
     fs::write(at.join("used"), used).unwrap();
     assert!(refused("slow", successor(&at.join("used"))).contains("--force would destroy"));
-    assert_eq!(served.handle.stop_replacing().unwrap_err(), "no device is being replaced");
+    assert_eq!(served.handle.stop_change("replace").unwrap_err(), "no replace is under way that can be given up");
     served.stop();
     let directory = tempfile::tempdir().unwrap();
     let served = Served::new(directory.path(), config("single"), Settings::default());

@@ -34,11 +34,11 @@ fn check(client: &mut Client, model: &[u8]) {
 fn resize(served: &Served, name: &str, new: NewSize, client: &mut Client, model: &mut [u8]) -> Bytes {
     let mut random = Pcg64::seed_from_u64(9);
     served.handle.resize(name, new).unwrap();
-    while !served.handle.status().unwrap()["resizing"].is_null() {
+    while !served.handle.status().unwrap()["change"].is_null() {
         write(client, model, 20, &mut random);
     }
     let status = served.handle.status().unwrap();
-    let last = &status["last_resize"];
+    let last = &status["last_change"];
     assert_eq!(last["succeeded"], true, "{name}: {status}");
     assert!(served.handle.events().iter().any(|event| event["event"] == "resized" && event["device"] == name));
     Bytes(last["size_bytes"].as_u64().unwrap())
@@ -140,7 +140,7 @@ fn a_shrink_can_be_stopped_and_is_bounded() {
     served.handle.resize("fast", slowly).unwrap();
     thread::sleep(Duration::from_millis(200));
     let status = served.handle.status().unwrap();
-    assert_eq!(status["resizing"]["state"], "emptying", "{status}");
+    assert_eq!(status["change"]["state"], "emptying", "{status}");
     let said = served.handle.resize("slow", grow(None)).unwrap_err();
     assert!(said.contains("is being resized"), "{said}");
     let new = Successor {
@@ -153,9 +153,9 @@ fn a_shrink_can_be_stopped_and_is_bounded() {
     File::create(&new.path).unwrap().set_len(32 << 20).unwrap();
     let said = served.handle.replace("fast", new).unwrap_err();
     assert!(said.contains("is being resized"), "{said}");
-    served.handle.stop_resizing().unwrap();
+    served.handle.stop_change("resize").unwrap();
     let status = served.handle.status().unwrap();
-    assert_eq!(status["last_resize"]["why"], "it was stopped");
+    assert_eq!(status["last_change"]["why"], "it was stopped");
     write(&mut client, &mut model, 100, &mut random);
     check(&mut client, &model);
     drop(client);
@@ -179,8 +179,8 @@ fn a_device_that_dies_ends_it() {
     let gone = Fault { device: 1, only: None, from: 0, to: u64::MAX, times: None, effect: Effect::Gone };
     served.handle.fault(gone).unwrap();
     let _ = client.flush();
-    let status = served.wait_for(|status| status["resizing"].is_null());
-    assert_eq!(status["last_resize"]["why"], "a device of the volume was given up", "{status}");
+    let status = served.wait_for(|status| status["change"].is_null());
+    assert_eq!(status["last_change"]["why"], "a device of the volume was given up", "{status}");
     let said = served.handle.resize("fast", shrink(Bytes::mib(1))).unwrap_err();
     assert!(said.contains("without device 'slow'"), "{said}");
     let _ = served.end();

@@ -2,20 +2,12 @@
 
 use peryton_drive::control::Ask;
 use peryton_units::Bytes;
-use serde_json::Value;
 
 use crate::{
     failure::Failure,
-    in_service::{self, Change, time_left},
+    in_service::{self, Follow},
     naming::Served,
     output,
-};
-
-const CHANGE: Change = Change {
-    state: "evacuation",
-    last: "last_evacuation",
-    done: "written back",
-    stays: "is not removed, and stays part of the volume",
 };
 
 /// Options of `peryton remove`.
@@ -49,44 +41,19 @@ pub struct Args {
 
 /// Asks for a device to be removed, and waits for it on demand.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let Some(name) = &args.name else {
-        args.volume.ask(&Ask::StopRemoving {}, |_| true)?;
-        return in_service::stopped(args.json, "the device stays part of the volume");
+    let stays = "is not removed, and stays part of the volume";
+    let (volume, json) = (&args.volume, args.json);
+    let Some(device) = &args.name else {
+        return in_service::stop(volume, "remove", json, "the device stays part of the volume");
     };
-    let ask = Ask::Remove { device: name.clone(), bytes_per_s: in_service::rate(args.rate)? };
-    let state = args.volume.value(&ask, CHANGE.state)?;
-    if args.wait {
-        return wait(args, name, state["bytes"].as_u64().unwrap_or(0));
-    }
-    if args.json {
-        return output::print_json(&state);
-    }
-    let bytes = Bytes(state["dirty_bytes"].as_u64().unwrap_or(0));
-    output::tell(&format!("writing back {bytes} of '{name}'; {}\n", in_service::told_where(&args.volume)))
-}
-
-/// Waits for the end.
-fn wait(args: &Args, name: &str, bytes: u64) -> Result<(), Failure> {
-    let last = CHANGE.wait(&args.volume, name, bytes, |_, state| {
-        (bytes.saturating_sub(state["dirty_bytes"].as_u64().unwrap_or(0)), left(state))
-    })?;
-    if args.json {
-        return output::print_json(&last);
-    }
-    output::tell(&format!("'{name}' is removed: the volume goes on without it, and it can be taken out\n"))
-}
-
-/// A line for the status.
-pub fn line(state: &Value) -> Option<String> {
-    let name = state["device"].as_str()?;
-    let dirty = Bytes(state["dirty_bytes"].as_u64().unwrap_or(0));
-    Some(format!("REMOVING: {name}: {dirty} are not written back yet, {}", left(state)))
-}
-
-/// How long it will take.
-fn left(state: &Value) -> String {
-    match state["state"].as_str() {
-        Some("leaving") => "and then the device leaves".to_owned(),
-        _ => time_left(state).unwrap_or_else(|| "beginning".to_owned()),
+    let ask = Ask::Remove { device: device.clone(), bytes_per_s: in_service::rate(args.rate)? };
+    let state = volume.value(&ask, "change")?;
+    let begun = format!("writing back {} of '{device}'", Bytes(state["dirty_bytes"].as_u64().unwrap_or(0)));
+    let follow = Follow { volume, device, done: "written back", stays, wait: args.wait, json };
+    match follow.until_end(&state, &begun, |_, _| {})? {
+        Some(_) => {
+            output::tell(&format!("'{device}' is removed: the volume goes on without it, and it can be taken out\n"))
+        }
+        None => Ok(()),
     }
 }

@@ -10,16 +10,9 @@ use serde_json::Value;
 use super::{check, re_add};
 use crate::{
     failure::Failure,
-    in_service::{self, Change, time_left},
+    in_service::{self, Follow},
     naming::Served,
     output, terminal, volume,
-};
-
-const CHANGE: Change = Change {
-    state: "replacement",
-    last: "last_replacement",
-    done: "copied",
-    stays: "is not replaced, and stays part of the volume",
 };
 
 /// Options of `peryton replace`.
@@ -74,8 +67,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let volume = Served::new(args.design.named().clone(), args.control.clone());
     let (Some(name), Some(with)) = (&args.name, &args.with) else {
-        volume.ask(&Ask::StopReplacing {}, |_| true)?;
-        return in_service::stopped(args.json, "the old device stays part of the volume");
+        return in_service::stop(&volume, "replace", args.json, "the old device stays part of the volume");
     };
     let bytes_per_s = in_service::rate(args.rate)?;
     if !volume.is_served() {
@@ -91,18 +83,18 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         force: args.force,
         update_design: args.update_design,
     };
-    let state = volume.value(&ask, CHANGE.state)?;
+    let state = volume.value(&ask, "change")?;
     if state["state"] == "succeeded" {
-        return ended(args, name, &state);
+        return if args.json { output::print_json(&state) } else { ended(name, &state) };
     }
-    if args.wait {
-        return wait(args, &volume, name, state["bytes"].as_u64().unwrap_or(0));
+    let begun = format!("copying {} of '{name}'", Bytes(state["bytes"].as_u64().unwrap_or(0)));
+    let stays = "is not replaced, and stays part of the volume";
+    let follow = Follow { volume: &volume, device: name, done: "copied", stays, wait: args.wait, json: args.json };
+    let mut told = false;
+    match follow.until_end(&state, &begun, |bar, state| told |= !told && tell_unreadable(bar, name, state))? {
+        Some(last) => ended(name, &last),
+        None => Ok(()),
     }
-    if args.json {
-        return output::print_json(&state);
-    }
-    let bytes = Bytes(state["bytes"].as_u64().unwrap_or(0));
-    output::tell(&format!("copying {bytes} of '{name}'; {}\n", in_service::told_where(&volume)))
 }
 
 /// Puts an empty device in the place of one that a volume has lost.
@@ -118,21 +110,8 @@ fn while_not_served(args: &Args, name: &str, with: &Path) -> Result<(), Failure>
     re_add::tell_path(Some(with), name, updated)
 }
 
-/// Waits for the end.
-fn wait(args: &Args, volume: &Served, name: &str, bytes: u64) -> Result<(), Failure> {
-    let mut told = false;
-    let last = CHANGE.wait(volume, name, bytes, |bar, state| {
-        told |= !told && tell_unreadable(bar, name, state);
-        (state["copied_bytes"].as_u64().unwrap_or(0), left(state))
-    })?;
-    ended(args, name, &last)
-}
-
 /// Says that the new device is in charge.
-fn ended(args: &Args, name: &str, last: &Value) -> Result<(), Failure> {
-    if args.json {
-        return output::print_json(last);
-    }
+fn ended(name: &str, last: &Value) -> Result<(), Failure> {
     let path = last["path"].as_str().unwrap_or("?");
     let set = match last["design"].is_string() {
         true => String::new(),
@@ -161,29 +140,4 @@ fn tell_unreadable(bar: &ProgressBar, name: &str, state: &Value) -> bool {
         });
     }
     waits
-}
-
-/// A line for the status.
-pub fn line(state: &Value) -> Option<String> {
-    let name = state["device"].as_str()?;
-    let bytes = |key: &str| Bytes(state[key].as_u64().unwrap_or(0));
-    let unreadable = Bytes(state["unreadable"]["bytes"].as_u64().unwrap_or(0));
-    let cannot = if unreadable > Bytes::ZERO { format!("; {unreadable} cannot be read") } else { String::new() };
-    let path = state["path"].as_str().unwrap_or("?");
-    Some(format!(
-        "REPLACING: {name} by {path}: {} of {} copied, {}{cannot}",
-        bytes("copied_bytes"),
-        bytes("bytes"),
-        left(state)
-    ))
-}
-
-/// How long it will take.
-fn left(state: &Value) -> String {
-    match (state["state"].as_str(), time_left(state)) {
-        (Some("copying"), Some(left)) => left,
-        (Some("unreadable"), _) => "the rest cannot be read".to_owned(),
-        (Some("copied" | "succeeding"), _) => "the new device is being put in charge".to_owned(),
-        _ => "beginning".to_owned(),
-    }
 }

@@ -1,18 +1,14 @@
 //! `peryton resize`: lets a volume that is being served use more or less of a device.
 
-use indicatif::ProgressBar;
 use peryton_drive::control::Ask;
 use peryton_units::Bytes;
-use serde_json::Value;
 
 use crate::{
     failure::Failure,
-    in_service::{self, Change, time_left},
+    in_service::{self, Follow},
     naming::Served,
     output,
 };
-
-const CHANGE: Change = Change { state: "resizing", last: "last_resize", done: "emptied", stays: "keeps its size" };
 
 /// Options of `peryton resize`.
 #[derive(Debug, clap::Args)]
@@ -54,66 +50,30 @@ pub struct Args {
 
 /// Asks for a device to be resized, and waits for it on demand.
 pub fn run(args: &Args) -> Result<(), Failure> {
-    let Some(name) = &args.name else {
-        args.volume.ask(&Ask::StopResizing {}, |_| true)?;
-        return in_service::stopped(args.json, "the device keeps its size");
+    let (volume, json, stays) = (&args.volume, args.json, "keeps its size");
+    let Some(device) = &args.name else {
+        return in_service::stop(volume, "resize", json, "the device keeps its size");
     };
     let (size, bytes_per_s) = (args.to.map(|size| size.0), in_service::rate(args.rate)?);
-    let ask = Ask::Resize { device: name.clone(), size, bytes_per_s };
-    let state = args.volume.value(&ask, CHANGE.state)?;
-    if args.wait {
-        return wait(args, name, &state);
-    }
-    if args.json {
-        return output::print_json(&state);
-    }
+    let state = volume.value(&Ask::Resize { device: device.clone(), size, bytes_per_s }, "change")?;
     let bytes = |key: &str| Bytes(state[key].as_u64().unwrap_or(0));
-    let what = match state["direction"].as_str() {
-        Some("shrink") => format!("emptying {} of '{name}'", bytes("bytes")),
-        _ => format!("'{name}' is to have {} of data", bytes("to_bytes")),
+    let begun = match state["direction"].as_str() {
+        Some("shrink") => format!("emptying {} of '{device}'", bytes("bytes")),
+        _ => format!("'{device}' is to have {} of data", bytes("to_bytes")),
     };
-    output::tell(&format!("{what}; {}\n", in_service::told_where(&args.volume)))
-}
-
-/// Waits for the end.
-fn wait(args: &Args, name: &str, begun: &Value) -> Result<(), Failure> {
-    let bytes = begun["bytes"].as_u64().unwrap_or(0);
-    let look = |_: &ProgressBar, state: &Value| (state["emptied_bytes"].as_u64().unwrap_or(0), left(state));
-    let last = CHANGE.wait(&args.volume, name, bytes, look)?;
-    if args.json {
-        return output::print_json(&last);
-    }
+    let follow = Follow { volume, device, done: "emptied", stays, wait: args.wait, json };
+    let Some(last) = follow.until_end(&state, &begun, |_, _| {})? else { return Ok(()) };
     let bytes = |key: &str| Bytes(last[key].as_u64().unwrap_or(0));
     let (size, used, volume) = (bytes("size_bytes"), bytes("used_bytes"), bytes("volume_bytes"));
     let exact = size.0;
     output::tell(&format!(
-        "'{name}' has {size} of data now, in the first {used} of the device, and the volume has {volume}. If the design has a size for \
-         '{name}', set it to {exact}, or remove it\n",
+        "'{device}' has {size} of data now, in the first {used} of the device, and the volume has {volume}. If the design has a size for \
+         '{device}', set it to {exact}, or remove it\n",
     ))?;
     match last["block_device_keeps_its_size"].as_str() {
         Some(path) => output::tell(&format!(
             "{path} keeps its size until nothing uses it (unmount it) and the server is stopped and started again\n"
         )),
         None => Ok(()),
-    }
-}
-
-/// A line for the status.
-pub fn line(state: &Value) -> Option<String> {
-    let name = state["device"].as_str()?;
-    let bytes = |key: &str| Bytes(state[key].as_u64().unwrap_or(0));
-    let (from, to) = (bytes("from_bytes"), bytes("to_bytes"));
-    let emptied = match state["direction"] == "shrink" {
-        true => format!("{} of {} emptied, {}", bytes("emptied_bytes"), bytes("bytes"), left(state)),
-        false => left(state),
-    };
-    Some(format!("RESIZING: {name} from {from} to {to} of data: {emptied}"))
-}
-
-/// How long it will take.
-fn left(state: &Value) -> String {
-    match state["state"].as_str() {
-        Some("emptying") => time_left(state).unwrap_or_else(|| "beginning".to_owned()),
-        _ => "the volume is being opened with the new size".to_owned(),
     }
 }

@@ -5,8 +5,9 @@ use peryton_engine::PastLog;
 use peryton_units::{Bytes, Nanos};
 use serde_json::Value;
 
-use super::{remove, replace, resize};
-use crate::{cleaning, drive_health, endurance, exit_code, failure::Failure, naming::Served, output, table};
+use crate::{
+    cleaning, drive_health, endurance, exit_code, failure::Failure, in_service, naming::Served, output, table,
+};
 
 /// Options of `peryton status`.
 #[derive(Debug, clap::Args)]
@@ -327,9 +328,7 @@ fn shown(status: &Value) -> String {
             if status["state"] == "degraded" { "what is lost with the log" } else { "the oldest write in the log" };
         lines.push(format!("{newer} is {} old at most", Nanos((age * 1e9) as u64)));
     }
-    lines.extend(replace::line(&status["replacement"]));
-    lines.extend(resize::line(&status["resizing"]));
-    lines.extend(remove::line(&status["evacuation"]));
+    lines.extend(in_service::line(&status["change"]));
     lines.extend(evacuated(status));
     lines.extend(drives(status));
     lines.extend(endurance::lines(status));

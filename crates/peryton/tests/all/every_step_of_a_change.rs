@@ -224,7 +224,7 @@ fn tried(base: &Path, change: &Change, (point, names): (Point, &[&str]), nth: u3
     let may_lack = point == Point::Dies && !untouched;
     if untouched {
         assert!(succeeded, "{case}: nothing failed: {said}");
-        let pause = status(folder)["change"]["last_pause_s"].as_f64();
+        let pause = status(folder)["last_change"]["pause_s"].as_f64();
         assert!(pause.is_none_or(|pause| pause < 5.0), "{case}: {pause:?}");
     }
     if point == Point::Kills && !untouched {

@@ -26,7 +26,7 @@ fn a_device_is_replaced_and_the_design_is_what_remains_to_be_changed() {
     run(&["replace", "v.toml", "hdd"]).fails(2, &["--with"]);
     run(&["replace", "v.toml", "hdd", "--with", "none.img"]).fails(2, &["none.img", "there is nothing"]);
     run(&["replace", "v.toml", "hdd", "--with", "hdd.img"]).fails(2, &["is a device of the volume already"]);
-    run(&["replace", "v.toml", "--stop"]).fails(2, &["no device is being replaced"]);
+    run(&["replace", "v.toml", "--stop"]).fails(2, &["no replace is under way"]);
     File::create(at.join("new.img")).unwrap().set_len(8 * MIB).unwrap();
     run(&["replace", "v.toml", "hdd", "--with", "new.img"]).fails(2, &["the new device has 8MiB", "'hdd'"]);
     File::create(at.join("new.img")).unwrap().set_len(64 * MIB).unwrap();
