@@ -131,7 +131,6 @@ pub use health::{DriveHealth, DrivePower, Estimates, PathHealth, Spoken, Warning
 pub use http::{Address, Http};
 pub use line_log::LineLog;
 pub use listen::{Endpoint, ListenError};
-pub use live::LiveReport;
 pub use multi_mount::HeldElsewhere;
 pub use nbd::TlsFiles;
 pub use notify::{Message, Notified, Notifier};

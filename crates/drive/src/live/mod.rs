@@ -15,16 +15,12 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
-pub use self::report::LiveReport;
-use self::{
-    report::{LiveCleaning, LiveDevice, LiveDrive, LiveEvent, LiveOutage, LiveVolume},
-    ring::{Ring, Taken, ms},
-};
+use self::ring::{Ring, Taken, ms};
 use crate::{
     events::{Event, Events},
-    figures::{Sample, cleaning_name},
+    figures::{DeviceSnapshot, Sample, cleaning_name},
     health::DriveRow,
     metrics::{Described, Machine},
     server::Handle,
@@ -124,119 +120,125 @@ impl Live {
     }
 
     /// What has happened since a row and an event; `None` before the first sample.
-    pub(crate) fn report(&self, row: u64, event: u64) -> Option<LiveReport> {
-        let power =
-            Machine::look((0..self.described.devices.len()).map(|device| self.described.drives.number(device))).power;
+    pub(crate) fn report(&self, row: u64, event: u64) -> Option<Value> {
         let all = self.events.since(event, Duration::ZERO).unwrap_or_default();
         let last_event = all.last().map_or(event, |event| event.number);
-        let events = all.iter().skip(all.len().saturating_sub(MOST_EVENTS)).map(shown).collect();
+        let events: Vec<Value> = all.iter().skip(all.len().saturating_sub(MOST_EVENTS)).map(shown).collect();
         let state = self.shared.lock();
         let ring = &state.ring;
         let taken = ring.last()?;
-        let sample = &taken.sample;
-        Some(LiveReport {
-            version: self.described.version,
-            started_unix_ms: unix_ms(self.described.started),
-            volume: self.volume(taken),
-            devices: self.devices(sample, &power),
-            cleaning: cleaning(sample),
-            settings: sample.settings.clone(),
-            rows: ring.since(row),
-            last_row: ring.last_row(),
-            maps: ring.maps_since(row),
-            distributions: ring.distributions(),
-            events,
-            last_event,
-        })
+        Some(present(json!({
+            "version": self.described.version,
+            // Rows and events of another start have other numbers.
+            "started_unix_ms": unix_ms(self.described.started),
+            "volume": self.volume(taken),
+            "devices": self.devices(&taken.sample),
+            "cleaning": cleaning(&taken.sample),
+            "settings": taken.sample.settings,
+            "rows": ring.since(row),
+            "last_row": ring.last_row(),
+            "maps": ring.maps_since(row),
+            "distributions": ring.distributions(),
+            "events": events,
+            "last_event": last_event,
+        })))
     }
 
-    fn volume(&self, taken: &Taken) -> LiveVolume {
+    fn volume(&self, taken: &Taken) -> Value {
         let (about, sample) = (&*self.described, &taken.sample);
         let now = &sample.snapshot;
-        LiveVolume {
-            name: about.name.clone(),
-            id: format!("{:032x}", about.id),
-            placement: about.placement.name(),
-            size_bytes: now.size.0,
-            state: now.state.name(),
-            in_doubt: now.is_in_doubt,
-            silent_ms: taken.at.elapsed().as_millis() as u64,
-            uptime_ms: ms(sample.uptime),
-            openings: sample.openings,
-            clients: now.clients as u64,
-            requests_in_flight: now.requests_in_flight as u64,
-            device_commands_in_flight: u64::from(now.device_commands_in_flight),
-            pool_bytes: now.pool.0,
-            pool_free_bytes: now.pool_free.0,
-            clients_waiting: now.clients_waiting as u64,
-            lost_extents: about.has_extents().then_some(u64::from(now.lost_extents)),
-            drills: sample.drills as u64,
-            block_device_is_live: now.block_device_is_live,
-        }
+        present(json!({
+            "name": about.name,
+            "id": format!("{:032x}", about.id),
+            "placement": about.placement.name(),
+            "size_bytes": now.size,
+            "state": now.state.name(),
+            "in_doubt": now.is_in_doubt,
+            // More than some seconds means that the volume's thread is busy, or hangs.
+            "silent_ms": taken.at.elapsed().as_millis() as u64,
+            "uptime_ms": ms(sample.uptime),
+            "openings": sample.openings,
+            "clients": now.clients,
+            "requests_in_flight": now.requests_in_flight,
+            "pool_bytes": now.pool,
+            "pool_free_bytes": now.pool_free,
+            "clients_waiting": now.clients_waiting,
+            "lost_extents": about.has_extents().then_some(now.lost_extents),
+            "drills": sample.drills,
+            "block_device_is_live": now.block_device_is_live,
+        }))
     }
 
-    fn devices(&self, sample: &Sample, power: &[Option<&'static str>]) -> Vec<LiveDevice> {
+    fn devices(&self, sample: &Sample) -> Vec<Value> {
         let now = &sample.snapshot;
         let all = self.described.drives.drives();
-        let drive = |row: &DriveRow| LiveDrive {
-            drive: row.about.name.clone(),
-            health: row.health.clone(),
-            read_ms_ago: row.read.map(|read| read.elapsed().as_millis() as u64),
-            error: row.error.clone(),
-            warnings: row.health.iter().flat_map(|health| &health.warnings).map(|warning| warning.meaning()).collect(),
+        let numbers = (0..self.described.devices.len()).map(|device| self.described.drives.number(device));
+        let power = Machine::look(numbers).power;
+        let drive = |row: &DriveRow| {
+            let warnings = row.health.iter().flat_map(|health| &health.warnings).map(|warning| warning.meaning());
+            present(json!({
+                "drive": row.about.name,
+                "health": row.health,
+                "read_ms_ago": row.read.map(|read| read.elapsed().as_millis() as u64),
+                "error": row.error,
+                "warnings": warnings.collect::<Vec<_>>(),
+            }))
         };
-        let devices = self.described.devices.iter().zip(&now.devices).zip(&now.stats.devices).enumerate();
-        let device = |(index, ((name, now), traffic)): (usize, ((&String, _), _))| {
-            let now: &crate::figures::DeviceSnapshot = now;
-            let traffic: &peryton_engine::DeviceTraffic = traffic;
+        let device = |(index, now): (usize, &DeviceSnapshot)| {
             let budget = sample.snapshot.wear_budget_bytes_per_s;
-            LiveDevice {
-                name: name.clone(),
-                state: now.state.name(),
-                size_bytes: now.size.map(|size| size.0),
-                used_bytes: now.used.0,
-                errors: now.errors,
-                retries: now.retries,
-                failed_flushes: now.failed_flushes,
-                outages: now.outages,
-                outage: now.outage.map(|outage| LiveOutage {
-                    lasts_ms: ms(outage.lasts),
-                    patience_left_ms: ms(outage.patience_left),
-                    only_reads: outage.only_reads,
-                    commands_waiting: outage.commands_waiting as u64,
-                }),
-                power_state: power.get(index).copied().flatten(),
-                written_bytes: traffic.bytes_written.iter().sum(),
-                endurance: now.endurance(),
-                wear_budget_bytes_per_s: budget.filter(|_| self.described.fast == Some(index)),
-                drives: all.iter().filter(|drive| drive.devices >> index & 1 == 1).map(drive).collect(),
-            }
+            let drives = all.iter().filter(|drive| drive.devices >> index & 1 == 1).map(drive);
+            present(json!({
+                "name": self.described.devices[index],
+                "state": now.state.name(),
+                "size_bytes": now.size,
+                "used_bytes": now.used,
+                "errors": now.errors,
+                "retries": now.retries,
+                "failed_flushes": now.failed_flushes,
+                "outages": now.outages,
+                "outage": now.outage.map(|outage| json!({
+                    "lasts_ms": ms(outage.lasts),
+                    "patience_left_ms": ms(outage.patience_left),
+                    "only_reads": outage.only_reads,
+                    "commands_waiting": outage.commands_waiting,
+                })),
+                "power_state": power.get(index).copied().flatten(),
+                "written_bytes": sample.snapshot.stats.devices[index].bytes_written.iter().sum::<u64>(),
+                "endurance": now.endurance(),
+                "wear_budget_bytes_per_s": budget.filter(|_| self.described.fast == Some(index)),
+                "drives": drives.collect::<Vec<_>>(),
+            }))
         };
-        devices.map(device).collect()
+        now.devices.iter().enumerate().map(device).collect()
     }
 }
 
-fn cleaning(sample: &Sample) -> Option<LiveCleaning> {
+/// An object without the figures that do not apply.
+fn present(mut value: Value) -> Value {
+    if let Some(all) = value.as_object_mut() {
+        all.retain(|_, figure| !figure.is_null());
+    }
+    value
+}
+
+fn cleaning(sample: &Sample) -> Option<Value> {
     let now = &sample.snapshot;
     let cleaning = now.cleaning?;
-    Some(LiveCleaning {
-        state: cleaning_name(cleaning.state),
-        dirty_bytes: cleaning.dirty.0,
-        limit_bytes: cleaning.most_dirty.map(|bytes| bytes.0),
-        oldest_ms: cleaning.oldest.map(ms),
-        max_age_ms: now.dirty_max_age.map(ms),
-        bytes_per_s: cleaning.bytes_per_s,
-        clean_in_ms: cleaning.clean_in.map(ms),
-        throttles_writes: cleaning.throttles,
-    })
+    Some(present(json!({
+        "state": cleaning_name(cleaning.state),
+        "dirty_bytes": cleaning.dirty,
+        "limit_bytes": cleaning.most_dirty,
+        "oldest_ms": cleaning.oldest.map(ms),
+        "max_age_ms": now.dirty_max_age.map(ms),
+        "bytes_per_s": cleaning.bytes_per_s,
+        "clean_in_ms": cleaning.clean_in.map(ms),
+        "throttles_writes": cleaning.throttles,
+    })))
 }
 
 /// An event with its name and what belongs to it apart.
-fn shown(event: &Event) -> LiveEvent {
-    let mut about = match serde_json::to_value(&event.what) {
-        Ok(Value::Object(about)) => about,
-        _ => Map::new(),
-    };
-    let name = about.remove("event").and_then(|name| name.as_str().map(str::to_owned)).unwrap_or_default();
-    LiveEvent { number: event.number, unix_ms: event.unix_ms, event: name, about }
+fn shown(event: &Event) -> Value {
+    let mut about = json!(event.what);
+    let name = about.as_object_mut().and_then(|about| about.remove("event"));
+    json!({ "number": event.number, "unix_ms": event.unix_ms, "event": name, "about": about })
 }

@@ -1,6 +1,6 @@
 //! `peryton schema`: prints the JSON Schema of reports.
 
-use peryton_drive::{LiveReport, PathHealth};
+use peryton_drive::PathHealth;
 use serde_json::Value;
 
 use crate::{failure::Failure, output};
@@ -9,55 +9,35 @@ use crate::{failure::Failure, output};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The schema (draft 2020-12) describes the output of `peryton sim --json`: a list with an object for each design. A figure that \
-does not apply is absent, never null. Later versions may add figures. Further definitions: LiveReport is /live.json of a served volume, \
-PathHealth the output of peryton health for a path, and FleetPlan that of peryton plan --fleet.")]
+does not apply is absent, never null. Later versions may add figures. Further definitions: PathHealth is the output of peryton health for a path, and FleetPlan that of peryton plan --fleet.")]
 pub struct Args {
     /// Describe a single report in place of the list
     ///
     /// Describe a single report, as the library and the package for Python give it, in place of the list.
     #[arg(long)]
     one: bool,
-    /// Describe what `peryton serve --http` answers at /live.json
-    #[arg(long, conflicts_with = "one")]
-    live: bool,
     /// Describe what peryton health --json writes
     ///
     /// Describe what `peryton health --json` writes: a list with an object for each path.
-    #[arg(long, conflicts_with_all = ["one", "live"])]
+    #[arg(long, conflicts_with = "one")]
     health: bool,
     /// Describe what peryton plan --fleet --json writes
-    #[arg(long, conflicts_with_all = ["one", "live", "health"])]
+    #[arg(long, conflicts_with_all = ["one", "health"])]
     fleet: bool,
 }
 
-/// The name of the definition of what a served volume answers.
-const LIVE: &str = "LiveReport";
-/// And of what is known of the health of a path.
-const HEALTH: &str = "PathHealth";
-
-fn live() -> Value {
-    peryton_sim::schema_of::<LiveReport>("live", "What peryton serve --http answers at /live.json")
-}
-
-fn health_of_a_path() -> Value {
-    peryton_sim::schema_of::<PathHealth>("path-health", "What peryton health --json writes for a path")
-}
-
 /// What is bought for many volumes.
-fn fleet() -> (&'static str, Value) {
-    let schema =
-        peryton_sim::schema_of::<peryton_plan::fleet::FleetPlan>("fleet", "What peryton plan --fleet --json writes");
-    ("FleetPlan", schema)
+fn fleet() -> Value {
+    peryton_sim::schema_of::<peryton_plan::fleet::FleetPlan>("fleet", "What peryton plan --fleet --json writes")
 }
 
 /// What there is beside reports, with their names.
-fn others() -> Vec<(&'static str, Value)> {
-    let mut all = vec![(LIVE, live()), (HEALTH, health_of_a_path())];
-    all.push(fleet());
-    all
+fn others() -> [(&'static str, Value); 2] {
+    let health = peryton_sim::schema_of::<PathHealth>("path-health", "What peryton health --json writes for a path");
+    [("PathHealth", health), ("FleetPlan", fleet())]
 }
 
-/// The schema of reports, with what a served volume answers and what `health` writes among its definitions.
+/// The schema of reports, with what the other verbs write among its definitions.
 fn all() -> Value {
     let mut all = peryton_sim::reports_schema();
     for (name, mut schema) in others() {
@@ -80,8 +60,7 @@ fn all() -> Value {
 pub fn run(args: &Args) -> Result<(), Failure> {
     output::print_json(&match args {
         Args { one: true, .. } => peryton_sim::report_schema(),
-        Args { live: true, .. } => live(),
-        Args { fleet: true, .. } => fleet().1,
+        Args { fleet: true, .. } => fleet(),
         Args { health: true, .. } => {
             peryton_sim::schema_of::<Vec<PathHealth>>("health", "What peryton health --json writes, for each path")
         }

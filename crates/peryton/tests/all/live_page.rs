@@ -164,14 +164,7 @@ fn the_page_shows_what_the_volume_does() {
 }
 
 #[test]
-fn the_figures_are_what_the_schema_says() {
-    let text = fs::read_to_string(repository().join("docs/reports.schema.json")).unwrap();
-    let schema: Value = serde_json::from_str(&text).unwrap();
-    let own = json!({ "$schema": schema["$schema"], "$defs": schema["$defs"], "$ref": "#/$defs/LiveReport" });
-    let validator = jsonschema::validator_for(&own).unwrap();
-    let check = |report: &Value| -> Vec<String> {
-        validator.iter_errors(report).map(|error| format!("{}: {error:.200}", error.instance_path())).collect()
-    };
+fn figures_that_do_not_apply_are_absent() {
     for placement in [CACHING, LOGGING, "mode = 'linear'\ndevices = ['small', 'large']\n"] {
         let folder = volume(placement);
         let web = Web::start(folder.path(), &HTTP);
@@ -180,7 +173,6 @@ fn the_figures_are_what_the_schema_says() {
         client.write(0, &[1; 65536], true).unwrap();
         client.read(0, 4096).unwrap();
         let report = after(&web, 4);
-        assert_eq!(check(&report), Vec::<String>::new());
         let keys = |path: &str| report.pointer(path).is_some();
         assert_eq!(keys("/rows/0/cache"), placement != LOGGING, "{placement}");
         assert_eq!(
@@ -188,20 +180,10 @@ fn the_figures_are_what_the_schema_says() {
             (placement == LOGGING, placement == CACHING),
             "{placement}"
         );
-        // Nothing that is sent is undocumented.
-        let described = |name: &str, value: &Value| {
-            let known = &schema["$defs"][name]["properties"];
-            for key in value.as_object().unwrap().keys() {
-                assert!(known[key]["description"].is_string() || known[key]["$ref"].is_string(), "{name}.{key}");
-            }
-        };
-        described("LiveReport", &report);
-        described("LiveRow", &report["rows"][0]);
-        described("LiveVolume", &report["volume"]);
-        report["devices"].as_array().unwrap().iter().for_each(|device| described("LiveDevice", device));
-        let mut broken = report.clone();
-        broken["rows"][0]["reads"] = "many".into();
-        assert!(check(&broken).join("").contains("/rows/0"), "the schema checks nothing");
+        let objects = ["/volume", "/cleaning", "/devices/0", "/rows/0"].map(|path| report.pointer(path));
+        for object in objects.into_iter().flatten().chain([&report]) {
+            assert!(object.as_object().unwrap().values().all(|figure| !figure.is_null()), "{object}");
+        }
     }
 }
 
