@@ -47,7 +47,7 @@ const GENERAL: &str = "General options";
 pub const READING: &str = "Reading the trace";
 
 /// Options that most uses of their verbs leave alone.
-const SELDOM: [&str; 39] = [
+const SELDOM: [&str; 29] = [
     "era",
     "spares",
     "fill-limit",
@@ -75,16 +75,6 @@ const SELDOM: [&str; 39] = [
     "shelf-power",
     "alpha",
     "emerald",
-    "cache-capacity",
-    "cache-cycles",
-    "cache-read",
-    "cache-write",
-    "cache-amplification",
-    "storage-capacity",
-    "storage-cycles",
-    "storage-read",
-    "storage-write",
-    "storage-amplification",
     "tls-crl",
     "no-io-uring",
 ];

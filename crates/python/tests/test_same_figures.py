@@ -1,5 +1,6 @@
 """The fear: Python gives other figures than the command."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -114,7 +115,7 @@ def test_sweeps(command: Command, sqlite: Path) -> None:
     assert numbers.to_polars()["sweep.placement.max_moves"].to_list() == ["4", "16"]
 
 
-def test_lifetimes(command: Command) -> None:
+def test_lifetimes(command: Command, tmp_path: Path) -> None:
     array = {
         "workload": {
             "read": "160MB",
@@ -128,10 +129,9 @@ def test_lifetimes(command: Command) -> None:
         "cache": {"profile": "mixed-array-high-end-100gb"},
         "storage": {"profile": "mixed-array-low-end-200gb", "count": 3},
     }
-    words = (
-        "lifetime --read 160MB --write 200MB --read-hit 0.9 --write-hit 0.85 --dirty 0.65 --read-size 16KiB --write-size 16KiB "
-        "--cache mixed-array-high-end-100gb --storage mixed-array-low-end-200gb --storage-count 3 --json"
-    ).split()
+    text = "\n".join(f"{table}.{key} = {json.dumps(value)}" for table, keys in array.items() for key, value in keys.items())
+    (tmp_path / "array.toml").write_text(text)
+    words = ["lifetime", tmp_path / "array.toml", "--json"]
     same(peryton.lifetime(array).to_dict(), command(*words))
     several = peryton.lifetime(array, admit=[0.25, 1])
     same([answer.to_dict() for answer in several], command(*words, "--admit", "0.25,1"))
