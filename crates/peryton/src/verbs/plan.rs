@@ -50,18 +50,18 @@ const NOT_OF_FLEETS: &[&str] = &[
 #[command(after_help = "\
 The planner finds the cheapest devices that meet the budgets, by simulation (docs/planning.md):
   peryton plan --trace my.parquet --latency 2ms --lifetime 5y
-  peryton plan --fleet recordings --latency 5ms --report fleet.html")]
+  peryton plan --fleet recordings --latency 5ms --report fleet.html", group = clap::ArgGroup::new("workload").required(true))]
 pub struct Args {
     /// The trace, or a specification (.toml) of one; several are merged
     ///
     /// The trace, or a specification (.toml) from which one is generated; several are merged by time.
-    #[arg(long, required_unless_present = "fleet", value_name = "FILE")]
+    #[arg(long, group = "workload", value_name = "FILE")]
     trace: Vec<PathBuf>,
     /// In place of --trace, recordings of many volumes that share drives
     ///
     /// In place of --trace, the recordings of many volumes: a folder with one of each, or a trace that names its volumes. The plan
     /// says which of them share a drive, and how its flash is divided among them.
-    #[arg(long, value_name = "FOLDER|TRACE", conflicts_with_all = NOT_OF_FLEETS)]
+    #[arg(long, group = "workload", value_name = "FOLDER|TRACE", conflicts_with_all = NOT_OF_FLEETS)]
     fleet: Option<PathBuf>,
     /// The highest mean response time
     #[arg(long, value_name = "TIME", help_heading = "Budgets")]
