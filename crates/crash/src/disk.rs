@@ -113,7 +113,15 @@ impl Entry {
 
     /// Chooses at random which sectors of the write take effect.
     pub(crate) fn partial(mut self, rng: &mut Pcg64Mcg) -> Entry {
-        self.mask = Some((0..self.payload.sectors()).map(|_| rng.random_bool(0.5)).collect());
+        let mut mask: Vec<bool> = (0..self.payload.sectors()).map(|_| rng.random_bool(0.5)).collect();
+        // Every other long write is torn between blocks: the sectors of each go with its first one.
+        if mask.len() > SECTORS_PER_BLOCK as usize && mask[1] != mask[2] {
+            mask.chunks_mut(SECTORS_PER_BLOCK as usize).for_each(|block| {
+                let first = block[0];
+                block.fill(first);
+            });
+        }
+        self.mask = Some(mask.into());
         self
     }
 }

@@ -1,6 +1,7 @@
 //! The host: it submits requests, checks their answers, and completes commands in random order.
 
-use peryton_engine::{Command, DeviceId, Request, RequestError};
+use peryton_engine::{Cause, Command, DeviceId, Request, RequestError};
+use peryton_format::block::BLOCK;
 use peryton_units::{Bytes, Nanos, Op};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -17,6 +18,8 @@ use crate::{
 const REWRITTEN: usize = 4;
 /// A block of an extent of which the fast device may have a part.
 const SECTORS_OF_BLOCK: usize = 8;
+/// So many steps a long commit may take until it writes.
+const MOST_STEPS_TO_COMMIT: u32 = 300;
 /// How many sectors anywhere a group reads before it reads its extent once more.
 const READ_BETWEEN: usize = 6;
 
@@ -47,16 +50,14 @@ impl World {
             len = self.rng.random_range(1..=total);
         }
         let mut len = len.min(total - start);
-        if self.grouped || self.beside {
-            if self.group.is_empty() && self.chance(2) {
-                match self.beside {
-                    true => self.begin_blocks(extent, total),
-                    false => self.begin_group(extent, total),
-                }
+        if (self.grouped || self.beside) && self.group.is_empty() && self.chance(2) {
+            match self.beside {
+                true => self.begin_blocks(extent, total),
+                false => self.begin_group(extent, total),
             }
-            if let Some((of_group, range)) = self.group.pop_front() {
-                (op, start, len) = (of_group, range.start, range.len());
-            }
+        }
+        if let Some((of_group, range)) = self.group.pop_front() {
+            (op, start, len) = (of_group, range.start, range.len());
         }
         let request = Request { op, offset: Bytes(start as u64 * SECTOR), len: Bytes(len as u64 * SECTOR) };
         let range = Drive::span(&request);
@@ -75,6 +76,20 @@ impl World {
         }
         say!(self, "{from}: {op:?} {range:?}, tags from {:?}", data.first());
         self.drive.submit(request, from, data);
+    }
+
+    /// Has the map change by more than one block of the journal holds, and a commit of that get as far as its writes.
+    pub(crate) fn commit_at_length(&mut self) -> Result<(), String> {
+        let from = self.rng.random_range(0..self.model.sectors() / 2);
+        self.group = [(Op::Discard, from..self.model.sectors()), (Op::Flush, 0..0)].into();
+        let is_long = |command: &Command| matches!(command, Command::Write { len, cause: Cause::Metadata, .. } if *len > Bytes(BLOCK));
+        for _ in 0..MOST_STEPS_TO_COMMIT {
+            if self.drive.pending.iter().any(|pending| is_long(&pending.command)) && self.chance(4) {
+                break;
+            }
+            self.step()?;
+        }
+        Ok(())
     }
 
     /// Begins requests for single blocks of an extent: some are there, and others are written and read before they are.

@@ -39,9 +39,13 @@ impl World {
     /// Runs some steps, then loses power or closes, and opens again; several times.
     fn run(&mut self) -> Result<(), String> {
         for _ in 0..self.rng.random_range(2..6) {
-            let steps = [20, 100, 300][self.rng.random_range(0..3)];
-            for _ in 0..steps {
-                self.step()?;
+            if self.habits.long_discard_one_in > 0 && self.chance(2) {
+                self.commit_at_length()?;
+            } else {
+                let steps = [20, 100, 300][self.rng.random_range(0..3)];
+                for _ in 0..steps {
+                    self.step()?;
+                }
             }
             // A drive with a dead device does not become idle before the device is given up.
             if self.chance(4) && self.is_given_up() {
@@ -61,7 +65,7 @@ impl World {
         self.read_everything()
     }
 
-    fn step(&mut self) -> Result<(), String> {
+    pub(crate) fn step(&mut self) -> Result<(), String> {
         let roll = self.rng.random_range(0..100);
         if roll < 45 && self.drive.requests.len() < self.habits.depth {
             self.request();
