@@ -109,9 +109,12 @@ pub const MOST_SLOTS: u64 = 1 << 26;
 pub const MOST_BLOCKS: u32 = 1 << 26;
 /// The most sampled accesses whose future can be known: 2 GB.
 pub const MOST_ACCESSES: usize = 1 << 29;
-/// The number of accesses that are collected and then passed to each cache; they stay in the processor's second-level cache. As many
-/// caches run at the same time as there are cores, while the next accesses are read.
-const GATHERED: usize = 1 << 12;
+/// For each cache, this many accesses are collected before they are passed to all caches; as many caches run at the same time as there are
+/// cores, while the next accesses are read. Caches that take turns on a core find little of theirs in its own memory, so with several of
+/// them a turn is longer.
+const GATHERED: usize = 1 << 14;
+/// The most accesses that are collected: some 2 MB.
+const MOST_GATHERED: usize = 1 << 16;
 
 /// The number of groups of blocks in [`Missed`].
 pub const GROUPS: usize = 1 << 12;
@@ -213,7 +216,8 @@ impl Miniature {
         let mut caches = caches_at(self.rate);
         let mut in_part = if with_part { caches_at(self.part_rate()) } else { Vec::new() };
         let blocks = Blocks::new(self.unit, self.rate, self.seed);
-        let mut reading = Reading { source: trace()?, blocks, batch: Vec::new(), read: 0 };
+        let gathered = (GATHERED * self.caches.len()).clamp(GATHERED, MOST_GATHERED);
+        let mut reading = Reading { source: trace()?, blocks, batch: Vec::new(), read: 0, gathered };
         let (mut now, mut next) = (BlockColumns::default(), BlockColumns::default());
         reading.fill(&mut now)?;
         let mut replayed = 0;
@@ -274,13 +278,15 @@ struct Reading {
     blocks: Blocks,
     batch: Vec<Request>,
     read: u64,
+    /// The number of accesses that are collected at a time.
+    gathered: usize,
 }
 
 impl Reading {
     /// Reads on until there are enough accesses; leaves none at the end of the trace.
     fn fill(&mut self, columns: &mut BlockColumns) -> Result<(), MiniatureError> {
         columns.clear();
-        while columns.len() < GATHERED {
+        while columns.len() < self.gathered {
             self.source.next_batch(&mut self.batch)?;
             if self.batch.is_empty() {
                 break;
