@@ -1,7 +1,6 @@
 //! The host: it submits requests, checks their answers, and completes commands in random order.
 
-use peryton_engine::{Cause, Command, DeviceId, Request, RequestError};
-use peryton_format::block::BLOCK;
+use peryton_engine::{Command, DeviceId, Request, RequestError};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
@@ -18,8 +17,6 @@ use crate::{
 const REWRITTEN: usize = 4;
 /// A block of an extent of which the fast device may have a part.
 const SECTORS_OF_BLOCK: usize = 8;
-/// So many steps a long commit may take until it writes.
-const MOST_STEPS_TO_COMMIT: u32 = 300;
 /// How many sectors anywhere a group reads before it reads its extent once more.
 const READ_BETWEEN: usize = 6;
 
@@ -76,20 +73,6 @@ impl World {
         }
         say!(self, "{from}: {op:?} {range:?}, tags from {:?}", data.first());
         self.drive.submit(request, from, data);
-    }
-
-    /// Has the map change by more than one block of the journal holds, and a commit of that get as far as its writes.
-    pub(crate) fn commit_at_length(&mut self) -> Result<(), String> {
-        let from = self.rng.random_range(0..self.model.sectors() / 2);
-        self.group = [(Op::Discard, from..self.model.sectors()), (Op::Flush, 0..0)].into();
-        let is_long = |command: &Command| matches!(command, Command::Write { len, cause: Cause::Metadata, .. } if *len > Bytes(BLOCK));
-        for _ in 0..MOST_STEPS_TO_COMMIT {
-            if self.drive.pending.iter().any(|pending| is_long(&pending.command)) && self.chance(4) {
-                break;
-            }
-            self.step()?;
-        }
-        Ok(())
     }
 
     /// Begins requests for single blocks of an extent: some are there, and others are written and read before they are.

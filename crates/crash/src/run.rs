@@ -2,8 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use peryton_engine::Journal;
-use peryton_units::Nanos;
+use peryton_engine::{Cause, Command, Journal};
+use peryton_format::block::BLOCK;
+use peryton_units::{Bytes, Nanos, Op};
 use rand::{Rng, RngExt};
 
 use crate::{
@@ -12,6 +13,9 @@ use crate::{
     options::{Options, Outcome},
     world::{World, say, writes_through},
 };
+
+/// So many steps a long commit may take until it writes.
+const MOST_STEPS_TO_COMMIT: u32 = 300;
 
 /// Runs one seed and checks every read.
 ///
@@ -65,7 +69,7 @@ impl World {
         self.read_everything()
     }
 
-    pub(crate) fn step(&mut self) -> Result<(), String> {
+    fn step(&mut self) -> Result<(), String> {
         let roll = self.rng.random_range(0..100);
         if roll < 45 && self.drive.requests.len() < self.habits.depth {
             self.request();
@@ -102,6 +106,20 @@ impl World {
         }
         if self.chance(self.habits.branch_one_in) {
             self.branch()?;
+        }
+        Ok(())
+    }
+
+    /// Has the map change by more than one block of the journal holds, and a commit of that get as far as its writes.
+    fn commit_at_length(&mut self) -> Result<(), String> {
+        let from = self.rng.random_range(0..self.model.sectors() / 2);
+        self.group = [(Op::Discard, from..self.model.sectors()), (Op::Flush, 0..0)].into();
+        let is_long = |command: &Command| matches!(command, Command::Write { len, cause: Cause::Metadata, .. } if *len > Bytes(BLOCK));
+        for _ in 0..MOST_STEPS_TO_COMMIT {
+            if self.drive.pending.iter().any(|pending| is_long(&pending.command)) && self.chance(4) {
+                break;
+            }
+            self.step()?;
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! Commits in the journal's ring. Each commit is a run of blocks with one number, and is valid only if all of them are.
 //!
 //! Commits are numbered without gaps (except at each opening, closing and fencing), and one is written only when the one before is durable. So the valid commits
-//! after a checkpoint are an unbroken chain, and only its last link may be torn. While the slow device has all data, its ring may lack
-//! commits: they are not flushed there.
+//! after a checkpoint are an unbroken chain, and only its last link may be torn. As long as no copy was ever newer than its
+//! origin, the slow device's ring may lack commits: they are not flushed there.
 
 use crate::{
     block::{
@@ -325,10 +325,10 @@ impl JournalRing {
         mirrored.map(|header| header.label.number).max()
     }
 
-    /// The notice of the newest commit in this ring, among those numbered `first` and above.
-    pub fn notice_since(&self, first: u64) -> Option<Notice> {
-        let since = self.headers.iter().flatten().filter(|header| header.label.number >= first);
-        since.max_by_key(|header| (header.label.number, header.label.attempt)).map(|header| header.label.notice)
+    /// The label of the newest commit in this ring, among those numbered `first` and above.
+    pub fn newest_since(&self, first: u64) -> Option<CommitLabel> {
+        let since = self.headers.iter().flatten().map(|header| header.label).filter(|label| label.number >= first);
+        since.max_by_key(|label| (label.number, label.attempt))
     }
 
     /// The highest number of any valid block.
@@ -438,7 +438,10 @@ mod tests {
         put(&mut memory, BLOCK, 8, 0, &second);
         let read = ring(&mut memory);
         assert_eq!((read.newest(), read.newest_mirrored(8), read.damaged_blocks()), (8, Some(8), 0));
-        assert_eq!(read.notice_since(8), Some(Notice { write_intent: true, ..Notice::default() }));
+        assert_eq!(
+            read.newest_since(8).map(|label| label.notice),
+            Some(Notice { write_intent: true, ..Notice::default() })
+        );
         let all = replay(&[Some(read)], 7, 0);
         assert_eq!((all.next_commit, all.next, all.broken), (9, 4 * BLOCK, false));
         assert_eq!(all.records, [first.clone(), second].concat());

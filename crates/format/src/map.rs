@@ -175,10 +175,11 @@ pub fn read(
             continue;
         };
         let number = before_next(&header);
-        let notice = rings.iter().flatten().filter_map(|ring| ring.notice_since(header.first_commit)).next_back();
-        let notice = notice.unwrap_or(header.notice);
+        let newest_commits = rings.iter().flatten().filter_map(|ring| ring.newest_since(header.first_commit));
+        let newest_commit = newest_commits.max_by_key(|label| (label.number, label.attempt));
+        let notice = newest_commit.map_or(header.notice, |label| label.notice);
         let found = journal::replay(&rings, header.first_commit, header.journal_at);
-        // While nothing is newer on the fast device, commits on the slow device are not flushed, so it may lack one and have the next.
+        // As long as no copy was ever newer than its origin, commits on the slow device are not flushed: it may lack one and have the next.
         // No commit is needed then: the origin has all data of each extent that is not in doubt, and after a crash no copy counts.
         let has_gaps = found.broken && notice.slow_current;
         if has_gaps || without_fast && notice.write_intent {

@@ -1,7 +1,8 @@
 //! What the metadata on one device records about the other one: so that the slow device can be used without the fast one, and is
 //! complete again when it returns.
 
-/// What a checkpoint or a commit records about the devices. Only needed when one of them is missing, or returns.
+/// What a checkpoint or a commit records about the devices. Needed when one of them is missing, or returns; and
+/// `slow_current` decides after a power loss whether clean copies count, and whether a gap in the journal is harmless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notice {
     /// Caching: whether no copy on the fast device is newer than the slow device. Before a copy becomes newer, a later

@@ -23,7 +23,8 @@ pub(crate) enum CacheStep {
     Run { run: u32, first: u32, count: u32 },
     /// A command of the commit under way: `commit_step` in `commits.rs`, which goes on in `crate::journal`.
     Commit,
-    /// A command of the checkpoint under way: `checkpoint_step` in `journal/checkpoints.rs`.
+    /// A command of the checkpoint under way: `checkpoint_step` in `commits.rs`, and of the same name in
+    /// `journal/checkpoints.rs`.
     Checkpoint,
     /// A piece of a snapshot of what was learnt.
     Snapshot,

@@ -89,8 +89,6 @@ fn every_quantile_follows_from_the_histogram_in_the_json() {
             }
         }
     }
-    // A list of numbers has one line.
-    assert!(run.out.lines().count() < 800, "{} lines", run.out.lines().count());
 }
 
 #[test]
