@@ -55,7 +55,7 @@ NOT_RUN = [
     ("*", r"^cargo (test|install|run --(release -p|profile))\b", COMPILES),
         ("*", r"^(pip install maturin|maturin build)\b", COMPILES),
     ("*", r"^make wheel\b", COMPILES),
-    ("*", r"^(systemctl|mkfs\.ext4 /dev|mount|umount|apt|lvconvert|mdadm|modprobe|nbd-client|vgchange|vgreduce)\b", ROOT),
+    ("*", r"^(systemctl|mkfs\.ext4 /dev|mount|umount|apt|lvconvert|mdadm|modprobe|nbd-client|vgchange|vgreduce|pvremove)\b", ROOT),
     ("*", r"^peryton (serve \S+ --ublk|list)\b", "needs root and a kernel with ublk_drv"),
     ("*", r"^peryton create \S+ --fast /dev/md/fast\b", ROOT),
     ("*", r"^sudo examples/traces/record-\w+\.sh", ROOT),
