@@ -61,7 +61,10 @@ class Drive:
         return done
 
     def status(self):
-        done = subprocess.run([self.peryton, "status", self.file, "--control", self.control, "--json"], capture_output=True, text=True, timeout=PATIENCE, check=True)
+        done = subprocess.run([self.peryton, "status", self.file, "--control", self.control, "--json"], capture_output=True, text=True, timeout=PATIENCE)
+        # 32: data of the volume are lost.
+        if done.returncode not in (0, 32):
+            done.check_returncode()
         return done.stdout
 
     def ask(self, what):
