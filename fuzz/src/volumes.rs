@@ -149,6 +149,7 @@ impl Buffered {
                 (self.runs.entry(index).or_insert_with(|| vec![0; self.whole_run]), offset)
             }
             Buffer::Metadata => panic!("metadata is encoded"),
+            Buffer::Copy { .. } => panic!("no device is replaced"),
         };
         &mut bytes[at.0 as usize..(at + len).0 as usize]
     }
@@ -161,6 +162,7 @@ impl Buffers for Buffered {
             Buffer::Move { index, offset } => (&self.moves[&index], offset),
             Buffer::Run { index, offset } => (&self.runs[&index], offset),
             Buffer::Metadata => panic!("metadata is encoded"),
+            Buffer::Copy { .. } => panic!("no device is replaced"),
         };
         &bytes[at.0 as usize..(at + len).0 as usize]
     }
@@ -230,6 +232,7 @@ impl Used {
                 }
                 Command::Zero { io, device, at, len } => (io, self.storage.write(device, at, &vec![0; len.0 as usize])),
                 Command::Discard { io, .. } | Command::Flush { io, .. } => (io, Ok(())),
+                Command::Succeed { .. } => panic!("no device is replaced"),
                 Command::Copy { from, to, len } => {
                     let bytes = self.buffers.bytes_mut(from, len).to_vec();
                     self.buffers.bytes_mut(to, len).copy_from_slice(&bytes);
