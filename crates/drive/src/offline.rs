@@ -209,7 +209,9 @@ pub fn replace(
 ) -> Result<Opened, OfflineError> {
     let replaced = named(&spec.devices, &[name.to_owned()])?[0];
     let device = replaced.index();
-    let (old, mut spec) = (inspect(spec, false, &[]).ok().and_then(|found| found.opened.ok()), spec.clone());
+    // What is lost with the old device there; nobody asks if the loss is accepted, and nothing is known if it is not there.
+    let with_old = (!accept_loss).then(|| inspect(spec, false, &[]).ok()?.opened.ok()).flatten();
+    let mut spec = spec.clone();
     let old_path = std::mem::replace(&mut spec.devices[device].path, with.to_owned());
     let spec = &spec;
     let mut devices = Device::open_volume(&spec.devices, AS_THEY_ARE, &[replaced])?;
@@ -218,8 +220,8 @@ pub fn replace(
     // Nothing is destroyed before it is known that the volume can be opened without the device.
     let mut files = Files::with_memory(&devices, &spec.process_death)?;
     let without = closed::can_replace(&spec.config, &mut files, replaced, accept_loss).map_err(refused(spec))?;
-    let alone = old.map_or(0, |old| without.lost.saturating_sub(old.lost));
-    if alone > 0 && !accept_loss {
+    let alone = with_old.map_or(0, |with_old| without.lost.saturating_sub(with_old.lost));
+    if alone > 0 {
         return Err(OfflineError::Refused(format!(
             "device '{name}' ({}) is there, and has {alone} extents that no other device has: serve the volume and replace it then, which \
              copies them (--accept-loss gives them up)",

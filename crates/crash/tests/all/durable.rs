@@ -128,9 +128,9 @@ fn nothing_is_written_to_a_device_that_another_program_has_written_to() {
     let end = bytes.len() - 4096;
     bytes[data_at + 1024] ^= 1;
     bytes[end..].fill(0x77);
-    let before = written.clone();
+    let before = bytes.to_vec();
     assert_eq!(Engine::open(config, &mut written).err(), Some(OpenError::Changed { device: 0 }));
-    assert!(written.0[0].as_mut().unwrap().contents_mut() == before.clone().0[0].as_mut().unwrap().contents_mut());
+    assert!(written.0[0].as_mut().unwrap().contents_mut() == before);
 }
 
 #[test]

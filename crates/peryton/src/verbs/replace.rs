@@ -70,11 +70,11 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         return in_service::stop(&volume, "replace", args.json, "the old device stays part of the volume");
     };
     let bytes_per_s = in_service::rate(args.rate)?;
-    if !volume.is_served() {
-        return while_not_served(args, name, with);
-    }
-    // The server has a working directory of its own.
+    // The server has a working directory of its own, and the devices of a design are beside it.
     let path = std::path::absolute(with).map_err(|error| Failure::bad_input(format!("{}: {error}", with.display())))?;
+    if !volume.is_served() {
+        return while_not_served(args, name, (with, &path));
+    }
     let ask = Ask::Replace {
         device: name.clone(),
         path,
@@ -98,10 +98,9 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// Puts an empty device in the place of one that a volume has lost.
-fn while_not_served(args: &Args, name: &str, with: &Path) -> Result<(), Failure> {
-    let path = std::path::absolute(with).map_err(|error| Failure::bad_input(format!("{}: {error}", with.display())))?;
+fn while_not_served(args: &Args, name: &str, (with, path): (&Path, &Path)) -> Result<(), Failure> {
     let spec = args.design.spec(std::slice::from_ref(&name.to_owned()))?;
-    let opened = peryton_drive::replace(&spec, name, &path, args.force, args.accept_loss).map_err(Failure::failed)?;
+    let opened = peryton_drive::replace(&spec, name, path, args.force, args.accept_loss).map_err(Failure::failed)?;
     let updated = args.update_design.then(|| args.design.set_path(name, with));
     if args.json {
         return output::print_json(&check::opened_json(&opened));

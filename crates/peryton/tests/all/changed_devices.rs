@@ -23,9 +23,7 @@ fn an_evacuated_device_is_pulled_and_comes_back_and_the_design_follows() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let run = |args: &[&str]| peryton(at, args);
-    fs::write(at.join("v.toml"), DESIGN).unwrap();
-    run(&["create", "v.toml"]).ok();
-    let (serving, mut client) = Serving::start(at, &[]);
+    let (serving, mut client) = Serving::create(at, DESIGN);
     // So much, and in this order, that it is neither "little", which goes home at once, nor a stream, which goes past the cache.
     let data: Vec<u8> = (0..6 * MIB).map(|byte| (byte / 4096 + byte) as u8).collect();
     for from in (0..data.len()).step_by(64 << 10).rev() {

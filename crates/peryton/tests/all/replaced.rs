@@ -17,9 +17,7 @@ fn a_device_is_replaced_and_the_design_is_what_remains_to_be_changed() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let run = |args: &[&str]| peryton(at, args);
-    fs::write(at.join("v.toml"), DESIGN).unwrap();
-    run(&["create", "v.toml"]).ok();
-    let (serving, mut client) = Serving::start(at, &[]);
+    let (serving, mut client) = Serving::create(at, DESIGN);
     let data: Vec<u8> = (0..4 * MIB).map(|byte| (byte / 4096 + byte) as u8).collect();
     client.write(20 * MIB, &data, true).unwrap();
 
@@ -63,9 +61,7 @@ fn a_device_with_the_only_copy_is_given_up_only_if_that_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path();
     let run = |args: &[&str]| peryton(at, args);
-    fs::write(at.join("v.toml"), DESIGN).unwrap();
-    run(&["create", "v.toml"]).ok();
-    let (serving, mut client) = Serving::start(at, &[]);
+    let (serving, mut client) = Serving::create(at, DESIGN);
     let data = vec![7; 1 << 20];
     client.write(20 * MIB, &data, true).unwrap();
     drop((client, serving));

@@ -9,12 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::served::Client;
+use super::{common::peryton, served::Client};
 
 /// A running `peryton serve v.toml`, which is killed with the test.
 pub struct Serving(Child);
 
 impl Serving {
+    /// Makes a volume of this design, and serves it.
+    pub fn create(folder: &Path, design: &str) -> (Serving, Client) {
+        fs::write(folder.join("v.toml"), design).expect("it can be written");
+        peryton(folder, &["create", "v.toml"]).ok();
+        Serving::start(folder, &[])
+    }
+
     /// Its log is in `serve.log`.
     pub fn start(folder: &Path, more: &[&str]) -> (Serving, Client) {
         let began = Instant::now();
