@@ -134,7 +134,7 @@ pub enum Verb {
     Serve(serve::Args),
     /// Serve a volume, and start the server again when it ends unexpectedly
     Supervise(supervise::Args),
-    /// List the volumes of this machine
+    /// List volumes that have a name or a block device
     List(list::Args),
     /// Print the state of a volume
     Status(status::Args),

@@ -1,4 +1,4 @@
-//! `peryton list`: lists the volumes of this machine: those with a name, and those that are block devices.
+//! `peryton list`: lists volumes that have a name or a block device.
 
 use std::{fs, path::PathBuf};
 
@@ -9,6 +9,9 @@ use crate::{failure::Failure, naming, output, table, terminal};
 
 /// Options of `peryton list`.
 #[derive(Debug, clap::Args)]
+#[command(after_help = "\
+A volume with a name has its design in /etc/peryton or ~/.config/peryton. A volume whose design is \
+at another path is listed only if it is a block device (serve --ublk).")]
 pub struct Args {
     /// Print udev's properties of this block device, such as ublkb0
     ///
