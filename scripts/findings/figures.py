@@ -143,7 +143,7 @@ SPECS = {
                            panel("half speed / full speed, %", (3, 0, "here"), (4, 0, "the paper"))),
         "fleets": spec("The best fleet of one kind and of several", [0, 1],
                        panel("kWh or USD", (3, 0, "one kind"), (5, 0, "any mix"), log=True)),
-        "today": spec("Fleets of 40 TB from the catalogue", [0], panel("W", 3, log=True), panel("USD in 5 years", 5, log=True)),
+        "today": spec("Fleets for 40 TB that no other beats in power and cost", [0], panel("W", 3, log=True), panel("USD in 5 years", 5, log=True)),
     },
     "griffin": {
         "ideal": spec("What an ideal cache could save", [0], panel("ideal savings, % of writes", 4),
