@@ -1,5 +1,5 @@
-//! The part of a request that falls into one extent, the routes it can take, and the reasons for giving a place up. A command of the
-//! host owns what follows its end besides the answer ([`Follow`]): nothing is looked up by request or by extent.
+//! The part of a request that falls into one extent, the routes it can take, and the reasons for giving a place up. A
+//! host command carries the work that follows its completion ([`Follow`]), so that no table is searched for it.
 
 use peryton_policy::admission::Access;
 use peryton_units::{Bytes, Op};
@@ -83,7 +83,7 @@ pub(in crate::cache) enum Release {
     Discarded,
 }
 
-/// What a command reads or writes of one extent.
+/// The part of one extent that a command reads or writes.
 #[derive(Clone, Copy)]
 pub(in crate::cache) struct Part {
     pub(in crate::cache) extent: u32,
@@ -110,7 +110,7 @@ pub(in crate::cache) struct Run {
     pub(in crate::cache) at: Bytes,
     pub(in crate::cache) len: Bytes,
     pub(in crate::cache) extents: u32,
-    /// What follows the end of the command.
+    /// The work that follows the completion of the command.
     pub(in crate::cache) follow: Follow,
 }
 
@@ -124,7 +124,7 @@ pub(in crate::cache) struct ThroughWrite {
     pub(in crate::cache) waiters: Vec<Fragment>,
 }
 
-/// What follows the end of an access to one extent.
+/// Work that follows the end of an access to one extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Then {
     /// The access has read these blocks from the slow device, although the slot has newer ones: the newer ones are read over them.
@@ -140,7 +140,7 @@ struct Row {
     next: Follow,
 }
 
-/// What follows the end of one command: a list, in the order of its extents.
+/// The work that follows one command: a list in the order of its extents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) struct Follow(u32);
@@ -151,7 +151,7 @@ impl Follow {
     pub(in crate::cache) const PAST: Follow = Follow(u32::MAX - 1);
 }
 
-/// What follows the ends of all commands of the host in flight. Most own nothing here.
+/// The work that follows the host commands in flight. Most commands have none.
 #[derive(Debug)]
 pub(in crate::cache) struct Follows {
     rows: Slab<Row>,
@@ -171,7 +171,7 @@ impl Follows {
         Follow(self.rows.insert(Row { extent, then, next }))
     }
 
-    /// What follows two accesses whose commands become one.
+    /// Joins the work of two accesses whose commands become one.
     pub(in crate::cache) fn join(&mut self, first: Follow, second: Follow) -> Follow {
         if first == Follow::NOTHING || first == Follow::PAST {
             return second;
@@ -184,7 +184,7 @@ impl Follows {
         first
     }
 
-    /// Takes the next of what follows, if it concerns this extent.
+    /// Takes the next item of the list, if it concerns this extent.
     pub(in crate::cache) fn take(&mut self, follow: &mut Follow, extent: u32) -> Option<Then> {
         if *follow == Follow::NOTHING || self.rows[follow.0].extent != extent {
             return None;

@@ -16,7 +16,7 @@ const NEVER_SLOW: [Nanos; 2] = [Nanos::from_ms(2), Nanos::from_ms(20)];
 const PROBE_ONE_IN: u64 = 16;
 
 impl CacheDrive {
-    /// Decides whether a miss goes past the fast device; one that does is counted.
+    /// Decides whether a miss bypasses the fast device, and counts it if so.
     #[inline(always)]
     pub(in crate::cache) fn bypass_miss(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
         // The slow device would write whole units, one for each such write.
@@ -47,9 +47,9 @@ impl CacheDrive {
         false
     }
 
-    /// Whether the misses of a long stream count as others do. They do in an extent that was used lately, before the stream came to
-    /// it, until streams have touched many times as many extents as the cache has. Data that are used again and again are worth
-    /// caching if a good part of them fits.
+    /// Whether the misses of a long stream may promote this extent. They may if the extent was used lately, before the
+    /// stream reached it. That ends when streams have touched many times as many extents as the cache has slots. Data
+    /// that are used again and again are worth caching if a good part of them fits.
     #[cold]
     #[inline(never)]
     fn comes_again(&mut self, io: &CacheIo, extent: u32, enters: bool) -> bool {
@@ -62,7 +62,7 @@ impl CacheDrive {
         if enters && !lately {
             entry.misses = 0;
         }
-        // A stream that stays in an extent does as it did when it came to it, which is known by whether misses were counted.
+        // While a stream stays in an extent, the decision at its first access holds. Counted misses show that decision.
         lately && (enters || entry.misses > 0)
     }
 

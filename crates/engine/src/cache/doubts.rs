@@ -49,10 +49,11 @@ use crate::{
     cache::step::CacheIo,
 };
 
-/// The most writes to both devices that are remembered by extent. Once there are more, every clean copy counts as written.
+/// The most writes to both devices that are remembered by extent. Beyond that number every clean copy counts as
+/// written.
 const MOST_REMEMBERED: usize = 4096;
 
-/// Which devices may have lost data of an extent.
+/// The devices that may have lost data of an extent.
 #[derive(Clone, Copy, Debug, Default)]
 struct Doubt {
     fast: bool,
@@ -75,7 +76,7 @@ struct WrittenThrough {
     stamps: [u64; 2],
 }
 
-/// What failed flushes have put in doubt.
+/// The data that failed flushes have put in doubt.
 #[derive(Debug, Default)]
 pub(in crate::cache) struct Doubts {
     /// Extents in doubt. Each is settled once nothing is under way for it.
@@ -159,8 +160,8 @@ impl CacheDrive {
         let unsure = written.iter().filter(|write| !io.is_flushed(device, write.stamps[which]));
         extents.extend(unsure.map(|write| write.extent));
         extents.extend(self.through_in_flight.iter().map(|write| self.through[*write].fragment.extent));
-        // A move has read the data that were there before the loss, so its copy would differ from what it was read from.
-        // Of blocks that are not neighbours, some may have been written before the flush, and others be under way.
+        // A move has read data from before the loss, so its copy may differ from its source. Of blocks that are not
+        // adjacent, some may have been written before the flush, and others may be under way.
         let may_differ = |row: &Move| match row.kind {
             Kind::Promotion | Kind::Fill => device == self.layout.slow || row.phase == Phase::Writing,
             // A write past the copy is already on the slow device, and the copy is about to be dropped.
@@ -190,8 +191,8 @@ impl CacheDrive {
                 self.notify_of_copy_given_up(extent, doubt);
                 self.end_doubt(extent);
             } else if entry.in_flight > 0 {
-                // Also where the entry stays as it is: a read of an origin that has lost what was written there, because the copy could not be
-                // read, is repeated.
+                // This also applies if the entry stays the same. A read of the origin may have been in flight because
+                // the copy could not be read; if the origin has lost that write, the read is repeated.
                 self.start(Kind::Drain(Drained::Revert), Phase::Draining, extent, None, None);
             } else {
                 self.settle_doubt(io, now, extent);
@@ -252,18 +253,18 @@ impl CacheDrive {
             (entry, masks)
         };
         let same_place = written.place().is_some() && written.place() == now.place();
-        // What only the place records as lost is not at the origin.
+        // A block that only the place records as lost is not at the origin.
         let lost = if same_place { masks.lost() } else { durable.lost() };
         let back = Masks::new(durable.dirty() & !lost, durable.dirty() | lost);
         match (doubt.fast, doubt.slow) {
-            // A write has replaced what was in doubt.
+            // A write has replaced the data in doubt.
             (false, false) => (now, masks),
             (true, true) => entry(written.place(), back, written.is_lost()),
             (false, true) if written.is_lost() => entry(written.place(), back, true),
             (false, true) if now.place().is_some() && (same_place || !written.is_dirty()) => {
                 let stay = if self.writes_origin(io) { masks.valid() } else { 0 };
-                // Blocks that the copy has given up since then are at the origin alone, where what they were written back with may be
-                // lost; nothing has been written to their place in the slot.
+                // Blocks that the copy has given up since then are at the origin alone, and their write-back may be
+                // lost there. Their place in the slot still has the old data.
                 let given_up = if same_place { durable.dirty() & !masks.valid() & !masks.lost() } else { 0 };
                 let given_up = if mutation::is(Mutation::LoseBlocksGivenUp) { 0 } else { given_up };
                 let stay = stay | given_up;
@@ -273,12 +274,13 @@ impl CacheDrive {
             (false, true) => (now, masks),
             (true, false) if now.place().is_none() => (now, masks),
             (true, false) => {
-                // Only what the durable map calls dirty was flushed here: a write to both devices may have overwritten what it calls
-                // clean, and its origin has the flushed data. What was written back since the last commit may be lost there next.
+                // Only blocks that the durable map calls dirty were flushed on this device. A write to both devices may
+                // have overwritten blocks that the map calls clean, and their origin has the flushed data. The slow
+                // device's next failure may lose data that were written back since the last commit.
                 let stay = if same_place { masks.valid() & durable.dirty() } else { 0 };
                 let stay = if mutation::is(Mutation::RevertNewCopies) { masks.dirty() } else { stay };
-                // Blocks that were lost until this device had them have no origin that could count instead. (What replaces a lost extent is
-                // written back as well before it is answered, so that this matters only where that failed.)
+                // Blocks that were lost until this device had them have no valid origin. (A write that replaces a lost
+                // extent is also written back before its answer, so this only matters if that write-back failed.)
                 let were_lost = if written.is_lost() { u16::MAX } else { durable.lost() };
                 let lost_again = masks.dirty() & !stay & were_lost;
                 entry(now.place(), Masks::new(stay, stay | masks.lost() | lost_again), now.is_lost())
@@ -286,7 +288,8 @@ impl CacheDrive {
         }
     }
 
-    /// A copy that no commit called dirty was written back and given up: the write may be lost, and nothing leads back to the copy.
+    /// A copy that no commit called dirty was written back and given up. The write-back may be lost, and no record
+    /// leads back to the copy.
     fn notify_of_copy_given_up(&mut self, extent: u32, doubt: Doubt) {
         let gave_up = self.map.entry(extent).place().is_none() || self.gave_up_part(extent);
         self.doubts.notify_host |= self.mode == Mode::Caching && doubt.slow && gave_up;

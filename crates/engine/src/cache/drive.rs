@@ -93,7 +93,7 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) allocating_writes: u32,
     pub(in crate::cache) through: Slab<ThroughWrite>,
     pub(in crate::cache) through_in_flight: Vec<u32>,
-    /// What follows the ends of host commands in flight, besides their answers. The host's queue depth bounds it.
+    /// The work that follows host commands in flight, besides their answers. The host's queue depth bounds it.
     pub(in crate::cache) follows: Follows,
     pub(in crate::cache) journal: MapJournal,
     /// The rule that decides where writes go (partitioned).
@@ -115,7 +115,7 @@ pub(crate) struct CacheDrive {
     pub(in crate::cache) ready: ReadyQueue,
     /// Moves settings while the drive runs, where the tuning asks for it.
     pub(in crate::cache) tuner: Option<Box<Tuner>>,
-    /// Snapshots of what was learnt.
+    /// Snapshots of the policies' state.
     pub(in crate::cache) warm: Warm,
     /// The slots that are being emptied, because the fast device becomes smaller.
     pub(in crate::cache) emptying: Option<Emptying>,
@@ -196,7 +196,7 @@ impl CacheDrive {
         })
     }
 
-    /// What admission weighs: the devices' recent latencies and how much can still be written to them.
+    /// The inputs of admission: the devices' recent latencies, and their remaining write budgets.
     pub(in crate::cache) fn admission_costs(&self, io: &CacheIo) -> Costs {
         let ([fast_read, fast_write], [slow_read, slow_write]) =
             (io.latency(self.layout.fast), io.latency(self.layout.slow));

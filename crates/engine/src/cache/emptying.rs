@@ -23,7 +23,7 @@ const MOST_LEAVING: u32 = 8;
 const PAUSE: Nanos = Nanos::from_ms(1);
 const ROUND_PAUSE: Nanos = Nanos::from_ms(20);
 
-/// What is being emptied.
+/// The slots that are being emptied.
 #[derive(Debug)]
 pub(in crate::cache) struct Emptying {
     /// The first slot that is given up.
@@ -84,7 +84,8 @@ impl CacheDrive {
             slot += 1;
             let Some(extent) = self.map.tenant(here) else { continue };
             let entry = self.map.entry(extent);
-            // In a partitioned drive, the end of a write that bypassed a copy takes any move of the extent for the one that drops the copy.
+            // In a partitioned drive, a completed write that bypassed a copy treats any move of its extent as the one
+            // that drops the copy.
             let can_be_held = is_again && entry.is_dirty() && self.controller.is_none();
             let is_busy = entry.moving().is_some() || entry.in_flight > 0 && !can_be_held;
             if is_busy || entry.place() != Some(Place(here.0)) || self.map.masks(here).lost() != 0 {

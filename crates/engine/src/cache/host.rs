@@ -230,8 +230,8 @@ impl CacheDrive {
         continues
     }
 
-    /// Issues a run before the commands from `before` on, which are those of a fragment that lies behind it: a disk that had them first would
-    /// come back for the run a turn later.
+    /// Issues a run before the commands from `before` on. These belong to a fragment behind the run; a disk that got
+    /// them first would serve the run a turn later.
     #[inline]
     fn issue_before(&mut self, io: &mut CacheIo, run: Run, before: usize, out: &mut Commands) {
         let behind = out.len() - before;
@@ -274,7 +274,7 @@ impl CacheDrive {
         }
     }
 
-    /// Carries out what follows the end of an access, part by part. `is_void`: the access has failed, or is repeated.
+    /// Carries out the work that follows an access, part by part. `is_void`: the access has failed, or is repeated.
     fn follow(
         &mut self,
         io: &mut CacheIo,

@@ -1,5 +1,5 @@
-//! Recovery of one extent: what the durable map says of it, and what has happened since it was written, say where the extent is. The table
-//! of the test is the whole rule.
+//! Recovery of one extent: where it is, according to its entry in the durable map and the events since that map was
+//! written. The table of the test is the whole rule.
 
 use peryton_format::{
     blocks::Masks,
@@ -40,7 +40,7 @@ pub(in crate::cache) struct RecoveryRules {
     pub(in crate::cache) gone: Fenced,
     /// All blocks of an extent (caching).
     pub(in crate::cache) all: u16,
-    /// Which of copy and origin is valid where the map calls a copy clean; `None`: they agree (caching).
+    /// The valid one of copy and origin where the map calls a copy clean; `None`: they agree (caching).
     pub(in crate::cache) valid: Option<Valid>,
     /// Whether clean copies may lack what was made durable at their origins (caching).
     pub(in crate::cache) unflushed: bool,

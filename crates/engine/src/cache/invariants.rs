@@ -1,4 +1,4 @@
-//! What must hold between any two calls; checked by the tests after every step.
+//! The invariants that hold between any two calls; tests check them after every step.
 
 use std::collections::HashMap;
 

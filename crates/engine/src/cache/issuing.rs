@@ -73,7 +73,7 @@ impl CacheDrive {
         }
     }
 
-    /// What a plain command of the host reads or writes of each of its extents.
+    /// The parts of its extents that a plain host command reads or writes.
     pub(in crate::cache) fn parts_of(
         &self,
         command: &CacheCommand,
@@ -129,7 +129,8 @@ impl CacheDrive {
         Fragment { within: from, len: end - from, offset, is_new: false, ..fragment }
     }
 
-    /// The part of a fragment in these adjacent blocks, as one more of this many pieces in which the fragment is answered.
+    /// The part of a fragment in these adjacent blocks. It becomes one more of the pieces that the fragment's answer
+    /// waits for.
     pub(in crate::cache) fn split_off(
         &self,
         io: &mut CacheIo,

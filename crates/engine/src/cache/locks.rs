@@ -1,5 +1,5 @@
-//! Who may touch which blocks of an extent while a move is under way for it. [`verdict`] is the whole rule: from what the move holds and
-//! what the access asks for, it decides whether the access waits.
+//! The locking rule of moves: it decides for each access to an extent with a move under way whether the access waits.
+//! [`verdict`] is the whole rule; its inputs are the blocks that the move holds and those that the access touches.
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_units::{Nanos, Op};
@@ -13,7 +13,7 @@ use crate::{
     cache::step::CacheIo,
 };
 
-/// What a move holds of its extent.
+/// The part of its extent that a move holds.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     kind: Kind,
@@ -41,7 +41,7 @@ enum Goes {
     Anywhere,
 }
 
-/// What an access asks for.
+/// An access, as far as the rule depends on it.
 #[derive(Clone, Copy, Debug)]
 struct Asked {
     op: Op,
@@ -52,7 +52,7 @@ struct Asked {
     goes: Goes,
 }
 
-/// What else decides about an access.
+/// State of the drive that the rule also depends on.
 #[derive(Clone, Copy, Debug)]
 struct Beside {
     /// A flush has failed, so the data in the move's buffer may be dropped when the move ends.
@@ -63,7 +63,7 @@ struct Beside {
     writes_go_to_origin: bool,
 }
 
-/// What becomes of an access.
+/// The decision about an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Waits,
@@ -272,7 +272,8 @@ mod tests {
             let (slot, origin) = writes(held);
             let to_slot = asked.goes != Goes::Origin && asked.goes != Goes::OriginFirst;
             assert!(!to_slot || slot & asked.touched == 0, "{held:?} {asked:?} {beside:?}");
-            // Where writes do not go to the origin by themselves, one that does is of what the slot lacks: of blocks that complete a unit.
+            // Without writes to both devices, a write to the origin only touches blocks that the slot lacks: blocks
+            // that complete a unit.
             let to_origin = asked.goes != Goes::Slot;
             assert!(!to_origin || origin & held.missing & asked.touched == 0, "{held:?} {asked:?} {beside:?}");
             assert!(!beside.writes_go_to_origin || origin == 0, "{held:?} {asked:?} {beside:?}");
@@ -314,7 +315,7 @@ mod tests {
         });
     }
 
-    /// What passes today passes on: accesses are not made to wait for what does not concern them.
+    /// An access that may pass never waits: the rule does not make accesses wait for moves of other blocks.
     #[test]
     fn what_does_not_meet_does_not_wait() {
         every(|held, asked, beside, verdict| {

@@ -209,7 +209,7 @@ impl PlacementOps for CacheDrive {
         let beyond = |(device, at): (DeviceId, Bytes)| (device, at + within);
         let origin = (self.mode == Mode::Caching).then(|| beyond(self.layout.at(self.origin_of(extent))));
         let here = entry.place().map(|place| beyond(self.layout.at(place)));
-        // Of an extent of which some blocks are lost, the others can be read.
+        // If some blocks of an extent are lost, its other blocks can still be read.
         let is_lost = lost && (device.is_none() || entry.slot().is_none() || self.layout.blocks.is_none());
         let origin = match (is_lost, mapped, origin, here) {
             (true, ..) => Origin::Lost,
@@ -329,8 +329,8 @@ impl PlacementOps for CacheDrive {
     ) -> Result<(), OpenError> {
         self.recover_map(io, storage, volume, found, left, opened)?;
         if self.map.dirty().count() > 0 || self.gone.slow {
-            // Dirty extents are of an earlier write policy: the fast device alone has what is written to them. So it has all that is
-            // written without the slow one.
+            // The dirty extents come from an earlier write policy: only the fast device has the data that are written
+            // to them. So the fast device also has all data that are written while the slow one is gone.
             io.redundant_devices = 0;
         }
         if self.map.dirty().count() > 0 || self.map.lost() > 0 {
@@ -379,7 +379,7 @@ impl PlacementOps for CacheDrive {
     }
 }
 
-/// What only a drive with a map does.
+/// Methods that only a drive with a map has.
 impl CacheDrive {
     fn location_in_part(&self, blocks: Blocks, (extent, slot): (u32, SlotIndex), within: u32, lost: bool) -> Location {
         let (masks, gone) = (self.map.masks(slot), self.lost_blocks(extent));

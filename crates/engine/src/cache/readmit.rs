@@ -91,12 +91,14 @@ impl CacheDrive {
             let (of_map, theirs) = (*theirs, map::masks_of(*theirs, &found.masks));
             let ours = &mut masks[place.0 as usize];
             *ours = match back == self.layout.slow {
-                // The origin has what was lost with it, except what it says was newer on the fast device.
+                // The origin has all data that were lost with it, except where it records newer data on the fast
+                // device.
                 true if self.is_complete_with(back) => Masks::new(ours.valid(), ours.dirty()),
                 true if of_map.is_lost() => Masks::new(ours.valid(), ours.dirty() | ours.lost()),
                 true => Masks::new(ours.valid(), ours.dirty() | ours.lost() & theirs.dirty()),
-                // The origin has all that was not newer on the device when it was given up. Where that is not known, what the device has
-                // is at least as new as the origin, and of the rest the origin may be older than what was answered.
+                // The origin has all data that were not newer on the device when the device was given up. If that is
+                // not known, the device's data are at least as new as the origin, and the rest of the origin may be
+                // older than acknowledged writes.
                 false => match self.map.left_behind(extent, place) {
                     Some(left) => Masks::new(theirs.valid() & left.differs_from_origin(), left.differs_from_origin()),
                     None => Masks::new(theirs.valid(), all),
@@ -128,8 +130,8 @@ impl CacheDrive {
             (Mode::Caching, Some(place)) if on_back(place) => MapEntry::new(Some(place), true, false),
             // The copy was on the device that stayed; the origin is as new if the copy was clean.
             (Mode::Caching, Some(_)) if theirs.is_dirty() => ours,
-            // The map of a fast device may be older than the memory that knew of a copy on it, so that the origin may be older than
-            // what was answered.
+            // The fast device's map may be older than the memory that recorded a copy on it, so the origin may be older
+            // than acknowledged writes.
             (Mode::Caching, None) if back == self.layout.fast => ours,
             (Mode::Caching, _) => MapEntry::new(None, false, false),
         }

@@ -59,8 +59,9 @@ impl CacheDrive {
         }
     }
 
-    /// Prefetches what will be read of the victims after this one: of one far ahead the slot, which leads to the map entry; of one nearer
-    /// the entry; and of the next one the entries of its neighbours, if it is dirty, because they may go to the origin with it.
+    /// Prefetches the data of the next victims: the slot of one far ahead, which leads to its map entry; the map entry
+    /// of a nearer one; and, if the next one is dirty, the entries of its neighbours, which may be written back with
+    /// it.
     #[inline]
     pub(in crate::cache) fn prefetch_victims(&mut self, last: SlotIndex) {
         let CacheDrive { map, policy, foreseen, layout, .. } = self;
@@ -169,7 +170,8 @@ impl CacheDrive {
     /// The extent that is to leave the fast device. `clean_only`: none that is dirty.
     pub(in crate::cache) fn victim(&mut self, io: &CacheIo, now: Nanos, clean_only: bool) -> Option<u32> {
         let window = io.tuning.promotion_window;
-        // A dirty extent of which little is there costs the slow device a write for little room: others go first.
+        // A mostly empty dirty extent costs the slow device a write and frees little room, so other extents leave
+        // first.
         let clean = if self.mode == Mode::Caching && !clean_only { self.clean_victim(now, window) } else { None };
         let pass_over = if clean_only { u32::MAX } else { 0 };
         let slot = clean.or_else(|| self.policy.victim(&mut self.map.candidates(now, window, pass_over)))?;

@@ -299,7 +299,7 @@ impl CacheDrive {
         self.journal.next_header(&io.tuning)
     }
 
-    /// What a slow device that is opened alone may conclude about the data on the fast one.
+    /// The conclusions that a slow device, opened alone, may draw about the data on the fast one.
     pub(crate) fn notice_for(&self, tuning: &Tuning) -> Notice {
         let slow_current = self.mode == Mode::Caching && self.controller.is_none() && self.map.dirty().count() == 0;
         let write_intent = self.journal.names_newer(tuning) && !self.gone.any();
@@ -323,7 +323,7 @@ impl CacheDrive {
 }
 
 impl CacheDrive {
-    /// What has happened to the drive while it ran: devices may be gone.
+    /// The rules of recovery for the present state of the drive: devices may be gone.
     pub(in crate::cache) fn recovery_rules(&self) -> RecoveryRules {
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         RecoveryRules { mode: self.mode, gone: self.gone, all, valid: None, unflushed: false, trusts_origins: false }
@@ -335,7 +335,7 @@ impl CacheDrive {
         rules.interpret(durable, durable.entry.place().is_some_and(is_on_gone))
     }
 
-    /// Which of copy and origin is valid where a crash may have cut a write to one of them or to both.
+    /// The valid one of copy and origin if a crash may have cut a write to one or both.
     pub(in crate::cache) fn valid(&self, io: &CacheIo) -> Valid {
         let copy = io.tuning.write == WritePolicy::Back || self.controller.is_some();
         if copy { Valid::Copy } else { Valid::Origin }

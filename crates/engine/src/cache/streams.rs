@@ -1,9 +1,8 @@
-//! Sequential streams of reads and of writes, found among the misses of the fast device. A long stream does not enter the cache: a disk
-//! serves it well, and it would evict data that are used again.
+//! Sequential streams of reads and of writes, found among the misses of the fast device. A long stream does not enter
+//! the cache: a disk serves it well, and it would evict data that are used again.
 //!
-//! An access continues a stream if it begins where the stream has ended, or a little further: several queues may change the order,
-//! and one that comes late adds nothing. A stream may pass over extents that are cached, because those are hits, which are not
-//! shown here.
+//! An access continues a stream if it begins where the stream has ended, or a little further. Several queues may change
+//! the order, and a late access adds nothing. A stream may pass over cached extents, because this module sees no hits.
 
 use peryton_units::{Bytes, Nanos, Op};
 

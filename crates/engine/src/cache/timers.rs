@@ -12,7 +12,7 @@ use crate::{
 
 impl CacheDrive {
     pub(in crate::cache) fn timers(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        // Asked in any case: during the pause after a failure this says when the pause ends.
+        // Asked in any case: during the pause after a failure, the call requests a timer for the end of the pause.
         let is_due = self.journal.commit_is_due(io);
         if is_due || self.journal.commit_is_full() {
             self.commit(io, now, true, out);

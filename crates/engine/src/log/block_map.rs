@@ -1,9 +1,9 @@
-//! The map of a log: where the newest copy of each block is.
+//! The map of a log: the place of the newest copy of each block.
 //!
-//! The map takes four bytes a block, in chunks that are allocated when a block of the chunk is first logged. An entry
-//! has one of three forms. Zero: the block is on the primary. A place in the log: the whole block lies there contiguously. The
-//! index of a list of fragments: parts of the block were written. The primary holds the parts that no fragment covers. The log
-//! bounds the number of fragments: each record adds at most two to a block that it cuts.
+//! The map takes four bytes for each block, in chunks that are allocated when a block of the chunk is first logged. An
+//! entry has one of three forms. Zero: the block is on the primary. A place in the log: the whole block lies there
+//! contiguously. The index of a list of fragments: parts of the block were written, and the primary holds the other
+//! parts. The log bounds the number of fragments: each record adds at most two to a block that it cuts.
 
 use peryton_format::log::{MOST_LOG_BYTES, SECTOR};
 

@@ -1,13 +1,13 @@
-//! Whole units (logging): where the primary maps its data in large units, a migration writes whole ones. What the window does not
-//! have of a unit is read once: from the log, where that has the newest copy (which is migrated with it), otherwise from the
+//! Whole units (logging): if the primary maps its data in large units, a migration writes whole ones. The missing part
+//! of a unit is read once: from the log if that has the newest copy (which is migrated with it), otherwise from the
 //! primary.
 //!
-//! What is read from the primary must not replace what the host writes there meanwhile. A run therefore counts as being written
-//! before the rest of its units is read ([`Migration::writes`](crate::log::migration::Migration)). A write that bypasses the log waits
-//! for the end of a run that has its unit, and no run begins during such a write. A write to the log does not matter, because the
-//! log then has the newest copy.
+//! Data read from the primary must not replace data that the host writes there meanwhile. A run therefore counts as
+//! being written before the rest of its units is read ([`Migration::writes`](crate::log::migration::Migration)). A
+//! write that bypasses the log waits for the end of a run that has its unit, and no run begins during such a write. A
+//! write to the log does not matter, because the log then has the newest copy.
 //!
-//! If something cannot be read, or the run cannot be written, the parts from the log are written as they are.
+//! If a read for the run fails, or the write of the run, the parts from the log are written alone.
 
 use peryton_units::Bytes;
 
@@ -102,7 +102,7 @@ impl LogDrive {
         if !readable {
             return Next::AsItIs;
         }
-        // What is in the window of these units is on its way now.
+        // The parts of the window in these units are under way now.
         while let Some(part) = migration.parts.get_mut(migration.next_part)
             && part.offset < to
         {

@@ -1,16 +1,17 @@
-//! Data in a log that is not what was appended there. Where the header of an append can be read and its data cannot, it is known
-//! which ranges of the volume are lost. Reads of these fail, and a migration leaves them where they are, as it does with what
-//! the device cannot read: the next commit lists them, and the next opening finds them by their checksums again.
+//! Damage in a log: data that differ from the data that were appended. If the header of an append can be read and its
+//! data cannot, the lost ranges of the volume are known. Reads of these ranges fail, and a migration leaves them in the
+//! log, like data that the device cannot read. The next commit lists them, and the next opening finds them by their
+//! checksums again.
 
 use crate::log::{drive::LogDrive, segments::Segments};
 
-/// What opening a damaged log does.
+/// The behaviour when a damaged log is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::log) enum OnDamage {
     /// The volume is not opened.
     #[default]
     Refuse,
-    /// What is lost is named.
+    /// The lost ranges are named.
     Name,
 }
 
@@ -23,7 +24,7 @@ impl Segments {
         self.any_damaged = true;
     }
 
-    /// Whether part of what lies there is damaged.
+    /// Whether part of this range of the log is damaged.
     #[inline]
     pub(in crate::log) fn is_damaged(&self, at: u64, len: u64) -> bool {
         self.any_damaged && self.overlaps_damage(at, len)

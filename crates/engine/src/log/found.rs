@@ -7,7 +7,7 @@ use peryton_format::{
 
 use crate::log::index::Pending;
 
-/// What is put into the map in the order of sequences.
+/// Events and entries, as they enter the map in the order of sequences.
 pub(in crate::log) struct Replay {
     /// Voids and lists, the next one last; with the sequence before which they come.
     pub(in crate::log) events: Vec<(u64, Event)>,
@@ -18,12 +18,12 @@ pub(in crate::log) enum Event {
     Void { offset: u64, len: u64 },
 }
 
-/// What was found in a log.
+/// The content found in a log.
 pub(in crate::log) struct Contents {
     pub(in crate::log) lives: SegmentsInUse,
     /// Its indexes, oldest first.
     pub(in crate::log) chain: Vec<FoundIndex>,
-    /// All from here on had to be there: what came before is in no segment any more, or listed.
+    /// Every append from this sequence on must be present: earlier ones are in no segment any more, or listed.
     pub(in crate::log) start: u64,
     /// Where the log was cut.
     pub(in crate::log) cut: u64,

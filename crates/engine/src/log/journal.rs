@@ -1,5 +1,5 @@
-//! What the commits of a log record. The headers of the log cannot say that a segment is free, that a write or a
-//! discard on the primary superseded something in the log, or that an append is absent; commits do.
+//! The records of a log's commits. The headers of the log cannot say that a segment is free, that a write or a discard
+//! on the primary superseded data in the log, or that an append is absent; commits do.
 //!
 //! A commit adds its records to those of earlier commits. When the ring has just enough room left for all needed
 //! records, the next commit repeats them, and the earlier commits are no longer needed.
@@ -21,7 +21,7 @@ use crate::{
     log::step::LogIo,
 };
 
-/// What one commit makes durable.
+/// The changes that one commit makes durable.
 #[derive(Debug, Default)]
 pub(crate) struct LogBatch {
     pub(in crate::log) records: Vec<CommitRecord>,
@@ -110,11 +110,12 @@ pub(in crate::log) struct Commit {
     pub(in crate::log) before_migration: u64,
     /// The flush under way covers the appends before this sequence, which is at this place.
     pub(in crate::log) covers: (u64, u64),
-    /// What the next process has to know, where that is kept.
+    /// Records for the next process, if the driver keeps them in memory that outlives this one.
     pub(in crate::log) kept: Option<Kept>,
-    /// What of the log is flushed, as the last durable commit says.
+    /// All appends before this sequence are flushed, according to the last durable commit.
     pub(in crate::log) marked: u64,
-    /// What a flush has made durable that no commit says yet, and when one will.
+    /// A flush has made appends before this sequence durable and no commit records it yet; and the time at which one
+    /// will.
     pub(in crate::log) mark: Option<(u64, Nanos)>,
     /// The next commit is written, whether it records anything else or not.
     pub(in crate::log) marks: bool,
@@ -181,7 +182,7 @@ impl Commit {
         }
     }
 
-    /// The next process has to know this, should it come before the next commit.
+    /// The next process needs this record if it starts before the next commit.
     pub(in crate::log) fn keep(&mut self, record: CommitRecord) {
         if let Some(kept) = &mut self.kept {
             kept.add(record);

@@ -159,7 +159,8 @@ impl LogDrive {
             self.ready.push(Turn::Migration);
             return false;
         }
-        // The next segment still has appends in flight, or is being verified; the completion of that continues the migration.
+        // Appends to the next segment are in flight, or its data are being verified; the completion continues the
+        // migration.
         false
     }
 
@@ -302,7 +303,7 @@ impl LogDrive {
         run.failed |= failed;
         match (run.pending, run.failed) {
             (0, true) if run.completed && !self.stopped.any() => {
-                // It may be what completes it that cannot be written.
+                // The completing data may be the unwritable ones.
                 run.failed = false;
                 self.write_parts(io, index, out);
             }

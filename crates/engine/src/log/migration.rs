@@ -51,7 +51,7 @@ pub(in crate::log) struct Run {
     pub(in crate::log) len: u64,
     pub(in crate::log) parts: Vec<Part>,
     pub(in crate::log) assembly: Option<u32>,
-    /// What is read besides the window, so that whole units are written.
+    /// Reads besides the window that complete whole units.
     pub(in crate::log) rest: Vec<Rest>,
     /// Commands in flight.
     pub(in crate::log) pending: u32,
@@ -60,7 +60,7 @@ pub(in crate::log) struct Run {
     pub(in crate::log) failed: bool,
 }
 
-/// What is read for a run besides the window.
+/// A read for a run besides the window.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::log) struct Rest {
     pub(in crate::log) offset: u64,
@@ -70,11 +70,11 @@ pub(in crate::log) struct Rest {
     pub(in crate::log) failed: bool,
 }
 
-/// What the next run is to be.
+/// The next run.
 pub(in crate::log) enum Next {
     /// Whole units.
     Units(Run),
-    /// What the window has, as it is: something of its units cannot be read.
+    /// The parts in the window alone, because the rest of their units cannot be read.
     AsItIs,
     /// There is none, or a write to the primary has to end first.
     None,

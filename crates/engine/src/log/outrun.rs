@@ -1,8 +1,8 @@
-//! A log that writes outrun is bypassed (Griffin, section 7: "disabling caching whenever the data rate of the combined workloads
-//! exceeds HDD speed").
+//! Bypass of a log that is behind (Griffin, section 7: "disabling caching whenever the data rate of the combined
+//! workloads exceeds HDD speed").
 //!
-//! How far the log is behind is the age of its oldest append that is not done: appends are done in the order in which they lie in the
-//! log, so about as long waits what comes now. That needs no average, and falls by itself when the writes that came are in the log.
+//! The log is behind by the age of its oldest append that is not retired. Appends retire in the order in which they lie
+//! in the log, so a new write waits about as long. This measure needs no average, and falls when the appends are done.
 
 use peryton_units::Nanos;
 

@@ -28,7 +28,7 @@ use crate::{
     placement::PlacementOps,
 };
 
-/// The longest part of a volume for which it is said at once from where it can be read.
+/// The longest part of a volume for which one call reports the source of reads.
 const LONGEST_SOURCE: Bytes = Bytes::mib(1);
 
 /// Whether neighbours can be read alike.
@@ -122,7 +122,7 @@ impl PlacementOps for LogDrive {
 
     fn source(&self, offset: Bytes, rest: Bytes) -> Source {
         let border = self.log.segment_bytes() - 1;
-        // What has to be verified first is read by a drive that can write only.
+        // Only a drive that can write verifies data, so for this report unverified data count as lost.
         let origin = |from: u64, len: u64, place: Option<u64>| match place {
             None => Origin::At { first: self.primary_place(from), second: None },
             Some(at) if self.log.is_damaged(at, len) || self.log.is_unverified(at, len) => Origin::Lost,

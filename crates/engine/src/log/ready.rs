@@ -1,14 +1,15 @@
-//! What may go on. Whatever has ended says here what may follow from it, and the loop at the end of each call of the driver carries that
-//! out. So nothing that begins, continues or ends something calls what might do so again.
+//! The ready queue. The end of a command, a commit or a migration puts here the work that may now go on. The loop at
+//! the end of each call of the driver carries it out. So no function that starts, continues or ends such work calls
+//! itself through others.
 
 use peryton_units::Nanos;
 
 use crate::{api::command::Commands, log::drive::LogDrive, log::step::LogIo};
 
-/// Something that may go on; what comes first here goes on first.
+/// Work that may go on. The order of the variants is the order of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) enum Turn {
-    /// Something is done that a deferred piece may have waited for.
+    /// A deferred piece may have waited for an operation that has ended.
     Pieces,
     /// A commit may be wanted, and none may be under way.
     Commit,
@@ -20,7 +21,7 @@ pub(in crate::log) enum Turn {
 
 const TURNS: [Turn; 4] = [Turn::Pieces, Turn::Commit, Turn::Trigger, Turn::Migration];
 
-/// What may go on. It is empty between two calls of the driver.
+/// The work that may go on. The queue is empty between two calls of the driver.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::log) struct Ready(u8);
 
@@ -39,7 +40,7 @@ impl Ready {
 }
 
 impl LogDrive {
-    /// Carries out what may go on, until nothing may.
+    /// Carries out ready work, until none is left.
     #[inline]
     pub(in crate::log) fn go_on(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         while let Some(turn) = self.ready.pop() {

@@ -328,7 +328,7 @@ impl LogDrive {
         Ok(())
     }
 
-    /// What a migration left in the log may have been left because it is damaged.
+    /// Verifies the data that a migration left in the log: it may have left them because they are damaged.
     fn verify_listed(&mut self, scan: &mut LogScan<'_>, recorded: &Recorded) {
         for ListedSegment { opened, left, .. } in recorded.listed.values() {
             for (_, at, len) in left {

@@ -46,9 +46,9 @@ pub(in crate::log) struct Segment {
     /// Whether a failed device made a migration leave data in it.
     pub(in crate::log) left_over: bool,
     pub(in crate::log) records: Vec<Record>,
-    /// Places in it, from and to, that do not hold what was appended there.
+    /// Places in it, from and to, whose data differ from the appended data.
     pub(in crate::log) damaged: Vec<(u64, u64)>,
-    /// What of it was there when the volume was opened and has not been verified.
+    /// The data from before the opening that have not been verified.
     pub(in crate::log) unverified: Unverified,
 }
 

@@ -1,11 +1,11 @@
 //! Takes back a device of a log that was given up.
 //!
-//! *The primary* is refused. It may have lost what it had not flushed when it failed, and the log may have given up an older copy
-//! for a write that it took directly. Nothing records for which: the voids of the log say that the primary has newer data, and
-//! without them the log would answer with the older copy.
+//! *The primary* is refused. It may have lost writes that were not flushed when it failed, and the log may have given
+//! up an older copy for a write that it took directly. No record says for which ranges. The voids of the log say that
+//! the primary has newer data; without them the log would answer with the older copy.
 //!
-//! *The log*: the primary was written without it, and nothing says where. So it comes back only if it holds nothing that the
-//! primary lacks: then it is emptied, and what the primary has is the volume.
+//! *The log*: the primary was written without it, and no record says where. It therefore comes back only if it holds
+//! nothing that the primary lacks. Then it is emptied, and the primary's data are the volume.
 
 use peryton_format::{
     block::BLOCK,

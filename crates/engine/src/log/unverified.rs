@@ -1,7 +1,6 @@
-//! Data that was in the log when the volume was opened, and that an index lists. Opening did not read it, so it is verified
-//! before it is used for the first time: the header of its append has its checksum. What was appended since the volume was
-//! opened, what no index lists and what a migration left in the log is not here: it was verified already, or is this
-//! process's own.
+//! Data from before the opening of the volume that an index lists. Opening did not read them, so they are verified
+//! before their first use: the header of their append has the checksum. Other data are not here: the recovery has
+//! verified appends that no index lists and data that a migration left in the log, and this process wrote the rest.
 
 use peryton_format::log::{HEADER, LONGEST_APPEND, SECTOR};
 
@@ -15,7 +14,7 @@ enum State {
     Underway,
     /// The device could not read all of it at once: each of its pieces counts by itself.
     InPieces,
-    /// What is damaged of it is known.
+    /// The damage in it is known.
     Settled,
 }
 
@@ -40,7 +39,7 @@ struct Piece {
     unreadable: bool,
 }
 
-/// What of a segment is not verified.
+/// The part of a segment that is not verified.
 #[derive(Debug, Default)]
 pub(in crate::log) struct Unverified {
     appends: Vec<Append>,
@@ -49,7 +48,7 @@ pub(in crate::log) struct Unverified {
     left: u64,
 }
 
-/// What is read together to be verified, in places of the log.
+/// A range of the log that is read and verified together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::log) enum Unit {
     /// One append or several.
@@ -74,8 +73,8 @@ impl Unverified {
 }
 
 impl Segments {
-    /// An index says that an append holds this. Indexes list appends in the order in which they lie in the log. Returns false
-    /// if that cannot be.
+    /// An index says that an append holds this data. Indexes list appends in the order in which they lie in the log.
+    /// Returns false if that is impossible.
     pub(in crate::log) fn not_verified(&mut self, offset: u64, at: u64, len: u64, sequence: u64) -> bool {
         let index = self.segment_of(at);
         let within = at - self.start_of(index);
@@ -101,7 +100,7 @@ impl Segments {
         end - from <= LONGEST_APPEND
     }
 
-    /// Whether any of that, which lies in one append, has to be verified before it is used.
+    /// Whether any of this range, which lies in one append, has to be verified before it is used.
     #[inline]
     pub(in crate::log) fn is_unverified(&self, at: u64, len: u64) -> bool {
         self.unverified > 0 && self.is_among_unverified(at, len)
@@ -129,7 +128,7 @@ impl Segments {
         pieces.iter().find(|piece| !piece.settled && piece.from < at + len && at < piece.to)
     }
 
-    /// Whether the device could not read what has to be verified of that.
+    /// Whether the device could not read data of this range that have to be verified.
     pub(in crate::log) fn is_unreadable(&self, at: u64, len: u64) -> bool {
         self.unverified > 0 && self.unsettled_piece(at, len).is_some_and(|piece| piece.unreadable)
     }
@@ -141,8 +140,8 @@ impl Segments {
         (from == at).then_some(append.sequence)
     }
 
-    /// What to read to verify that; `None` if nothing is left of it, or if it is being read already. `most`: how many bytes of
-    /// appends that follow directly may be read with it.
+    /// The read that verifies this range; `None` if nothing of it is left, or if it is being read already. `most`: how
+    /// many bytes of directly following appends the read may include.
     pub(in crate::log) fn unit_of(&self, at: u64, len: u64, most: u64) -> Option<Unit> {
         let append = self.append_of(at)?;
         let index = self.segment_of(at);
@@ -210,7 +209,7 @@ impl Segments {
         self.segments[segment as usize].unverified.appends.iter_mut().filter(inside).for_each(&mut each);
     }
 
-    /// What is damaged of the unit is known.
+    /// The damage in the unit is known.
     pub(in crate::log) fn settle_unit(&mut self, unit: Unit) {
         let mut settled = 0;
         match unit {

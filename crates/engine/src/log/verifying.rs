@@ -1,10 +1,10 @@
-//! Verifies data that was in the log when the volume was opened, before it is used for the first time (`unverified.rs` knows
-//! which that is). The header of an append has the checksums, so whole appends are read: at once, or piece by piece where the
-//! device cannot read all of one. Host reads wait for that and are answered from the same buffer. A migration reads ahead,
-//! several appends with one command; it moves only what was verified, so it never makes damaged data look sound.
+//! Verifies data from before the opening of the volume before their first use (`unverified.rs` lists them). The header
+//! of an append has the checksums, so whole appends are read: at once, or piece by piece if the device cannot read all
+//! of one. Host reads wait for the verification, and are answered from the same buffer. A migration reads ahead,
+//! several appends with one command. It moves only verified data, so damaged data never get a valid checksum.
 //!
-//! What is damaged is noted (`damage.rs`). The engine never sees data, so the driver compares: it calls [`LogDrive::verify_unit`]
-//! before it reports that a read has ended.
+//! `damage.rs` records the damage. The engine never sees data, so the driver compares: it calls
+//! [`LogDrive::verify_unit`] before it reports that a read has ended.
 
 use std::collections::VecDeque;
 
@@ -53,7 +53,7 @@ pub(in crate::log) struct Waiter {
     pub(in crate::log) buffer: u64,
 }
 
-/// What is being verified, and what waits for that.
+/// The units that are being verified, and the reads that wait for them.
 #[derive(Debug, Default)]
 pub(in crate::log) struct Verifying {
     slots: [Option<Reading>; VERIFIES as usize],
@@ -78,7 +78,7 @@ fn buffer_of(slot: u32, offset: u64) -> Buffer {
 }
 
 impl LogDrive {
-    /// Lets a part of a host read wait until what it reads is verified.
+    /// Lets a part of a host read wait until its data are verified.
     #[cold]
     pub(in crate::log) fn wait_until_verified(&mut self, io: &mut LogIo, waiter: Waiter, out: &mut Commands) {
         self.verifying.waiting.push(waiter);
@@ -90,14 +90,14 @@ impl LogDrive {
         while let Some(slot) = self.verifying.free_slot()
             && let Some((at, len)) = self.verifying.queue.pop_front()
         {
-            // If it is being read already, the end of that answers who waits.
+            // If the data are being read already, the end of that read answers the waiting parts.
             if let Some(unit) = self.log.unit_of(at, len, 0) {
                 self.read_unit(io, slot, unit, Cause::Host, out);
             }
         }
     }
 
-    /// Verifies what a migration comes to next, from this place on.
+    /// Verifies the data that a migration needs next, from this place on.
     #[cold]
     pub(in crate::log) fn verify_ahead(&mut self, io: &mut LogIo, at: u64, out: &mut Commands) -> bool {
         let (segment, mut from, mut any) = (self.log.segment_of(at), at, false);
@@ -114,7 +114,7 @@ impl LogDrive {
         any
     }
 
-    /// Verifies something that is in use and was not verified; returns whether there was anything.
+    /// Verifies some used and unverified data; returns whether there were any.
     pub(crate) fn verify_more(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
         let order: Vec<u32> = self.log.order.iter().copied().collect();
         let next = order.into_iter().find_map(|segment| self.log.first_unverified(segment, 0));
@@ -127,7 +127,7 @@ impl LogDrive {
         let end = self.log.start_of(segment) + self.log.segment_bytes();
         let parts = match unit {
             Unit::Appends { from, to } => [Some((from, to.next_multiple_of(BLOCK))), None],
-            // Not a sector more than needed: a neighbour may be what the device cannot read.
+            // Reads no sector more than needed, because a neighbour may be unreadable.
             Unit::Piece { append, from, to } => {
                 [Some((append, append + HEADER)), Some((from / SECTOR * SECTOR, to.next_multiple_of(SECTOR)))]
             }
@@ -144,7 +144,7 @@ impl LogDrive {
         self.verifying.slots[slot as usize] = Some(Reading { unit, pending, failed: false, result: None });
     }
 
-    /// Compares what the last read of a unit has brought with its checksums.
+    /// Compares the data of the last read of a unit with their checksums.
     pub(in crate::log) fn verify_unit(&self, slot: u32, buffers: &dyn Buffers) -> Option<Verification> {
         let Reading { unit, pending: 1, failed: false, .. } = self.verifying.slots[slot as usize].as_ref()? else {
             return None;
@@ -167,7 +167,7 @@ impl LogDrive {
         Some(Verification { slot, damaged, unverifiable })
     }
 
-    /// The places of what an append has, from and to.
+    /// The places of an append's records, from and to.
     fn records_in(&self, from: u64, to: u64) -> Vec<(u64, u64)> {
         let segment = self.log.segment_of(from);
         let start = self.log.start_of(segment);
@@ -180,8 +180,8 @@ impl LogDrive {
         places.take_while(|(at, _)| *at < to).collect()
     }
 
-    /// Adds to `damaged` what of `places` in an append is not there, or cannot be verified. Returns whether the checksums are
-    /// there.
+    /// Adds those of `places` in an append to `damaged` that are missing or cannot be verified. Returns whether the
+    /// checksums can be read.
     fn compare(
         &self,
         (slot, first, buffers): (u32, u64, &dyn Buffers),
@@ -249,7 +249,7 @@ impl LogDrive {
         self.ready.push(Turn::Migration);
     }
 
-    /// Answers the parts of host reads that what has been read of this unit decides.
+    /// Answers the parts of host reads that the read of this unit decides.
     fn answer_waiters(&mut self, io: &mut LogIo, (slot, unit, failed): (u32, Unit, bool), out: &mut Commands) {
         let first = unit.first();
         let (low, high) = match unit {

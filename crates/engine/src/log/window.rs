@@ -1,10 +1,10 @@
-//! Chooses what a migration takes next: as much of its source as fits into the window, as reads of the log. It takes nothing that
-//! is damaged, or that was not verified.
+//! Chooses the next data of a migration: as much of its source as fits into the window, as reads of the log. It takes
+//! no damaged and no unverified data.
 
 use crate::{log::drive::LogDrive, log::layout::BUFFER, log::migration::Part, log::segments::Record, log::step::LogIo};
 
 impl LogDrive {
-    /// Returns the place of what has to be verified before more can be taken.
+    /// Returns the place of the data that have to be verified first.
     pub(in crate::log) fn plan_segments(&mut self, io: &mut LogIo, looks: &mut u64) -> Option<u64> {
         let LogDrive { migration, log, map, .. } = self;
         let stats = io.stats.logging_mut();

@@ -1,9 +1,9 @@
-//! What goes to the primary past the log: writes that selective caching does not want there, that a full or failed log
-//! cannot take, and discards.
+//! Writes and discards that go to the primary: writes that selective caching keeps out of the log, writes that a full
+//! or failed log cannot take, and discards.
 //!
 //! Two commands for one range on one device have no order. So a write to the primary waits for a migration of the same
-//! range, and no migration of it starts before the write is done; and because the log's copy is given up when the write
-//! is done, appends of the range keep out of its way, too.
+//! range, and no migration of that range starts before the write is done. The log's copy is given up when the write is
+//! done, so appends of the range wait as well.
 
 use peryton_format::log::ring::CommitRecord;
 use peryton_units::{Bytes, Nanos};
@@ -21,7 +21,7 @@ use crate::{
 /// The most records that one failed write makes, so that a large one does not fill the ring.
 const MOST_VOIDS: usize = 64;
 
-/// What became of a piece.
+/// The outcome for a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Placed {
     OnItsWay,
@@ -39,7 +39,7 @@ impl LogDrive {
         }
     }
 
-    /// Sends a piece on its way, unless it has to wait: for others that wait with a number below `before`, too.
+    /// Sends a piece, unless it has to wait. It also waits for pieces with a number below `before` that wait.
     #[inline]
     fn try_place(
         &mut self,
@@ -123,8 +123,8 @@ impl LogDrive {
         true
     }
 
-    /// What is not in the log the primary may forget. Where the log has the newest copy, the primary has an older one,
-    /// which must not come to light: it is zeroed.
+    /// The primary discards the part that is not in the log. If the log has the newest copy, the primary has an older
+    /// one, which must not reappear: it is zeroed.
     fn discard_now(&mut self, io: &mut LogIo, now: Nanos, whole: Piece, out: &mut Commands) {
         let mut runs: Vec<(u64, u64, bool)> = Vec::new();
         self.map.walk(whole.offset, whole.offset + whole.len, |from, to, place| match runs.last_mut() {
@@ -179,13 +179,14 @@ impl LogDrive {
             let void = CommitRecord::Void { offset: from, len: to - from, before: self.log.next_sequence() };
             self.commit.record(io, now, void);
         } else if self.commit.freed().next().is_some() {
-            // A commit is about to say that the log is empty; a process that dies before that leaves what was in it.
+            // The commit under way says that the log is empty. If the process dies before it is durable, the log still
+            // has its old content.
             self.commit.keep(CommitRecord::Void { offset: from, len: to - from, before: self.log.next_sequence() });
         }
     }
 
-    /// Some of it may have reached the primary. Where the primary is what is read, it has to be after a crash, too: what
-    /// a migration left in the log is not to come back.
+    /// A part of the data may have reached the primary. If reads of the range go to the primary, they must do so after
+    /// a crash as well: data that a migration left in the log must not come back.
     fn failed_on_primary(&mut self, io: &mut LogIo, now: Nanos, from: u64, to: u64) {
         let mut runs: Vec<(u64, u64)> = Vec::new();
         self.map.walk(from, to, |low, high, place| match runs.last_mut() {
@@ -200,7 +201,7 @@ impl LogDrive {
         }
     }
 
-    /// Something is done that a piece may have waited for. They keep their order where they overlap.
+    /// Some operation has ended for which a piece may have waited. Overlapping pieces keep their order.
     pub(in crate::log) fn look_at_deferred(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
         let mut next = 0;
         while let Some((number, deferred)) = self.deferred.take_from(next) {
@@ -209,8 +210,8 @@ impl LogDrive {
                 self.deferred.put_back(number, deferred);
             }
             if placed == Placed::WaitsForBuffer {
-                // They are all under way: when the first comes back it goes on from here. To try all others would take
-                // time in proportion to how many there are, again and again.
+                // All buffers are under way: the first to return continues here. Trying all other pieces would take
+                // time in proportion to their number, again and again.
                 break;
             }
             next = number + 1;
