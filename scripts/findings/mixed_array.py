@@ -92,25 +92,30 @@ def policies(array, traces, variants, base=()):
                 for trace in traces]
     header = ["trace", "reads' locality", "LRU: hit %", "mean ms", "lifetime y", "wears out first"]
     header += [f"{name}: {what}" for name, _ in variants for what in ("latency", "lifetime", "L/T")]
-    rows, gains = [], {name: [] for name, _ in variants}
+    header += [f"{name}: mean ms" for name, _ in variants]
+    rows, gains, means = [], {name: [] for name, _ in variants}, {name: [] for name, _ in variants}
     for trace, lru, others in promises:
         lru = lru()
         first = min((life, name) for name, life in lru.lives.items() if life)[1] if lru.lifetime else "–"
         row = [trace.name, locality(trace.name), percent(lru.hit, 1), number(lru.latency_ms), number(lru.lifetime), first]
+        others = [other() for other in others]
         for (name, _), other in zip(variants, others):
-            other = other()
+            means[name].append(other.latency_ms)
             row += [number(ratio(other.latency_ms, lru.latency_ms), 2), number(ratio(other.lifetime, lru.lifetime), 2),
                     number(ratio(other.quotient, lru.quotient), 2)]
             gains[name].append(ratio(lru.quotient, other.quotient))
-        rows.append(row)
+        rows.append(row + [number(other.latency_ms) for other in others])
     yield from table(header, rows)
     yield ""
-    for name, values in gains.items():
-        values = [value for value in values if value]
+    for name, settings in variants:
+        values = [value for value in gains[name] if value]
+        target = next((setting.split("=")[1] for setting in settings if "target_latency" in setting), None)
+        missed = target and sum(mean > float(target.removesuffix("us")) / 1000 for mean in means[name])
+        kept = f" Mean {min(means[name]):.2f} to {max(means[name]):.2f} ms; above the target on {missed}." if target else ""
         if values:
             yield (f"* {name}: LRU's L/T is {sum(values) / len(values):.2f} times as high (geometric mean {geometric(values):.2f}; "
                    f"{min(values):.2f} to {max(values):.2f}); better on {sum(value > 1.005 for value in values)}, "
-                   f"worse on {sum(value < 0.995 for value in values)}.")
+                   f"worse on {sum(value < 0.995 for value in values)}.{kept}")
 
 
 def sweep(array, traces, title, values, settings, share=lambda value: 0.05, lru_at=lambda value: 0.05, base_share=None):
