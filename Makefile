@@ -127,6 +127,7 @@ findings: setup
 	python3 scripts/findings/greenest.py
 	python3 scripts/findings/mixcp.py
 	python3 scripts/findings/three_tiers.py
+	python3 scripts/findings/flashield.py
 	python3 scripts/findings/tuning.py
 	python3 scripts/findings/kernel_caches.py --peryton target/release/peryton $(if $(TRACES),--traces $(TRACES))
 	python3 scripts/findings/defaults.py --peryton target/release/peryton $(if $(TRACES),--traces $(TRACES))
