@@ -32,7 +32,7 @@ TRACES = {
 }
 HDD = "[devices.hdd]\nprofile = 'seagate-exos-x20-20tb'\n"
 BLOCK = 4096
-# The largest trace spans 153 GiB.
+# The largest trace without a warm-up spans 153 GiB.
 VOLUME = 160 << 30
 # After a warm-up the volume is about as large as the trace needs.
 WARM_VOLUMES = {"pgbench": 4, "sqlite": 4, "mailstore": 16, "devbox": 16, "cloudphysics": 64, "tpcc": 4096}
@@ -158,6 +158,11 @@ def ratio(a, b):
     return "" if not a or not b else f" ({a / b:.2f})"
 
 
+def end_bytes(program, trace):
+    volumes = json.loads(run(program, "trace", "info", trace, "--concatenate", "--json"))["volumes"]
+    return max(volume["end_bytes"] for volume in volumes)
+
+
 def fast_bytes(program, trace):
     """A tenth of the blocks that the trace touches, in whole extents."""
     touched = json.loads(run(program, "trace", "info", trace, "--concatenate", "--json"))["footprint"]["bytes"]
@@ -181,6 +186,10 @@ def main():
     traces = {name: trace for name, trace in traces.items() if trace.exists()}
     if args.warm_up:
         return warm_rows(args, traces)
+    too_long = [name for name, trace in traces.items() if end_bytes(args.peryton, trace) > VOLUME]
+    for name in too_long:
+        print(f"{name}: longer than {VOLUME >> 30} GiB, left out", file=sys.stderr)
+        del traces[name]
     if args.depths:
         return depth_rows(args, traces)
     if args.fewer_reads:
