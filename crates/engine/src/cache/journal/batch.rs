@@ -1,4 +1,5 @@
-//! What one commit of a map makes durable: changed entries, places that are given up, and what waits for both.
+//! The changes that one commit of a map makes durable: changed entries, places that are given up, and the requests and
+//! moves that wait for both.
 
 use peryton_format::{journal::MapRecord, map};
 use peryton_units::Nanos;
@@ -6,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use crate::{cache::journal::preflush::HostFlushes, cache::map::extent::Place, io::RequestIndex, journal};
 
-/// What waits for a commit.
+/// A request or move that waits for a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Waiter {
     /// A host flush.
@@ -31,7 +32,7 @@ pub(in crate::cache) struct Update {
     pub(in crate::cache) sequence: u64,
 }
 
-/// What one commit makes durable.
+/// The changes that one commit makes durable.
 #[derive(Debug, Default)]
 pub(crate) struct MapBatch {
     pub(in crate::cache) updates: Vec<Update>,

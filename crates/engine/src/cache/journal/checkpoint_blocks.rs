@@ -1,5 +1,6 @@
-//! Which blocks a checkpoint has to write. The two checkpoints lie in two places that are written in turn. A block that has not changed since the
-//! checkpoint in the same place is there already. So a checkpoint costs what has changed, however large the volume is.
+//! The blocks that a checkpoint has to write. The two checkpoints lie in two places that are written in turn. A block
+//! that has not changed since the checkpoint in the same place is there already. The cost of a checkpoint therefore
+//! depends on the changes, and not on the size of the volume.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! What the journal does after a device has failed a flush: it abandons the commit and the checkpoint under way, and begins
-//! no other commit until every entry of the map points to data that are sure to be durable.
+//! The journal after a device has failed a flush: it abandons the commit and the checkpoint under way, and begins no
+//! other commit until every entry of the map points to data that are certainly durable.
 
 use rustc_hash::FxHashSet;
 

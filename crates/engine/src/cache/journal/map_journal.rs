@@ -45,7 +45,7 @@ fn full_commit(layout: &MetadataLayout) -> usize {
     (blocks * layout.records_per_block()) as usize
 }
 
-/// What commits wait for, because a device was fenced.
+/// The condition that commits wait for, because a device was fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum CommitHold {
     None,
@@ -65,7 +65,7 @@ pub(crate) struct Durable {
 }
 
 impl Durable {
-    /// What is durable of an extent: its entry, and the masks of the place that the entry names.
+    /// The durable state of an extent: its entry, and the masks of the place that the entry names.
     pub(in crate::cache) fn of(&self, extent: u32) -> (MapEntry, Masks) {
         let entry = self.image[extent as usize];
         (entry, map::masks_of(entry, &self.masks))
@@ -101,10 +101,10 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) to: [bool; 2],
     /// Whether the block of the commit under way is flushed on the slow device after it is written.
     postflush_slow: bool,
-    /// What the slow device records with the commit under way, and what it has recorded.
+    /// The notice that the slow device records with the commit under way, and the one that it has recorded.
     pub(in crate::cache) notifying: Notice,
     pub(in crate::cache) notified: Notice,
-    /// Which regions the slow device says may be newer on the fast one.
+    /// The regions that may be newer on the fast device, according to the slow device.
     pub(in crate::cache) names: Names,
     /// The regions that the commit under way names.
     naming: Vec<u32>,
@@ -139,7 +139,7 @@ pub(crate) struct MapJournal {
     pub(in crate::cache) checkpoint: Option<journal::Checkpoint<CheckpointHeader>>,
     /// The number of the last checkpoint.
     pub(in crate::cache) checkpoint_number: u64,
-    /// What a checkpoint has to write.
+    /// The blocks that a checkpoint has to write.
     pub(in crate::cache) blocks: CheckpointBlocks,
 }
 
@@ -365,7 +365,7 @@ impl MapJournal {
         let group = &mut self.group;
         if group.committing.updates.len() > most && !mutation::is(Mutation::CommitAllOrNothing) {
             group.committing.leave_after(most, &mut group.gathering);
-            // What is left may need the flush of the slow device that this commit had.
+            // The remaining updates may need the flush of the slow device that this commit had.
             (self.must_flush_slow, group.wanted) = (true, true);
         }
     }
@@ -387,7 +387,7 @@ impl MapJournal {
             self.notifying.write_intent && !checkpoint.header.notice.write_intent
         };
         let updates = || self.group.committing.updates.iter().map(Update::newer);
-        // Of a commit that failed, the slow device may have what the next attempt replaces.
+        // The slow device may have a part of a failed commit that the next attempt replaces.
         let names = || self.attempt > 1 || !self.names.cover(updates());
         self.to[1] = !names_newer
             || self.notifying != self.notified

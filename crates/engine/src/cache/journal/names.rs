@@ -1,14 +1,16 @@
-//! The write-intent set: which regions the slow device's metadata say may be newer on the fast device. A commit goes to the slow device
-//! only where an extent becomes newer whose region is not named; all others go to the fast device alone.
+//! The write-intent set: the regions that may be newer on the fast device, according to the slow device's metadata. A
+//! commit goes to the slow device only if an extent of an unnamed region becomes newer; all other commits go to the
+//! fast device alone.
 //!
-//! Without the fast device, only the slow device's metadata count: its newest checkpoint, its commits after that, and all of each region
-//! that these name. So a region stays named until a checkpoint replaces the commit that names it. From the start of a checkpoint on, the
-//! slow device may have that one or the one before. A region that a later commit names is named with either.
+//! Without the fast device, only the slow device's metadata count: its newest checkpoint, its commits after that, and
+//! every extent of each region that these name. So a region stays named until a checkpoint replaces the commit that
+//! names it. From the start of a checkpoint on, the slow device may have that one or the one before. A region that a
+//! later commit names is named with either.
 
 use peryton_format::regions::Regions;
 use rustc_hash::FxHashMap;
 
-/// What the slow device's metadata say. Each table has at most one row for each region of the volume.
+/// The content of the slow device's metadata. Each table has at most one row for each region of the volume.
 #[derive(Debug)]
 pub(in crate::cache) struct Names {
     regions: Regions,
@@ -118,7 +120,7 @@ mod tests {
         named.sort_unstable();
         assert_eq!(named, [0, 1, 2, 7], "with those that were named before");
         assert!(names.cover([(0, true), (300, true)].into_iter()));
-        // Of these only one is written to, so the others are left out after the next checkpoint.
+        // Only one of these regions is written to, so the others are left out after the next checkpoint.
         assert_eq!(commit(&mut names, &[201], 10), [0; 0]);
         names.checkpoint_begins();
         assert_eq!(commit(&mut names, &[2_000], 10), [15, 7, 1]);

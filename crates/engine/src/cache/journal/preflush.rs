@@ -1,5 +1,5 @@
-//! What a commit of the map flushes before it is written, and which of the gathered updates are in it. An update may say that the slow
-//! device has data that the fast one had; it is recorded only when these data are durable there.
+//! The flushes before a commit of the map is written, and the choice of the gathered updates in it. An update may say
+//! that the slow device has data that the fast one had; it is recorded only when these data are durable there.
 
 /// The flushes of the host that wait for the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(super) enum HostFlushes {
     Alone,
 }
 
-/// What the commit is for, and what has happened since the slow device was flushed.
+/// The purpose of the commit, and the events since the slow device was flushed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Needs {
     /// No copy was ever newer than its origin.
@@ -30,7 +30,7 @@ pub(super) struct Needs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Preflush {
-    /// The slow device, which has all data of the host. The updates wait for a commit that somebody asks for.
+    /// The slow device, which has all data of the host. The updates wait until a request or move needs a commit.
     OriginsAlone,
     /// The fast device. Updates that wait for the slow device's flush stay behind.
     Fast,

@@ -46,8 +46,9 @@ impl Candidates for MapCandidates<'_> {
     /// An extent may leave only while nothing is under way for it (GreenDM, section 2.6: a move waits for no access).
     #[inline]
     fn candidate(&mut self, slot: SlotIndex) -> Option<Candidate<'_>> {
-        // The masks are asked first: those of all slots take less of the processor's cache than the map does, and many dirty slots may be
-        // passed over in a row. Where blocks are lost, only the slot records which.
+        // The masks are read first: those of all slots take less of the processor's cache than the map does, and the
+        // search may pass over many dirty slots in a row. A slot with lost blocks never leaves, because only the slot
+        // records them.
         let masks = self.masks.get(slot.index());
         if let Some(masks) = masks
             && (masks.lost() != 0 || masks.dirty() != 0 && self.passes_over(slot))

@@ -30,7 +30,7 @@ pub(crate) struct Extent {
     pub(super) rewritten: u8,
 }
 
-/// Which of a copy and its origin is valid where the two may differ (caching).
+/// The valid one of a copy and its origin where the two may differ (caching).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::cache) enum Valid {
     Copy,

@@ -25,7 +25,7 @@ use crate::cache::{
     },
 };
 
-/// Which extent is in which place.
+/// The extents, and the places that they are in.
 #[derive(Debug)]
 pub(in crate::cache) struct ExtentMap {
     layout: CacheLayout,
@@ -53,7 +53,7 @@ pub(in crate::cache) struct ExtentMap {
     sweep: u8,
     /// Number of extents whose only copy is lost.
     lost: u32,
-    /// Where a device that is gone had what is lost with it, and which blocks those are: what it needs to come back.
+    /// The place and the blocks of data that were lost with a gone device, so that the device can come back.
     left_behind: BTreeMap<u32, (Place, Masks)>,
     /// For each slot, which blocks of its extent it has; empty if it has whole extents.
     masks: Vec<Masks>,
@@ -338,7 +338,7 @@ impl ExtentMap {
         }
     }
 
-    /// Which blocks of a lost extent the device that is gone had in this place; `None` if that is not known.
+    /// The blocks of a lost extent that the gone device had in this place; `None` if they are not known.
     pub(in crate::cache) fn left_behind(&self, extent: u32, place: Place) -> Option<Masks> {
         self.left_behind.get(&extent).filter(|(at, _)| *at == place).map(|(_, masks)| *masks)
     }
@@ -360,7 +360,7 @@ impl ExtentMap {
 
     /// Counts all dirty extents as not written again.
     pub(in crate::cache) fn forget_rewritten(&mut self) {
-        // An extent that was last written again 255 sweeps ago is taken for one that was in this sweep: it is
+        // An extent that was last written again 255 sweeps ago counts as written again in this sweep. It is then
         // written back alone, without its neighbours.
         self.sweep = self.sweep.checked_add(1).unwrap_or(1);
         self.dirty.cool();

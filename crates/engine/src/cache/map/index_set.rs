@@ -46,7 +46,7 @@ impl IndexSet {
         self.levels[0][index as usize / 64] >> (index % 64) & 1 == 1
     }
 
-    /// Prefetches what says whether the index is in the set.
+    /// Prefetches the word that says whether the index is in the set.
     #[inline]
     pub(crate) fn prefetch(&self, index: u32) {
         prefetch(&self.levels[0][index as usize / 64]);

@@ -51,7 +51,7 @@ impl CacheDrive {
             (Kind::Promotion, Phase::Reading, true) => self.abort_promotion(io, now, index, out),
             (Kind::Promotion, Phase::Writing, false) => self.promoted(io, now, index, out),
             (Kind::Promotion, Phase::Writing, true) if row.ram_dirty => {
-                // The buffer holds writes that were acknowledged to the host, so they must reach the origin.
+                // The buffer holds acknowledged writes, so they must reach the origin.
                 row.phase = Phase::WritingOrigin;
                 row.failed = false;
                 let from = self.current_place(self.moves[index].extent);

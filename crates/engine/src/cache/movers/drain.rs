@@ -39,7 +39,7 @@ impl CacheDrive {
             self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
             self.drop_copy(io, now, extent, Release::Detached, false);
         } else if !mutation::is(Mutation::KeepCleanPastFailure) {
-            // Blocks that are not dirty may differ from their origin now, and go.
+            // Blocks that are not dirty may differ from their origin now, so they are dropped.
             self.drop_blocks(io, now, extent, u16::MAX);
             self.journal.takes_all_next();
         }
@@ -78,7 +78,7 @@ impl CacheDrive {
             self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
             self.drop_clean(io, now, extent, Release::Discarded);
         } else {
-            // Blocks that are not dirty may differ from their origin now, and go.
+            // Blocks that are not dirty may differ from their origin now, so they are dropped.
             self.drop_blocks(io, now, extent, u16::MAX);
             self.journal.takes_all_next();
         }

@@ -101,7 +101,8 @@ impl CacheDrive {
         Some(self.feed_from(fragment, index, blocks))
     }
 
-    /// Whether the copy may take what a write covers when the origin has it: after a crash no copy counts, and nothing else has to be seen to.
+    /// Whether the copy may take a write's data once the origin has them: after a crash no copy counts, and no other
+    /// condition needs the full write path.
     pub(in crate::cache) fn may_follow_its_origin(&self, fragment: Fragment) -> bool {
         self.journal.never_dirty
             && self.doubts.is_empty()

@@ -71,7 +71,7 @@ impl CacheDrive {
         index
     }
 
-    /// Ends the move: its extent is free for others, and the accesses that waited are routed.
+    /// Ends the move: other moves of its extent may begin, and the accesses that waited are routed.
     pub(in crate::cache) fn end(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
         let (kind, extent, buffer, run) = (row.kind, row.extent, row.buffer, row.run);

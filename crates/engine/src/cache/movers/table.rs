@@ -58,7 +58,7 @@ pub(in crate::cache) struct Move {
     pub(in crate::cache) failed: bool,
     /// Whether the host accessed the extent during the move.
     pub(in crate::cache) accessed: bool,
-    /// The data that the move has read may be older than those that a failed flush left, and must not be written back.
+    /// The data that the move has read may be older than the data after a failed flush, and must not be written back.
     pub(in crate::cache) is_void: bool,
     /// Whether the buffer holds writes that were acknowledged to the host.
     pub(in crate::cache) ram_dirty: bool,
@@ -102,7 +102,8 @@ pub(in crate::cache) enum Drained {
     Stale,
     /// The map goes back to what is durable: a flush that failed may have lost the extent's data.
     Revert,
-    /// Caching: copy and origin may differ after a failure; the copy goes, and the write is answered with this.
+    /// Caching: copy and origin may differ after a failure. The copy is dropped, and the write is answered with this
+    /// result.
     Drop(Result<(), RequestError>),
 }
 

@@ -45,7 +45,7 @@ impl CacheDrive {
                     Op::Write => self.write_to_part(io, now, fragment, slot, out),
                     _ => self.read_in_part(io, now, fragment, slot, true, out),
                 };
-                // Only now does something hold the extent in its slot.
+                // The access now protects the extent from eviction.
                 self.make_room(io, now, out);
                 return route;
             }
@@ -119,9 +119,9 @@ impl CacheDrive {
             io.stats.fast_misses += 1;
             return false;
         }
-        // Without write-back a write that misses goes to the origin alone: bringing its extent in first would make it wait for a
-        // read. With write-through it counts as a miss, so that a later read brings the extent in. Nor does a write
-        // promote its extent that must not make it dirty.
+        // Without write-back a write that misses goes to the origin alone: a promotion would make it wait for a read.
+        // With write-through it counts as a miss, so that a later read brings the extent in. A write that must not make
+        // its extent dirty does not promote it either.
         let around = fragment.op == Op::Write && io.tuning.write != WritePolicy::Back;
         if around && fragment.is_new && io.tuning.write == WritePolicy::Through {
             self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);

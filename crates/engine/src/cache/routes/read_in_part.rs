@@ -103,7 +103,7 @@ impl CacheDrive {
     ) -> (u16, Follow) {
         let (touched, extent, masks) = (self.touched(fragment), fragment.extent, self.map.masks(slot));
         let run = self.blocks_to_bring(extent, touched, masks.valid());
-        // What surrounds it may be on the way.
+        // The neighbouring blocks may be on their way already.
         let under_way = self.being_read(self.map.entry(extent));
         let run = if run & under_way == 0 { run } else { first_run(missing) };
         let opens = under_way == 0 && masks.valid() & !masks.differs_from_origin() == 0;

@@ -1,9 +1,10 @@
-//! Read-ahead within an extent: whether a read that misses also brings in the rest of its extent. It does while that has lately saved
-//! other reads of the slow device.
+//! Read-ahead within an extent: whether a read that misses also brings in the rest of its extent. It does so while this
+//! has lately saved other reads of the slow device.
 //!
-//! The saving is measured in extents without read-ahead. A read of the slow device *opens* such an extent if the fast device has no
-//! clean block of it. Every later read of it would have been *saved* by read-ahead. While read-ahead does not pay, all extents are
-//! measured. While it pays, one of [`CONTROL_ONE_IN`] stays without it and is measured (set dueling: Qureshi et al., ISCA 2007).
+//! The saving is measured in extents without read-ahead. A read of the slow device *opens* such an extent if the fast
+//! device has no clean block of it. Read-ahead would have *saved* every later read of that extent. While read-ahead
+//! does not pay, all extents are measured. While it pays, one of [`CONTROL_ONE_IN`] stays without it and is measured
+//! (set dueling: Qureshi et al., ISCA 2007).
 
 /// One extent of this many is always without read-ahead.
 const CONTROL_ONE_IN: u32 = 64;

@@ -5,11 +5,11 @@ use peryton_units::Op;
 
 use crate::cache::step::CacheIo;
 
-/// The host waits for its writes while it flushes, on average, after no more writes than this.
+/// The host counts as synchronous if it flushes, on average, after no more writes than this.
 const MOST_WRITES_A_FLUSH: u64 = 8;
 /// The average is one of about this many flushes.
 const FLUSHES: u64 = 16;
-/// Writes beyond these count no more between two flushes, so that the average comes down again soon.
+/// Further writes between two flushes do not count, so that the average falls again soon.
 const MOST_COUNTED: u64 = 256;
 
 /// How many writes come to a flush.

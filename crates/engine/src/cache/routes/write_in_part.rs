@@ -116,7 +116,8 @@ impl CacheDrive {
             return Route::Taken;
         }
         if edges != 0 {
-            // A write that first has to read waits for the slow device; one that goes there does not.
+            // A write of a part of a block would wait until the slow device has read the rest; a write to the slow
+            // device does not.
             if io.tuning.promotion_threshold > 0 && self.controller.is_none() && !self.units.any() {
                 if touched & (masks.valid() | masks.lost()) == 0 {
                     return self.direct(now, fragment, self.origin_of(fragment.extent));

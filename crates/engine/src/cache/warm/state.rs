@@ -51,7 +51,7 @@ pub(super) fn set_usage(extent: &mut Extent, usage: u32, uses: u32, clock: Nanos
 const CHANGED_PART: u32 = 8;
 const LOOKS: u64 = 10;
 
-/// What is saved next.
+/// The next part to save.
 #[derive(Debug)]
 pub(super) enum Stage {
     Policy(Cursor),

@@ -1,6 +1,6 @@
-//! Which writes may make an extent dirty. At the limit of dirty extents no further one becomes dirty: a write to
-//! a clean copy goes to copy and origin, and a write to an uncached extent goes to the origin. So the host writes at the speed of the slow
-//! device, and no write waits in a queue.
+//! The rule which writes may make an extent dirty. At the limit of dirty extents no further one becomes dirty: a write
+//! to a clean copy goes to copy and origin, and a write to an uncached extent goes to the origin. So the host writes at
+//! the speed of the slow device, and no write waits in a queue.
 
 use peryton_units::Nanos;
 

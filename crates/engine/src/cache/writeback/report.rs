@@ -1,4 +1,4 @@
-//! What is dirty, for how long, and until when.
+//! The report on dirty data: how much, for how long, and until when.
 
 use peryton_units::{Bytes, Nanos};
 

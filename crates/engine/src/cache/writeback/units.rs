@@ -1,11 +1,12 @@
-//! Whole units (caching): where the slow device maps its data in units of several blocks, as flash of four bits a cell does, a
-//! write of fewer blocks makes the device write the whole unit. So a write-back completes the units that it writes to: what the
-//! fast device has of them is read there, and the rest, which is *missing*, from its origin, once.
+//! Whole units (caching). If the slow device maps its data in units of several blocks, as flash of four bits a cell
+//! does, a write of fewer blocks makes the device write the whole unit. A write-back therefore completes the units that
+//! it writes to. It reads their blocks on the fast device there, and the other ones, which are *missing*, once from
+//! their origin.
 //!
-//! What is missing is the origin's own content, which must not replace what the host writes there meanwhile. No access to the extent
-//! is in flight when a write-back begins. A write of the host that comes while the blocks are being read leaves them out of what
-//! is written ([`Move::rewritten_blocks`](crate::cache::movers::table::Move)); one that comes while they are being written, and
-//! would go to the origin, waits for the end of the move ([`CacheDrive::races_with_missing`]).
+//! Missing blocks are the origin's own content, and must not replace data that the host writes there meanwhile. No
+//! access to the extent is in flight when a write-back begins. If the host writes blocks while they are being read, the
+//! write-back leaves them out ([`Move::rewritten_blocks`](crate::cache::movers::table::Move)). If a host write to the
+//! origin comes while blocks are being written, it waits for the end of the move ([`CacheDrive::races_with_missing`]).
 
 use peryton_units::{Bytes, Op};
 

@@ -219,7 +219,8 @@ impl Cleaner {
             CleaningState::Resting => 0,
             CleaningState::Filling | CleaningState::Aging if slows => 1,
             CleaningState::Idle if figures.slow_is_busy => 1,
-            // Several at a time, sorted by address, are nearer to the arm of a disk than what the host waits for, until all have gone to the origin.
+            // A disk that serves the nearest command first would serve several write-backs, which are sorted by
+            // address, before the requests of the host.
             CleaningState::Aging if figures.slow_is_busy && tuning.cleaning.max_foreground_p99.is_none() => 1,
             CleaningState::Idle | CleaningState::Aging => FEW_COMMANDS,
             CleaningState::Filling => {
@@ -415,7 +416,7 @@ mod tests {
         assert!(decide(360, old, good).1 > FEW_COMMANDS);
         assert_eq!(decide(360, overdue, bad), (CleaningState::Overdue, MOST_COMMANDS));
         assert_eq!(decide(MOST, overdue, bad), (CleaningState::Full, MOST_COMMANDS));
-        // What can wait need not wait for an idle device if response times are well below the bound.
+        // Write-back that can wait need not wait for an idle device if response times are well below the bound.
         assert_eq!(decide(10, Nanos::from_s(31), good), (CleaningState::Idle, 1));
         assert_eq!(decide(10, Nanos::from_s(31), Nanos::from_ms(9)), (CleaningState::Resting, 0));
     }
