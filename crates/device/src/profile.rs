@@ -506,14 +506,20 @@ impl Profile {
     /// # Errors
     /// Parameters that the model refuses, or more bytes than the device has.
     pub fn build(&self, used: Option<Bytes>, seed: u64) -> Result<Device, ProfileError> {
-        self.build_from(used, seed, None)
+        self.build_from(used, (seed, seed), None)
     }
 
-    /// As [`Profile::build`], the same device, but flash is preconditioned only where none of these images is of it.
+    /// As [`Profile::build`], the same device, but flash is preconditioned only where none of these images is of it. The first seed draws
+    /// the state in which flash begins, the second all else.
     ///
     /// # Errors
     /// As [`Profile::build`].
-    pub fn build_from(&self, used: Option<Bytes>, seed: u64, images: Option<&Images>) -> Result<Device, ProfileError> {
+    pub fn build_from(
+        &self,
+        used: Option<Bytes>,
+        (state, seed): (u64, u64),
+        images: Option<&Images>,
+    ) -> Result<Device, ProfileError> {
         let fail = |source: BuildError| ProfileError::Build { name: self.name.clone(), source };
         let capacity = match &self.model {
             Model::Disk(disk) => Bytes(self.capacity.0.saturating_sub(disk.begin.0)),
@@ -525,7 +531,7 @@ impl Profile {
         }
         Ok(match &self.model {
             Model::Flash(flash) => {
-                let flash = Flash::from_image(flash, (self.capacity, used), seed, images).map_err(fail)?;
+                let flash = Flash::from_image(flash, (self.capacity, used), (state, seed), images).map_err(fail)?;
                 Device::Flash(Box::new(flash))
             }
             Model::Disk(disk) => match &disk.shingled {

@@ -133,17 +133,18 @@ impl Flash {
     /// # Errors
     /// A parameter out of its range, or more than the tables can hold.
     pub fn new(p: &FlashParameters, capacity: Bytes, used: Bytes, seed: u64) -> Result<Flash, BuildError> {
-        Flash::from_image(p, (capacity, used), seed, None)
+        Flash::from_image(p, (capacity, used), (seed, seed), None)
     }
 
-    /// Does the same as [`Flash::new`], but preconditions only if there is no image of an equal device.
+    /// Does the same as [`Flash::new`], but preconditions only if there is no image of an equal device. The first seed draws the state
+    /// that it begins in, the second all else.
     ///
     /// # Errors
     /// As [`Flash::new`].
     pub fn from_image(
         p: &FlashParameters,
         (capacity, used): (Bytes, Bytes),
-        seed: u64,
+        (state, seed): (u64, u64),
         images: Option<&Images>,
     ) -> Result<Flash, BuildError> {
         if used == Bytes::ZERO || used > capacity {
@@ -174,7 +175,7 @@ impl Flash {
         }
         let make = || {
             let mut layer = Layer::new(p, geometry);
-            precondition::run(&mut layer, p.precondition, &geometry, seed, p.background_after.is_some());
+            precondition::run(&mut layer, p.precondition, &geometry, state, p.background_after.is_some());
             layer
         };
         // What was written in order takes no time to make, and no memory until it is copied.
@@ -183,7 +184,7 @@ impl Flash {
         let layer = match images.filter(|_| !is_quick) {
             // The sizes are exact here, since the text for people is rounded.
             Some(images) => {
-                images.take(format!("{} {} {seed} {p:?}", modelled.0, capacity.0), entries as u64 * 4, make)
+                images.take(format!("{} {} {state} {p:?}", modelled.0, capacity.0), entries as u64 * 4, make)
             }
             None => make(),
         };

@@ -255,9 +255,9 @@ fn assumptions(ask: &Ask, workload: &Workload<'_>, capacity: Bytes, active: Byte
         }
         if whole.load.share < 1.0 {
             all.push(format!(
-                "the trace touches {touched}, so designs are simulated at {:.3} % of their size, with their caches, logs and \
+                "the trace touches {touched}, so designs are simulated at {} % of their size, with their caches, logs and \
                  times; requests come as fast as recorded, spread over more data (--speed for another load)",
-                whole.load.share * 100.0
+                peryton_units::person(whole.load.share * 100.0)
             ));
         }
         if whole.load.share < 1.0 && whole.volume() > workload.reach {

@@ -17,6 +17,10 @@ use crate::{
     nested::NestedDrive,
 };
 
+/// The number of states in which flash of an array that was in use begins, in turn: to make a state takes longer than to simulate a member,
+/// and states of one device hardly differ.
+const STATES: u32 = 8;
+
 /// A member of a device as a report names it; those of a drive in the place of a device are the members of its devices.
 pub(crate) struct NamedMember<'a> {
     pub(crate) name: String,
@@ -111,11 +115,12 @@ impl DeviceDesign {
             let empty = toml::Table::from_iter([("precondition".to_owned(), "fresh".into())]);
             profile = profile.with_model(&empty).map_err(failed)?;
         }
+        let own = (images.is_none() && self.count > STATES).then(|| Images::new(Bytes(u64::MAX)));
+        let images = images.map(|images| &**images).or(own.as_ref());
         let members = (0..self.count)
             .map(|index| {
-                profile
-                    .build_from(Some(each), seed.wrapping_add(u64::from(index)), images.map(|images| &**images))
-                    .map(Member::Model)
+                let seeds = [index % STATES, index].map(|index| seed.wrapping_add(u64::from(index)));
+                profile.build_from(Some(each), seeds.into(), images).map(Member::Model)
             })
             .collect::<Result<_, _>>()
             .map_err(failed)?;
