@@ -8,7 +8,7 @@ use crate::{
     CacheUnit, CurvePolicy, Miniature, MiniatureError, TraceFactory,
     blocks::{BlockColumns, Blocks},
     build,
-    miniature::{GROUPS, Missed},
+    miniature::{GROUPS, MOST_SLOTS, Missed},
 };
 
 /// Which curves to compute. LRU's is exact, from one pass over the trace. Those of other policies come from one more pass over a sample
@@ -40,7 +40,8 @@ pub struct Curves {
     pub sizes: CurveSizes,
     /// The policies; the rows come in their order.
     pub policies: Vec<CurvePolicy>,
-    /// The share of blocks that is simulated for policies other than LRU; absent = the share that leaves 131,072 blocks, or all objects.
+    /// The share of blocks that is simulated for policies other than LRU; absent = all of up to 524,288 blocks, or else
+    /// the share that leaves 131,072; all objects.
     pub rate: Option<f64>,
     /// Which sample of this size is taken: another seed takes other blocks.
     pub seed: u64,
@@ -123,6 +124,9 @@ const NOT_SHARED: f64 = 0.5;
 const FEW_BLOCKS: u64 = 100;
 /// The default number of sampled blocks.
 const SAMPLED: u64 = 131_072;
+/// With this many blocks or fewer the sample is the whole by default: a larger share than a quarter takes as long, since LRU and a part of
+/// the sample are simulated beside it.
+const WHOLE_UP_TO: u64 = 4 * SAMPLED;
 /// With this many sizes or fewer, and every block in the sample, LRU is simulated like other policies: its curve of all sizes would take longer.
 const FEW_SIZES: usize = 4;
 /// The most sizes of a curve.
@@ -208,7 +212,7 @@ impl Curves {
                 Some(Footprint::default())
             }
             (CacheUnit::Object, ..) | (_, false, Some(1.0), _) => self.footprint(&mut *trace()?, u64::MAX)?,
-            (_, false, None, _) => self.footprint(&mut *trace()?, SAMPLED)?,
+            (_, false, None, _) => self.footprint(&mut *trace()?, WHOLE_UP_TO)?,
             (_, true, ..) | (_, false, Some(_), _) => None,
         };
         let (curve, footprint) = match (footprint, self.unit) {
@@ -223,16 +227,18 @@ impl Curves {
         };
         let sizes = self.sizes(footprint);
         let rate = self.rate.unwrap_or_else(|| match self.unit {
-            CacheUnit::Block(_) => (SAMPLED as f64 / footprint.units.max(1) as f64).min(1.0),
-            CacheUnit::Object => 1.0,
+            CacheUnit::Block(_) if footprint.units > WHOLE_UP_TO => SAMPLED as f64 / footprint.units as f64,
+            CacheUnit::Block(_) | CacheUnit::Object => 1.0,
         });
         let exact = curve.as_ref().map(|(curve, _)| curve.at(&sizes));
         let by_stack = |policy: &CurvePolicy| *policy == CurvePolicy::LRU && exact.is_some();
         let others: Vec<CurvePolicy> = policies.iter().copied().filter(|policy| !by_stack(policy)).collect();
-        let simulated = match others.is_empty() {
-            true => Vec::new(),
-            false => self.simulate(trace, rate, &sizes, exact.as_deref().filter(|_| rate < 1.0), &others, progress)?,
-        };
+        let yardstick = exact.as_deref().filter(|_| rate < 1.0);
+        let mut simulated = Vec::new();
+        for few in others.chunks(self.at_a_time(rate, &sizes)) {
+            let rows = self.simulate(trace, rate, &sizes, yardstick, few, progress)?;
+            simulated.extend(rows.into_iter().take(few.len() * sizes.len()));
+        }
         let mut rows = Vec::new();
         for policy in policies {
             match (others.iter().position(|other| *other == policy), &exact, &curve) {
@@ -251,6 +257,13 @@ impl Curves {
             }
         }
         Ok(rows)
+    }
+
+    /// The number of policies whose caches fit in memory together, beside those of LRU. The trace is read for as many at a time.
+    fn at_a_time(&self, rate: f64, sizes: &[Bytes]) -> usize {
+        let CacheUnit::Block(block) = self.unit else { return self.policies.len() };
+        let slots: f64 = sizes.iter().map(|size| size.0 as f64 / block.0 as f64 * rate).sum();
+        ((MOST_SLOTS as f64 / slots.max(1.0)) as usize).saturating_sub(usize::from(rate < 1.0)).max(1)
     }
 
     fn origin(&self, hash: RequestHash, accesses: u64) -> CurveOrigin {

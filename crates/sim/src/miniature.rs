@@ -103,7 +103,7 @@ pub enum MiniatureError {
     Changed,
 }
 
-/// The most slots of all caches together: some 3 GB.
+/// The most slots of all caches together: some 6 GB.
 pub const MOST_SLOTS: u64 = 1 << 26;
 /// The most blocks in the sample: some 2 GB.
 pub const MOST_BLOCKS: u32 = 1 << 26;

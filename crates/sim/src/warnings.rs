@@ -147,13 +147,13 @@ impl Run<'_> {
             in_flight > OVERLOAD_PER_DEVICE * f64::from(members) || outcome.deepest >= MOST_IN_FLIGHT || behind;
         (self.timed() && overloaded).then(|| {
             let message = format!(
-                "requests come faster than they are answered ({} in flight on average, {}; the last answer comes {} s \
+                "requests come faster than they are answered ({} in flight on average{}; the last answer comes {} s \
                  after the last request), so response times depend on the length of the trace and not on the speed of the drive",
                 figure(in_flight),
                 // From there on they wait in the simulator, which does not count them.
                 match outcome.deepest {
-                    ..MOST_IN_FLIGHT => format!("{} at most", outcome.deepest),
-                    _ => format!("{MOST_IN_FLIGHT} and more at times"),
+                    ..MOST_IN_FLIGHT => format!(", {} at most", outcome.deepest),
+                    _ => String::new(),
                 },
                 figure(outcome.behind.as_s_f64()),
             );

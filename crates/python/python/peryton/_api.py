@@ -254,7 +254,8 @@ def mrc(
         block: the size of a cached block, in bytes or as a text; by default 4 KiB, or objects of their own sizes if the trace has objects.
         sizes: the sizes of the caches; by default each power of two of blocks up to the footprint.
         points: in place of them, this many sizes up to the footprint, each larger by the same factor.
-        rate: the share of blocks that is simulated, above 0 and up to 1; by default the share that leaves 131,072, or all objects.
+        rate: the share of blocks that is simulated, above 0 and up to 1; by default all of up to 524,288, or else the
+            share that leaves 131,072; all objects.
         seed: which sample of this size is simulated.
         window: WSClock's working-set window, in seconds or as a text.
         jobs, progress: as in :func:`simulate`.

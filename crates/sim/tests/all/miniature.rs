@@ -290,6 +290,6 @@ fn a_trace_of_few_blocks_is_simulated_whole_and_one_of_more_is_corrected_by_lru(
         assert!(by_default.iter().all(|row| (row.rate < 1.0) == row.sampling_error.is_some()));
         by_default[0].rate
     };
-    assert_eq!(of_blocks(131_072), 1.0);
-    assert!((0.9..1.0).contains(&of_blocks(131_073 + 4_096)));
+    assert_eq!(of_blocks(4 * 131_072), 1.0);
+    assert!((0.24..0.25).contains(&of_blocks(4 * 131_072 + 4_096)));
 }

@@ -21,8 +21,9 @@ use crate::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 LRU is exact up to 67 million blocks, from one pass. \"opt\" (Belady) knows the future: no policy that admits every miss \
-misses less. All policies but LRU are simulated on a sample of the blocks, chosen by a hash of their address, in caches that are \
-smaller by the same factor (SHARDS, miniature simulation). At --rate 1 the sample is the whole. At lower rates the known error of LRU \
+misses less. All other policies are simulated, by default with all blocks if there are up to 524,288. With more, or with --rate, \
+this is on a sample of the blocks, chosen by a hash of their address, in caches that are \
+smaller by the same factor (SHARDS, miniature simulation). The known error of LRU \
 on the same sample (\"sampling error\") corrects the other policies. \"±\" is half of the 95 % interval: it covers the choice of \
 blocks, and the difference that a quarter of the sample makes. A small cache may behave unlike a large one, above all with SIEVE: \
 confirm small differences at --rate 1. Figures marked ~ rest on miniatures of fewer than 100 blocks, and have no interval.
@@ -55,9 +56,10 @@ pub struct Args {
     /// Draw a curve for each volume of the trace
     #[arg(long, conflicts_with_all = ["concatenate", "report"])]
     each_volume: bool,
-    /// Share of blocks to simulate [default: 131,072 blocks]
+    /// Share of blocks to simulate [default: all, or 131,072 blocks]
     ///
-    /// The share of blocks that is simulated, for policies other than LRU [default: the share that leaves 131,072 blocks, or all objects].
+    /// The share of blocks that is simulated, for policies other than LRU [default: all of up to 524,288 blocks, or else the share that
+    /// leaves 131,072; all objects].
     #[arg(long, value_name = "SHARE")]
     rate: Option<f64>,
     /// Which sample of the blocks is simulated
