@@ -82,5 +82,10 @@ def test_pictures_show_every_design_and_policy(reports: peryton.Reports, sqlite:
     assert (tmp_path / "curves.png").stat().st_size > 5_000
     frame = curves.to_polars()
     assert frame.height == len(curves) and {"replacement", "cache_bytes", "all", "bytes.all"} <= set(frame.columns)
-    assert "<th>arc</th>" in curves._repr_html_()
+    assert "<th>arc</th>" in curves._repr_html_() and "~" not in curves._repr_html_()
+    sampled = peryton.mrc(sqlite, policies=["lru", "arc"], rate=0.25)
+    few = [row for row in sampled.of("arc") if row.get("few_blocks")]
+    band, crosses = sampled.of("arc").plot().collections
+    assert 0 < len(few) == len(crosses.get_offsets()) < len(sampled.of("arc"))
+    assert len(band.get_paths()) == 1 and sampled._repr_html_().count("~") == len(few)
     matplotlib.pyplot.close("all")

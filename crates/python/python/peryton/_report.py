@@ -290,10 +290,20 @@ def _size(size: float) -> str:
     return ""
 
 
+# The sizes that are named below a chart of curves, at most: more names run into each other.
+_SIZES = 7
+
+
+def _marked(row: Mapping[str, Any]) -> Any:
+    """The miss ratio, marked as in ``peryton trace mrc`` if few blocks were simulated."""
+    return f"~{_number(row['all'])}" if row.get("few_blocks") else row["all"]
+
+
 class Curves(Sequence[Mapping[str, Any]]):
     """Miss-ratio curves: a row for each policy and size, as of ``peryton trace mrc --json``. Of each row, ``replacement`` is
     the policy, ``cache_bytes`` the size, ``all``, ``read`` and ``write`` the miss ratios by blocks, ``bytes`` those by bytes,
-    ``rate`` the share of blocks in the sample, ``sampling_error`` the error of that sample for LRU, and ``peryton_version``,
+    ``rate`` the share of blocks in the sample, ``interval`` (``low``, ``high``) where the ratio of all blocks lies, ``few_blocks`` that
+    this is not known, ``sampling_error`` the error of that sample for LRU, and ``peryton_version``,
     ``trace_hash``, ``accesses``, ``block_bytes`` and ``seed`` what the row is of."""
 
     __slots__ = ("_rows",)
@@ -325,12 +335,19 @@ class Curves(Sequence[Mapping[str, Any]]):
         return _frame([_flat(row) for row in self._rows])
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draws miss ratio against cache size, a line for each policy, with matplotlib; returns the axes."""
+        """Draws miss ratio against cache size, a line for each policy, with matplotlib; returns the axes. The 95 % intervals of sampled
+        curves are shaded; a cross marks a size of which fewer than 100 blocks were simulated."""
         ax = _axes(ax)
         for policy in self.policies:
             rows = self.of(policy)
-            ax.plot([row["cache_bytes"] for row in rows], [row["all"] for row in rows], marker=".", label=policy)
+            (line,) = ax.plot([row["cache_bytes"] for row in rows], [row["all"] for row in rows], marker=".", label=policy)
+            known = [(row["cache_bytes"], row["interval"]) for row in rows if row.get("interval")]
+            low, high = ([interval[end] for _, interval in known] for end in ("low", "high"))
+            ax.fill_between([size for size, _ in known], low, high, color=line.get_color(), alpha=0.2, linewidth=0)
+            few = [(row["cache_bytes"], row["all"]) for row in rows if row.get("few_blocks")]
+            ax.scatter([size for size, _ in few], [ratio for _, ratio in few], marker="x", color=line.get_color())
         ax.set_xscale("log", base=2)
+        ax.locator_params(axis="x", numticks=_SIZES)
         ax.xaxis.set_major_formatter(lambda size, _: _size(size))
         ax.set_ylim(bottom=0)
         ax.set_xlabel("cache size")
@@ -340,7 +357,7 @@ class Curves(Sequence[Mapping[str, Any]]):
 
     def _repr_html_(self) -> str:
         sizes = list(dict.fromkeys(row["cache_bytes"] for row in self._rows))
-        at = {(row["replacement"], row["cache_bytes"]): row["all"] for row in self._rows}
+        at = {(row["replacement"], row["cache_bytes"]): _marked(row) for row in self._rows}
         rows = [[_size(size), *(at.get((policy, size)) for policy in self.policies)] for size in sizes]
         return _table(rows, ["cache", *self.policies])
 
