@@ -1,10 +1,10 @@
 //! Operation of a log with one of its two devices fenced.
 //!
 //! * Without the log: data that only the log had are lost until they are written or discarded; the primary has an older
-//! copy. Writes go to the primary, and there is nothing to commit.
+//!   copy. Writes go to the primary, and there is nothing to commit.
 //!
 //! * Without the primary: data in the log stay readable, and the log takes writes until it is full. Other data are
-//! lost.
+//!   lost.
 
 use peryton_units::Nanos;
 
