@@ -193,6 +193,8 @@ SPECS = {
         "policies": against_lru(ADAPTIVE), "policies-real": against_lru(ADAPTIVE),
         "static": against_lru(STATIC), "static-real": against_lru(STATIC),
         "thresholds": spec("Thresholds of size", [0], *RATIOS), "thresholds-2": spec("Thresholds of probability", [0], *RATIOS),
+        "over-time": spec("Adaptive thresholds over time", [0], panel("probability", 1), panel("size, KiB", 2, log=True), panel("hotness, references", 3),
+                          panel("measured latency, ms", (4, 0, "probability"), (5, 0, "size"), (6, 0, "hotness"))),
         "cache-sizes": spec("Policies by cache size", [0, 1], panel("latency, × LRU's", 2), panel("lifetime, × LRU's", 3), panel("L/T, × LRU's", 4)),
         "targets": spec("Policies by target latency", [0, 1], panel("latency, × LRU's", 2), panel("lifetime, × LRU's", 3), panel("L/T, × LRU's", 4)),
         "sampling": spec("Policies by sampling rate", [0, 1], panel("latency, × LRU's", 2), panel("lifetime, × LRU's", 3), panel("L/T, × LRU's", 4)),

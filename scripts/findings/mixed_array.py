@@ -8,6 +8,7 @@ usage: mixed_array.py [--peryton PROGRAM] [--only NAME,NAME...] [--requests N]
 """
 
 import argparse
+import copy
 
 from common import MIB, PAPER_13, ROOT, fill, geometric, number, percent, real_traces, shortened, start, table
 
@@ -197,6 +198,25 @@ def objectives(array, traces):
     yield from table(["weights of latency, wear, energy", "latency", "lifetime", "L/T", "mean p at the end"], rows)
 
 
+def over_time(array, traces):
+    """Figure 9: the adaptive threshold as a trace goes on, from runs over its first tenth, two tenths and so on."""
+    chosen = [trace for trace in traces if trace.name in ("hm_0", "web_0")]
+    promises = []
+    for trace in chosen:
+        for tenth in range(1, 11):
+            part = copy.copy(trace)
+            part.name, part.limit = f"{trace.name}, {tenth}0 %", trace.info["requests"] * tenth // 10
+            promises.append((part.name, [array.run(part, adaptive(by)) for by in ADAPTIVE]))
+    rows = []
+    for name, results in promises:
+        ends = dict(zip(ADAPTIVE, (result().admission["adaptive"] for result in results)))
+        # A threshold that admits everything is shown as the largest request.
+        size = min(ends["size"]["threshold"], MIB) / 1024
+        rows.append([name, number(ends["probability"]["threshold"]), number(size), number(ends["hotness"]["threshold"]),
+                     *(number(ends[by]["measured_latency_us"] / 1000) for by in ADAPTIVE)])
+    yield from table(["of the trace", "probability", "size, KiB", "hotness, references", *(f"{by}: measured ms" for by in ADAPTIVE)], rows)
+
+
 def main():
     arguments, runner, folder = start(argparse.ArgumentParser(description=__doc__.splitlines()[0]), requests=2_000_000)
     only = arguments.only.split(",") if arguments.only else None
@@ -214,6 +234,7 @@ def main():
             ("static", lambda: policies(array, stand_ins, STATIC)),
             ("static-real", lambda: policies(array, real, STATIC)),
             ("thresholds", lambda: thresholds(array, stand_ins)),
+            ("over-time", lambda: over_time(array, stand_ins)),
             ("cache-sizes", lambda: cache_sizes(array, six)),
             ("targets", lambda: sweep(array, six, "target latency", ("0.2 ms", "0.4 ms", "1.0 ms"),
                                       lambda by, value: adaptive(by, target=value.replace(" ", "")))),
