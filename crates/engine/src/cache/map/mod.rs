@@ -6,4 +6,5 @@ pub(in crate::cache) mod changed;
 pub(in crate::cache) mod dirty;
 pub(in crate::cache) mod extent;
 pub(in crate::cache) mod extent_map;
+mod extents;
 pub(in crate::cache) mod index_set;
