@@ -148,14 +148,14 @@ figures: setup
 # Runs every parser that reads bytes from outside on hostile bytes made from seeds; it needs no nightly compiler.
 fuzz: setup
 	@for target in $(FUZZ_TARGETS); do echo "$$target:"; \
-		$(CARGO) run --quiet --release --manifest-path fuzz/Cargo.toml --bin $$target -- $(FUZZ_CASES) || exit 1; \
+		$(CARGO) run --quiet --profile torture --package peryton-fuzz --bin $$target -- $(FUZZ_CASES) || exit 1; \
 	done
 
 # The same with bytes that libFuzzer chooses to reach new code. It needs a nightly compiler and `cargo install cargo-fuzz`.
 # It begins with a thousand of the inputs above and continues with the inputs that it kept (fuzz/corpus).
 libfuzzer: setup
 	@for target in $(FUZZ_TARGETS); do mkdir -p fuzz/corpus/$$target; \
-		$(CARGO) run --quiet --release --manifest-path fuzz/Cargo.toml --bin $$target -- 1000 0 fuzz/corpus/$$target && \
+		$(CARGO) run --quiet --profile torture --package peryton-fuzz --bin $$target -- 1000 0 fuzz/corpus/$$target && \
 		cargo +nightly fuzz run --fuzz-dir fuzz --sanitizer none --no-trace-compares $$target -- \
 			-runs=$(FUZZ_CASES) -max_len=1024 -timeout=20 -rss_limit_mb=1024 || exit 1; \
 	done

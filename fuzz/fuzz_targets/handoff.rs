@@ -58,7 +58,7 @@ fn number(choices: &mut Choices<'_>) -> u64 {
 fn record(choices: &mut Choices<'_>, contents: Contents, next: &mut u64) -> Record {
     match (choices.byte() % 16, contents) {
         (0, _) => Record::Gone { devices: u32::from(choices.byte() % 4) },
-        (1, _) => Record::Suspended { is: choices.byte() % 2 == 0 },
+        (1, _) => Record::Suspended { is: choices.byte().is_multiple_of(2) },
         (2, _) => Record::Settled { upto: number(choices) },
         (3, _) => Record::Complete { before: number(choices) },
         (kind, Contents::Map { places, .. }) if kind % 2 == 0 && places > 0 => {
@@ -79,7 +79,7 @@ fn record(choices: &mut Choices<'_>, contents: Contents, next: &mut u64) -> Reco
                 2 => CommitRecord::Listed { segment: a as u32 >> 8, count: b as u32, opened: b, as_of: c },
                 _ => CommitRecord::Left { offset: a, at: b >> 24, len: c >> 40 },
             };
-            *next += u64::from(choices.byte() % 8 != 0);
+            *next += u64::from(!choices.byte().is_multiple_of(8));
             Record::Log { number: *next, record }
         }
     }
@@ -108,7 +108,7 @@ fn check(bytes: &[u8]) {
         let at = choices.index(words.len());
         words[at] ^= number(&mut choices);
     }
-    if choices.byte() % 16 == 0 {
+    if choices.byte().is_multiple_of(16) {
         words.truncate(choices.index(words.len()));
     }
     let decoded = Found::decode(&words, VOLUME);

@@ -132,7 +132,7 @@ impl<'a> Choices<'a> {
 fn edit(choices: &mut Choices, block: &mut [u8]) {
     let width = [1, 4, 4, 8][usize::from(choices.byte()) % 4];
     // Fields are at the start, entries after them.
-    let place = if choices.byte() % 2 == 0 { usize::from(choices.byte()) % 128 } else { choices.index(BLOCK) };
+    let place = if choices.byte().is_multiple_of(2) { usize::from(choices.byte()) % 128 } else { choices.index(BLOCK) };
     let place = place / width * width;
     let field = &mut block[place..place + width];
     let mut bytes = [0; 8];
