@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use peryton_engine::{
-    Command, Config, DeviceError, DeviceId, Engine, OpenError, Opened, Storage, VolumeId, handoff::Found,
+    Command, Config, DeviceError, DeviceId, Engine, OpenError, Opened, Storage, VolumeId, closed, handoff::Found,
 };
 use peryton_units::{Bytes, Op};
 use rand_pcg::Pcg64Mcg;
@@ -114,7 +114,12 @@ impl Drive {
     ) -> Result<(Drive, Opened), (OpenError, Vec<Disk>)> {
         let opened = Engine::open_without(config.clone(), &mut Direct { disks: &mut disks, memory }, without);
         match opened {
-            Ok((engine, opened)) => Ok((Drive::new(engine, disks), opened)),
+            Ok((engine, opened)) => {
+                if opened.generation.is_multiple_of(CHECKED_ONE_IN) {
+                    check_numbers(config, &mut Direct { disks: &mut disks, memory }, without);
+                }
+                Ok((Drive::new(engine, disks), opened))
+            }
             Err(error) => Err((error, disks)),
         }
     }
@@ -152,6 +157,21 @@ impl Drive {
                 self.disks[index].after_process_death(entries.into_iter(), rng)
             })
             .collect()
+    }
+}
+
+/// The numbers of commits are checked at one opening of this many.
+const CHECKED_ONE_IN: u64 = 4;
+
+/// Panics if the next commit has the number of one of which blocks may be in a journal: blocks of both could pass for a whole commit.
+fn check_numbers(config: &Config, storage: &mut Direct<'_>, without: &[DeviceId]) {
+    let found = closed::inspect(config.clone(), storage, false, without).expect("the volume has just been opened");
+    let newest = found.devices.iter().filter_map(|device| device.newest_commit).max();
+    let checkpoints = found.devices.iter().flat_map(|device| device.checkpoints.iter().flatten());
+    if let Some(newest) = newest
+        && let Some(next) = checkpoints.map(|checkpoint| checkpoint.first_commit).max()
+    {
+        assert!(newest < next, "a commit has number {newest}, and the next one {next}");
     }
 }
 
