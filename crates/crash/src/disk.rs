@@ -121,6 +121,9 @@ impl Entry {
                 block.fill(first);
             });
         }
+        if let Some(before) = &self.mask {
+            mask.iter_mut().zip(before.iter()).for_each(|(takes_effect, before)| *takes_effect &= before);
+        }
         self.mask = Some(mask.into());
         self
     }
@@ -150,10 +153,10 @@ impl Content {
         At::Metadata { block: (sector / SECTORS_PER_BLOCK) as usize, within }
     }
 
-    /// Writes those sectors of an entry for which `keep` returns true.
-    fn apply(&mut self, entry: &Entry, mut keep: impl FnMut() -> bool) {
+    /// Writes the sectors of an entry that take effect.
+    fn apply(&mut self, entry: &Entry) {
         for index in 0..entry.payload.sectors() as usize {
-            if entry.mask.as_ref().is_some_and(|mask| !mask[index]) || !keep() {
+            if entry.mask.as_ref().is_some_and(|mask| !mask[index]) {
                 continue;
             }
             match (self.at(entry.sector + index as u64), &entry.payload) {
@@ -248,7 +251,7 @@ impl Disk {
                 }
             }
         }
-        self.live.apply(&entry, || true);
+        self.live.apply(&entry);
         self.cache.push(entry);
     }
 
@@ -321,7 +324,7 @@ impl Disk {
     pub(crate) fn flushed(&mut self, mark: u64) {
         let count = mark.saturating_sub(self.first) as usize;
         for entry in self.cache.drain(..count) {
-            self.stable.apply(&entry, || true);
+            self.stable.apply(&entry);
         }
         self.first += count as u64;
     }
@@ -338,16 +341,18 @@ impl Disk {
         let keeps = [0.0, 0.3, 0.7][rng.random_range(0..3)];
         let mut lost = false;
         for entry in self.cache.drain(..settled) {
-            let kept = if rng.random_bool(keeps) { 1.0 } else { [0.0, 0.0, 0.5][rng.random_range(0..3)] };
-            self.stable.apply(&entry, || {
-                let kept = rng.random_bool(kept);
-                lost |= !kept;
-                kept
-            });
+            if rng.random_bool(keeps) {
+                self.stable.apply(&entry);
+                continue;
+            }
+            lost = true;
+            if rng.random_range(0..3) == 0 {
+                self.stable.apply(&entry.partial(rng));
+            }
         }
         self.first += settled as u64;
         self.live = self.stable.clone();
-        self.cache.iter().for_each(|entry| self.live.apply(entry, || true));
+        self.cache.iter().for_each(|entry| self.live.apply(entry));
         lost
     }
 
@@ -380,14 +385,14 @@ impl Disk {
         // Writes to one sector do not overtake each other, so the survivors are applied in the order of completion.
         for entry in self.cache.iter().chain(&in_flight) {
             match survival {
-                Survival::All => stable.apply(entry, || true),
+                Survival::All => stable.apply(entry),
                 Survival::Nothing => {}
                 Survival::Some => match rng.random_range(0..4) {
-                    0 => stable.apply(entry, || true),
-                    1 => stable.apply(entry, || rng.random_bool(0.5)),
+                    0 => stable.apply(entry),
+                    1 => stable.apply(&entry.clone().partial(rng)),
                     _ => {}
                 },
-                Survival::Sectors => stable.apply(entry, || rng.random_bool(0.5)),
+                Survival::Sectors => stable.apply(&entry.clone().partial(rng)),
             }
         }
         let live = stable.clone();
