@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use peryton_engine::{closed, Config, DeviceId, Trust};
+use peryton_engine::{Config, DeviceId, Trust, closed};
 use peryton_units::{Bytes, Op};
 
 use crate::volumes::{BLOCK, Left, Memory, Used, configs, reseal, used};
@@ -84,7 +84,12 @@ impl Damaged {
         match choices.byte() % 8 {
             0 => drop(closed::repair(config.clone(), &mut memory.clone(), Trust::Nobody, &[])),
             1 => drop(closed::repair(config.clone(), &mut memory.clone(), Trust::Slow, &[])),
-            2 => drop(closed::detach(config.clone(), &mut memory.clone(), peryton_engine::Forgone::default(), &mut |_| ())),
+            2 => drop(closed::detach(
+                config.clone(),
+                &mut memory.clone(),
+                peryton_engine::Forgone::default(),
+                &mut |_| (),
+            )),
             3 => drop(closed::replace(config.clone(), &mut memory.clone(), last, true)),
             how @ (4 | 5) => {
                 let without: &[DeviceId] = if how == 4 { &[] } else { &[last] };

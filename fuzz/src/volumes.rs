@@ -3,8 +3,8 @@
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 use peryton_engine::{
-    Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Journal, Logging, Placement,
-    Request, RequestId, Storage, Tuning, VolumeId, handoff::Found,
+    Buffer, Buffers, Command, Commands, Config, DeviceError, DeviceId, Engine, Formatting, Hybrid, Journal, Logging,
+    Placement, Request, RequestId, Storage, Tuning, VolumeId, handoff::Found,
 };
 use peryton_format::block::{BLOCK_LEN, seal_as_it_is};
 use peryton_units::{Bytes, Nanos, Op};
@@ -111,7 +111,13 @@ pub fn configs() -> Vec<Config> {
     let extent = Bytes::kib(4);
     let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
     let logging = Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes::kib(4) };
-    let tuning = Tuning { promotion_threshold: 0, demotion_low: 2, demotion_high: 4, journal: Journal::Mirrored, ..Tuning::default() };
+    let tuning = Tuning {
+        promotion_threshold: 0,
+        demotion_low: 2,
+        demotion_high: 4,
+        journal: Journal::Mirrored,
+        ..Tuning::default()
+    };
     let alone = Tuning { journal: Journal::Named, ..tuning.clone() };
     let small = vec![extent * 16, extent * 64];
     let config = |placement, devices: &[Bytes], tuning: &Tuning| Config {

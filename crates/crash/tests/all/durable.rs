@@ -55,7 +55,8 @@ fn no_commit_has_the_number_of_a_torn_one() {
     let numbers = |disks: &Disks| {
         let devices = inspected(&config, &mut disks.clone()).devices;
         let in_rings = devices.iter().filter_map(|device| device.newest_commit).max().unwrap();
-        let next = devices.iter().flat_map(|device| device.checkpoints.iter().flatten()).map(|found| found.first_commit);
+        let next =
+            devices.iter().flat_map(|device| device.checkpoints.iter().flatten()).map(|found| found.first_commit);
         (in_rings, next.max().unwrap())
     };
     machine.driver.submit(Request { op: Op::Discard, offset: Bytes::ZERO, len: volume }, 0, Vec::new());

@@ -69,8 +69,7 @@ impl CacheDrive {
                 map.prefetch(extent);
             }
         };
-        if let Some(next) = foreseen.after(policy, last, layout.fast_slots, entry_in, |slot| map.prefetch_slot(slot))
-        {
+        if let Some(next) = foreseen.after(policy, last, layout.fast_slots, entry_in, |slot| map.prefetch_slot(slot)) {
             self.prefetch_neighbours(next);
         }
     }
