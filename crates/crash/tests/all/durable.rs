@@ -63,7 +63,7 @@ fn no_commit_has_the_number_of_a_torn_one() {
     machine.driver.submit(Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO }, 0, Vec::new());
     let torn = loop {
         let next = machine.driver.pending.first().expect("the discard of the whole volume is committed");
-        let (mut disks, next) = (machine.driver.disks.clone(), next.command.clone());
+        let (mut disks, next) = (machine.driver.disks.clone(), next.command);
         machine.carry_out_or_fail(false);
         if let Command::Write { device, at, len, cause: Cause::Metadata, .. } = next
             && len > Bytes::kib(4)
