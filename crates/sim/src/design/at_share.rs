@@ -7,7 +7,7 @@
 //! its tracks, and has so much less room that the data lie on as large a part of it.
 
 use peryton_device::{DiskParameters, Model};
-use peryton_engine::{AdmitBy, Placement};
+use peryton_engine::{AdmitBy, Placement, Replacement};
 use peryton_trace::{Source, TraceError};
 use peryton_units::{Bytes, Nanos};
 
@@ -191,7 +191,7 @@ impl Design {
         }
         // Names of policies of other crates mean nothing in a text; the settings are taken over below.
         let pair = self.placement.hybrid();
-        if pair.is_some() {
+        if matches!(self.tuning.replacement, Replacement::Custom(_)) {
             overrides.push("placement.replacement=lru".to_owned());
         }
         if let Some(pair) = pair {
@@ -273,4 +273,32 @@ fn smaller(disk: &DiskParameters, share: f64, each: Bytes) -> Option<Bytes> {
     let scaled = Bytes((whole.capacity.0 as f64 * share) as u64);
     let capacity = Bytes(scaled.max(each + Bytes(each.0 / 16) + ROOM_ON_DISK).0.next_multiple_of(1 << 20));
     (capacity < whole.capacity).then_some(capacity)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// The fear: a small design that is written is served with other settings than it was simulated with.
+    #[test]
+    fn the_text_of_a_small_design_has_the_settings_that_it_is_simulated_with() {
+        for (mode, more) in [
+            ("caching", ""),
+            ("caching", "replacement = 's3fifo'\nwriteback = { delay = '1h' }\n"),
+            ("tiering", "promotion = { window = '5min' }\n"),
+            ("partitioned", "replacement = 'arc'\n"),
+        ] {
+            let text = format!(
+                "[volume]\nsize = '1TiB'\n[devices]\nssd = {{ profile = 'intel-320-300gb', size = '128GiB' }}\n\
+                 hdd = {{ profile = 'seagate-exos-x20-20tb' }}\n[placement]\nmode = '{mode}'\nfast = 'ssd'\nslow = 'hdd'\n{more}"
+            );
+            let design = Design::parse(&text, "design", &[]).unwrap();
+            let load = Load { share: 0.01, volume_share: 0.01, reach: Bytes::gib(5) };
+            let small = design.with_load(&load).unwrap();
+            let written = Design::parse(&small.toml, "small", &[]).unwrap();
+            assert_eq!(written.tuning, small.tuning, "{mode} {more}");
+            assert_eq!(written.tuning.replacement, design.tuning.replacement);
+        }
+    }
 }
