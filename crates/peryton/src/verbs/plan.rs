@@ -325,7 +325,10 @@ fn shown(plan: &Plan) -> String {
         plan.objective,
     );
     match (&plan.best, &plan.infeasible) {
-        (Some(best), _) => text += &format!("Buy: {} ({})\n{}\n", best.label, money(best), beside(plan, best)),
+        (Some(best), _) => {
+            let word = if best.metrics.dollars == Some(0.0) { "Use" } else { "Buy" };
+            text += &format!("{word}: {} ({})\n{}\n", best.label, money(best), beside(plan, best));
+        }
         (None, Some(infeasible)) => return text + &infeasible::shown(plan, infeasible),
         (None, None) => {}
     }

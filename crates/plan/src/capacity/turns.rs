@@ -90,8 +90,8 @@ fn turn(best: Line, others: &[(Line, &Found)], above: bool) -> Option<Turn> {
 const MOST_LINES: usize = 8;
 /// The most load that is tried.
 const MOST_LOAD: f64 = 16.0;
-/// The load is found to this factor.
-const LOAD_WITHIN: f64 = 1.05;
+/// Each load that is tried is so many times the one before, and one that can be given to `--speed`.
+const LOAD_STEP: f64 = 1.05;
 /// Loads are looked for with traces up to this length only: each takes a simulation.
 const MOST_REQUESTS: u64 = 2_000_000;
 
@@ -155,18 +155,19 @@ fn room(found: &Found, catalogue: &Catalogue) -> u64 {
 /// The largest multiple of the load with which a design meets the budgets, up to [`MOST_LOAD`].
 fn most_load(ask: &Ask, search: &Search<'_>, found: &Found) -> Option<f64> {
     let Replay::Timed { .. } = ask.options.replay else { return None };
-    let (mut low, mut high) = (1.0, 2.0);
-    while high <= MOST_LOAD && gives::meets_with(ask, search, found, high) {
-        (low, high) = (high, high * 2.0);
-    }
-    if high > MOST_LOAD {
-        return Some(MOST_LOAD);
-    }
-    while high / low > LOAD_WITHIN {
-        let middle = f64::sqrt(low * high);
-        if gives::meets_with(ask, search, found, middle) { low = middle } else { high = middle }
-    }
-    Some(low)
+    let loads = loads();
+    let more = loads.partition_point(|load| gives::meets_with(ask, search, found, *load));
+    Some(more.checked_sub(1).map_or(1.0, |met| loads[met]))
+}
+
+/// The loads above 1 that are tried, with three digits each.
+fn loads() -> Vec<f64> {
+    let rounded = |load: f64, digits: f64| (load * digits).round() / digits;
+    let loads =
+        (1..).map(|step| LOAD_STEP.powi(step)).map(|load| rounded(load, if load < 10.0 { 100.0 } else { 10.0 }));
+    let mut loads: Vec<f64> = loads.take_while(|load| *load < MOST_LOAD).collect();
+    loads.push(MOST_LOAD);
+    loads
 }
 
 impl Turns {
@@ -208,6 +209,19 @@ impl Turns {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// The fear: the load that is named is not one that was tried, so that a plan for it may say something else.
+    #[test]
+    fn every_load_that_is_tried_is_named_to_the_digit() {
+        let loads = loads();
+        assert_eq!((loads[0], loads[3], *loads.last().unwrap()), (1.05, 1.22, MOST_LOAD));
+        for pair in loads.windows(2) {
+            assert!(pair[1] > pair[0] && pair[1] / pair[0] < LOAD_STEP * 1.01, "{pair:?}");
+        }
+        for load in &loads {
+            assert_eq!(peryton_units::person(*load).parse::<f64>().unwrap(), *load);
+        }
+    }
 
     /// The fear: "until flash costs less than -0 %" of two designs of flash alone, which cost the same only where flash costs nothing.
     #[test]

@@ -154,6 +154,21 @@ fn of_a_load_that_no_size_carries_no_size_is_enough() {
     assert!(!curve(&ask(CACHE), EVEN).overloaded);
 }
 
+/// The fear: a size is called enough that the load wears out before the month is over.
+#[test]
+fn a_size_that_wears_out_within_a_month_says_so() {
+    let sizes = || Sizes::Given(vec![Bytes::mib(64), Bytes::mib(128)]);
+    let says = |spec: &str| {
+        let found = curve(&Ask { sizes: sizes(), ..ask(CACHE) }, spec);
+        let enough = found.points.iter().find(|point| point.size_bytes == found.knees[0].size_bytes).unwrap();
+        let days = enough.by_size.lifetime_years_by_size.unwrap() * 365.25;
+        let says = found.verdict.iter().any(|text| text.contains("wears out after"));
+        assert_eq!(says, days < 30.4, "{days} days: {:?}", found.verdict);
+        says
+    };
+    assert!(says(&EVEN.replace("0.9", "0.1").replace("20ms", "2ms")) && !says(EVEN));
+}
+
 #[test]
 fn what_has_no_curve_is_refused_in_one_line() {
     let refused = |ask: Ask, part: &str| {

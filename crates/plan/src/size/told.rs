@@ -1,14 +1,14 @@
 //! The answer in sentences: where more stops paying, why that may be wrong, and what is assumed.
 
 use peryton_sim::Design;
-use peryton_units::{Bytes, person};
+use peryton_units::{Bytes, person, person_years};
 
 use super::{
     curve::{SizeCurve, SizePoint},
     fast::Fast,
     knee::Knee,
 };
-use crate::metric::Metric;
+use crate::{constraint::LEAST_LIFETIME_YEARS, metric::Metric};
 
 /// The share of the accesses that is worth a word if the design keeps so many out of the fast device.
 const KEPT_OUT: f64 = 0.02;
@@ -61,6 +61,7 @@ pub(super) fn verdict(curve: &SizeCurve) -> Vec<String> {
     if let Some(knee) = curve.knees.first() {
         text.push(by(knee, curve.within));
         text.extend(next(curve, knee));
+        text.extend(worn(curve, knee));
     }
     let others: Vec<String> = curve
         .knees
@@ -83,6 +84,17 @@ pub(super) fn verdict(curve: &SizeCurve) -> Vec<String> {
         ));
     }
     text
+}
+
+/// What a device of the knee's size is worth, if this load wears it out within a month.
+fn worn(curve: &SizeCurve, knee: &Knee) -> Option<String> {
+    let point = curve.points.iter().find(|point| point.size_bytes == knee.size_bytes)?;
+    let years = point.by_size.lifetime_years_by_size.filter(|years| *years < LEAST_LIFETIME_YEARS)?;
+    let whole = point
+        .metrics
+        .lifetime_years
+        .map_or_else(String::new, |years| format!(", the whole {} after {}", curve.profile, person_years(years)));
+    Some(format!("A device no larger than that wears out after {} of this load{whole}", person_years(years)))
 }
 
 /// The knee of a figure.

@@ -4,7 +4,7 @@ use std::{fs, io, path::Path};
 
 use peryton_plan::capacity::{Found, Plan};
 use peryton_sim::Design;
-use peryton_units::person_years;
+use peryton_units::{person_ms, person_years};
 
 use super::Args;
 use crate::{failure::Failure, output, page};
@@ -74,7 +74,7 @@ fn figures(found: &Found) -> String {
     let metrics = &found.metrics;
     let lifetime =
         metrics.lifetime_years.map_or_else(String::new, |years| format!(", lifetime {}", person_years(years)));
-    format!("Mean response time {} ms, p99 {} ms{lifetime}", metrics.mean_ms, metrics.p99_ms)
+    format!("Mean response time {}, p99 {}{lifetime}", person_ms(metrics.mean_ms), person_ms(metrics.p99_ms))
 }
 
 /// The options for the trace and its replay.
