@@ -57,6 +57,15 @@ fn no_command_writes_a_design_with_a_value_of_its_own() {
     let designs: Vec<_> = written.filter(|path| path.extension() == Some("toml".as_ref())).collect();
     assert!(designs.len() > 3, "{designs:?}");
     designs.iter().for_each(|path| has_defaults_alone(path));
+    fs::create_dir(folder.path().join("recordings")).unwrap();
+    for name in ["recordings/a.csv", "recordings/b.csv"] {
+        fs::copy(folder.path().join("trace.csv"), folder.path().join(name)).unwrap();
+    }
+    let fleet = ["plan", "--fleet", "recordings", "--devices", devices, "--latency", "1s", "--out", "fleet"];
+    peryton(folder.path(), &fleet).ok();
+    for volume in ["a", "b"] {
+        has_defaults_alone(&folder.path().join(format!("fleet/drive-1/{volume}.toml")));
+    }
     for entry in fs::read_dir(repository().join("examples/designs")).unwrap() {
         has_defaults_alone(&entry.unwrap().path());
     }
