@@ -165,9 +165,13 @@ def end_bytes(program, trace):
 
 def fast_bytes(program, trace):
     """A tenth of the blocks that the trace touches, in whole extents."""
-    touched = json.loads(run(program, "trace", "info", trace, "--concatenate", "--json"))["footprint"]["bytes"]
+    return tenth(json.loads(run(program, "trace", "info", trace, "--concatenate", "--json")))
+
+
+def tenth(about):
+    """The same, of what `trace info` says."""
     extent = 64 << 10
-    return max(touched // 10 // extent, 64) * extent
+    return max(about["footprint"]["bytes"] // 10 // extent, 64) * extent
 
 
 def main():
