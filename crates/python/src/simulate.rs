@@ -2,16 +2,17 @@
 
 use std::{
     num::NonZeroU32,
+    slice::from_ref,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering::Relaxed},
     },
 };
 
-use peryton_device::flash::Images;
 use peryton_sim::{Design as Parsed, Fit, KeyValues, Options, Replay, Sampling, SimError, Swept, sweep};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Nanos;
 use pyo3::{prelude::*, types::PyDict};
+use rayon::prelude::*;
 
 use crate::{
     arguments::{Time, given, json, one_of, override_text, word},
@@ -21,9 +22,6 @@ use crate::{
     running::{Running, run, threads},
     trace::Trace,
 };
-
-/// The most memory for images of preconditioned flash, as in the command.
-const IMAGES: Bytes = Bytes::gib(1);
 
 /// How requests arrive.
 pub(crate) fn replay(replay: &str, speed: Option<f64>) -> PyResult<Replay> {
@@ -113,10 +111,6 @@ pub(crate) fn simulate(
         let admission = policy::admission("admission", admission)?;
         parsed.iter_mut().try_for_each(|design| design.use_admission(admission)).in_python()?;
     }
-    if parsed.len() > 1 {
-        let images = Arc::new(Images::new(IMAGES));
-        parsed.iter_mut().for_each(|design| design.images = Some(Arc::clone(&images)));
-    }
     let is_python = replacement.is_some() || admission.is_some();
     let opener = trace.opener.clone();
     let jobs = threads(given(arguments, "jobs")?)?;
@@ -124,19 +118,25 @@ pub(crate) fn simulate(
         .requests()
         .map_or(0, |requests| requests.min(limit.unwrap_or(u64::MAX)).saturating_mul(parsed.len() as u64));
     let work = |running: &Arc<Running>| {
-        let so_far: Vec<AtomicU64> = parsed.iter().map(|_| AtomicU64::new(0)).collect();
-        let progress = |design: usize, done: u64| {
-            so_far[design].store(done, Relaxed);
-            let done = so_far.iter().map(|one| one.load(Relaxed)).sum();
-            running.report("requests simulated", done, requests);
-        };
         let trace = || opener.stoppable(running);
-        // A sweep reads the trace once for all designs, on threads which Python does not know: it would take a policy of
-        // Python longer to begin on them than the reading takes.
-        match values.is_empty() || is_python {
-            true => peryton_sim::run(&parsed, &opener.name, &trace, &options, &progress),
-            false => peryton_sim::run_together(&parsed, &opener.name, &trace, &options, &progress),
+        let simulated = |designs: &[Parsed], told: &(dyn Fn(u64) + Sync)| {
+            peryton_sim::run(designs, &opener.name, &trace, &options, told)
+        };
+        if !is_python {
+            return simulated(&parsed, &|done| running.report("requests simulated", done, requests));
         }
+        // Many designs have threads which Python does not know: it would take a policy of Python longer to begin on them than it takes
+        // to read the trace for each design.
+        let all = AtomicU64::new(0);
+        let one = |design: &Parsed| {
+            let before = AtomicU64::new(0);
+            simulated(from_ref(design), &|done| {
+                let more = done - before.swap(done, Relaxed);
+                running.report("requests simulated", all.fetch_add(more, Relaxed) + more, requests);
+            })
+        };
+        let reports = parsed.par_iter().map(one).collect::<Result<Vec<_>, SimError>>()?;
+        Ok(reports.into_iter().flatten().collect())
     };
     let mut reports = run(py, jobs, progress, work)?.map_err(|error: SimError| error).in_python()?;
     reports.iter_mut().zip(values.clone()).for_each(|(report, values)| report.sweep = values);

@@ -1,9 +1,15 @@
 //! Each volume of a trace on a drive of its own.
 
+use std::sync::Arc;
+
+use peryton_device::flash::Images;
 use peryton_trace::{ByVolume, OneVolume};
 use rayon::prelude::*;
 
-use crate::{CurveRow, Curves, Design, MiniatureError, Options, Report, SimError, run};
+use crate::{
+    CurveRow, Curves, Design, MiniatureError, Options, Report, SimError,
+    run::{IMAGES, run},
+};
 
 /// Replays each volume of a trace alone on each design, on all cores; the reports come by volume in the order of their numbers, and for
 /// each in the order of the designs. They name the volume in `design` and in `sweep`. `progress` gets numbers of requests.
@@ -33,8 +39,12 @@ pub fn run_each_volume(
     options: &Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Report>, SimError> {
+    // The drives of many volumes have the same flash.
+    let images = Arc::new(Images::new(IMAGES));
+    let with_images = |design: &Design| Design { images: Some(Arc::clone(&images)), ..design.clone() };
+    let designs: Vec<Design> = designs.iter().map(with_images).collect();
     each(volumes, |volume| {
-        let found = run(designs, trace_name, &|| Ok(volume.open()), options, &|_, _| {});
+        let found = run(&designs, trace_name, &|| Ok(volume.open()), options, &|_| {});
         progress(volume.requests().len() as u64);
         let mut reports = found.map_err(|source| at(volume, source))?;
         for report in &mut reports {

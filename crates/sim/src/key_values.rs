@@ -26,6 +26,17 @@ pub fn override_text(value: &toml::Value) -> String {
     value.as_str().filter(is_bare).map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// A combination of values of several keys; those of the last key change first.
+pub(crate) fn combination(keys: &[impl AsRef<[String]>], mut number: usize) -> Vec<String> {
+    let mut chosen: Vec<String> = Vec::with_capacity(keys.len());
+    for values in keys.iter().map(AsRef::as_ref).rev() {
+        chosen.push(values[number % values.len()].clone());
+        number /= values.len();
+    }
+    chosen.reverse();
+    chosen
+}
+
 /// Cuts at the commas that are not within brackets or quotes.
 fn apart(text: &str) -> Vec<&str> {
     let (mut parts, mut from, mut depth, mut quote) = (Vec::new(), 0, 0i32, None);

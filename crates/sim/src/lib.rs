@@ -146,7 +146,6 @@ pub use space::{
 };
 pub use sweep::{SweepError, Swept, sweep};
 pub use tables::{TableError, TableFolder};
-pub use together::run_together;
 pub use use_map::{MoveMap, UseMap};
 pub use volume_report::VolumeReport;
 pub use warnings::{Warned, Warning, warned};

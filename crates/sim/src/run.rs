@@ -1,10 +1,14 @@
-//! Runs several designs in parallel.
+//! Experiments: designs under a trace. Every command that simulates does it with [`run`], or a design at a time with [`run_one`].
 
-use std::borrow::Cow;
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
 
+use peryton_device::flash::Images;
 use peryton_engine::Stats;
 use peryton_trace::{Source, TraceError};
-use rayon::prelude::*;
+use peryton_units::Bytes;
 
 use crate::{
     Design, Options, Picture, Report, SimError, interval_report,
@@ -16,17 +20,20 @@ use crate::{
     request_source::{RequestSource, Spread},
     sampling,
     simulator::simulate,
-    warnings,
+    together, warnings,
 };
 
-/// A function that opens the trace at its start; it is called once for each design.
+/// A function that opens the trace at its start.
 pub type TraceFactory<'a> = dyn Fn() -> Result<Box<dyn Source>, TraceError> + Sync + 'a;
 
-/// A function for reports of progress, called from time to time with the index of a design and the number of requests
-/// that it has been given so far.
-pub type Progress<'a> = dyn Fn(usize, u64) + Sync + 'a;
+/// A function for reports of progress, called from time to time with the number of requests that all designs have been given.
+pub type Progress<'a> = dyn Fn(u64) + Sync + 'a;
 
-/// Replays the trace on each design, in parallel on all cores; returns reports in the order of the designs.
+/// The most memory for images of preconditioned flash, which designs share.
+pub(crate) const IMAGES: Bytes = Bytes::gib(1);
+
+/// Replays the trace on each design, in parallel on all cores; returns reports in the order of the designs. The trace is read once for
+/// as many designs as fit in memory.
 ///
 /// ```
 /// use peryton_sim::{Design, Options, run};
@@ -42,7 +49,7 @@ pub type Progress<'a> = dyn Fn(usize, u64) + Sync + 'a;
 ///     Ok(Box::new(open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?))
 /// };
 /// let options = Options { limit: Some(1_000), ..Options::default() };
-/// for report in run(&designs, "sqlite", &trace, &options, &|_design, _requests| {})? {
+/// for report in run(&designs, "sqlite", &trace, &options, &|_requests| {})? {
 ///     println!("{}: {:?}", report.design, report.latency_us.all);
 /// }
 /// # Ok(())
@@ -58,30 +65,47 @@ pub fn run(
     options: &Options,
     progress: &Progress<'_>,
 ) -> Result<Vec<Report>, SimError> {
-    let (replicas, each) = replicas(designs, options);
-    // Other designs have the other processors.
-    let ahead = replicas.len() < rayon::current_num_threads();
-    let one = |(index, design): (usize, &Design)| {
-        run_reading(design, trace_name, trace()?, options, ahead, &|requests| progress(index / each, requests))
-    };
-    let results: Vec<Result<Report, SimError>> = replicas.par_iter().enumerate().map(one).collect();
-    let mut reports = put_together(results.into_iter().collect::<Result<Vec<_>, _>>()?, each);
+    let (designs, each) = replicas(designs, options);
+    let jobs = rayon::current_num_threads().max(1);
+    let so_far: Vec<AtomicU64> = designs.iter().map(|_| AtomicU64::new(0)).collect();
+    let mut reports = Vec::with_capacity(designs.len());
+    while reports.len() < designs.len() {
+        let from = reports.len();
+        let group = &designs[from..from + together::fitting(&designs[from..], jobs)];
+        let watch = |index: usize, requests: u64| {
+            so_far[from + index].store(requests, Relaxed);
+            progress(so_far.iter().map(|one| one.load(Relaxed)).sum());
+        };
+        match group {
+            // Another processor reads the trace.
+            [design] => {
+                let watch = |requests: u64| watch(0, requests);
+                reports.push(run_reading(design, trace_name, trace()?, options, jobs > 1, &watch)?);
+            }
+            group => reports.extend(together::one_reading(group, trace_name, trace()?, options, jobs, &watch)?),
+        }
+    }
+    let mut reports = put_together(reports, each);
     warnings::compare(&mut reports);
     Ok(reports)
 }
 
-/// The designs with each of the seeds that are asked for, the first seed of a design being its own; and their number.
-pub(crate) fn replicas<'a>(designs: &'a [Design], options: &Options) -> (Cow<'a, [Design]>, usize) {
+/// The designs with each of the seeds that are asked for, the first seed of a design being its own; and their number. Designs that are
+/// compared often have the same flash, so they share its images.
+fn replicas(designs: &[Design], options: &Options) -> (Vec<Design>, usize) {
     let each = options.replications.map_or(1, |replications| replications.get() as usize);
-    if each == 1 {
-        return (Cow::Borrowed(designs), 1);
-    }
-    let with_seeds = |design: &'a Design| (0..each as u64).map(|more| design.with_seed(design.seed.wrapping_add(more)));
+    let images = (designs.len() * each > 1).then(|| Arc::new(Images::new(IMAGES)));
+    let with_seeds = |design: &Design| {
+        let seeds = (0..each as u64).map(|more| design.seed.wrapping_add(more));
+        let images = design.images.clone().or_else(|| images.clone());
+        let one = |seed| Design { images: images.clone(), ..design.with_seed(seed) };
+        seeds.map(one).collect::<Vec<_>>()
+    };
     (designs.iter().flat_map(with_seeds).collect(), each)
 }
 
 /// The report of each design with its own seed, whose precision is of all its runs.
-pub(crate) fn put_together(reports: Vec<Report>, each: usize) -> Vec<Report> {
+fn put_together(reports: Vec<Report>, each: usize) -> Vec<Report> {
     if each == 1 {
         return reports;
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use thiserror::Error;
 
-use crate::{Design, DesignError, DesignText, KeyValues, is_design_key, nearest_design_key};
+use crate::{Design, DesignError, DesignText, KeyValues, design::meant_by, is_design_key, key_values::combination};
 
 /// The most designs of a sweep: each is a row, and a simulation.
 const MOST_DESIGNS: usize = 1_000;
@@ -76,7 +76,8 @@ pub enum SweepError {
 /// A key that no design has, or none of these; a value that a design refuses; too many combinations.
 pub fn sweep(bases: &[(DesignText, Vec<String>)], keys: &[KeyValues]) -> Result<Vec<Swept>, SweepError> {
     check(keys)?;
-    let each = keys.iter().map(|key| key.values.len()).fold(1, usize::saturating_mul);
+    let all: Vec<&[String]> = keys.iter().map(|key| &key.values[..]).collect();
+    let each = all.iter().map(|values| values.len()).fold(1, usize::saturating_mul);
     let combinations = each.saturating_mul(bases.len());
     if combinations > MOST_DESIGNS {
         return Err(SweepError::TooMany { combinations });
@@ -85,7 +86,7 @@ pub fn sweep(bases: &[(DesignText, Vec<String>)], keys: &[KeyValues]) -> Result<
     for (text, set) in bases {
         let mut seen: Vec<BTreeMap<String, String>> = Vec::new();
         for number in 0..each {
-            let values = combination(keys, number);
+            let values = combination(&all, number);
             let pairs = keys.iter().zip(&values).map(|(key, value)| format!("{}={value}", key.key));
             let overrides: Vec<String> = set.iter().cloned().chain(pairs).collect();
             let mut design = text.design(&overrides)?;
@@ -114,8 +115,7 @@ pub fn sweep(bases: &[(DesignText, Vec<String>)], keys: &[KeyValues]) -> Result<
 fn check(keys: &[KeyValues]) -> Result<(), SweepError> {
     for (index, KeyValues { key, values }) in keys.iter().enumerate() {
         if !is_design_key(key) {
-            let hint = nearest_design_key(key)
-                .map_or_else(|| "peryton keys lists all".to_owned(), |meant| format!("did you mean '{meant}'?"));
+            let hint = meant_by(key);
             return Err(SweepError::UnknownKey { key: key.clone(), hint });
         }
         if keys[..index].iter().any(|known| known.key == *key) {
@@ -126,17 +126,6 @@ fn check(keys: &[KeyValues]) -> Result<(), SweepError> {
         }
     }
     Ok(())
-}
-
-/// The values of a combination; those of the last key change first.
-fn combination(keys: &[KeyValues], mut number: usize) -> Vec<String> {
-    let mut values: Vec<String> = Vec::with_capacity(keys.len());
-    for key in keys.iter().rev() {
-        values.push(key.values[number % key.values.len()].clone());
-        number /= key.values.len();
-    }
-    values.reverse();
-    values
 }
 
 /// The end of a key that distinguishes it from the others.
@@ -161,7 +150,8 @@ mod tests {
         let texts = ["devices.a.size=1GiB,2GiB", "devices.b.size=3GiB", "placement.promotion.threshold=0,1,2"];
         let keys = texts.map(|text| KeyValues::parse(text).unwrap());
         check(&keys).unwrap();
-        let all: Vec<String> = (0..6).map(|number| combination(&keys, number).join(" ")).collect();
+        let values: Vec<&[String]> = keys.iter().map(|key| &key.values[..]).collect();
+        let all: Vec<String> = (0..6).map(|number| combination(&values, number).join(" ")).collect();
         let wanted = ["1GiB 3GiB 0", "1GiB 3GiB 1", "1GiB 3GiB 2", "2GiB 3GiB 0", "2GiB 3GiB 1", "2GiB 3GiB 2"];
         assert_eq!(all, wanted);
         let short: Vec<&str> = keys.iter().map(|key| short(&key.key, &keys)).collect();

@@ -14,11 +14,7 @@ use peryton_engine::Placement;
 use peryton_trace::{Account, BATCH, Request, Source, TraceError};
 use peryton_units::Bytes;
 
-use crate::{
-    Design, Options, Report, SimError,
-    run::{Progress, TraceFactory, put_together, replicas, run, run_one},
-    warnings,
-};
+use crate::{Design, Options, Report, SimError, run_one};
 
 /// The most batches that are kept for simulations that are behind: ten megabytes.
 const MOST_BATCHES: usize = 64;
@@ -31,54 +27,8 @@ const EXTENT_MEMORY: u64 = 64;
 const FLASH_BLOCK: u64 = 4096;
 const FLASH_BLOCK_MEMORY: u64 = 12;
 
-/// Replays the trace on each design, as [`run`](crate::run) does and with the same reports, but reads the trace once for many
-/// designs instead of once for each. That is quicker where reading is slow, and uses more memory.
-///
-/// ```
-/// use peryton_sim::{DesignText, Options, run_together};
-/// use peryton_trace::{OpenOptions, Source, TraceError, open};
-///
-/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// let text = DesignText::new("[devices.only]\nprofile = 'fixed'\nsize = '8GiB'\n[placement]\nmode = 'single'\n", "one");
-/// let sizes = ["1GiB", "2GiB", "4GiB"].map(|size| text.design(&[format!("devices.only.size={size}")]));
-/// let designs = sizes.into_iter().collect::<Result<Vec<_>, _>>()?;
-/// let trace = || -> Result<Box<dyn Source>, TraceError> {
-///     Ok(Box::new(open("../../examples/traces/sqlite-ext4.parquet", &OpenOptions::default())?))
-/// };
-/// let reports = run_together(&designs, "sqlite", &trace, &Options::default(), &|_design, _requests| {})?;
-/// assert_eq!(reports.len(), 3);
-/// # Ok(())
-/// # }
-/// ```
-///
-/// # Errors
-/// Those of [`run`](crate::run).
-pub fn run_together(
-    designs: &[Design],
-    trace_name: &str,
-    trace: &TraceFactory<'_>,
-    options: &Options,
-    progress: &Progress<'_>,
-) -> Result<Vec<Report>, SimError> {
-    if designs.len() == 1 {
-        return run(designs, trace_name, trace, options, progress);
-    }
-    let (designs, each) = replicas(designs, options);
-    let jobs = rayon::current_num_threads().max(1);
-    let mut reports = Vec::with_capacity(designs.len());
-    while reports.len() < designs.len() {
-        let from = reports.len();
-        let group = &designs[from..from + fitting(&designs[from..], jobs)];
-        let watch = |index: usize, requests: u64| progress((from + index) / each, requests);
-        reports.extend(one_reading(group, trace_name, trace()?, options, jobs, &watch)?);
-    }
-    let mut reports = put_together(reports, each);
-    warnings::compare(&mut reports);
-    Ok(reports)
-}
-
 /// How many of the designs fit on one reading.
-fn fitting(designs: &[Design], jobs: usize) -> usize {
+pub(crate) fn fitting(designs: &[Design], jobs: usize) -> usize {
     let (mut memory, mut count) = (Bytes::ZERO, 0);
     for design in designs.iter().take(MOST_DESIGNS.max(jobs)) {
         memory = Bytes(memory.0.saturating_add(self::memory(design).0));
@@ -106,13 +56,14 @@ fn memory(design: &Design) -> Bytes {
     inside.fold(mine, |sum, drive| sum + drive)
 }
 
-fn one_reading(
+/// Simulates the designs on one reading; `progress` gets the index of a design and its requests so far.
+pub(crate) fn one_reading(
     designs: &[Design],
     trace_name: &str,
     source: Box<dyn Source>,
     options: &Options,
     jobs: usize,
-    progress: &Progress<'_>,
+    progress: &(dyn Fn(usize, u64) + Sync),
 ) -> Result<Vec<Report>, SimError> {
     let shared = Arc::new(Shared::new(source, designs.len(), jobs));
     let one = |(index, design): (usize, &Design)| {
@@ -367,10 +318,11 @@ mod tests {
         };
         let options = Options { fit: crate::Fit::Strict, limit: Some(50_000), ..Options::default() };
         let designs = designs(7);
-        let alone = run(&designs, "t", &trace, &options, &|_, _| {}).unwrap();
+        let one = |design| run_one(design, "t", trace().unwrap(), &options, &|_| {}).unwrap();
+        let alone: Vec<Report> = designs.iter().map(one).collect();
         assert_eq!(opened.swap(0, Relaxed), 7);
         for jobs in [1, 3, 16] {
-            let together = in_a_pool(jobs, || run_together(&designs, "t", &trace, &options, &|_, _| {}).unwrap());
+            let together = in_a_pool(jobs, || run(&designs, "t", &trace, &options, &|_| {}).unwrap());
             assert!(together == alone, "{jobs} jobs");
             assert_eq!(opened.swap(0, Relaxed), 1);
         }
@@ -389,9 +341,7 @@ mod tests {
             Options { warm_up_requests: 20_000, interval: Some(peryton_units::Nanos::from_s(1)), ..Options::default() },
         ];
         for options in ways {
-            let run = |jobs| {
-                in_a_pool(jobs, || run_together(&designs(1), "t", &trace, &options, &|_, _| {}).unwrap().remove(0))
-            };
+            let run = |jobs| in_a_pool(jobs, || run(&designs(1), "t", &trace, &options, &|_| {}).unwrap().remove(0));
             let (one, two) = (run(1), run(2));
             assert!(one == two && one.first_touch_ratio.is_some(), "{:?}", options.limit);
         }
@@ -416,7 +366,7 @@ mod tests {
         };
         for jobs in [1, 4] {
             READ.store(0, Relaxed);
-            let found = in_a_pool(jobs, || run_together(&designs(4), "t", &trace, &Options::default(), &|_, _| {}));
+            let found = in_a_pool(jobs, || run(&designs(4), "t", &trace, &Options::default(), &|_| {}));
             assert_eq!(found.unwrap_err().to_string(), "the disk: is gone");
         }
     }
@@ -426,12 +376,12 @@ mod tests {
         let spec = SynthSpec::parse(SPEC, "spec").unwrap();
         let trace =
             || -> Result<Box<dyn Source>, TraceError> { Ok(Box::new(SynthSource::new(&spec, "spec").unwrap())) };
-        let progress = |design: usize, requests: u64| {
-            if design == 2 && requests > 20_000 {
+        let progress = |requests: u64| {
+            if requests > 100_000 {
                 std::panic::resume_unwind(Box::new("stopped"));
             }
         };
-        let run = || run_together(&designs(4), "t", &trace, &Options::default(), &progress);
+        let run = || run(&designs(4), "t", &trace, &Options::default(), &progress);
         let found = in_a_pool(2, || catch_unwind(AssertUnwindSafe(run)).unwrap_err());
         assert_eq!(found.downcast_ref::<&str>(), Some(&"stopped"));
     }

@@ -1,19 +1,8 @@
 //! `peryton sim`: simulates one or several designs under a trace.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    num::NonZeroU32,
-    path::PathBuf,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering::Relaxed},
-    },
-    time::Duration,
-};
+use std::{collections::BTreeMap, fmt, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use indicatif::{HumanCount, ProgressState, ProgressStyle};
-use peryton_device::flash::Images;
 use peryton_sim::{
     Columns, Design, DesignText, DeviceReport, Estimate, FtlReport, KeyValues, LatencySummary, LoggingStats,
     MainFigures, Options, Report, SampleReport, Sampling, Sensitivity, SimError, Subject, Swing, TableFolder,
@@ -110,9 +99,6 @@ pub struct Args {
     #[command(flatten, next_help_heading = crate::cli::READING)]
     trace_args: TraceArgs,
 }
-
-/// The most memory for images of preconditioned flash.
-const IMAGES: Bytes = Bytes::gib(1);
 
 fn interval(text: &str) -> Result<Nanos, String> {
     match text.parse() {
@@ -330,7 +316,7 @@ type SweptValues = BTreeMap<String, String>;
 
 /// The designs, and of a sweep the values in each.
 fn designs(args: &Args) -> Result<(Vec<Design>, Vec<SweptValues>), Failure> {
-    let (mut designs, values): (Vec<Design>, Vec<_>) = match &args.sweep[..] {
+    let (designs, values): (Vec<Design>, Vec<_>) = match &args.sweep[..] {
         [] => (args.designs.iter().map(|path| Design::load(path, &args.set)).collect::<Result<_, _>>()?, Vec::new()),
         keys => {
             let keys = keys.iter().map(|text| swept_key(text)).collect::<Result<Vec<_>, _>>()?;
@@ -339,11 +325,6 @@ fn designs(args: &Args) -> Result<(Vec<Design>, Vec<SweptValues>), Failure> {
             swept.into_iter().map(|one| (one.design, one.values)).unzip()
         }
     };
-    if designs.len() > 1 || args.each_volume {
-        // Designs that are compared often have the same flash, so they share its images; and so do the drives of many volumes.
-        let images = Arc::new(Images::new(IMAGES));
-        designs.iter_mut().for_each(|design| design.images = Some(Arc::clone(&images)));
-    }
     for (index, text) in args.set.iter().enumerate() {
         if designs.iter().all(|design| design.ignored_overrides.contains(&index)) {
             return Err(Failure::bad_input(format!("--set {text}: does not apply to any of the designs: remove it")));
@@ -369,11 +350,6 @@ fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counte
         .with_key("rate", rate);
     bar.set_style(style);
     bar.enable_steady_tick(Duration::from_millis(100));
-    let so_far: Vec<AtomicU64> = designs.iter().map(|_| AtomicU64::new(0)).collect();
-    let progress = |design: usize, requests: u64| {
-        let before = so_far[design].swap(requests, Relaxed);
-        bar.inc(requests.saturating_sub(before));
-    };
     let trace = || args.trace_args.again(&args.trace, skipped);
     let name = trace_args::name(&args.trace);
     if args.each_volume {
@@ -382,11 +358,7 @@ fn simulate(designs: &[Design], args: &Args, options: &Options, skipped: &Counte
         bar.finish_and_clear();
         return Ok(reports?);
     }
-    let result = match args.sweep.is_empty() {
-        true => peryton_sim::run(designs, &name, &trace, options, &progress),
-        // Many designs: the trace is read once for all.
-        false => peryton_sim::run_together(designs, &name, &trace, options, &progress),
-    };
+    let result = peryton_sim::run(designs, &name, &trace, options, &|requests| bar.set_position(requests));
     bar.finish_and_clear();
     result.map_err(|error: SimError| error.into())
 }

@@ -11,13 +11,7 @@ mod fast;
 mod knee;
 mod told;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
-
-use peryton_device::flash::Images;
-use peryton_sim::{Design, DesignError, DesignText, Options, Report, Sampling, SimError, extent_curve, run_together};
+use peryton_sim::{Design, DesignError, DesignText, Options, Report, Sampling, SimError, extent_curve, run};
 use peryton_trace::{Source, TraceError};
 use peryton_units::Bytes;
 use thiserror::Error;
@@ -28,7 +22,7 @@ pub use knee::{Knee, Marginal};
 
 use crate::{
     capacity::{Progress, Workload},
-    evaluate::{Account, IMAGES, Metrics},
+    evaluate::{Account, Metrics},
     metric::Metric,
 };
 use fast::Fast;
@@ -189,17 +183,13 @@ pub fn size(ask: &Ask, workload: &Workload<'_>, progress: &Progress<'_>) -> Resu
     progress("computing the miss-ratio curve", 0, 0);
     let curve = extent_curve(&base, workload.source()?, &ask.options)?.expect("a hybrid has extents");
     let sizes = choose::sizes(ask, &fast, &base, &curve)?;
-    let designs = designs(ask, &fast, &sizes)?;
+    let designs = sizes.iter().map(|size| ask.at(&fast, *size)).collect::<Result<Vec<_>, _>>()?;
     let requests = workload.hash.requests().min(ask.options.limit.unwrap_or(u64::MAX));
     let all = requests.saturating_mul(designs.len() as u64);
-    let so_far: Vec<AtomicU64> = designs.iter().map(|_| AtomicU64::new(0)).collect();
-    let told = |index: usize, requests: u64| {
-        so_far[index].store(requests, Relaxed);
-        progress("requests simulated", so_far.iter().map(|one| one.load(Relaxed)).sum(), all);
-    };
+    let told = |requests: u64| progress("requests simulated", requests, all);
     let trace = || -> Result<Box<dyn Source>, TraceError> { workload.source() };
     let reports = sampled(requests, designs.len(), &ask.options, &|options| {
-        run_together(&designs, &workload.name, &trace, options, &told)
+        run(&designs, &workload.name, &trace, options, &told)
     })?;
     progress("requests simulated", all, all);
     let metrics = designs.iter().zip(&reports).map(|(design, report)| Metrics::of(design, report, &ask.account));
@@ -232,16 +222,6 @@ fn sampled(
         }
     }
     run(options)
-}
-
-/// The designs of all sizes.
-fn designs(ask: &Ask, fast: &Fast, sizes: &[Bytes]) -> Result<Vec<Design>, SizeError> {
-    let images = Arc::new(Images::new(IMAGES));
-    let one = |size: &Bytes| {
-        let design = ask.at(fast, *size)?;
-        Ok(Design { images: Some(Arc::clone(&images)), ..design })
-    };
-    sizes.iter().map(one).collect()
 }
 
 #[cfg(test)]

@@ -80,6 +80,12 @@ fn named(key: &str, device: &str) -> String {
     key.split('.').map(|part| if part == "NAME" { device } else { part }).collect::<Vec<_>>().join(".")
 }
 
+/// What a person meant by a key that no design has, or where to look.
+pub(crate) fn meant_by(path: &str) -> String {
+    nearest_design_key(path)
+        .map_or_else(|| "peryton keys lists all".to_owned(), |meant| format!("did you mean '{meant}'?"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -37,6 +37,7 @@ pub use drive::{Design, KeptInMemory, Stream};
 pub use extent::{MAP_MEMORY, MAP_SHARE, chosen_extent, chosen_extents, map_budget, map_memory};
 pub use in_service::{DevicePlace, Formatted, InService};
 pub use key::{DesignKey, KeyDefault};
+pub(crate) use known_keys::meant_by;
 pub use known_keys::{is_design_key, nearest_design_key};
 pub use model_keys::{ModelKey, model_keys};
 pub use new_design::{NewDesign, NewDevice};

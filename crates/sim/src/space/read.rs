@@ -20,7 +20,13 @@ use super::{
         table,
     },
 };
-use crate::{DesignText, Replay, document::one_line, is_design_key, key_values::override_text, nearest_design_key};
+use crate::{
+    DesignText, Replay,
+    design::meant_by,
+    document::one_line,
+    is_design_key,
+    key_values::{combination, override_text},
+};
 
 /// The largest description: a list of as many points as there may be.
 const MOST_BYTES: u64 = 16 << 20;
@@ -240,22 +246,14 @@ impl Space {
         }
     }
 
-    fn values(&self, mut combination: usize) -> Vec<(String, String)> {
-        match &self.drawn {
+    fn values(&self, number: usize) -> Vec<(String, String)> {
+        let values = match &self.drawn {
             Drawn::Shares(shares) => {
-                let pairs = self.keys.iter().zip(&shares[combination]);
-                pairs.map(|(axis, share)| (axis.key.clone(), axis.at(*share))).collect()
+                self.keys.iter().zip(&shares[number]).map(|(axis, share)| axis.at(*share)).collect()
             }
-            Drawn::Grid(values) => {
-                let mut pairs = Vec::with_capacity(values.len());
-                for (axis, values) in self.keys.iter().zip(values).rev() {
-                    pairs.push((axis.key.clone(), values[combination % values.len()].clone()));
-                    combination /= values.len();
-                }
-                pairs.reverse();
-                pairs
-            }
-        }
+            Drawn::Grid(values) => combination(values, number),
+        };
+        self.keys.iter().map(|axis| axis.key.clone()).zip(values).collect()
     }
 
     /// Looks at what every point has in common.
@@ -452,11 +450,8 @@ impl Reading<'_> {
             match value {
                 toml::Value::Table(table) if !is_value(table) => self.flat(within, &key, table, is_value, found)?,
                 _ if !is_design_key(&key) => {
-                    let hint = nearest_design_key(&key).map_or_else(
-                        || "peryton keys lists all".to_owned(),
-                        |meant| format!("did you mean '{meant}'?"),
-                    );
-                    return Err(self.wrong(&format!("{within}.{key}"), format!("no design has such a key: {hint}")));
+                    let problem = format!("no design has such a key: {}", meant_by(&key));
+                    return Err(self.wrong(&format!("{within}.{key}"), problem));
                 }
                 _ if found.iter().any(|(known, _)| *known == key) => {
                     return Err(self.wrong(&format!("{within}.{key}"), "is given twice: remove one"));

@@ -10,12 +10,9 @@ use std::{
 
 use peryton_device::flash::Images;
 use peryton_trace::Source;
-use peryton_units::Bytes;
 
 use super::{data_set::DataSet, error::SpaceError, point::Row, read::Space};
-
-/// The most memory for images of preconditioned flash.
-const IMAGES: Bytes = Bytes::gib(1);
+use crate::run::IMAGES;
 
 /// What a sweep has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -18,7 +18,7 @@ fn the_same_run_gives_the_same_bytes() {
         let second: Vec<String> = designs.iter().map(alone).collect();
         assert_eq!(first, second, "{replay}");
         let many: Vec<_> = designs.iter().map(|text| design(text)).collect();
-        let together = run(&many, "trace", &|| Ok(listed(&requests)), &options, &|_, _| {}).unwrap();
+        let together = run(&many, "trace", &|| Ok(listed(&requests)), &options, &|_| {}).unwrap();
         let together: Vec<String> = together.iter().map(|report| serde_json::to_string(report).unwrap()).collect();
         assert_eq!(first, together, "{replay}: in parallel");
     }

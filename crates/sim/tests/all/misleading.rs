@@ -197,7 +197,7 @@ fn percentiles_of_few_requests_are_called_so() {
 fn compared(designs: &[(&str, String)], requests: &[Request]) -> Vec<Report> {
     let load = |(name, text): &(&str, String)| Design::parse(text, name, &[]).unwrap();
     let designs: Vec<Design> = designs.iter().map(load).collect();
-    run(&designs, "trace", &|| Ok(listed(requests)), &Options::default(), &|_, _| {}).unwrap()
+    run(&designs, "trace", &|| Ok(listed(requests)), &Options::default(), &|_| {}).unwrap()
 }
 
 #[test]
