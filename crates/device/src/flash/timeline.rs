@@ -10,8 +10,8 @@ pub(super) struct Timeline {
     booked: VecDeque<(u64, u64)>,
 }
 
-/// With this many spans the first gap is given up for each transfer that needs a further one: it is the nearest, so that hardly any
-/// transfer would still be in time for it, and the line is never used twice at the same time.
+/// With this many spans the shortest gap is given up for each transfer that needs a further one, so that the line is never used twice at
+/// the same time and hardly any of it is lost. (A long gap that is lost makes a read wait, a read that waits holds up its die, and so on.)
 const MAX_SPANS: usize = 1024;
 
 impl Timeline {
@@ -44,10 +44,8 @@ impl Timeline {
 
     #[inline(never)]
     fn reserve_in_gap(&mut self, earliest: u64, length: u64) -> u64 {
-        if self.booked.len() >= MAX_SPANS
-            && let Some((from, _)) = self.booked.pop_front()
-        {
-            self.booked[0].0 = from;
+        if self.booked.len() >= MAX_SPANS {
+            self.give_up_the_shortest_gap();
         }
         // The first span that ends after `earliest`; the spans before it do not matter.
         let mut i = self.booked.partition_point(|&(_, end)| end <= earliest);
@@ -72,6 +70,16 @@ impl Timeline {
             (false, false) => self.booked.insert(i, (start, end)),
         }
         end
+    }
+
+    fn give_up_the_shortest_gap(&mut self) {
+        let ends = self.booked.iter().map(|&(_, end)| end);
+        let gaps = self.booked.iter().skip(1).zip(ends).map(|(&(from, _), end)| from - end);
+        if let Some((before, _)) = gaps.enumerate().min_by_key(|&(_, gap)| gap)
+            && let Some((_, end)) = self.booked.remove(before + 1)
+        {
+            self.booked[before].1 = end;
+        }
     }
 }
 
@@ -111,6 +119,27 @@ mod tests {
         }
         assert!(line.booked.len() <= MAX_SPANS + 1, "{}", line.booked.len());
         assert!(most >= 65_536 * 100, "{most} ns for 65,536 transfers of 100 ns");
+    }
+
+    /// The fear: with programs waiting, each read waits for all that is booked and holds up its die for as long, without end.
+    #[test]
+    fn reads_before_many_programs_find_a_gap() {
+        const DIES: usize = 40;
+        let mut line = Timeline::default();
+        let (mut free, mut now, mut seed, mut longest) = ([0; DIES], 0, 1u64, 0);
+        for number in 0..60_000 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let die = &mut free[(seed >> 33) as usize % DIES];
+            if number % 20 == 19 {
+                let waited = line.reserve(now, now + 75_000, 20_000) - now;
+                (*die, longest) = ((*die).max(now) + waited, longest.max(waited));
+                now += 400_000;
+            } else {
+                *die = line.reserve(now, now.max(*die), 20_000) + 1_000_000;
+            }
+        }
+        // All transfers take 1.2 s.
+        assert!(longest < 1_200_000_000, "a read waited for {longest} ns");
     }
 
     #[test]
