@@ -13,6 +13,10 @@ pub const MOST_POINTS: u32 = 64;
 /// The smallest size that is chosen, in extents, and the least share of the largest one.
 pub(crate) const LEAST_EXTENTS: u64 = 16;
 const LEAST_SHARE: u64 = 4096;
+/// The parts of a sample, each of which is simulated alone, for the error (docs/sampling.md).
+const SLICES: f64 = 8.0;
+/// A sample that leaves no sizes below this share of the largest one is not taken.
+const LEAST_RANGE: u64 = 64;
 /// Sizes to choose from for each doubling. They are as many sixteenths of a power of two, so that people can read them.
 const STEPS: u64 = 8;
 /// The part of its data by which the largest size is larger than what the trace touches: room for what moves.
@@ -60,8 +64,21 @@ impl Sizes {
     }
 }
 
-/// The sizes to simulate, in ascending order.
-pub(super) fn sizes(ask: &Ask, fast: &Fast, base: &Design, curve: &MissRatioCurve) -> Result<Vec<Bytes>, SizeError> {
+/// The smallest size that is chosen: a cache that still has some extents where a slice of a sample is simulated.
+fn least(extent: Bytes, most: Bytes, sample: Option<f64>) -> Bytes {
+    let least = Bytes(most.0 / LEAST_SHARE).max(extent * LEAST_EXTENTS);
+    let sampled = sample.map(|share| extent * (LEAST_EXTENTS as f64 * SLICES / share).ceil() as u64);
+    sampled.filter(|sampled| sampled.0 <= most.0 / LEAST_RANGE).map_or(least, |sampled| sampled.max(least))
+}
+
+/// The sizes to simulate, in ascending order; `sample`: the share of the trace that is to be simulated, if not all of it.
+pub(super) fn sizes(
+    ask: &Ask,
+    fast: &Fast,
+    base: &Design,
+    curve: &MissRatioCurve,
+    sample: Option<f64>,
+) -> Result<Vec<Bytes>, SizeError> {
     let (least, most, ends) = match &ask.sizes {
         Sizes::Given(sizes) => {
             let mut sizes: Vec<Bytes> = sizes.iter().map(|size| whole(*size, fast.extent)).collect();
@@ -72,7 +89,7 @@ pub(super) fn sizes(ask: &Ask, fast: &Fast, base: &Design, curve: &MissRatioCurv
         Sizes::Between(from, to) => (*from, *to, vec![*from, *to]),
         Sizes::Chosen => {
             let most = largest(ask, fast, base, curve);
-            (Bytes(most.0 / LEAST_SHARE).max(fast.extent * LEAST_EXTENTS), most, vec![fast.now])
+            (least(fast.extent, most, sample), most, vec![fast.now])
         }
     };
     let mut candidates = steps(least, most, fast.extent);
@@ -185,6 +202,17 @@ mod tests {
         let chosen = spread(&candidates, &vec![0.5; candidates.len()], 5, Some(3));
         assert!(chosen.len() == 5 && chosen.contains(&candidates[3]));
         assert_eq!(spread(&candidates[..2], &misses[..2], 12, None).len(), 2);
+    }
+
+    /// The fear: the smallest size is none in a slice of the sample, so that the whole trace is simulated for its sake.
+    #[test]
+    fn the_smallest_size_of_a_sample_has_extents_in_each_slice() {
+        let (extent, most) = (Bytes::kib(16), Bytes::gib(1));
+        assert_eq!(least(extent, most, None), Bytes::kib(256));
+        let sampled = least(extent, most, Some(0.25));
+        assert_eq!(sampled, extent * (LEAST_EXTENTS * 8 * 4));
+        // Of so little data no sample is worth its range of sizes.
+        assert_eq!(least(extent, Bytes::mib(64), Some(0.25)), Bytes::kib(256));
     }
 
     #[test]

@@ -152,6 +152,13 @@ impl Ask {
         workload.warm_up_requests().min(self.options.limit.unwrap_or(u64::MAX) / 2)
     }
 
+    /// The share of so many requests to simulate, where the whole would take too long.
+    fn sample(&self, requests: u64) -> Option<f64> {
+        let sizes = if let Sizes::Given(sizes) = &self.sizes { sizes.len() as u64 } else { u64::from(self.points) };
+        let share = MOST_SIMULATED as f64 / (requests as f64 * sizes as f64);
+        (self.options.sample.is_none() && share < WHOLE).then_some(share)
+    }
+
     /// The design as it is.
     fn base(&self) -> Result<Design, SizeError> {
         let design = self.design.design(&self.overrides)?;
@@ -182,15 +189,14 @@ pub fn size(ask: &Ask, workload: &Workload<'_>, progress: &Progress<'_>) -> Resu
     let fast = Fast::of(&base)?;
     progress("computing the miss-ratio curve", 0, 0);
     let curve = extent_curve(&base, workload.source()?, &ask.options)?.expect("a hybrid has extents");
-    let sizes = choose::sizes(ask, &fast, &base, &curve)?;
-    let designs = sizes.iter().map(|size| ask.at(&fast, *size)).collect::<Result<Vec<_>, _>>()?;
     let requests = workload.hash.requests().min(ask.options.limit.unwrap_or(u64::MAX));
+    let sample = ask.sample(requests);
+    let sizes = choose::sizes(ask, &fast, &base, &curve, sample)?;
+    let designs = sizes.iter().map(|size| ask.at(&fast, *size)).collect::<Result<Vec<_>, _>>()?;
     let all = requests.saturating_mul(designs.len() as u64);
     let told = |requests: u64| progress("requests simulated", requests, all);
     let trace = || -> Result<Box<dyn Source>, TraceError> { workload.source() };
-    let reports = sampled(requests, designs.len(), &ask.options, &|options| {
-        run(&designs, &workload.name, &trace, options, &told)
-    })?;
+    let reports = sampled(sample, &ask.options, &|options| run(&designs, &workload.name, &trace, options, &told))?;
     progress("requests simulated", all, all);
     let metrics = designs.iter().zip(&reports).map(|(design, report)| Metrics::of(design, report, &ask.account));
     let metrics: Vec<Metrics> = metrics.collect();
@@ -206,18 +212,15 @@ const MOST_SIMULATED: u64 = 5_000_000;
 /// A larger share of a trace is not worth its error.
 const WHOLE: f64 = 0.5;
 
-/// Runs with a sample of the trace where the whole would take too long. If a sample is too small, a larger one is taken.
+/// Runs with a sample of the trace, if there is to be one. If it is too small, a larger one is taken.
 fn sampled(
-    requests: u64,
-    designs: usize,
+    mut sample: Option<f64>,
     options: &Options,
     run: &dyn Fn(&Options) -> Result<Vec<Report>, SimError>,
 ) -> Result<Vec<Report>, SimError> {
-    let mut share = MOST_SIMULATED as f64 / (requests as f64 * designs as f64);
-    while options.sample.is_none() && share < WHOLE {
-        let sample = Sampling::new(share, 0).ok();
-        match run(&Options { sample, ..options.clone() }) {
-            Err(SimError::Sample { .. }) => share *= 2.0,
+    while let Some(share) = sample.filter(|share| *share < WHOLE) {
+        match run(&Options { sample: Sampling::new(share, 0).ok(), ..options.clone() }) {
+            Err(SimError::Sample { .. }) => sample = Some(share * 2.0),
             reports => return reports,
         }
     }
