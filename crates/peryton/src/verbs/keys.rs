@@ -179,7 +179,8 @@ key can be given on the command line: `--set placement.promotion.threshold=1`.
         let _ = writeln!(text, "| {} |", row.map(cell).join(" | "));
     }
     text += "\n## Why these defaults\n\n\
-        Commands that write a design leave out defaults. The table has the source of each default that was measured or taken from a paper.\n\n| key | default | chosen by |\n|---|---|---|\n";
+        Commands that write a design leave out defaults. The table has the source of each default that was measured or taken from a paper.\n\
+        [Settings that tune themselves](findings/tuning.md#defaults-beside-alternatives) has defaults beside their alternatives, on eight traces.\n\n| key | default | chosen by |\n|---|---|---|\n";
     for key in design_keys().filter(|key| !key.chosen_by.is_empty()) {
         let row = [&format!("`{}`", key.path), &key.default.to_string(), key.chosen_by];
         let _ = writeln!(text, "| {} |", row.map(cell).join(" | "));
