@@ -13,10 +13,11 @@ pub const MOST_POINTS: u32 = 64;
 /// The smallest size that is chosen, in extents, and the least share of the largest one.
 pub(crate) const LEAST_EXTENTS: u64 = 16;
 const LEAST_SHARE: u64 = 4096;
-/// The parts of a sample, each of which is simulated alone, for the error (docs/sampling.md).
-const SLICES: f64 = 8.0;
+/// The extents that the fast device needs in each of the eight parts of a sample that are simulated alone, for the error
+/// (docs/sampling.md).
+const SAMPLED_EXTENTS: f64 = 8.0 * 64.0;
 /// A sample that leaves no sizes below this share of the largest one is not taken.
-const LEAST_RANGE: u64 = 64;
+const LEAST_RANGE: u64 = 16;
 /// Sizes to choose from for each doubling. They are as many sixteenths of a power of two, so that people can read them.
 const STEPS: u64 = 8;
 /// The part of its data by which the largest size is larger than what the trace touches: room for what moves.
@@ -64,10 +65,10 @@ impl Sizes {
     }
 }
 
-/// The smallest size that is chosen: a cache that still has some extents where a slice of a sample is simulated.
+/// The smallest size that is chosen: of a sample, one that each of its parts can have.
 fn least(extent: Bytes, most: Bytes, sample: Option<f64>) -> Bytes {
     let least = Bytes(most.0 / LEAST_SHARE).max(extent * LEAST_EXTENTS);
-    let sampled = sample.map(|share| extent * (LEAST_EXTENTS as f64 * SLICES / share).ceil() as u64);
+    let sampled = sample.map(|share| extent * (SAMPLED_EXTENTS / share).ceil() as u64);
     sampled.filter(|sampled| sampled.0 <= most.0 / LEAST_RANGE).map_or(least, |sampled| sampled.max(least))
 }
 
@@ -210,7 +211,7 @@ mod tests {
         let (extent, most) = (Bytes::kib(16), Bytes::gib(1));
         assert_eq!(least(extent, most, None), Bytes::kib(256));
         let sampled = least(extent, most, Some(0.25));
-        assert_eq!(sampled, extent * (LEAST_EXTENTS * 8 * 4));
+        assert_eq!(sampled, extent * (64 * 8 * 4));
         // Of so little data no sample is worth its range of sizes.
         assert_eq!(least(extent, Bytes::mib(64), Some(0.25)), Bytes::kib(256));
     }

@@ -191,7 +191,8 @@ pub fn size(ask: &Ask, workload: &Workload<'_>, progress: &Progress<'_>) -> Resu
     let curve = extent_curve(&base, workload.source()?, &ask.options)?.expect("a hybrid has extents");
     let requests = workload.hash.requests().min(ask.options.limit.unwrap_or(u64::MAX));
     let sample = ask.sample(requests);
-    let sizes = choose::sizes(ask, &fast, &base, &curve, sample)?;
+    let share = ask.options.sample.map(|sample| sample.share()).or(sample);
+    let sizes = choose::sizes(ask, &fast, &base, &curve, share)?;
     let designs = sizes.iter().map(|size| ask.at(&fast, *size)).collect::<Result<Vec<_>, _>>()?;
     let all = requests.saturating_mul(designs.len() as u64);
     let told = |requests: u64| progress("requests simulated", requests, all);
@@ -207,8 +208,8 @@ pub fn size(ask: &Ask, workload: &Workload<'_>, progress: &Progress<'_>) -> Resu
     Ok(curve::make(ask, &fast, (&base, &designs), reports, metrics, &curve))
 }
 
-/// The most requests that are simulated in all, unless the user says which share of the trace: a minute or so on two cores.
-const MOST_SIMULATED: u64 = 5_000_000;
+/// The most requests that are simulated in all, unless the user says which share of the trace: half a minute or so on two cores.
+const MOST_SIMULATED: u64 = 20_000_000;
 /// A larger share of a trace is not worth its error.
 const WHOLE: f64 = 0.5;
 
