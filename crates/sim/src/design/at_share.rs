@@ -247,7 +247,7 @@ impl Design {
                 },
                 key("placement.promotion.window", tuning.promotion_window),
                 key("placement.writeback.delay", tuning.writeback_delay),
-                key("placement.writeback.max_age", tuning.cleaning.max_age),
+                key("placement.writeback.max_age", tuning.cleaning.max_age.max(tuning.writeback_delay)),
             ],
             Placement::Partitioned(_) => {
                 tuning.partition.bust_after.map(|after| key("partition.bust_after", after)).into_iter().collect()
@@ -299,9 +299,16 @@ mod tests {
             let written = Design::parse(&small.toml, "small", &[]).unwrap();
             // A text has nothing of other placements.
             let mut simulated = small.tuning.clone();
-            simulated.logging = written.tuning.logging.clone();
+            simulated.logging = written.tuning.logging;
             if mode != "partitioned" {
-                simulated.partition = written.tuning.partition.clone();
+                simulated.partition = written.tuning.partition;
+            }
+            if mode != "caching" {
+                (simulated.writeback_delay, simulated.cleaning) =
+                    (written.tuning.writeback_delay, written.tuning.cleaning);
+            }
+            if mode == "partitioned" {
+                simulated.promotion_window = written.tuning.promotion_window;
             }
             assert_eq!(written.tuning, simulated, "{mode} {more}");
             assert_eq!(written.tuning.replacement, design.tuning.replacement);
