@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use peryton_engine::{CleaningReport, CleaningState, Stats, endurance::Endurance};
+use peryton_engine::{AdaptiveView, CleaningReport, CleaningState, Stats, endurance::Endurance};
 use peryton_format::wear::Account;
 use peryton_units::{Bytes, Nanos};
 
@@ -107,6 +107,7 @@ pub(crate) struct Snapshot {
     pub(crate) log_lines_held_back: u64,
     pub(crate) stats: Stats,
     pub(crate) cleaning: Option<CleaningReport>,
+    pub(crate) adaptive: Option<AdaptiveView>,
     /// How long data may be dirty, if there is a bound.
     pub(crate) dirty_max_age: Option<Nanos>,
     /// The rate of writes with which the fast device lasts as long as the design asks for.

@@ -8,6 +8,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
     Design, DeviceDesign,
+    admission_report::AdmissionReport,
     intervals::{DeviceCounts, EngineCounts, Interval},
     latency_report::Latency,
 };
@@ -46,6 +47,9 @@ pub struct IntervalReport {
     /// Moves between the devices (tiering, caching, partitioned).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub moves: Option<IntervalMoves>,
+    /// Admission: misses of the interval that were not admitted, and the adaptive threshold at its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admission: Option<AdmissionReport>,
     /// The log's traffic (logging).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logging: Option<IntervalLog>,
@@ -181,6 +185,7 @@ pub(crate) fn of(design: &Design, intervals: Vec<Interval>) -> Vec<IntervalRepor
             fast_misses: hybrid.then_some(engine.fast_misses),
             fast_hit_ratio: share(engine.fast_hits, engine.fast_misses).filter(|_| hybrid),
             moves: hybrid.then(|| moves(engine)),
+            admission: AdmissionReport::of(design, engine.bypassed, interval.adaptive),
             logging: logs.then(|| IntervalLog {
                 bytes_appended: engine.bytes_appended,
                 bytes_direct: engine.bytes_direct,

@@ -4,7 +4,7 @@
 //! next one begins belongs to the one that ends. The last interval ends with the last reply, and may be shorter.
 
 use peryton_device::DeviceStats;
-use peryton_engine::Stats;
+use peryton_engine::{AdaptiveView, Stats};
 use peryton_units::{Bytes, Nanos, Op};
 
 use crate::{
@@ -23,6 +23,7 @@ pub const MOST_ROWS: usize = 1 << 20;
 pub(crate) struct EngineCounts {
     pub(crate) fast_hits: u64,
     pub(crate) fast_misses: u64,
+    pub(crate) bypassed: u64,
     pub(crate) promotions: u64,
     pub(crate) demotions: u64,
     pub(crate) writebacks: u64,
@@ -40,6 +41,7 @@ impl EngineCounts {
     pub(crate) fn add(&mut self, stats: &Stats) {
         self.fast_hits += stats.fast_hits;
         self.fast_misses += stats.fast_misses;
+        self.bypassed += stats.bypassed;
         self.promotions += stats.moves.promotions;
         self.demotions += stats.moves.demotions;
         self.writebacks += stats.moves.writebacks;
@@ -69,6 +71,7 @@ impl EngineCounts {
         EngineCounts {
             fast_hits: both(self.fast_hits, other.fast_hits),
             fast_misses: both(self.fast_misses, other.fast_misses),
+            bypassed: both(self.bypassed, other.bypassed),
             promotions: both(self.promotions, other.promotions),
             demotions: both(self.demotions, other.demotions),
             writebacks: both(self.writebacks, other.writebacks),
@@ -167,6 +170,8 @@ pub(crate) struct State {
     pub(crate) engine: EngineCounts,
     pub(crate) devices: Vec<DeviceCounts>,
     pub(crate) dirty: Bytes,
+    /// Of an adaptive admission threshold.
+    pub(crate) adaptive: Option<AdaptiveView>,
 }
 
 /// What was counted in an interval.
@@ -182,6 +187,7 @@ pub(crate) struct Interval {
     pub(crate) engine: EngineCounts,
     /// At its end.
     pub(crate) dirty: Bytes,
+    pub(crate) adaptive: Option<AdaptiveView>,
     /// In the order of the design, with all members.
     pub(crate) devices: Box<[DeviceCounts]>,
 }
@@ -196,6 +202,7 @@ impl Interval {
             bytes_written: self.bytes_written + next.bytes_written,
             engine: self.engine.and(&next.engine),
             dirty: next.dirty,
+            adaptive: next.adaptive.clone(),
             devices: self.devices.iter().zip(&next.devices).map(|(ours, theirs)| ours.and(theirs)).collect(),
             ..self
         }
@@ -320,7 +327,7 @@ impl Intervals {
 
     /// Ends the present interval at `to`, with the state of the drive at this time.
     pub(crate) fn end(&mut self, to: Nanos, state: State) {
-        let State { engine, devices, dirty } = state;
+        let State { engine, devices, dirty, adaptive } = state;
         let (counted, before) = &mut self.before;
         let RecentTimes { all, reads, writes, flushes } = &mut self.times;
         self.rows.push(Interval {
@@ -338,6 +345,7 @@ impl Intervals {
             },
             engine: engine.since(counted),
             dirty,
+            adaptive,
             devices: devices.iter().zip(before.iter()).map(|(now, before)| now.since(before)).collect(),
         });
         self.before = (engine, devices);

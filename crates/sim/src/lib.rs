@@ -37,6 +37,7 @@
 //! `miniature` and `future` make miss-ratio curves, `each_volume` takes the volumes of a trace alone, `sampling/` simulates samples, and `sweep` and `space/` many points. `as_recorded`
 //! begins a run in the state of a drive in service.
 
+mod admission_report;
 mod array;
 mod array_report;
 mod as_recorded;
@@ -101,6 +102,7 @@ mod volume_report;
 mod warnings;
 mod wear_parts;
 
+pub use admission_report::AdmissionReport;
 pub use array_report::ArrayReport;
 pub use as_recorded::{AsRecorded, OpenedState};
 pub use blocks::CacheUnit;
@@ -134,7 +136,7 @@ pub use peryton_engine::LoggingStats;
 pub use picture::Picture;
 pub use precision::{Estimate, Precision};
 pub use redundancy::{ParseRedundancyError, Redundancy};
-pub use report::{AdmissionReport, Cost, DeviceReport, MoveReport, PartitionReport, Report};
+pub use report::{Cost, DeviceReport, MoveReport, PartitionReport, Report};
 pub use report_schema::{report_schema, reports_schema, schema_of};
 pub use run::{Progress, TraceFactory, run, run_as_recorded, run_observed, run_one};
 pub use sampling::{ParseSamplingError, SampleFigure, SampleReport, Sampling};

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use peryton_device::{DeviceStats, Profile, flash::FtlStats};
-use peryton_engine::{AdaptiveView, AdmitBy, LoggingStats, PartitionStats, Stats, endurance::Wear};
+use peryton_engine::{LoggingStats, PartitionStats, Stats, endurance::Wear};
 use peryton_trace::RequestHash;
 use peryton_units::Nanos;
 use schemars::JsonSchema;
@@ -12,6 +12,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{
     Design, DeviceDesign, Options, Picture,
+    admission_report::AdmissionReport,
     array_report::{self, ArrayReport},
     build,
     ftl_bounds::{FtlBounds, FtlReport},
@@ -246,16 +247,6 @@ pub struct MoveReport {
     pub cancelled: u64,
     /// The causes of cancelled moves.
     pub cancelled_by: peryton_engine::Cancelled,
-}
-
-/// The statistics of admission.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub struct AdmissionReport {
-    /// Misses that were not admitted.
-    pub bypassed: u64,
-    /// The state of the adaptive threshold at the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub adaptive: Option<peryton_engine::AdaptiveView>,
 }
 
 /// The statistics of the map's journal.
@@ -500,7 +491,7 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
         partition: stats.partition.as_ref().map(PartitionReport::new),
         volumes,
         ftl_bounds: outcome.bounds.as_ref().map(FtlBounds::report),
-        admission: admission(design, stats, outcome.adaptive.as_ref()),
+        admission: AdmissionReport::of(design, stats.bypassed, outcome.adaptive.clone()),
         bypasses: design.placement.promotes().then_some(stats.bypasses),
         climb: outcome.climb.clone(),
         nested: nested_report::of(design, &outcome.drives),
@@ -539,11 +530,6 @@ pub(crate) fn make(design: &Design, trace: &str, options: &Options, outcome: &Ou
     report.precision = outcome.parts.as_ref().map(|parts| Precision::of(&report, parts));
     report.warnings = warnings::of(design, options, outcome, &report);
     report
-}
-
-pub(crate) fn admission(design: &Design, stats: &Stats, adaptive: Option<&AdaptiveView>) -> Option<AdmissionReport> {
-    (design.tuning.admission.by != AdmitBy::All)
-        .then(|| AdmissionReport { bypassed: stats.bypassed, adaptive: adaptive.cloned() })
 }
 
 pub(crate) fn metadata(stats: &Stats) -> MetadataReport {

@@ -6,11 +6,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
-    AdmissionReport, Design, DeviceReport, FtlReport, Latency,
-    latency_report::latency_of,
-    lifetime::Lifetime,
-    outcome::VolumeOutcome,
-    report::{admission, is_zero},
+    AdmissionReport, Design, DeviceReport, FtlReport, Latency, latency_report::latency_of, lifetime::Lifetime,
+    outcome::VolumeOutcome, report::is_zero,
 };
 
 /// The result of one of several volumes that share a log device.
@@ -92,7 +89,7 @@ pub(crate) fn volume_report(
         read_penalty: logged.and_then(LoggingStats::read_penalty),
         logging: volume.stats.logging.clone(),
         ftl_bounds: volume.bounds.expect("only a log is shared").report(),
-        admission: admission(design, &volume.stats, volume.adaptive.as_ref()),
+        admission: AdmissionReport::of(design, volume.stats.bypassed, volume.adaptive.clone()),
         climb: volume.climb.clone(),
         energy_j,
         mean_power_w: energy_j.filter(|_| span_s > 0.0).map(|energy| energy / span_s),

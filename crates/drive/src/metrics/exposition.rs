@@ -265,6 +265,14 @@ impl Figures {
             _ => &[],
         };
         page.counters(&all::BYPASSED, reasons.iter().map(|(reason, count)| (vec![*reason], *count)))?;
+        if let Some(adaptive) = &self.snapshot.adaptive {
+            let seconds = |us: Option<f64>| us.map(|us| us / 1e6);
+            page.gauge(&all::ADMISSION_THRESHOLD, adaptive.threshold)?;
+            page.gauge(&all::ADMISSION_SCORE, adaptive.score)?;
+            page.gauge(&all::ADMISSION_LATENCY, seconds(adaptive.measured_latency_us))?;
+            page.gauge(&all::ADMISSION_TARGET, seconds(adaptive.target_latency_us))?;
+            page.gauge(&all::ADMISSION_HOLDS, adaptive.target_holds.map(one_if))?;
+        }
         if about.placement == PlacementKind::Caching {
             page.counter(&all::HELD_WRITES, stats.held_writes)?;
         }

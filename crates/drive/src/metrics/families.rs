@@ -113,6 +113,14 @@ families! {
     HITS: Counter "peryton_fast_hits" None [] "Accesses to an extent that the fast device or memory served";
     MISSES: Counter "peryton_fast_misses" None [] "Accesses to an extent that needed the slow device";
     BYPASSED: Counter "peryton_bypassed" None ["reason"] "Accesses that went past the fast device";
+    ADMISSION_THRESHOLD: Gauge "peryton_admission_threshold" None []
+        "The adaptive admission threshold in force: bytes, references, or a probability";
+    ADMISSION_SCORE: Gauge "peryton_admission_score" None []
+        "The latest score of the sampled threshold that is nearest to it; lower is better";
+    ADMISSION_LATENCY: Gauge "peryton_admission_latency" Seconds []
+        "Mean response time of the cache, by recent frames of the adaptive admission";
+    ADMISSION_TARGET: Gauge "peryton_admission_target_latency" Seconds [] "The target of that mean response time";
+    ADMISSION_HOLDS: Gauge "peryton_admission_target_holds" None [] "1 if the mean response time meets its target";
     HELD_WRITES: Counter "peryton_held_writes" None [] "Writes that waited for the write-back of their extent";
     DIRTY: Gauge "peryton_dirty" Bytes [] "Data that only the fast device has in its newest version";
     DIRTY_LIMIT: Gauge "peryton_dirty_limit" Bytes [] "The most data that may be dirty";

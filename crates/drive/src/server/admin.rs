@@ -204,6 +204,7 @@ impl Server {
             "settings": self.about.settings,
             "recording": self.recorder.as_ref().map(Recorder::status),
             "climb": engine.climbing(),
+            "adaptive_admission": engine.adaptive_admission(),
             "devices": devices,
             "faults": self.volume.backend.faults().rules(),
             "dirty_extents": engine.dirty_extents(),

@@ -84,6 +84,7 @@ impl Server {
             log_lines_held_back: self.lines_held_back(),
             stats: engine.stats().clone(),
             cleaning: engine.cleaning(self.now),
+            adaptive: engine.adaptive_admission(),
             dirty_max_age: Some(max_age).filter(|age| *age < Nanos(u64::MAX)),
             wear_budget_bytes_per_s: wear_budget(tuning, self.fast_worn()),
             log_age: engine.log_age(self.now),

@@ -217,6 +217,19 @@ fn climb(climb: &Value) -> String {
     )
 }
 
+/// A line about the adaptive admission: its threshold, and what that costs.
+fn adaptive(admission: &Value) -> String {
+    let figure = |key: &str| table::optional(admission[key].as_f64());
+    let target = match admission["target_holds"].as_bool() {
+        Some(holds) => {
+            format!(", {} the target of {} us", if holds { "within" } else { "over" }, figure("target_latency_us"))
+        }
+        None => String::new(),
+    };
+    let (threshold, score, mean) = (figure("threshold"), figure("score"), figure("measured_latency_us"));
+    format!("admission: threshold {threshold}, score {score}; mean {mean} us{target}")
+}
+
 /// A line about the map: hits, dirty and lost extents, and moves.
 fn mapped(status: &Value) -> String {
     let moves = &status["ledger"]["moves"];
@@ -346,6 +359,9 @@ fn shown(status: &Value) -> String {
     }
     if status["climb"].is_object() {
         lines.push(climb(&status["climb"]));
+    }
+    if status["adaptive_admission"].is_object() {
+        lines.push(adaptive(&status["adaptive_admission"]));
     }
     let faults = status["faults"].as_array().map_or(0, Vec::len);
     if faults > 0 {

@@ -30,7 +30,9 @@ fn placements() -> [(&'static str, String); 6] {
         (
             "caching",
             format!(
-                "mode = 'caching'\n{PAIR}writeback = {{ delay = '1h' }}\n[climb.caps]\nfast_writes_per_day = '86400MB'\n"
+                "mode = 'caching'\n{PAIR}writeback = {{ delay = '1h' }}\n[climb.caps]\nfast_writes_per_day = '86400MB'\n\
+                 [admission]\nby = 'probability'\n\
+                 adaptive = {{ rate = 0.5, caches = 2, frame = 20, target_latency = '1h' }}\n"
             ),
         ),
         ("tiering", format!("mode = 'tiering'\n{PAIR}")),
@@ -78,7 +80,7 @@ fn a_scrape_is_strictly_valid_and_agrees_with_the_status() {
         let folder = volume(&text);
         let serving = serve(folder.path(), "127.0.0.1:0");
         let mut client = Client::connect(&folder.path().join("v.nbd"));
-        for n in 0..40_u64 {
+        for n in 0..400_u64 {
             client.write(n * 7919 % 900 * 4096, &[n as u8; 8192], n % 8 == 0).unwrap();
             client.read(n * 104_729 % 900 * 4096, 4096).unwrap();
         }
@@ -88,6 +90,8 @@ fn a_scrape_is_strictly_valid_and_agrees_with_the_status() {
         assert!(client.read(client.size, 4096).is_err(), "a request beyond the end");
         if placement == "caching" {
             peryton(folder.path(), &["writeback", "v.toml", "--wait"]).ok();
+            let shown = peryton(folder.path(), &["status", "v.toml"]).ok().out;
+            assert!(shown.contains("\nadmission: threshold ") && shown.contains("within the target of "), "{shown}");
             dirty_one_extent(&mut client, folder.path());
         }
         // Moves and commits end after a while; then nothing changes between the two.
@@ -214,6 +218,17 @@ fn agrees(page: &Page, status: &Value, placement: &str) {
         assert_eq!(page.sum("peryton_cleaning_state"), 1.0);
         let ages = (page.value("peryton_dirty_oldest_age_seconds", &[]), status["cleaning"]["oldest_s"].as_f64());
         assert!(matches!(ages, (None, None)) || (ages.0.unwrap() - ages.1.unwrap()).abs() < 5.0, "{ages:?}");
+    }
+    let adaptive = &status["adaptive_admission"];
+    assert_eq!(adaptive.is_object(), placement == "caching");
+    if adaptive.is_object() {
+        let seconds = |key: &str| (adaptive[key].as_f64().unwrap() / 1e6).into();
+        is("peryton_admission_threshold", &[], &adaptive["threshold"]);
+        is("peryton_admission_score", &[], &adaptive["score"]);
+        is("peryton_admission_latency_seconds", &[], &seconds("measured_latency_us"));
+        is("peryton_admission_target_latency_seconds", &[], &3600.into());
+        assert_eq!(adaptive["target_holds"], true);
+        is("peryton_admission_target_holds", &[], &1.into());
     }
     if let Value::Object(log) = &all["logging"] {
         is("peryton_logging_appended_bytes_total", &[], &log["bytes_appended"]);

@@ -39,6 +39,9 @@ pub struct Wear {
 pub struct AdaptiveView {
     /// The threshold in force: bytes, references, or a probability.
     pub threshold: f64,
+    /// The latest score of the sampled threshold that is nearest to it (lower is better); absent while that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
     /// Number of frames evaluated.
     pub frames: u64,
     /// Number of frames in which no sampled cache met the target latency, so that everything was admitted.
@@ -46,6 +49,9 @@ pub struct AdaptiveView {
     /// The mean response time of the whole cache in µs, by recent frames; absent before the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measured_latency_us: Option<f64>,
+    /// The target latency in µs, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target_latency_us: Option<f64>,
     /// Whether that meets the target latency; absent without a target.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_holds: Option<bool>,
@@ -429,9 +435,11 @@ impl Adapting {
         let target = self.config.target_latency;
         AdaptiveView {
             threshold: self.threshold(),
+            score: self.scores[(self.position.round() as usize).min(self.open())],
             frames: self.frames,
             frames_over_target: self.frames_over_target,
             measured_latency_us: measured_s.map(|latency_s| latency_s * 1e6),
+            target_latency_us: target.map(|target| target.as_s_f64() * 1e6),
             target_holds: target.zip(measured_s).map(|(target, latency_s)| latency_s <= target.as_s_f64()),
             withdrawn: self.whole.withdrawn as u32,
             sampled: self.thresholds.iter().copied().zip(self.scores.iter().copied()).collect(),

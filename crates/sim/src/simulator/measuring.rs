@@ -82,7 +82,9 @@ impl<const SEVERAL: bool, const WATCHED: bool> Simulator<'_, SEVERAL, WATCHED> {
             engine.add(volume.engine.stats());
             dirty += volume.engine.dirty_bytes();
         }
-        State { engine, devices: devices.to_vec(), dirty }
+        // Several volumes share a log, and have no admission.
+        let adaptive = self.machine.volumes.first().and_then(|volume| volume.engine.adaptive_admission());
+        State { engine, devices: devices.to_vec(), dirty, adaptive }
     }
 
     pub(super) fn begin_intervals(&mut self) {

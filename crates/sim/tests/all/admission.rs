@@ -6,7 +6,7 @@ use crate::common;
 use common::{request, simulate};
 use peryton_sim::{Options, Replay, Report};
 use peryton_trace::Request;
-use peryton_units::Op;
+use peryton_units::{Nanos, Op};
 use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 const PAGE: u64 = 4096;
@@ -66,6 +66,34 @@ fn the_threshold_adapts_to_spare_the_cache() {
     let report = run("replacement = 'lru'", adaptive);
     let view = report.admission.unwrap().adaptive.unwrap();
     assert!(view.frames > 5 && view.threshold < 0.9, "{view:?}");
+}
+
+/// The fear: the threshold moves or the target breaks unseen, because only the state at the end is told.
+#[test]
+fn intervals_show_the_threshold_its_score_and_whether_the_target_holds() {
+    let run = |target: &str| {
+        let adaptive = format!("adaptive = {{ rate = 0.2, caches = 5, frame = 500, target_latency = '{target}' }}");
+        let design = design("replacement = 'lru'", &format!("[admission]\nby = 'probability'\n{adaptive}"));
+        let options = Options { replay: Replay::Sync, interval: Some(Nanos::from_s(2)), ..Options::default() };
+        simulate(&design, &hot_and_scan(), &options).expect("the design is a constant")
+    };
+    let (loose, tight) = (run("1s"), run("1us"));
+    for (report, holds, target_us) in [(&loose, true, 1e6), (&tight, false, 1.0)] {
+        let rows: Vec<_> = report.intervals.iter().map(|row| row.admission.as_ref().unwrap()).collect();
+        assert!(rows.len() > 5);
+        let end = report.admission.as_ref().unwrap();
+        assert_eq!(rows.iter().map(|row| row.bypassed).sum::<u64>(), end.bypassed);
+        assert_eq!(rows[rows.len() - 1].adaptive, end.adaptive);
+        let views: Vec<_> = rows.iter().map(|row| row.adaptive.as_ref().unwrap()).collect();
+        assert!(views.is_sorted_by_key(|view| view.frames) && views[0].frames < views[views.len() - 1].frames);
+        for view in &views[1..] {
+            assert_eq!((view.target_holds, view.target_latency_us), (Some(holds), Some(target_us)), "{view:?}");
+            let scores: Vec<_> = view.sampled.iter().filter_map(|(_, score)| *score).collect();
+            assert!(view.score.is_some_and(|score| scores.contains(&score)), "{view:?}");
+        }
+        let moves = views.iter().any(|view| view.threshold != views[0].threshold);
+        assert_eq!(moves, holds, "without a threshold that meets the target everything is admitted");
+    }
 }
 
 #[test]
