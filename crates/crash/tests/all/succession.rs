@@ -20,7 +20,7 @@ fn must_pass(seeds: std::ops::Range<u64>, options: &Options, least: u64) {
 fn one_of_the_two_devices_is_in_charge_whenever_the_power_goes() {
     for kind in Kind::ALL.into_iter().filter(|kind| *kind != Kind::Single) {
         let options = Options { kind: Some(kind), faults: Some(false), ends: Some(Ends::Power), ..Options::default() };
-        must_pass(0..40, &options, 10);
+        must_pass(0..60, &options, 10);
     }
 }
 

@@ -191,7 +191,15 @@ pub const LARGEST_MIGRATED_UNIT: Bytes = Bytes(peryton_format::log::LONGEST_APPE
 /// The highest possible `max_moves`: the extent map has 16 bits for a move's index.
 pub const MOST_MOVES: u32 = 4096;
 
+/// The most moves under way when one begins in idle time: a request that arrives waits for all of them.
+const MOST_IDLE_MOVES: u32 = 4;
+
 impl Tuning {
+    /// The number of moves that may be under way when one begins in idle time.
+    pub(crate) fn most_idle_moves(&self) -> u32 {
+        self.max_moves.min(MOST_IDLE_MOVES)
+    }
+
     /// Checks that the values can work together, whatever the placement.
     ///
     /// # Errors

@@ -111,8 +111,9 @@ impl CacheDrive {
         }
         // A promotion that found the device full needs one extent even if HT is zero.
         let target = high.max(1);
+        let most = if self.tidying { io.tuning.most_idle_moves() } else { io.tuning.max_moves };
         while self.free_soon() < target {
-            if self.copying >= io.tuning.max_moves {
+            if self.copying >= most {
                 return;
             }
             let Some(victim) = self.victim(io, now, false) else {

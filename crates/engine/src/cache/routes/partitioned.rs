@@ -216,7 +216,7 @@ impl CacheDrive {
         if !io.is_idle_for_host() {
             return io.due(now.saturating_add(TIDY_EVERY));
         }
-        while self.copying < io.tuning.max_moves
+        while self.copying < io.tuning.most_idle_moves()
             && let Some((extent, blocks)) = self.candidates.pop_front()
         {
             self.bring_idle(io, now, extent, blocks, out);
@@ -237,7 +237,7 @@ impl CacheDrive {
         let Some(after) = io.tuning.partition.bust_after else { return false };
         let free = u64::from(self.layout.fast_usable) * u64::from(io.tuning.partition.bust_free) / 1_000_000;
         let most = self.layout.fast_usable - free as u32;
-        while self.map.resident() > most && self.copying < io.tuning.max_moves {
+        while self.map.resident() > most && self.copying < io.tuning.most_idle_moves() {
             let Some(victim) = self.victim(io, now, false) else { return false };
             let entry = self.map.entry(victim);
             let due = entry.last_access.saturating_add(after);
