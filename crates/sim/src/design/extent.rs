@@ -18,14 +18,11 @@ pub const MAP_MEMORY: Bytes = Bytes::gib(1);
 /// The share of a machine's memory that the map may take there, if that is more.
 pub const MAP_SHARE: u64 = 64;
 
-/// What a served volume has in memory for each extent, once all of them have been accessed: where its entry is (4 bytes), its entry of the
-/// durable map (4), its record for the next server (8), and four bits.
-const BYTES_PER_EXTENT: u64 = 17;
-/// What it has for each extent that the fast device has room for, once all of them are dirty: its entry (32 bytes), its masks (8), which
-/// extent it is (4), when it became dirty (40), and its record for the next server (8).
-const BYTES_PER_SLOT: u64 = 92;
+/// What the map has for each extent of the volume that was accessed, and for each that the fast device has room for.
+const BYTES_PER_EXTENT: u64 = 36;
+const BYTES_PER_SLOT: u64 = 16;
 
-/// The most that the map of a volume takes of memory while it is served.
+/// What the map of a volume takes of memory once all of it has been accessed.
 ///
 /// ```
 /// use peryton_engine::PlacementKind;
