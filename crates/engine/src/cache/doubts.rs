@@ -320,7 +320,7 @@ impl CacheDrive {
     pub(in crate::cache) fn settle_doubt(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         let Some(doubt) = self.end_doubt(extent) else { return };
         let gave_up_part = self.gave_up_part(extent);
-        let (before, (sure, masks)) = (self.map.entry(extent), self.sure(io, extent, doubt));
+        let (before, (sure, masks)) = (*self.map.entry(extent), self.sure(io, extent, doubt));
         if sure == before.entry() && masks == self.map.masks_of(extent) {
             return self.notify_of_copy_given_up(extent, doubt);
         }

@@ -4,7 +4,7 @@ use peryton_format::mutation::{self, Mutation};
 use peryton_policy::ReplacementPolicy;
 use peryton_policy::admission::Access;
 use peryton_policy::replacement::SlotIndex;
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Nanos, Op, prefetch};
 
 use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId, IoId, Request, RequestId},
@@ -103,8 +103,8 @@ impl CacheDrive {
         if !in_one || !plain || !USUAL && self.controller.is_some() {
             return false;
         }
-        let Some((slot, entry)) = self.map.resident_entry(extent) else { return false };
-        let entry = *entry;
+        let entry = self.map.entry(extent);
+        let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) else { return false };
         if entry.moving().is_some() || entry.is_lost() {
             return false;
         }
@@ -116,10 +116,9 @@ impl CacheDrive {
             return false;
         }
         let rewrites = asked.op == Op::Write && blocks.is_some() && !self.map.is_rewritten(entry);
-        if let Some((_, entry)) = self.map.resident_entry(extent) {
-            entry.access(now);
-            entry.in_flight += 1;
-        }
+        let entry = self.map.entry_mut(extent);
+        entry.access(now);
+        entry.in_flight += 1;
         if !USUAL && self.mode == Mode::Caching && !self.gate.is_open() {
             let access = Access { extent, op: asked.op, request_len: asked.len };
             self.show_to_admission(io, now, access, asked.len);
@@ -170,9 +169,10 @@ impl CacheDrive {
     #[inline(always)]
     pub(crate) fn prefetch_entry(&self, offset: Bytes, near: bool) {
         let (extent, _) = self.layout.split(offset);
+        let Some(entry) = self.map.get(extent) else { return };
         if !near {
-            self.map.prefetch(extent);
-        } else if let Some(slot) = self.map.prefetch_entry(extent) {
+            prefetch(entry);
+        } else if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
             self.policy.prefetch(slot);
         } else {
             self.policy.prefetch_extent(extent);

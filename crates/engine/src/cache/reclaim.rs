@@ -2,7 +2,7 @@
 
 use peryton_policy::ReplacementPolicy;
 use peryton_policy::replacement::SlotIndex;
-use peryton_units::Nanos;
+use peryton_units::{Nanos, prefetch};
 
 use crate::{
     api::command::Commands,
@@ -59,17 +59,19 @@ impl CacheDrive {
         }
     }
 
-    /// Prefetches the data of the next victims: the entry of one far ahead; where the map has a nearer one; and, if the next one is
-    /// dirty, the entries of its neighbours, which may be written back with it.
+    /// Prefetches the data of the next victims: the slot of one far ahead, which leads to its map entry; the map entry
+    /// of a nearer one; and, if the next one is dirty, the entries of its neighbours, which may be written back with
+    /// it.
     #[inline]
     pub(in crate::cache) fn prefetch_victims(&mut self, last: SlotIndex) {
         let CacheDrive { map, policy, foreseen, layout, .. } = self;
         let entry_in = |slot: SlotIndex| {
             if let Some(extent) = map.tenant(slot) {
-                map.prefetch(extent);
+                prefetch(map.entry(extent));
             }
         };
-        if let Some(next) = foreseen.after(policy, last, layout.fast_slots, entry_in, |slot| map.prefetch_slot(slot)) {
+        if let Some(next) = foreseen.after(policy, last, layout.fast_slots, entry_in, |slot| map.prefetch_tenant(slot))
+        {
             self.prefetch_neighbours(next);
         }
     }
@@ -79,8 +81,11 @@ impl CacheDrive {
         if let Some(extent) = self.map.tenant(slot)
             && self.map.entry(extent).is_dirty()
         {
-            self.map.prefetch_entry(extent.wrapping_sub(1));
-            self.map.prefetch_entry(extent + 1);
+            // Two entries are in one line of the processor's cache.
+            let beyond = if extent.is_multiple_of(2) { extent.wrapping_sub(1) } else { extent + 1 };
+            if let Some(neighbour) = self.map.get(beyond) {
+                prefetch(neighbour);
+            }
         }
     }
 

@@ -122,7 +122,7 @@ impl CacheDrive {
     /// Marks as lost the data of an extent that only the dead device had.
     #[cold]
     pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
-        let (entry, masks) = (self.map.entry(extent), self.map.masks_of(extent));
+        let (entry, masks) = (*self.map.entry(extent), self.map.masks_of(extent));
         if entry.place().is_some_and(|place| !self.is_on_gone(place)) {
             return;
         }

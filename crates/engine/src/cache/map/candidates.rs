@@ -10,8 +10,9 @@ pub(in crate::cache) struct MapCandidates<'a> {
     pub(super) now: Nanos,
     /// TW: an extent that was idle for longer has left the working set.
     pub(super) window: Nanos,
-    /// For each slot the entry of the extent that has its place there.
-    pub(super) in_slots: &'a mut [Extent],
+    /// For each slot, the extent in it plus one; zero for none.
+    pub(super) slots: &'a [u32],
+    pub(super) extents: &'a mut [Extent],
     /// For each slot its masks, if slots have parts of extents.
     pub(super) masks: &'a [Masks],
     pub(super) dirty: &'a DirtyIndex,
@@ -54,8 +55,9 @@ impl Candidates for MapCandidates<'_> {
         {
             return None;
         }
-        let extent = &mut self.in_slots[slot.index()];
-        let free_to_go = extent.place().is_some() && extent.in_flight == 0 && extent.moving().is_none();
+        let extent = self.slots[slot.index()].checked_sub(1)? as usize;
+        let extent = &mut self.extents[extent];
+        let free_to_go = extent.in_flight == 0 && extent.moving().is_none();
         free_to_go.then_some(Candidate { last_access: extent.last_access, referenced: &mut extent.referenced })
     }
 }

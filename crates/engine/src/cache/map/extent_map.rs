@@ -21,7 +21,6 @@ use crate::cache::{
         changed::{Changed, NoRecord},
         dirty::{AgePosition, DirtyIndex},
         extent::{Extent, Place, Valid},
-        extents::Extents,
         index_set::IndexSet,
     },
 };
@@ -30,7 +29,8 @@ use crate::cache::{
 #[derive(Debug)]
 pub(in crate::cache) struct ExtentMap {
     layout: CacheLayout,
-    extents: Extents,
+    /// Pages of it that are never accessed take no memory.
+    extents: Vec<Extent>,
     /// For each slot of the fast device, the extent in it plus one; zero for none.
     slots: Vec<u32>,
     fast_free: IndexSet,
@@ -95,7 +95,7 @@ impl ExtentMap {
         let places = layout.fast_slots as usize + layout.slow_slots as usize;
         ExtentMap {
             layout,
-            extents: Extents::new(layout.extents, layout.fast_slots),
+            extents: zeroed_vec(layout.extents as usize),
             slots: vec![0; layout.fast_slots as usize],
             fast_free: IndexSet::full(layout.fast_slots),
             usable: layout.fast_usable,
@@ -121,55 +121,33 @@ impl ExtentMap {
     // Extents.
 
     #[inline]
-    pub(in crate::cache) fn entry(&self, extent: u32) -> Extent {
-        self.extents.entry(extent)
+    pub(in crate::cache) fn entry(&self, extent: u32) -> &Extent {
+        &self.extents[extent as usize]
     }
 
     /// The entry of an extent, for changes of its usage data; its place and its flags have methods of their own below.
     #[inline]
     pub(in crate::cache) fn entry_mut(&mut self, extent: u32) -> &mut Extent {
-        self.extents.entry_mut(extent)
+        &mut self.extents[extent as usize]
     }
 
-    /// The slot that an extent has its place in, and its entry.
+    /// The entry of an extent, or `None` if the volume has no such extent.
     #[inline]
-    pub(in crate::cache) fn resident_entry(&mut self, extent: u32) -> Option<(SlotIndex, &mut Extent)> {
-        self.extents.resident(extent)
-    }
-
-    /// The extents that are not on the fast device and were accessed lately, of the records from one to another.
-    pub(in crate::cache) fn remembered(&self, from: u32, to: u32) -> impl Iterator<Item = (u32, &Extent)> {
-        self.extents.remembered(from, to)
-    }
-
-    /// The number of records of such extents.
-    pub(in crate::cache) fn remembered_len(&self) -> u32 {
-        self.extents.remembered_len()
-    }
-
-    /// Prefetches into the processor's cache where the entry of an extent is; the volume may lack the extent.
-    #[inline]
-    pub(in crate::cache) fn prefetch(&self, extent: u32) {
-        self.extents.prefetch(extent);
-    }
-
-    /// Prefetches the entry of an extent, and returns its slot if it is in one.
-    #[inline]
-    pub(in crate::cache) fn prefetch_entry(&self, extent: u32) -> Option<SlotIndex> {
-        self.extents.prefetch_record(extent)
+    pub(in crate::cache) fn get(&self, extent: u32) -> Option<&Extent> {
+        self.extents.get(extent as usize)
     }
 
     pub(in crate::cache) fn len(&self) -> usize {
         self.extents.len()
     }
 
-    pub(in crate::cache) fn entries(&self) -> impl Iterator<Item = (u32, Extent)> {
-        (0..self.extents.len() as u32).map(|extent| (extent, self.extents.entry(extent)))
+    pub(in crate::cache) fn entries(&self) -> impl Iterator<Item = (u32, &Extent)> {
+        (0..).zip(&self.extents)
     }
 
     #[inline]
     pub(in crate::cache) fn set_place(&mut self, extent: u32, place: Option<Place>) -> Changed {
-        self.extents.set_place(extent, place);
+        self.extents[extent as usize].set_place(place);
         self.has_changed(extent);
         Changed::of(extent)
     }
@@ -196,7 +174,7 @@ impl ExtentMap {
     pub(in crate::cache) fn take_changed(&mut self, mut take: impl FnMut(Record)) {
         let ExtentMap { changed: Some(changed), extents, masks, may_differ, .. } = self else { return };
         for extent in changed.drain(..) {
-            let entry = extents.entry(extent).entry();
+            let entry = extents[extent as usize].entry();
             // Before an entry names a place, the masks of the place are those of its extent.
             if !masks.is_empty()
                 && let Some(place) = entry.place()
@@ -246,8 +224,8 @@ impl ExtentMap {
 
     /// Removes an extent from its place. Its count of misses starts again at zero.
     pub(in crate::cache) fn unmap(&mut self, extent: u32) -> Changed {
-        self.extents.set_place(extent, None);
-        let entry = self.extents.entry_mut(extent);
+        let entry = &mut self.extents[extent as usize];
+        entry.set_place(None);
         entry.sync_flags_with_masks(Masks::default(), u16::MAX);
         entry.misses = 0;
         self.may_differ.remove(&extent);
@@ -286,7 +264,7 @@ impl ExtentMap {
             self.count_full(before.dirty(), u32::wrapping_sub);
             self.count_full(masks.dirty(), u32::wrapping_add);
         }
-        let entry = self.extents.entry_mut(extent);
+        let entry = &mut self.extents[extent as usize];
         entry.sync_flags_with_masks(masks, blocks.all);
         match (before.dirty() != 0, masks.dirty() != 0) {
             (false, true) => {
@@ -334,14 +312,14 @@ impl ExtentMap {
 
     /// Notes that the origin is as new as the copy, or that the copy does not count any more.
     pub(in crate::cache) fn set_clean(&mut self, extent: u32) -> Changed {
-        match self.entry(extent).is_dirty() {
+        match self.extents[extent as usize].is_dirty() {
             true => self.set_masks(extent, self.masks_of(extent).clean(), Nanos::ZERO),
             false => Changed::of(extent),
         }
     }
 
     pub(in crate::cache) fn set_lost(&mut self, extent: u32, lost: bool) -> Changed {
-        match (self.extents.set_lost(extent, lost), lost) {
+        match (self.extents[extent as usize].set_lost(lost), lost) {
             (false, true) => self.lost += 1,
             (true, false) => {
                 self.lost -= 1;
@@ -368,7 +346,7 @@ impl ExtentMap {
     /// Notes that a dirty extent was written again.
     #[inline]
     pub(in crate::cache) fn rewrite(&mut self, extent: u32) {
-        let entry = self.extents.entry_mut(extent);
+        let entry = &mut self.extents[extent as usize];
         if std::mem::replace(&mut entry.rewritten, self.sweep) != self.sweep {
             self.dirty.rewrite(extent);
         }
@@ -376,7 +354,7 @@ impl ExtentMap {
 
     /// Whether a dirty extent was written again since it became dirty, and since [`ExtentMap::forget_rewritten`].
     #[inline]
-    pub(in crate::cache) fn is_rewritten(&self, extent: Extent) -> bool {
+    pub(in crate::cache) fn is_rewritten(&self, extent: &Extent) -> bool {
         extent.rewritten == self.sweep
     }
 
@@ -432,7 +410,7 @@ impl ExtentMap {
     /// the device had it, which means the same as long as it is gone.
     pub(in crate::cache) fn image(&self) -> (Vec<MapEntry>, Vec<Masks>) {
         let mut masks = self.masks.clone();
-        let mut entries: Vec<MapEntry> = self.entries().map(|(_, extent)| extent.entry()).collect();
+        let mut entries: Vec<MapEntry> = self.extents.iter().map(Extent::entry).collect();
         for (extent, (place, had)) in &self.left_behind {
             entries[*extent as usize] = MapEntry::new(Some(*place), had.dirty() != 0, true);
             masks[place.0 as usize] = *had;
@@ -536,10 +514,9 @@ impl ExtentMap {
         }
     }
 
-    /// Prefetches the entry of the extent in a slot, and the masks.
+    /// Prefetches into the processor's cache what [`ExtentMap::tenant`] reads, and the masks.
     #[inline]
-    pub(in crate::cache) fn prefetch_slot(&self, slot: SlotIndex) {
-        self.extents.prefetch_slot(slot);
+    pub(in crate::cache) fn prefetch_tenant(&self, slot: SlotIndex) {
         prefetch(&self.slots[slot.index()]);
         if let Some(masks) = self.masks.get(slot.index()) {
             prefetch(masks);
@@ -548,9 +525,8 @@ impl ExtentMap {
 
     /// The view of the map for a replacement policy, which may choose a dirty extent once this many were passed over.
     pub(in crate::cache) fn candidates(&mut self, now: Nanos, window: Nanos, pass_over: u32) -> MapCandidates<'_> {
-        let ExtentMap { extents, masks, dirty, taken_for_dirty, .. } = self;
-        let in_slots = extents.in_slots();
-        MapCandidates { now, window, in_slots, masks, dirty, taken_for_dirty: *taken_for_dirty, pass_over }
+        let ExtentMap { slots, extents, masks, dirty, taken_for_dirty, .. } = self;
+        MapCandidates { now, window, slots, extents, masks, dirty, taken_for_dirty: *taken_for_dirty, pass_over }
     }
 
     /// Notes that the extents that are dirty now only count as dirty because of a crash.
@@ -588,16 +564,14 @@ impl ExtentMap {
 
     /// Restores an extent to the place that the durable map gives; returns whether the place was free.
     pub(in crate::cache) fn adopt(&mut self, extent: u32, place: Place) -> bool {
+        self.set_place(extent, Some(place)).needs_no_record(NoRecord::WholeMap);
         let slot = self.layout.fast_slot(place);
         let free = match slot {
             Some(slot) => self.fast_free.take_if_free(slot.0),
             None => self.slow_free.take_if_free(self.layout.slow_slot(place)),
         };
-        if free {
-            self.set_place(extent, Some(place)).needs_no_record(NoRecord::WholeMap);
-            if let Some(slot) = slot {
-                self.occupy(slot, extent);
-            }
+        if let Some(slot) = slot.filter(|_| free) {
+            self.occupy(slot, extent);
         }
         free
     }

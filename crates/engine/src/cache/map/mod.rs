@@ -6,5 +6,4 @@ pub(in crate::cache) mod changed;
 pub(in crate::cache) mod dirty;
 pub(in crate::cache) mod extent;
 pub(in crate::cache) mod extent_map;
-mod extents;
 pub(in crate::cache) mod index_set;

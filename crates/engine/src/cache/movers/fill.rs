@@ -136,7 +136,7 @@ impl CacheDrive {
     }
 
     /// The blocks of an extent that are being read to be brought in.
-    pub(in crate::cache) fn being_read(&self, entry: Extent) -> u16 {
+    pub(in crate::cache) fn being_read(&self, entry: &Extent) -> u16 {
         match entry.moving().map(|index| &self.moves[index]) {
             Some(row) if row.kind == Kind::Fill && row.phase == Phase::Reading => row.blocks,
             _ => 0,

@@ -37,7 +37,7 @@ impl CacheDrive {
         fragment: Fragment,
         out: &mut Commands,
     ) -> Route {
-        let entry = self.map.entry(fragment.extent);
+        let entry = *self.map.entry(fragment.extent);
         let (origin, covers) = (self.origin_of(fragment.extent), self.covers_extent(fragment));
         let way = match &self.controller {
             Some(controller) if fragment.is_new => controller.way,

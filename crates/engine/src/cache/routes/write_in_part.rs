@@ -29,7 +29,7 @@ impl CacheDrive {
         slot: SlotIndex,
         out: &mut Commands,
     ) -> Route {
-        let entry = self.map.entry(fragment.extent);
+        let entry = *self.map.entry(fragment.extent);
         let masks = self.map.masks(slot);
         let (touched, origin) = (self.touched(fragment), self.origin_of(fragment.extent));
         let has_lost = masks.lost() != 0;
@@ -42,7 +42,7 @@ impl CacheDrive {
                 }
                 let fills = touched & !masks.valid() != 0
                     && fragment.is_new
-                    && (entry.moving().is_none() || self.being_read(entry) != 0)
+                    && (entry.moving().is_none() || self.being_read(&entry) != 0)
                     && !self.bypass_miss(io, fragment)
                     && self.admit(io, fragment);
                 return self.read_in_part(io, now, fragment, slot, fills, out);

@@ -96,19 +96,20 @@ impl CacheDrive {
             match (list, item) {
                 (POLICY..GATE, item) if has_policy => {
                     let slot_of = |extent: u32| {
-                        let place = (extent < layout.extents).then(|| map.entry(extent).place())?;
-                        layout.fast_slot(place?)
+                        let entry = map.get(extent)?;
+                        entry.place().and_then(|place| layout.fast_slot(place))
                     };
                     policy.load((list - POLICY) as u8, item, &slot_of);
                 }
                 (GATE..RESIDENT, item) if has_rule => gate.load((list - GATE) as u8, item),
                 (RESIDENT | MISSED, [extent, usage, uses]) if (*extent as usize) < map.len() => {
-                    let slot = map.entry(*extent).place().and_then(|place| layout.fast_slot(place));
+                    let entry = map.entry_mut(*extent);
+                    let slot = entry.place().and_then(|place| layout.fast_slot(place));
                     // Misses count until the extent is on the fast device.
                     if slot.is_some() != (list == RESIDENT) {
                         continue;
                     }
-                    set_usage(map.entry_mut(*extent), *usage, *uses, clock);
+                    set_usage(entry, *usage, *uses, clock);
                     if let Some(slot) = slot {
                         restored += u64::from(!std::mem::replace(&mut described[slot.index()], true));
                     }

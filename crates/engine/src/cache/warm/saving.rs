@@ -172,7 +172,7 @@ impl CacheDrive {
                     let entry = map.entry(extent);
                     // A slot may be reserved for an extent that is on its way.
                     if entry.place().and_then(|place| layout.fast_slot(place)) == Some(slot) {
-                        packer.put(RESIDENT, &[extent, usage(&entry, clock), entry.uses]);
+                        packer.put(RESIDENT, &[extent, usage(entry, clock), entry.uses]);
                         header.extents += 1;
                     }
                 }
@@ -187,16 +187,18 @@ impl CacheDrive {
                 }
             }
             Stage::Missed(next) => {
-                let records = map.remembered_len();
-                let to = records.min(next.saturating_add(MOST_LOOKED_AT));
-                for (extent, entry) in map.remembered(*next, to) {
-                    let age = clock.saturating_sub(entry.last_access);
-                    if entry.misses > 0 && age <= io.tuning.promotion_window {
+                let to = layout.extents.min(next.saturating_add(MOST_LOOKED_AT));
+                for extent in *next..to {
+                    let entry = map.entry(extent);
+                    let counts = entry.misses > 0
+                        && clock.saturating_sub(entry.last_access) <= io.tuning.promotion_window
+                        && entry.place().and_then(|place| layout.fast_slot(place)).is_none();
+                    if counts {
                         packer.put(MISSED, &[extent, usage(entry, clock), entry.uses]);
                     }
                 }
                 *next = to;
-                if to == records {
+                if to == layout.extents {
                     *stage = Stage::Header;
                 }
             }

@@ -58,7 +58,7 @@ pub(super) enum Stage {
     /// Extents on the fast device, from this slot on.
     Residents(u32),
     Gate(GateCursor),
-    /// Extents that have missed lately, from this record on.
+    /// Extents that have missed lately, from this one on.
     Missed(u32),
     /// Everything is saved, and this is the header.
     Header,

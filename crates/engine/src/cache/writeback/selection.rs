@@ -1,7 +1,7 @@
 //! Passes over the dirty extents in the order of their origins, from where the last pass ended.
 
 use peryton_policy::replacement::SlotIndex;
-use peryton_units::{Bytes, Nanos};
+use peryton_units::{Bytes, Nanos, prefetch};
 
 use crate::{
     api::cleaning::CleaningState,
@@ -160,7 +160,7 @@ impl CacheDrive {
                 }
                 // The one that is likely to be examined next.
                 if let Some(next) = self.map.next_dirty(extent + 1, spares_rewritten(state)) {
-                    self.map.prefetch_entry(next);
+                    prefetch(self.map.entry(next));
                 }
                 return Some((extent, choice));
             }
