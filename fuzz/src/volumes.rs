@@ -14,7 +14,7 @@ pub const VOLUME: VolumeId = VolumeId(0xabc);
 /// The size of a metadata block.
 pub const BLOCK: usize = BLOCK_LEN;
 
-/// Devices in memory. Copying them takes time for the blocks written since [`Memory::settle`].
+/// Devices in memory. Copying them takes time for the blocks written since `Memory::settle`.
 #[derive(Clone)]
 pub struct Memory {
     settled: Arc<Vec<Vec<u8>>>,
