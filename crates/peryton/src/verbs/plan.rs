@@ -112,9 +112,9 @@ pub struct Args {
     /// Purchase price of a device in USD, in place of its profile's
     #[arg(long, value_name = "NAME=USD", help_heading = "Devices and prices")]
     price: Vec<String>,
-    /// Prices of devices as lines of name,USD
+    /// Prices of devices, in place of the profiles'
     ///
-    /// Prices of devices as lines of name,USD, in place of the profiles'.
+    /// Prices of devices, in place of the profiles': a table with the header name,usd or name,usd,usd_per_tb.
     #[arg(long, value_name = "FILE.csv", help_heading = "Devices and prices")]
     prices: Option<PathBuf>,
     /// Devices that you own: they cost nothing to buy
