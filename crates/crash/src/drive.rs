@@ -3,7 +3,8 @@
 use std::rc::Rc;
 
 use peryton_engine::{
-    Command, Config, DeviceError, DeviceId, Engine, OpenError, Opened, Storage, VolumeId, closed, handoff::Found,
+    Command, Config, DeviceError, DeviceId, Engine, Inspection, OpenError, Opened, Storage, VolumeId, closed,
+    handoff::Found,
 };
 use peryton_units::{Bytes, Op};
 use rand_pcg::Pcg64Mcg;
@@ -166,13 +167,17 @@ const CHECKED_ONE_IN: u64 = 4;
 /// Panics if the next commit has the number of one of which blocks may be in a journal: blocks of both could pass for a whole commit.
 fn check_numbers(config: &Config, storage: &mut Direct<'_>, without: &[DeviceId]) {
     let found = closed::inspect(config.clone(), storage, false, without).expect("the volume has just been opened");
-    let newest = found.devices.iter().filter_map(|device| device.newest_commit).max();
-    let checkpoints = found.devices.iter().flat_map(|device| device.checkpoints.iter().flatten());
-    if let Some(newest) = newest
-        && let Some(next) = checkpoints.map(|checkpoint| checkpoint.first_commit).max()
-    {
+    if let Some((newest, next)) = commit_numbers(&found) {
         assert!(newest < next, "a commit has number {newest}, and the next one {next}");
     }
+}
+
+/// The highest number of a commit of which a block is in a journal, and the number of the first commit that is in no checkpoint; `None` if
+/// the volume has no map.
+pub fn commit_numbers(found: &Inspection) -> Option<(u64, u64)> {
+    let newest = found.devices.iter().filter_map(|device| device.newest_commit).max();
+    let checkpoints = found.devices.iter().flat_map(|device| device.checkpoints.iter().flatten());
+    newest.zip(checkpoints.map(|checkpoint| checkpoint.first_commit).max())
 }
 
 /// Carries out the calls of `Engine::open` and its siblings on the disks, each at once.

@@ -46,6 +46,7 @@ mod torture;
 mod world;
 
 pub use design::{Kind, placement_on, random_tuning};
+pub use drive::commit_numbers;
 pub use driver::{Answer, Asked, Disks, Driver, Effect, Pending};
 pub use ends::Ends;
 pub use explore::{Case, Depth, Explored, Happening, explore, explore_case, tell};

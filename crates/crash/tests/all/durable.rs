@@ -5,6 +5,7 @@
 use crate::crashing;
 
 use crashing::{Disks, Machine, blank, check_all, formatted, open, use_it};
+use peryton_crash::commit_numbers;
 use peryton_engine::{
     Cause, Cleaning, Command, Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid,
     Inspection, Journal, Logging, OpenError, Placement, Replacement, Request, Storage, Trust, Tuning, Verdict,
@@ -52,13 +53,7 @@ fn no_commit_has_the_number_of_a_torn_one() {
     let volume = machine.driver.engine.volume_size();
     machine.request(Op::Write, 0, vec![7; volume.0 as usize]);
     machine.request(Op::Flush, 0, Vec::new());
-    let numbers = |disks: &Disks| {
-        let devices = inspected(&config, &mut disks.clone()).devices;
-        let in_rings = devices.iter().filter_map(|device| device.newest_commit).max().unwrap();
-        let next =
-            devices.iter().flat_map(|device| device.checkpoints.iter().flatten()).map(|found| found.first_commit);
-        (in_rings, next.max().unwrap())
-    };
+    let numbers = |disks: &Disks| commit_numbers(&inspected(&config, &mut disks.clone())).unwrap();
     machine.driver.submit(Request { op: Op::Discard, offset: Bytes::ZERO, len: volume }, 0, Vec::new());
     machine.driver.submit(Request { op: Op::Flush, offset: Bytes::ZERO, len: Bytes::ZERO }, 0, Vec::new());
     let torn = loop {
