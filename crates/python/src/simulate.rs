@@ -131,7 +131,8 @@ pub(crate) fn simulate(
         let one = |design: &Parsed| {
             let before = AtomicU64::new(0);
             simulated(from_ref(design), &|done| {
-                let more = done - before.swap(done, Relaxed);
+                // Replicas report from several threads, so a smaller sum may come after a larger one.
+                let more = done.saturating_sub(before.fetch_max(done, Relaxed));
                 running.report("requests simulated", all.fetch_add(more, Relaxed) + more, requests);
             })
         };
