@@ -134,6 +134,8 @@ SPECS = {
                            panel("P_i/D_b, mW·s/MB", (4, 0, "here"), (4, 1, "printed"), log=True),
                            panel("P_i/D_c, W/TB", (5, 0, "here"), (5, 1, "printed")),
                            panel("P_b/D_b, mW·s/MB", (6, 0, "here"), (6, 1, "printed"), log=True)),
+        "specification": spec("Specification beside measurement", [0, 1, 2], panel("D_b, MB/s", 3, log=True), panel("P_b, W", 4),
+                              panel("P_b/D_b, mW·s/MB", 6, log=True)),
         "model": spec("Drives as measured and as modelled", [0, 1], panel("MB/s", (2, 0, "measured"), (3, 0, "modelled")),
                       panel("W", (5, 0, "measured"), (6, 0, "modelled"))),
         "break-even": spec("Break-even times, as printed and from the profiles", [2, 1],
