@@ -316,7 +316,7 @@ def main():
     print("\n| requests, µs | MQSim, mean | Peryton, mean | off | MQSim, p99 | Peryton, p99 | demerit |\n|---|--:|--:|--:|--:|--:|--:|")
     print("\n".join(page))
     if args.csv:
-        with open(args.csv, "w", encoding="ascii", newline="") as file:
+        with open(args.csv, "w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([["requests", "class", "quantity", "mqsim_us", "peryton_us"], *table])
 
 
