@@ -82,7 +82,7 @@ impl Damaged {
         let config = &base.config;
         let last = DeviceId(config.devices.len() as u8 - 1);
         match choices.byte() % 8 {
-            0 => drop(closed::repair(config.clone(), &mut memory.clone(), Trust::Nobody, &[])),
+            0 => drop(closed::repair(config.clone(), &mut memory.clone(), Trust::None, &[])),
             1 => drop(closed::repair(config.clone(), &mut memory.clone(), Trust::Slow, &[])),
             2 => drop(closed::detach(
                 config.clone(),

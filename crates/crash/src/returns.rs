@@ -131,7 +131,7 @@ impl World {
         if storage.interrupted {
             return Ok(Changed::Interrupted { in_flight: storage.in_flight.take(), closed: true });
         }
-        let without = leaving.filter(|_| refused.is_none()).map_or(Without::Nobody, Without::Leaving);
+        let without = leaving.filter(|_| refused.is_none()).map_or(Without::None, Without::Leaving);
         let opened = engine.open_again(&mut storage, without);
         if storage.interrupted {
             return Ok(Changed::Interrupted { in_flight: storage.in_flight.take(), closed: true });

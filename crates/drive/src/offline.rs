@@ -184,7 +184,7 @@ pub fn repair(spec: &VolumeSpec, trust: Trust, without: &[String]) -> Result<Ope
     let rolled_back = opens.err().and_then(|error| rolled_back(spec, &devices, &without, (&files, &error)));
     match rolled_back {
         // `--trust` is not needed if the devices agree.
-        Some(_) if trust == Trust::AsItIs => (files, trust) = (files.ignoring_memory(), Trust::Nobody),
+        Some(_) if trust == Trust::AsItIs => (files, trust) = (files.ignoring_memory(), Trust::None),
         Some(why) => return Err(OfflineError::Refused(why)),
         None => {}
     }

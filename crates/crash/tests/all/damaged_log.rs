@@ -68,7 +68,7 @@ fn damage_in_flushed_data_is_named_by_repair_and_all_else_is_kept() {
         flip(&mut hurt, LOG, at + 4096 + 1000, 1);
         let refused = open(&config, hurt.clone()).map(|_| ()).unwrap_err();
         assert!(refused.to_string().contains("repair names the blocks that are lost"), "{refused}");
-        let opened = closed::repair(config.clone(), &mut hurt, Trust::Nobody, &[]).unwrap();
+        let opened = closed::repair(config.clone(), &mut hurt, Trust::None, &[]).unwrap();
         let mut machine = open(&config, hurt).unwrap();
         let lost = unreadable(&mut machine, &model);
         assert_eq!(lost.len() as u64, opened.lost);
@@ -123,7 +123,7 @@ fn a_damaged_header_is_refused_by_repair_as_well() {
         let mut hurt = disks.clone();
         flip(&mut hurt, LOG, at + 100, 1);
         let before = hurt.clone();
-        let repaired = closed::repair(config.clone(), &mut hurt, Trust::Nobody, &[]);
+        let repaired = closed::repair(config.clone(), &mut hurt, Trust::None, &[]);
         assert!(matches!(repaired, Err(OpenError::Damaged { device: 1, .. })), "{repaired:?}");
         assert!(hurt.0 == before.0, "something was written");
     }
@@ -204,7 +204,7 @@ fn repair_names_what_is_damaged_after_a_clean_close_and_detach_refuses() {
         let detached =
             closed::detach(config.clone(), &mut hurt.clone(), peryton_engine::Forgone::default(), &mut |_| ());
         assert_eq!(matches!(detached, Err(DetachError::Lost { extents: 1 })), !lost.is_empty(), "{detached:?}");
-        let opened = closed::repair(config.clone(), &mut hurt, Trust::Nobody, &[]).unwrap();
+        let opened = closed::repair(config.clone(), &mut hurt, Trust::None, &[]).unwrap();
         assert_eq!(opened.lost, lost.len() as u64);
         // From now on it is named before anything is read.
         let mut machine = open(&config, hurt).unwrap();

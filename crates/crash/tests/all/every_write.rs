@@ -135,7 +135,7 @@ fn with_damage(config: &Config) -> Volume {
     let hurt = |at: &u64| {
         let mut hurt = volume.clone();
         crashing::flip(&mut hurt.disks, FAST, at + 4096 + 100, 1);
-        let repaired = closed::repair(config.clone(), &mut hurt.disks.clone(), Trust::Nobody, &[]);
+        let repaired = closed::repair(config.clone(), &mut hurt.disks.clone(), Trust::None, &[]);
         (matches!(open(&hurt), Err(OpenError::Damaged { .. })) && repaired.is_ok_and(|opened| opened.lost > 0))
             .then_some(hurt)
     };
@@ -161,7 +161,7 @@ fn every_write_of_repair_may_fail() {
         states.extend(damaged.map(|volume| ("with damage", volume)));
         for (state, volume) in states {
             let run = |config: &Config, storage: &mut dyn Storage| {
-                text(closed::repair(config.clone(), storage, Trust::Nobody, &[]))
+                text(closed::repair(config.clone(), storage, Trust::None, &[]))
             };
             let name = format!("repair, {name}, {state}");
             let after = |left: &Volume, all: bool| match open(left) {
@@ -258,7 +258,7 @@ fn every_write_of_format_may_fail() {
             Err(OpenError::NotFormatted { .. } | OpenError::Foreign { .. }) => Ok(()),
             Err(OpenError::NoSuperblocks { .. }) => {
                 let mut mended = left.clone();
-                closed::repair(mended.config.clone(), &mut mended.disks, Trust::Nobody, &[])
+                closed::repair(mended.config.clone(), &mut mended.disks, Trust::None, &[])
                     .map_err(|error| error.to_string())?;
                 if name == "tiering" { has_all(&mended, true).or_else(|_| empty(&mended)) } else { Ok(()) }
             }

@@ -332,7 +332,7 @@ fn a_log_is_opened_again_in_place_and_the_host_is_notified_once() {
         assert!(machine.engine.waits_to_be_reopened());
         let Machine { driver, .. } = &mut machine;
         let stats = driver.engine.stats().clone();
-        let opened = driver.engine.open_again(&mut driver.disks, Without::Nobody).unwrap();
+        let opened = driver.engine.open_again(&mut driver.disks, Without::None).unwrap();
         assert!(!opened.clean && !driver.engine.waits_to_be_reopened());
         assert_eq!(driver.engine.stats(), &stats, "statistics go on");
         let result = flush(&mut machine);

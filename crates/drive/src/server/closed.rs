@@ -214,7 +214,7 @@ impl Job {
             let why = format!("device '{}' has failed meanwhile, and the volume goes on without it", at.name);
             return Ok(GoesOn { opened, refused: Some(why), read_only: None });
         }
-        let opened = self.engine.open_again(&mut Overlay::new(&mut files), Without::Nobody);
+        let opened = self.engine.open_again(&mut Overlay::new(&mut files), Without::None);
         let opened = opened.map_err(|error| NotOpen::of(&error, &files))?;
         let refused =
             Some(format!("device '{}' has failed meanwhile, and the volume is only read from now on", at.name));
@@ -267,7 +267,7 @@ impl Job {
                 Err(why) => refused = Some(why.to_string()),
             }
         }
-        let opened = self.engine.open_again(&mut files, Without::Nobody);
+        let opened = self.engine.open_again(&mut files, Without::None);
         let opened = opened.map_err(|error| NotOpen::of(&error, &files))?;
         Ok(GoesOn { refused, ..opened.into() })
     }
@@ -281,6 +281,6 @@ impl Job {
     fn reopen(&mut self) -> Result<Opened, NotOpen> {
         self.devices.iter().flatten().for_each(Device::drop_cached);
         let mut files = Files::new(&self.devices)?.notifying(&self.notifier);
-        self.engine.open_again(&mut files, Without::Nobody).map_err(|error| NotOpen::of(&error, &files))
+        self.engine.open_again(&mut files, Without::None).map_err(|error| NotOpen::of(&error, &files))
     }
 }

@@ -69,7 +69,7 @@ fn a_flipped_bit_is_an_error_that_is_named_and_everything_else_is_served() {
         drop(client);
         served.stop();
 
-        let opened = repair(&spec(directory.path(), config.clone()), Trust::Nobody, &[]).unwrap();
+        let opened = repair(&spec(directory.path(), config.clone()), Trust::None, &[]).unwrap();
         assert_eq!(opened.lost, 1);
         let served = Served::start(directory.path(), config.clone(), settings);
         let status = served.handle.status().unwrap();

@@ -188,7 +188,7 @@ fn a_cache_that_writes_back_dies_and_what_was_dirty_is_named() {
     let report = inspect(&spec, false, &["fast".to_owned()]).unwrap();
     assert_eq!(report.lost.bytes, (still.len() * UNIT) as u64);
     assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Damaged);
-    repair(&spec, Trust::Nobody, &["fast".to_owned()]).unwrap();
+    repair(&spec, Trust::None, &["fast".to_owned()]).unwrap();
     let served = Served::start(directory.path(), config.clone(), without(&["fast"]));
     let mut client = served.client();
     assert_eq!(failing(&mut client, &model, UNIT), still);

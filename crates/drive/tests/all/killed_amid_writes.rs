@@ -224,7 +224,7 @@ fn killed(placement: &str, memory: bool, repairs: bool) -> usize {
         lost += model.lost(&mut client);
         answered += model.write(&mut client, &mut random, &mut child);
         if repairs {
-            repair(&volume(directory.path(), placement), Trust::Nobody, &[]).unwrap();
+            repair(&volume(directory.path(), placement), Trust::None, &[]).unwrap();
         }
     }
     let mut child = start(directory.path(), placement, memory);

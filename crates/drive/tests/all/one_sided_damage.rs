@@ -100,7 +100,7 @@ fn a_mirror_whose_newest_journal_blocks_are_gone_is_made_good_from_the_other() {
                 let error = refusal(left.path(), config.clone());
                 assert!(error.contains("repair --trust as-it-is") && error.contains(name), "{case}: {error}");
                 assert!(!error.contains("format") && !error.contains("--without"), "{case}: {error}");
-                assert!(repair(&spec, Trust::Nobody, &[]).is_err(), "{case}");
+                assert!(repair(&spec, Trust::None, &[]).is_err(), "{case}");
                 let opened = repair(&spec, Trust::AsItIs, &[]).unwrap();
                 assert_eq!(opened.lost, 0);
                 let served = Served::start(left.path(), config, Settings::default());
@@ -130,7 +130,7 @@ fn superblocks_that_are_gone_are_written_again() {
                 assert!(!error.contains("format"), "{case}: {error}");
                 let spec = spec(at, config.clone());
                 assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Repairable, "{case}");
-                let opened = repair(&spec, Trust::Nobody, &[]).unwrap_or_else(|error| panic!("{case}: {error}"));
+                let opened = repair(&spec, Trust::None, &[]).unwrap_or_else(|error| panic!("{case}: {error}"));
                 assert!(opened.repaired >= 2 && opened.lost == 0, "{case}: {opened:?}");
                 let served = Served::start(at, config.clone(), Settings::default());
                 assert!(is_right(&mut served.client(), 1), "{case}");
@@ -157,7 +157,7 @@ fn superblocks_that_are_gone_are_written_again_without_a_map_if_the_operator_say
             let case = format!("{placement}, {name}");
             destroy_superblocks(&at.join(name));
             let spec = spec(at, config.clone());
-            for error in [refusal(at, config.clone()), repair(&spec, Trust::Nobody, &[]).unwrap_err().to_string()] {
+            for error in [refusal(at, config.clone()), repair(&spec, Trust::None, &[]).unwrap_err().to_string()] {
                 assert!(error.contains("if it is the present device, repair --trust as-it-is"), "{case}: {error}");
                 assert!(!error.contains("format"), "{case}: {error}");
             }
@@ -193,7 +193,7 @@ fn a_log_without_superblocks_is_taken_after_a_crash_if_the_operator_says_that_it
     fs::write(at.join("slow"), whole).unwrap();
     destroy_superblocks(&at.join("fast"));
     let spec = spec(at, config.clone());
-    for error in [refusal(at, config.clone()), repair(&spec, Trust::Nobody, &[]).unwrap_err().to_string()] {
+    for error in [refusal(at, config.clone()), repair(&spec, Trust::None, &[]).unwrap_err().to_string()] {
         assert!(error.contains("if it is the present device, repair --trust as-it-is"), "{error}");
     }
     let opened = repair(&spec, Trust::AsItIs, &[]).unwrap();

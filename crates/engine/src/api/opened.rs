@@ -18,7 +18,7 @@ pub struct Formatting {
 pub enum Trust {
     /// Unknown: the volume is not opened.
     #[default]
-    Nobody,
+    None,
     /// The slow device: all copies in the cache are dropped, including those that were not written back (caching).
     Slow,
     /// All devices as they are; copies in the cache count as newer, and data of a log whose checksums are gone counts as whole.

@@ -122,7 +122,7 @@ impl Engine {
         storage: &mut dyn Storage,
         without: &[DeviceId],
     ) -> Result<(Engine, Opened), OpenError> {
-        let (drive, opened) = lifecycle::open(config, storage, Trust::Nobody, without)?;
+        let (drive, opened) = lifecycle::open(config, storage, Trust::None, without)?;
         Ok((Engine { drive }, opened))
     }
 

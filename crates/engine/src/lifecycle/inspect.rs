@@ -385,7 +385,7 @@ pub fn inspect(
             _ => {}
         }
     }
-    let opened = open(config, &mut Overlay::new(storage), Trust::Nobody, without);
+    let opened = open(config, &mut Overlay::new(storage), Trust::None, without);
     let lost = match &opened {
         Ok((drive, _)) => with_drive!(drive, drive => drive.losses(MOST_LOST)),
         Err(_) => Losses::default(),

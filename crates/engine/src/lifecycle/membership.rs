@@ -65,7 +65,7 @@ pub(super) fn with_evacuated(used: &[Bytes], storage: &mut dyn Storage, without:
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Without {
     /// None.
-    Nobody,
+    None,
     /// This one, which holds nothing that the others lack ([`Engine::is_evacuated`](crate::Engine::is_evacuated)); that is recorded.
     Leaving(DeviceId),
     /// This one, which has failed; what only it had is lost.
@@ -81,7 +81,7 @@ pub(crate) fn open_again<P: PlacementOps>(
 ) -> Result<(AnyDrive, Opened), OpenError> {
     let mut config = before.config();
     let (leaving, failed) = match without {
-        Without::Nobody => (None, None),
+        Without::None => (None, None),
         Without::Leaving(device) => (Some(device), None),
         Without::Failed(device) => (None, Some(device)),
     };

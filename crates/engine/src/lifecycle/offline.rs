@@ -123,9 +123,9 @@ pub fn detach(
     };
     if !devices.is_empty() {
         // A refusal leaves the volume as it is, with its devices.
-        refuse(open(config.clone(), &mut Overlay::new(storage), Trust::Nobody, devices)?.1)?;
+        refuse(open(config.clone(), &mut Overlay::new(storage), Trust::None, devices)?.1)?;
     }
-    let (mut drive, opened) = open(config, storage, Trust::Nobody, devices)?;
+    let (mut drive, opened) = open(config, storage, Trust::None, devices)?;
     refuse(opened)?;
     with_drive!(&mut drive, drive => drive.detach(storage, device, left))
 }

@@ -61,7 +61,7 @@ fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Res
         .filter(|other| *other == device || newest.gone >> other.index() & 1 == 1)
         .collect();
     let expected = if own.generation == newest.seals[index] { newest.given_up_commit } else { 0 };
-    let (mut drive, opened) = open(config, storage, Trust::Nobody, &also)?;
+    let (mut drive, opened) = open(config, storage, Trust::None, &also)?;
     with_drive!(&mut drive, drive => {
         let need = drive.device_bytes[index];
         if size < need {

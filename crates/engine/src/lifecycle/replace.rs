@@ -38,7 +38,7 @@ pub fn can_replace(
     device: DeviceId,
     accept_loss: bool,
 ) -> Result<Opened, ReplaceError> {
-    let (drive, opened) = open(config.clone(), &mut Overlay::new(storage), Trust::Nobody, &[device])?;
+    let (drive, opened) = open(config.clone(), &mut Overlay::new(storage), Trust::None, &[device])?;
     if accept_loss {
         return Ok(opened);
     }
@@ -82,7 +82,7 @@ pub fn replace(
     accept_loss: bool,
 ) -> Result<Opened, ReplaceError> {
     can_replace(&config, storage, device, accept_loss)?;
-    let (mut drive, opened) = open(config, storage, Trust::Nobody, &[device])?;
+    let (mut drive, opened) = open(config, storage, Trust::None, &[device])?;
     with_drive!(&mut drive, drive => drive.take_in(storage, device, opened))
 }
 

@@ -69,7 +69,7 @@ pub(super) fn open_leaving(
     evacuating: Option<DeviceId>,
 ) -> Result<(AnyDrive, Opened), OpenError> {
     let mask = evacuating.map_or(0, |device| 1 << device.index());
-    open_with(config, storage, (Trust::Nobody, without, mask), false)
+    open_with(config, storage, (Trust::None, without, mask), false)
 }
 
 /// The same; `names_damage`: what is damaged in a log is named, where it would be refused.
@@ -335,7 +335,7 @@ impl<P: PlacementOps> Drive<P> {
         // number, a device that missed two attempts would look as if it had been left out.
         let generation = newest.generation + u64::from(newest.state != VolumeState::Opening);
         // Another program's data may be anywhere, so every free place counts as possibly written.
-        let unwritten_from = (clean && trust == Trust::Nobody).then_some(newest.touched);
+        let unwritten_from = (clean && trust == Trust::None).then_some(newest.touched);
         let written_to = unwritten_from.filter(|_| resized.is_none() && self.counts_written());
         let written_to = written_to.filter(|[_, to]| *to < u32::MAX).map(|[_, to]| Bytes(u64::from(to) * WRITTEN_UNIT));
         let (resized, geometry) = resized.map_or((None, newest.geometry.clone()), |(at, new)| (Some(at), new));
@@ -409,7 +409,7 @@ impl<P: PlacementOps> Drive<P> {
             for block in blocks {
                 // The samples of a device that was resized are others.
                 let changed = !is_resized && self.fingerprint(storage, block.device, block.volume) != block.fingerprint;
-                if changed && trust == Trust::Nobody && !mutation::is(Mutation::AcceptChanged) {
+                if changed && trust == Trust::None && !mutation::is(Mutation::AcceptChanged) {
                     return Err(OpenError::Changed { device: block.device.index() });
                 }
             }

@@ -10,10 +10,10 @@ use crate::{condition::Condition, failure::Failure, output, volume};
 pub struct Args {
     #[command(flatten)]
     design: volume::DesignArgs,
-    /// Whose data to keep if a program wrote to a device after the close
+    /// Which device to trust if a program wrote to one after the close
     ///
-    /// Whose data to keep if another program wrote to a device after the volume was closed.
-    #[arg(long, value_enum, default_value = "nobody")]
+    /// Which device to trust if another program wrote to one of them after the volume was closed.
+    #[arg(long, value_enum, default_value = "none")]
     trust: Who,
     /// Give up this lost device
     #[arg(long, value_name = "NAME")]
@@ -26,8 +26,8 @@ pub struct Args {
 /// The device to trust.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Who {
-    /// Unknown: leave such a volume unchanged
-    Nobody,
+    /// No device: leave such a volume unchanged
+    None,
     /// The slow device: give up all data of the cache, including data that were not written back
     Slow,
     /// All devices as they are: data of the cache have precedence
@@ -38,7 +38,7 @@ enum Who {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let spec = args.design.spec(&args.without)?;
     let trust = match args.trust {
-        Who::Nobody => Trust::Nobody,
+        Who::None => Trust::None,
         Who::Slow => Trust::Slow,
         Who::AsItIs => Trust::AsItIs,
     };

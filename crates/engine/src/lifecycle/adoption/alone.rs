@@ -90,7 +90,7 @@ fn restore(storage: &mut dyn Storage, record: &Record) -> Result<(), AdoptError>
 /// How much of the data only the fast device had.
 fn lost(config: &Config, displaced: Displaced, storage: &mut dyn Storage, fast: DeviceId) -> Result<Bytes, AdoptError> {
     let mut seen = Translated::new(storage, displaced);
-    let (drive, _) = open(config.clone(), &mut Overlay::new(&mut seen), Trust::Nobody, &[fast])?;
+    let (drive, _) = open(config.clone(), &mut Overlay::new(&mut seen), Trust::None, &[fast])?;
     Ok(with_drive!(&drive, drive => drive.losses(0).bytes))
 }
 
