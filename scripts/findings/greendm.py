@@ -31,6 +31,17 @@ LIMIT_GB = 36_500e9
 # Sizes in whole MiB: the fast device's share of the volume. 30518 MiB are 32 GB, 7630 MiB are 8 GB.
 SIZES = {32: {4: (30518, 7630), 8: (30518, 3815)}, 8: {4: (7630, 1908), 8: (7630, 954)}}
 
+SYNC = ("--replay", "sync")
+# Name, file, MiB of the volume, and options of each real trace.
+REAL = [
+    ("pgbench", "examples/traces/pgbench-ext4.parquet", 4096, SYNC),
+    ("pgbench, timed", "examples/traces/pgbench-ext4.parquet", 4096, ("--replay", "timed")),
+    ("devbox", f"{SHARED}/devbox-ext4.csv.xz", 10508, (*SYNC, "--limit", "500000")),
+    ("mailstore", f"{SHARED}/mailstore-ext4.csv.xz", 10400, (*SYNC, "--limit", "500000")),
+    ("cloudphysics", f"{SHARED}/cloudphysics.vscsi", 32032, SYNC),
+    ("tpcc", f"{SHARED}/tpcc-sample.disksim", 184320, (*SYNC, "--concatenate", "--fit", "wrap")),
+]
+
 
 class Row:
     """One design under one setting."""
@@ -120,14 +131,12 @@ COLUMNS = [
     "mean W", "standby %", "SSD hit %", "promoted", "demoted", "written back", "cancelled",
     "eu at 1/10", "vs linear", "eu at 1/100", "vs linear",
 ]
-MEMORY_COLUMNS = ["read from memory, %", "writes absorbed, %"]
 
 
 def lines(rows, linear):
     """A Markdown table; `linear` is the baseline of the ratios."""
-    memory = MEMORY_COLUMNS if any("page_cache" in row.report for row in rows) else []
-    yield "| " + " | ".join(COLUMNS + memory) + " |"
-    yield "|---" + "|--:" * (len(COLUMNS + memory) - 1) + "|"
+    yield "| " + " | ".join(COLUMNS) + " |"
+    yield "|---" + "|--:" * (len(COLUMNS) - 1) + "|"
     for row in rows:
         host = (row.joules + HOST_W * row.seconds) / (linear.joules + HOST_W * linear.seconds)
         causes = {cause: count for cause, count in row.moves.get("cancelled_by", {}).items() if count}
@@ -145,7 +154,6 @@ def lines(rows, linear):
             cancelled or ("none" if row.moves else "–"),
             number(row.wear[10]), "–" if base else times(row.wear[10], linear.wear[10]),
             number(row.wear[100]), "–" if base else times(row.wear[100], linear.wear[100]),
-            *(memory_cells(row.report["page_cache"]) if memory else []),
         ]
         yield "| " + " | ".join(cells) + " |"
 
@@ -219,16 +227,16 @@ def write_back(run, table):
             yield "| " + " | ".join(cells) + " |"
 
 
-def file_server(run, table, share=4, limits=(4, 16, 64), replay="qd=50", more=()):
+def file_server(run, table, share=4, limits=(4, 16, 64), replay="qd=50"):
     options = ("--replay", replay)
     for gamma in (1, 4, 16):
         trace = f"examples/workloads/fileserver-gamma{gamma}.toml"
-        rows = run(table, f"gamma {gamma}", BASE, trace, settings(8, share, more=more), options)
+        rows = run(table, f"gamma {gamma}", BASE, trace, settings(8, share), options)
         linear = pick(rows, "linear")
         found = {design: [] for design in HYBRID}
         for moves in limits:
             for row in run(table, f"gamma {gamma}, MCML {moves}", HYBRID, trace,
-                           settings(8, share, "128KiB", 1, moves, more), options):
+                           settings(8, share, "128KiB", 1, moves), options):
                 found[row.design].append(row)
         yield from lines(rows + found["tiering"] + found["caching-back"], linear)
         yield ""
@@ -251,10 +259,17 @@ def file_server_sizes(run, table):
         yield "| " + " | ".join([*cells, *memory_cells(few.report["page_cache"])]) + " |"
 
 
-def real(run, table, trace, volume_mib, extent, options=("--replay", "sync"), designs=ALL):
+def real(run, table, trace, volume_mib, extent, options=SYNC, label=""):
     fast = volume_mib // 4 // 4 * 4
-    rows = run(table, "", designs, trace, settings((volume_mib, fast), 4, extent, 1, 16), options)
+    rows = run(table, label, ALL, trace, settings((volume_mib, fast), 4, extent, 1, 16), options)
     return lines(rows, pick(rows, "linear"))
+
+
+def real_traces(run, table):
+    """The designs on each real trace, in one table."""
+    for index, (label, trace, volume, options) in enumerate(REAL):
+        header, line, *rows = real(run, table, trace, volume, "64KiB", options, label)
+        yield from [*([] if index else [header, line]), *rows]
 
 
 def real_web_search(run, table, trace):
@@ -264,36 +279,24 @@ def real_web_search(run, table, trace):
 
 def tables():
     """The tables: name, traces needed, and the function that makes the lines."""
-    sync, timed = ("--replay", "sync"), ("--replay", "timed")
     web, wider = "examples/workloads/websearch.toml", "scripts/findings/websearch-wider.toml"
-    pgbench = "examples/traces/pgbench-ext4.parquet"
-    yield "websearch", None, lambda run, name: web_search(run, name, web)
-    yield "websearch-wider", None, lambda run, name: web_search(run, name, wider)
+    yield "websearch", [], lambda run, name: web_search(run, name, web)
+    yield "websearch-wider", [], lambda run, name: web_search(run, name, wider)
     sample = f"{SHARED}/websearch-sample.disksim"
-    yield "websearch-sample", sample, lambda run, name: real_web_search(run, name, sample)
-    yield "online", None, lambda run, name: online(run, name)
-    yield "commits", None, commits
-    yield "write-back", None, write_back
-    yield "fileserver", None, lambda run, name: file_server(run, name)
-    yield "fileserver-sync", None, lambda run, name: file_server(run, name, replay="sync")
-    yield "fileserver-memory", None, lambda run, name: file_server(run, name, more=["page_cache.size=1GiB"])
-    yield "fileserver-memory-sizes", None, file_server_sizes
-    yield "websearch-eighth", None, lambda run, name: web_search(run, name, web, 8, limits=(16,))
-    yield "websearch-wider-eighth", None, lambda run, name: web_search(run, name, wider, 8, limits=(16,))
-    yield "online-eighth", None, lambda run, name: online(run, name, 8)
-    yield "fileserver-eighth", None, lambda run, name: file_server(run, name, 8, limits=(16,))
-    yield "pgbench-sync", None, lambda run, name: real(run, name, pgbench, 4096, "64KiB", sync)
-    yield "pgbench-timed", None, lambda run, name: real(run, name, pgbench, 4096, "64KiB", timed)
-    for name, file, volume, options in [
-        ("devbox", "devbox-ext4.csv.xz", 10508, (*sync, "--limit", "500000")),
-        ("mailstore", "mailstore-ext4.csv.xz", 10400, (*sync, "--limit", "500000")),
-        ("cloudphysics", "cloudphysics.vscsi", 32032, sync),
-        ("cloudphysics-timed", "cloudphysics.vscsi", 32032, timed),
-        ("tpcc", "tpcc-sample.disksim", 184320, (*sync, "--concatenate", "--fit", "wrap")),
-    ]:
-        path = f"{SHARED}/{file}"
-        yield name, path, lambda run, name, path=path, volume=volume, options=options: real(
-            run, name, path, volume, "64KiB", options)
+    yield "websearch-sample", [sample], lambda run, name: real_web_search(run, name, sample)
+    yield "online", [], lambda run, name: online(run, name)
+    yield "commits", [], commits
+    yield "write-back", [], write_back
+    yield "fileserver", [], lambda run, name: file_server(run, name)
+    yield "fileserver-sync", [], lambda run, name: file_server(run, name, replay="sync")
+    yield "fileserver-memory-sizes", [], file_server_sizes
+    yield "websearch-eighth", [], lambda run, name: web_search(run, name, web, 8, limits=(16,))
+    yield "websearch-wider-eighth", [], lambda run, name: web_search(run, name, wider, 8, limits=(16,))
+    yield "online-eighth", [], lambda run, name: online(run, name, 8)
+    yield "fileserver-eighth", [], lambda run, name: file_server(run, name, 8, limits=(16,))
+    timed = f"{SHARED}/cloudphysics.vscsi"
+    yield "cloudphysics-timed", [timed], lambda run, name: real(run, name, timed, 32032, "64KiB", ("--replay", "timed"))
+    yield "real", [trace for _, trace, _, _ in REAL], real_traces
 
 
 def main():
@@ -312,8 +315,8 @@ def main():
     for name, needs, make in tables():
         if only and name not in only:
             continue
-        if needs and not (ROOT / needs).exists():
-            print(f"{name}: skipped, {needs} is not at hand; the document keeps its table", file=sys.stderr)
+        if missing := [trace for trace in needs if not (ROOT / trace).exists()]:
+            print(f"{name}: skipped, {missing[0]} is not at hand; the document keeps its table", file=sys.stderr)
             continue
         begin, end = f"<!-- table {name} -->\n", "<!-- end -->"
         if begin not in text:
