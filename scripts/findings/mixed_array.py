@@ -87,8 +87,8 @@ def locality(name):
     return "weak" if name in WEAK else "strong" if name in STRONG else "–"
 
 
-def policies(array, traces, variants, base=()):
-    """A row per trace, three columns per policy, against LRU."""
+def policies(array, traces, variants, base=(), summary=True):
+    """A row per trace, three columns per policy, against LRU; and a line per policy."""
     promises = [(trace, array.run(trace, base), [array.run(trace, settings) for _, settings in variants])
                 for trace in traces]
     header = ["trace", "reads' locality", "LRU: hit %", "mean ms", "lifetime y", "wears out first"]
@@ -108,15 +108,14 @@ def policies(array, traces, variants, base=()):
         rows.append(row + [number(other.latency_ms) for other in others])
     yield from table(header, rows)
     yield ""
-    for name, settings in variants:
+    for name, settings in variants if summary else []:
         values = [value for value in gains[name] if value]
         target = next((setting.split("=")[1] for setting in settings if "target_latency" in setting), None)
         missed = target and sum(mean > float(target.removesuffix("us")) / 1000 for mean in means[name])
-        kept = f" Mean {min(means[name]):.2f} to {max(means[name]):.2f} ms; above the target on {missed}." if target else ""
+        kept = f"; {min(means[name]):.2f} to {max(means[name]):.2f} ms, above the target on {missed}" if target else ""
         if values:
-            yield (f"* {name}: LRU's L/T is {sum(values) / len(values):.2f} times as high (geometric mean {geometric(values):.2f}; "
-                   f"{min(values):.2f} to {max(values):.2f}); better on {sum(value > 1.005 for value in values)}, "
-                   f"worse on {sum(value < 0.995 for value in values)}.{kept}")
+            yield (f"* {name}: {sum(values) / len(values):.2f}× (geometric mean {geometric(values):.2f}; {min(values):.2f} to {max(values):.2f}), "
+                   f"better on {sum(value > 1.005 for value in values)}, worse on {sum(value < 0.995 for value in values)}{kept}")
 
 
 def sweep(array, traces, title, values, settings, share=lambda value: 0.05, lru_at=lambda value: 0.05, base_share=None):
@@ -176,7 +175,7 @@ def thresholds(array, traces):
 def write_hits(array, traces):
     variants = [(f"{by}, write hits {rule}", adaptive(by, more=[f"admission.write_hits={rule}"]))
                 for by in ("probability", "size") for rule in ("cache", "bypass")]
-    return policies(array, traces, variants)
+    return policies(array, traces, variants, summary=False)
 
 
 def objectives(array, traces):
