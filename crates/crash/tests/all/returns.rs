@@ -3,7 +3,12 @@
 
 #![allow(clippy::unwrap_used)]
 
+use crate::crashing;
+
+use crashing::{Disks, Machine, check_all, formatted, open};
 use peryton_crash::{Ends, Kind, Options, torture};
+use peryton_engine::{Cleaning, Command, Config, DeviceId, Hybrid, Placement, Tuning, WritePolicy, closed};
+use peryton_units::{Bytes, Nanos, Op};
 
 /// Returns how many devices came back, and how many were evacuated.
 fn must_pass(seeds: std::ops::Range<u64>, options: &Options) -> (u64, u64) {
@@ -32,5 +37,66 @@ fn a_device_that_was_evacuated_is_not_needed_and_not_believed() {
             let (returns, evacuations) = must_pass(0..35, &options);
             assert!(evacuations > 5 && returns > 3, "{kind:?}: {evacuations} evacuated, {returns} back");
         }
+    }
+}
+
+/// Extents were written back and dropped, and the slow device died before it was flushed and before a commit said so. The
+/// copies that the durable map still pointed to were given up, and the slow device came back with what it had held before.
+#[test]
+fn a_copy_that_was_written_back_survives_the_slow_device_that_never_flushed_it() {
+    const SLOW: DeviceId = DeviceId(1);
+    for extent in [Bytes::kib(4), Bytes::kib(16)] {
+        let pair = Hybrid { fast: DeviceId(0), slow: SLOW, extent };
+        let tuning = Tuning {
+            promotion_threshold: 0,
+            demotion_low: 6,
+            demotion_high: 12,
+            write: WritePolicy::Back,
+            cleaning: Cleaning::UNBOUNDED,
+            writeback_delay: Nanos::from_s(3600),
+            commit_interval: Nanos::from_s(3600),
+            ..Tuning::default()
+        };
+        let config = Config { devices: vec![extent * 16, extent * 64], placement: Placement::Caching(pair), tuning };
+        let mut machine = open(&config, formatted(&config)).unwrap();
+        let mut model = vec![0; extent.0 as usize * 64];
+        for at in (0..8).map(|index| index * extent.0) {
+            model[at as usize..][..4096].fill(1);
+            machine.request(Op::Write, at, vec![1; 4096]);
+        }
+        machine.request(Op::Flush, 0, Vec::new());
+        machine.call(|engine, now, out| engine.write_all_back(now, out));
+        machine.carry_out_but(|command| matches!(command, Command::Flush { device: SLOW, .. }), None);
+        // Further extents make room necessary.
+        for at in (16..20).map(|index| index * extent.0) {
+            machine.ask(Op::Read, at, vec![0; extent.0 as usize]);
+            machine.carry_out_but(|command| matches!(command, Command::Flush { device: SLOW, .. }), None);
+        }
+        let copies = |machine: &Machine| {
+            let here = |index: &u64| machine.engine.location(extent * *index).unwrap().device == Some(DeviceId(0));
+            (0..8).filter(here).count()
+        };
+        assert!(copies(&machine) < 8, "no copy was dropped: the test tests nothing");
+
+        let slow = machine.disks.0[SLOW.index()].take();
+        let mut slow = Disks(vec![slow]);
+        slow.lose_everything();
+        machine.device_failed(SLOW);
+        for _ in 0..4 {
+            // The host may hear of the death by one flush that fails.
+            machine.ask(Op::Flush, 0, Vec::new());
+            machine.carry_out_all();
+            machine.tick(Nanos::from_s(1));
+            machine.carry_out_all();
+        }
+        assert_eq!(copies(&machine), 8, "a copy was given up");
+        for at in (0..8).map(|index| index * extent.0) {
+            assert_eq!(machine.request(Op::Read, at, vec![0; 4096]), [1; 4096], "{extent:?}");
+        }
+        let mut disks = machine.driver.disks;
+        disks.lose_everything();
+        disks.0[SLOW.index()] = slow.0.remove(0);
+        closed::readmit(config.clone(), &mut disks, SLOW).unwrap();
+        check_all(&mut open(&config, disks).unwrap(), &model);
     }
 }

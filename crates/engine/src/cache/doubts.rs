@@ -1,5 +1,7 @@
 //! What the cache does after a device has failed a flush. Everything that was written to the device since its last
-//! successful flush may be lost, and the device reports this only once: its next flush succeeds without the data.
+//! successful flush may be lost, and the device reports this only once: its next flush succeeds without the data. The
+//! slow device of a cache that dies takes everything with it: an extent that was written back to it is in doubt in the same way,
+//! as long as no commit has given up its copy.
 //!
 //! The data that the durable map points to are still there, because a place is not free for reuse before the commit that
 //! gave it up is durable. An extent is in doubt if the map has moved it since the last successful flush, or calls it clean
@@ -9,6 +11,8 @@
 //! ```text
 //! tiering, the extent is on that device: its durable place (none, if it has none yet)
 //! ```
+//!
+//! Where the slow device has died, what only it had is lost: a copy counts again only if nothing went past it since.
 //!
 //! In caching this is decided for each block:
 //!
@@ -94,6 +98,10 @@ impl Doubts {
     pub(in crate::cache) fn is_empty(&self) -> bool {
         self.extents.is_empty()
     }
+
+    pub(in crate::cache) fn contains(&self, extent: u32) -> bool {
+        self.extents.contains_key(&extent)
+    }
 }
 
 impl CacheDrive {
@@ -134,7 +142,11 @@ impl CacheDrive {
         io.in_doubt = true;
         self.doubts.notify_host |= io.take_host_doubt(device);
         if self.mode == Mode::Caching {
-            self.copies_in_doubt(io, device, &mut extents);
+            self.moves_in_doubt(device, &mut extents);
+            // Copies whose origin is gone stay.
+            if !self.gone.slow {
+                self.copies_in_doubt(io, device, &mut extents);
+            }
         }
         if self.journal.durable.is_none() {
             // A simulated drive has no durable map to return to.
@@ -160,6 +172,13 @@ impl CacheDrive {
         let unsure = written.iter().filter(|write| !io.is_flushed(device, write.stamps[which]));
         extents.extend(unsure.map(|write| write.extent));
         extents.extend(self.through_in_flight.iter().map(|write| self.through[*write].fragment.extent));
+        if all {
+            extents.extend(self.map.entries().filter(|(_, entry)| entry.place().is_some()).map(|(extent, _)| extent));
+        }
+    }
+
+    /// Adds the extents that are being moved.
+    fn moves_in_doubt(&self, device: DeviceId, extents: &mut Vec<u32>) {
         // A move has read data from before the loss, so its copy may differ from its source. Of blocks that are not
         // adjacent, some may have been written before the flush, and others may be under way.
         let may_differ = |row: &Move| match row.kind {
@@ -174,9 +193,6 @@ impl CacheDrive {
             .all()
             .filter(|(index, row)| may_differ(row) && self.map.entry(row.extent).moving() == Some(*index));
         extents.extend(under_way.map(|(_, row)| row.extent));
-        if all {
-            extents.extend(self.map.entries().filter(|(_, entry)| entry.place().is_some()).map(|(extent, _)| extent));
-        }
     }
 
     /// Settles an extent if it is in doubt: now, or once its move and its accesses in flight have ended.
@@ -190,6 +206,7 @@ impl CacheDrive {
             if doubt.is_over() || is_sure && entry.in_flight == 0 {
                 self.notify_of_copy_given_up(extent, doubt);
                 self.end_doubt(extent);
+                self.mark_lost(io, extent);
             } else if entry.in_flight > 0 {
                 // This also applies if the entry stays the same. A read of the origin may have been in flight because
                 // the copy could not be read; if the origin has lost that write, the read is repeated.
@@ -223,8 +240,7 @@ impl CacheDrive {
     /// Whether one of these extents is in doubt.
     #[cold]
     pub(in crate::cache) fn may_be_lost(&self, first: u32, count: u32) -> bool {
-        !mutation::is(Mutation::ReadInDoubt)
-            && (first..first + count).any(|extent| self.doubts.extents.contains_key(&extent))
+        !mutation::is(Mutation::ReadInDoubt) && (first..first + count).any(|extent| self.doubts.contains(extent))
     }
 
     /// The map entry of an extent whose data are sure to be durable, and the masks of its place if places have masks.
@@ -243,6 +259,19 @@ impl CacheDrive {
         io.tuning.write == WritePolicy::Back || self.controller.is_some() || !through
     }
 
+    /// The blocks that the durable map calls dirty, and that are newer on the slow device by now. What the slow device has of
+    /// them may never have been flushed there.
+    #[cold]
+    pub(in crate::cache) fn blocks_outdated(&self, extent: u32) -> u16 {
+        let entry = self.map.entry(extent);
+        let durable = self.journal.durable.as_ref().map_or(Masks::default(), |durable| durable.of(extent).1);
+        match entry.place() {
+            Some(_) => durable.dirty() & !self.map.masks_of(extent).valid(),
+            None if entry.is_outdated() => durable.dirty(),
+            None => 0,
+        }
+    }
+
     fn sure_part(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> (MapEntry, Masks) {
         let (now, masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
         let (written, durable) = self.journal.durable.as_ref().map_or((now, masks), |durable| durable.of(extent));
@@ -257,6 +286,10 @@ impl CacheDrive {
         let lost = if same_place { masks.lost() } else { durable.lost() };
         let back = Masks::new(durable.dirty() & !lost, durable.dirty() | lost);
         match (doubt.fast, doubt.slow) {
+            // What a dead device alone had is lost. Data older than that are never read in its place.
+            (false, true) if self.gone.slow && (now.place().is_some() || self.blocks_outdated(extent) != 0) => {
+                entry(now.place(), Masks::new(masks.valid(), masks.valid() | masks.lost()), now.is_lost())
+            }
             // A write has replaced the data in doubt.
             (false, false) => (now, masks),
             (true, true) => entry(written.place(), back, written.is_lost()),
@@ -319,6 +352,11 @@ impl CacheDrive {
     #[cold]
     pub(in crate::cache) fn settle_doubt(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         let Some(doubt) = self.end_doubt(extent) else { return };
+        self.return_to_sure(io, now, extent, doubt);
+        self.mark_lost(io, extent);
+    }
+
+    fn return_to_sure(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, doubt: Doubt) {
         let gave_up_part = self.gave_up_part(extent);
         let (before, (sure, masks)) = (*self.map.entry(extent), self.sure(io, extent, doubt));
         if sure == before.entry() && masks == self.map.masks_of(extent) {

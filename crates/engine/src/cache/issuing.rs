@@ -36,6 +36,9 @@ impl CacheDrive {
         let extent = self.map.entry_mut(fragment.extent);
         extent.access(now);
         extent.in_flight += 1;
+        if fragment.op != Op::Read && extent.place().is_none() {
+            extent.set_outdated(true);
+        }
         let (device, at) = self.layout.at(place);
         Route::Direct(device, at + Bytes(u64::from(fragment.within)), follow)
     }

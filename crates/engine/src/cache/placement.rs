@@ -292,7 +292,7 @@ impl PlacementOps for CacheDrive {
     }
 
     fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
-        let may_be_lost = self.device_died(io, device);
+        let may_be_lost = self.device_died(io, now, device);
         self.go_on(io, now, out);
         may_be_lost
     }

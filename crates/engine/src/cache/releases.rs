@@ -80,7 +80,12 @@ impl CacheDrive {
         let entry = self.map.entry(extent);
         debug_assert!(!entry.is_dirty() && entry.in_flight == 0, "extent {extent} is in use or dirty");
         let slot = entry.slot().expect("only a cached extent is dropped");
+        let outdated = self.journal.durable.as_ref().is_some_and(|durable| {
+            let (durable, masks) = durable.of(extent);
+            durable.place() != entry.place() || masks.dirty() & !self.map.masks_of(extent).valid() != 0
+        });
         let changed = self.map.unmap(extent);
+        self.map.entry_mut(extent).set_outdated(outdated);
         self.release_slot(slot, why);
         self.record(io, now, changed, awaiting_slow_flush);
     }
@@ -100,6 +105,7 @@ impl CacheDrive {
     pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
         self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
         self.drop_copy(io, now, extent, Release::Detached, false);
+        self.map.entry_mut(extent).set_outdated(true);
     }
 
     /// Handles a device failure while an extent was leaving. Another extent is tried next, after a pause, because what
@@ -119,11 +125,13 @@ impl CacheDrive {
         if self.layout.fast_slot(place).is_some() { self.gone.fast } else { self.gone.slow }
     }
 
-    /// Marks as lost the data of an extent that only the dead device had.
+    /// Marks as lost the data of an extent that only a dead device had, if nothing can save them: a move may, and an extent
+    /// in doubt may go back to the survivor.
     #[cold]
     pub(in crate::cache) fn mark_lost(&mut self, io: &mut CacheIo, extent: u32) {
         let (entry, masks) = (*self.map.entry(extent), self.map.masks_of(extent));
-        if entry.place().is_some_and(|place| !self.is_on_gone(place)) {
+        let survives = entry.place().is_some_and(|place| !self.is_on_gone(place));
+        if survives || !self.gone.any() || entry.moving().is_some() || self.doubts.contains(extent) {
             return;
         }
         let found = self.interpret(&self.recovery_rules(), State { entry: entry.entry(), masks });

@@ -1,4 +1,4 @@
-//! The journal after a device has failed a flush: it abandons the commit and the checkpoint under way, and begins no
+//! The journal after a device has failed a flush, or has died: it abandons the commit and the checkpoint under way, and begins no
 //! other commit until every entry of the map points to data that are certainly durable.
 
 use rustc_hash::FxHashSet;
@@ -7,8 +7,8 @@ use crate::{cache::journal::map_journal::MapJournal, cache::map::extent::Place, 
 
 impl MapJournal {
     /// Abandons the commit and the checkpoint under way, because a flush has failed. Returns, each once, the extents whose
-    /// update is not durable and whose data the last successful flush of the device may not have covered. Extents whose update
-    /// was replaced are among them.
+    /// update is not durable and whose data the last successful flush of the device may not have covered; no flush of a dead
+    /// device has. Extents whose update was replaced are among them.
     #[cold]
     pub(in crate::cache) fn flush_failed(&mut self, slow: bool) -> Vec<u32> {
         self.in_doubt = true;
@@ -17,7 +17,8 @@ impl MapJournal {
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.abandon();
         }
-        let flushed = self.flushed[usize::from(slow)];
+        let which = usize::from(slow);
+        let flushed = if self.group.alive[which] { self.flushed[which] } else { 0 };
         let batches = [&self.group.committing, &self.group.gathering, &self.awaiting_slow_flush];
         let mut seen = FxHashSet::default();
         let updates = batches.into_iter().flat_map(|batch| &batch.updates);

@@ -55,6 +55,8 @@ const LOST: u8 = 2;
 /// memory, need not be read.
 const WHOLE: u8 = 4;
 const WHOLLY_DIRTY: u8 = 8;
+/// Its place in the durable map may hold older data than where it is now (caching; only kept for an extent in no slot).
+const OUTDATED: u8 = 16;
 
 impl Extent {
     #[inline]
@@ -117,6 +119,16 @@ impl Extent {
     #[inline]
     pub(super) fn set_lost(&mut self, lost: bool) -> bool {
         self.set(LOST, lost)
+    }
+
+    /// Whether the place in the durable map may hold older data. Says nothing of an extent that is in a slot.
+    pub(in crate::cache) fn is_outdated(&self) -> bool {
+        self.has(OUTDATED)
+    }
+
+    #[inline]
+    pub(in crate::cache) fn set_outdated(&mut self, outdated: bool) {
+        self.set(OUTDATED, outdated);
     }
 
     #[inline]

@@ -120,6 +120,7 @@ impl CacheDrive {
             Drained::Unmap => {
                 let place = self.map.entry(extent).place().expect("only a mapped extent is unmapped");
                 let changed = self.map.unmap(extent).and(self.map.set_lost(extent, false));
+                self.map.entry_mut(extent).set_outdated(true);
                 self.give_up(place, Release::Discarded);
                 self.record(io, now, changed, false);
                 self.answer(io, now, index, Ok(()), out);

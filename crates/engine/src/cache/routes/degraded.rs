@@ -1,7 +1,8 @@
 //! Drives with one device gone: which data is lost, and where accesses go.
 //!
 //! * Caching without the fast device: everything is at the origin except dirty data, which is lost.
-//! * Caching without the slow device: cached extents stay readable and writable; the rest is lost.
+//! * Caching without the slow device: cached extents stay readable and writable; the rest is lost. A copy stays until a commit
+//!   has given it up, so what was written back before that is not lost ([`doubts`](crate::cache::doubts)).
 //! * Tiering: the extents on the lost device are lost, the rest is served, and new extents go to the other device.
 //!
 //! Accesses to lost data fail until all of the extent is written or discarded. The durable map need not be changed for
@@ -24,7 +25,7 @@ use crate::{
 impl CacheDrive {
     /// Handles the death of one of the two devices. Returns whether data whose write was answered may be lost.
     #[cold]
-    pub(crate) fn device_died(&mut self, io: &mut CacheIo, device: DeviceId) -> bool {
+    pub(crate) fn device_died(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId) -> bool {
         self.mark_gone(device);
         self.set_never_dirty(false);
         if self.gone.slow {
@@ -34,12 +35,14 @@ impl CacheDrive {
         self.journal.fence(device);
         let before = self.map.lost();
         let nothing_lost = before == 0 && self.map.all_masks().iter().all(|masks| masks.lost() == 0);
-        self.journal.set_lost_with_slow(nothing_lost && self.gone.slow && self.mode == Mode::Caching);
-        // An extent that is being moved is handled when the move ends, because the move may save its data.
+        let loses_origins = self.mode == Mode::Caching && self.gone.slow;
+        let origins_have_all = nothing_lost && (0..self.layout.extents).all(|extent| self.blocks_outdated(extent) == 0);
+        self.journal.set_lost_with_slow(loses_origins && origins_have_all);
+        if loses_origins {
+            self.doubt(io, now, device);
+        }
         for extent in 0..self.layout.extents {
-            if self.map.entry(extent).moving().is_none() {
-                self.mark_lost(io, extent);
-            }
+            self.mark_lost(io, extent);
         }
         self.making_room = false;
         self.candidates.clear();
