@@ -111,6 +111,7 @@ pub(crate) fn simulate(
         let admission = policy::admission("admission", admission)?;
         parsed.iter_mut().try_for_each(|design| design.use_admission(admission)).in_python()?;
     }
+    let parsed = peryton_sim::with_shared_images(&parsed);
     let is_python = replacement.is_some() || admission.is_some();
     let opener = trace.opener.clone();
     let jobs = threads(given(arguments, "jobs")?)?;

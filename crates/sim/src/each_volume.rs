@@ -1,14 +1,11 @@
 //! Each volume of a trace on a drive of its own.
 
-use std::sync::Arc;
-
-use peryton_device::flash::Images;
 use peryton_trace::{ByVolume, OneVolume};
 use rayon::prelude::*;
 
 use crate::{
     CurveRow, Curves, Design, MiniatureError, Options, Report, SimError,
-    run::{IMAGES, run},
+    run::{run, with_shared_images},
 };
 
 /// Replays each volume of a trace alone on each design, on all cores; the reports come by volume in the order of their numbers, and for
@@ -39,10 +36,7 @@ pub fn run_each_volume(
     options: &Options,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Vec<Report>, SimError> {
-    // The drives of many volumes have the same flash.
-    let images = Arc::new(Images::new(IMAGES));
-    let with_images = |design: &Design| Design { images: Some(Arc::clone(&images)), ..design.clone() };
-    let designs: Vec<Design> = designs.iter().map(with_images).collect();
+    let designs = with_shared_images(designs);
     each(volumes, |volume| {
         let found = run(&designs, trace_name, &|| Ok(volume.open()), options, &|_| {});
         progress(volume.requests().len() as u64);

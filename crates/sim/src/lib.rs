@@ -138,7 +138,7 @@ pub use precision::{Estimate, Precision};
 pub use redundancy::{ParseRedundancyError, Redundancy};
 pub use report::{Cost, DeviceReport, MoveReport, PartitionReport, Report};
 pub use report_schema::{report_schema, reports_schema, schema_of};
-pub use run::{Progress, TraceFactory, run, run_as_recorded, run_observed, run_one};
+pub use run::{Progress, TraceFactory, run, run_as_recorded, run_observed, run_one, with_shared_images};
 pub use sampling::{ParseSamplingError, SampleFigure, SampleReport, Sampling};
 pub use sensitivity::{Sensitivity, SimulationsDone, Subject, Swing, sensitivity};
 pub use shared_drive::{MOST_SHARING, SharedReport, SharedVolume, Sharing, run_shared};

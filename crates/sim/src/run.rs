@@ -90,18 +90,24 @@ pub fn run(
     Ok(reports)
 }
 
-/// The designs with each of the seeds that are asked for, the first seed of a design being its own; and their number. Designs that are
-/// compared often have the same flash, so they share its images.
+/// The designs with each of the seeds that are asked for, the first seed of a design being its own; and their number.
 fn replicas(designs: &[Design], options: &Options) -> (Vec<Design>, usize) {
     let each = options.replications.map_or(1, |replications| replications.get() as usize);
-    let images = (designs.len() * each > 1).then(|| Arc::new(Images::new(IMAGES)));
+    let designs = if designs.len() * each > 1 { with_shared_images(designs) } else { designs.to_vec() };
     let with_seeds = |design: &Design| {
-        let seeds = (0..each as u64).map(|more| design.seed.wrapping_add(more));
-        let images = design.images.clone().or_else(|| images.clone());
-        let one = |seed| Design { images: images.clone(), ..design.with_seed(seed) };
-        seeds.map(one).collect::<Vec<_>>()
+        (0..each as u64).map(|more| design.with_seed(design.seed.wrapping_add(more))).collect::<Vec<_>>()
     };
     (designs.iter().flat_map(with_seeds).collect(), each)
+}
+
+/// These designs, which share the images of preconditioned flash. Designs that are compared often have the same flash.
+pub fn with_shared_images(designs: &[Design]) -> Vec<Design> {
+    let images = Arc::new(Images::new(IMAGES));
+    let one = |design: &Design| {
+        let images = design.images.clone().unwrap_or_else(|| Arc::clone(&images));
+        Design { images: Some(images), ..design.clone() }
+    };
+    designs.iter().map(one).collect()
 }
 
 /// The report of each design with its own seed, whose precision is of all its runs.
