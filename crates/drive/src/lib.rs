@@ -141,7 +141,7 @@ pub use read_only::ReadOnly;
 pub use recorder::{Record, RecordError};
 pub use serve::{Service, Settings, Summary};
 pub use serve_error::ServeError;
-pub use server::{Handle, NewSize, Successor};
+pub use server::{Handle, NewSize, Stoppable, Successor};
 pub use shared_memory::{NAME as HANDOFF_NAME, ProcessDeath};
 pub use site::LivePage;
 pub use spec::{Tuner, VolumeSpec};

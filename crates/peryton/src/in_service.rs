@@ -3,7 +3,7 @@
 use std::{thread, time::Duration};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use peryton_drive::control::Ask;
+use peryton_drive::{Stoppable, control::Ask};
 use peryton_units::{Bytes, Nanos};
 use serde_json::{Value, json};
 
@@ -82,8 +82,8 @@ impl Follow<'_> {
 }
 
 /// Gives up the change of this kind that is under way.
-pub fn stop(volume: &Served, kind: &str, json: bool, stays: &str) -> Result<(), Failure> {
-    volume.ask(&Ask::StopChange { kind: kind.to_owned() }, |_| true)?;
+pub fn stop(volume: &Served, kind: Stoppable, json: bool, stays: &str) -> Result<(), Failure> {
+    volume.ask(&Ask::StopChange { kind }, |_| true)?;
     match json {
         true => output::print_json(&json!({ "stopped": true })),
         false => output::tell(&format!("stopped; {stays}\n")),

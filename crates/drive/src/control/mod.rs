@@ -234,7 +234,7 @@ fn answer(handle: &Handle, ask: Ask) -> Value {
             let new = NewSize { size, bytes_per_s };
             handle.resize(&device, new).map(|change| json!({ "change": change }))
         }
-        Ask::StopChange { kind } => handle.stop_change(&kind).map(|()| json!({})),
+        Ask::StopChange { kind } => handle.stop_change(kind).map(|()| json!({})),
         Ask::Stop {} => {
             handle.stop();
             Ok(json!({}))

@@ -8,7 +8,7 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::disks::fault::Fault;
+use crate::{disks::fault::Fault, server::Stoppable};
 
 /// The longest line of a request, in bytes.
 pub const LONGEST_LINE: usize = 16 << 10;
@@ -111,8 +111,8 @@ pub enum Ask {
     },
     /// Give up the change of a device that is under way.
     StopChange {
-        /// `replace`, `remove` or `resize`.
-        kind: String,
+        /// Which one.
+        kind: Stoppable,
     },
     /// Stop serving and close the volume.
     Stop {},

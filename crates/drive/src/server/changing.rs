@@ -16,7 +16,8 @@ use serde_json::{Value, json};
 use super::{
     Server,
     changing_state::{
-        Aim, Away, Change, EVERY, HOLD_AT_MOST, LITTLE, Leaving, MOST_TRIES, Outcome, PAUSE, Shared, Stage, progress,
+        Aim, Away, Change, EVERY, HOLD_AT_MOST, LITTLE, Leaving, MOST_TRIES, Outcome, PAUSE, Shared, Stage, Stoppable,
+        progress,
     },
     closed::{self, Back, Job, Work},
 };
@@ -549,14 +550,14 @@ impl Server {
     }
 
     /// Gives up the change of this kind, which a client asks for.
-    pub(super) fn stop_change(&mut self, kind: &str) -> Result<(), String> {
+    pub(super) fn stop_change(&mut self, kind: Stoppable) -> Result<(), String> {
         match (kind, &self.changing.now) {
-            ("remove", Some(Change { aim: Aim::Leave(_), .. }))
-            | ("resize", Some(Change { aim: Aim::Resize { .. }, .. })) => {
+            (Stoppable::Remove, Some(Change { aim: Aim::Leave(_), .. }))
+            | (Stoppable::Resize, Some(Change { aim: Aim::Resize { .. }, .. })) => {
                 self.stop_changing("it was stopped");
             }
-            ("replace", None) if self.replacing.now.is_some() => self.volume.stop_replacing(self.now),
-            _ => return Err(format!("no {kind} is under way that can be given up")),
+            (Stoppable::Replace, None) if self.replacing.now.is_some() => self.volume.stop_replacing(self.now),
+            _ => return Err(format!("no {} is under way that can be given up", kind.name())),
         }
         Ok(())
     }

@@ -18,6 +18,7 @@ use std::{
 
 use peryton_engine::Tuning;
 use peryton_units::{Bytes, Nanos};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::{design_file::DesignFile, figures::Snapshot, open::Device, shared_memory::Handoff};
@@ -77,6 +78,28 @@ impl Aim {
             Aim::Leave(_) => "remove",
             Aim::Resize { .. } => "resize",
             Aim::Reopen => "reopen",
+        }
+    }
+}
+
+/// A change in service that can be given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stoppable {
+    /// A device is being copied to its successor.
+    Replace,
+    /// A device is being emptied, and then leaves the volume.
+    Remove,
+    /// A device is being emptied in part, and then has less of the data, or gets more.
+    Resize,
+}
+
+impl Stoppable {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Stoppable::Replace => "replace",
+            Stoppable::Remove => "remove",
+            Stoppable::Resize => "resize",
         }
     }
 }

@@ -61,7 +61,7 @@ pub(crate) use self::about::About;
 pub(crate) use self::block_device_state::{Announce, BlockDevice};
 pub(crate) use self::changing::let_evacuated_go;
 pub(crate) use self::changing_state::Changing;
-pub use self::changing_state::NewSize;
+pub use self::changing_state::{NewSize, Stoppable};
 pub use self::handle::Handle;
 pub use self::replacing_state::Successor;
 use self::{

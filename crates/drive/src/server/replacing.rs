@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{
     Handle, Server, Successor,
     attached::{nothing_new, open_unused},
-    changing_state::progress,
+    changing_state::{Stoppable, progress},
     replacing_state::Replacement,
 };
 use crate::{
@@ -219,12 +219,11 @@ impl Handle {
         self.try_ask(move |server| server.begin_to_replace(device, other, &new))
     }
 
-    /// Gives up the change under way, `replace`, `remove` or `resize`: the device stays, and keeps its size.
+    /// Gives up the change under way: the device stays, and keeps its size.
     ///
     /// # Errors
     /// One line: there is none that can be given up, or the volume is closed.
-    pub fn stop_change(&self, kind: &str) -> Result<(), String> {
-        let kind = kind.to_owned();
-        self.try_ask(move |server| server.stop_change(&kind))
+    pub fn stop_change(&self, kind: Stoppable) -> Result<(), String> {
+        self.try_ask(move |server| server.stop_change(kind))
     }
 }

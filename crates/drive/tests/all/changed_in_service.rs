@@ -5,7 +5,7 @@ use std::{fs, fs::File, thread, time::Duration};
 
 use crate::model::write;
 use crate::served::{Client, Served, config, refusal, ways};
-use peryton_drive::{Effect, Fault, NewSize, Only, Settings, Successor};
+use peryton_drive::{Effect, Fault, NewSize, Only, Settings, Stoppable, Successor};
 use peryton_engine::{Cleaning, Config, Journal};
 use peryton_units::Nanos;
 use rand::{Rng, SeedableRng};
@@ -312,7 +312,10 @@ fn what_the_volume_needs_is_not_evacuated() {
         let said = served.handle.evacuate(name, None).unwrap_err();
         assert!(said.contains(why), "{placement}, {name}: {said}");
         assert!(said.contains("peryton replace") || name == "x", "{said}");
-        assert_eq!(served.handle.stop_change("remove").unwrap_err(), "no remove is under way that can be given up");
+        assert_eq!(
+            served.handle.stop_change(Stoppable::Remove).unwrap_err(),
+            "no remove is under way that can be given up"
+        );
         served.stop();
     }
 }
@@ -334,7 +337,7 @@ fn an_evacuation_is_slow_on_demand_and_can_be_stopped() {
     thread::sleep(Duration::from_secs(1));
     let status = served.handle.status().unwrap();
     assert_eq!(status["change"]["state"], "emptying", "{}", status["change"]);
-    served.handle.stop_change("remove").unwrap();
+    served.handle.stop_change(Stoppable::Remove).unwrap();
     let status = served.handle.status().unwrap();
     assert_eq!((&status["change"], &status["last_change"]["why"]), (&().into(), &"it was stopped".into()));
     assert_eq!(status["devices"]["fast"]["state"], "ok");

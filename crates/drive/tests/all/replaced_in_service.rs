@@ -5,7 +5,7 @@ use std::{fs, fs::File, path::Path, thread, time::Duration};
 
 use crate::model::write;
 use crate::served::{Client, Served, config, refusal, ways};
-use peryton_drive::{Effect, Fault, Only, Settings, Successor};
+use peryton_drive::{Effect, Fault, Only, Settings, Stoppable, Successor};
 use peryton_units::Nanos;
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
@@ -170,7 +170,7 @@ fn the_rate_is_bounded_and_it_can_be_stopped() {
     thread::sleep(Duration::from_millis(1500));
     let copied = served.handle.status().unwrap()["change"]["done_bytes"].as_u64().unwrap();
     assert!(copied <= 3 << 20, "{copied} bytes in 1.5 s, at 1 MiB a second");
-    served.handle.stop_change("replace").unwrap();
+    served.handle.stop_change(Stoppable::Replace).unwrap();
     let status = served.wait_for(|status| status["change"].is_null());
     assert_eq!(status["last_change"]["why"], "it was stopped");
     check(&mut client, &model);
@@ -203,7 +203,10 @@ fn what_cannot_take_the_place_is_refused_in_a_line() {
     used[1080..1082].copy_from_slice(&[0x53, 0xef]);
     fs::write(at.join("used"), used).unwrap();
     assert!(refused("slow", successor(&at.join("used"))).contains("--force would destroy"));
-    assert_eq!(served.handle.stop_change("replace").unwrap_err(), "no replace is under way that can be given up");
+    assert_eq!(
+        served.handle.stop_change(Stoppable::Replace).unwrap_err(),
+        "no replace is under way that can be given up"
+    );
     served.stop();
     let directory = tempfile::tempdir().unwrap();
     let served = Served::new(directory.path(), config("single"), Settings::default());

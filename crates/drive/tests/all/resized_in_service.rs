@@ -5,7 +5,7 @@ use std::{fs::File, path::Path, thread, time::Duration};
 
 use crate::model::write;
 use crate::served::{Client, Served, config, refusal, ways};
-use peryton_drive::{Effect, Fault, NewSize, Settings, Successor};
+use peryton_drive::{Effect, Fault, NewSize, Settings, Stoppable, Successor};
 use peryton_units::{Bytes, Nanos};
 use rand::SeedableRng;
 use rand_pcg::Pcg64;
@@ -153,7 +153,7 @@ fn a_shrink_can_be_stopped_and_is_bounded() {
     File::create(&new.path).unwrap().set_len(32 << 20).unwrap();
     let said = served.handle.replace("fast", new).unwrap_err();
     assert!(said.contains("is being resized"), "{said}");
-    served.handle.stop_change("resize").unwrap();
+    served.handle.stop_change(Stoppable::Resize).unwrap();
     let status = served.handle.status().unwrap();
     assert_eq!(status["last_change"]["why"], "it was stopped");
     write(&mut client, &mut model, 100, &mut random);

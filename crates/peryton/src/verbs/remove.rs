@@ -1,6 +1,6 @@
 //! `peryton remove`: empties the fast device of a cache that is being served, so that it can be pulled.
 
-use peryton_drive::control::Ask;
+use peryton_drive::{Stoppable, control::Ask};
 use peryton_units::Bytes;
 
 use crate::{
@@ -44,7 +44,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let stays = "is not removed, and stays part of the volume";
     let (volume, json) = (&args.volume, args.json);
     let Some(device) = &args.name else {
-        return in_service::stop(volume, "remove", json, "the device stays part of the volume");
+        return in_service::stop(volume, Stoppable::Remove, json, "the device stays part of the volume");
     };
     let ask = Ask::Remove { device: device.clone(), bytes_per_s: in_service::rate(args.rate)? };
     let state = volume.value(&ask, "change")?;

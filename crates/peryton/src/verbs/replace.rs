@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
-use peryton_drive::control::Ask;
+use peryton_drive::{Stoppable, control::Ask};
 use peryton_units::Bytes;
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let volume = Served::new(args.design.named().clone(), args.control.clone());
     let (Some(name), Some(with)) = (&args.name, &args.with) else {
-        return in_service::stop(&volume, "replace", args.json, "the old device stays part of the volume");
+        return in_service::stop(&volume, Stoppable::Replace, args.json, "the old device stays part of the volume");
     };
     let bytes_per_s = in_service::rate(args.rate)?;
     // The server has a working directory of its own, and the devices of a design are beside it.

@@ -1,6 +1,6 @@
 //! `peryton resize`: lets a volume that is being served use more or less of a device.
 
-use peryton_drive::control::Ask;
+use peryton_drive::{Stoppable, control::Ask};
 use peryton_units::Bytes;
 
 use crate::{
@@ -52,7 +52,7 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let (volume, json, stays) = (&args.volume, args.json, "keeps its size");
     let Some(device) = &args.name else {
-        return in_service::stop(volume, "resize", json, "the device keeps its size");
+        return in_service::stop(volume, Stoppable::Resize, json, "the device keeps its size");
     };
     let (size, bytes_per_s) = (args.to.map(|size| size.0), in_service::rate(args.rate)?);
     let state = volume.value(&Ask::Resize { device: device.clone(), size, bytes_per_s }, "change")?;

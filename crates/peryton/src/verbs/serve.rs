@@ -183,7 +183,7 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     let endpoint = args.nbd.clone().unwrap_or(Endpoint::Unix(sockets.nbd));
     let control = args.control.clone().unwrap_or(sockets.control);
     let notifier = Notifier::from_environment().unwrap_or_else(|error| {
-        tracing::warn!(%error, "NOTIFY_SOCKET: nobody is notified");
+        tracing::warn!(%error, "NOTIFY_SOCKET: the service manager is not notified");
         Notifier::default()
     });
     let mut service = Service::open(&spec, &endpoint, Settings { record, ..settings(args, notifier.clone())? })?;

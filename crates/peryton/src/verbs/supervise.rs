@@ -109,7 +109,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         after => Some(after),
     };
     let notifier = Notifier::from_environment().unwrap_or_else(|error| {
-        eprintln!("peryton: NOTIFY_SOCKET: {error}; nobody is notified");
+        eprintln!("peryton: NOTIFY_SOCKET: {error}; the service manager is not notified");
         Notifier::default()
     });
     // The path as it is now: a newer version of the program is started by the same name.
