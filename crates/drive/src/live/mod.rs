@@ -134,6 +134,7 @@ impl Live {
             "volume": self.volume(taken),
             "devices": self.devices(&taken.sample),
             "cleaning": cleaning(&taken.sample),
+            "admission": taken.sample.snapshot.adaptive.as_ref().map(ToString::to_string),
             "settings": taken.sample.settings,
             "rows": ring.since(row),
             "last_row": ring.last_row(),

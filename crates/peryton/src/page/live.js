@@ -278,6 +278,7 @@
       const old = cleaning.oldest_ms === undefined ? "" : `, the oldest for ${duration(cleaning.oldest_ms)}${cleaning.max_age_ms ? ` of at most ${duration(cleaning.max_age_ms)}` : ""}`;
       lines.push(`Dirty: ${bytes(cleaning.dirty_bytes)}${limit}${old}. Cleaning: ${cleaning.state}${goes}${cleaning.clean_in_ms === undefined || !cleaning.dirty_bytes ? "" : `; clean in ${duration(cleaning.clean_in_ms)} if nothing else is written`}.`);
     }
+    if (now.admission) lines.push(`Admission: ${now.admission}.`);
     say(at("about"), lines.join(" "));
   };
 

@@ -216,6 +216,7 @@ fn cache(between: &Between<'_>) -> Vec<String> {
         let past: f64 = past.iter().map(|key| between.rate(&format!("/ledger/{key}"))).sum();
         lines.push(format!("hits: {now} ({ever:.1} % since the start); {past:.0} accesses/s past the fast device"));
     }
+    lines.extend(status::adaptive(status));
     if status["cleaning"].is_object() {
         let first = cleaning::lines(&status["cleaning"]).into_iter().next();
         lines.push(first.unwrap_or_else(|| "dirty: nothing".to_owned()));

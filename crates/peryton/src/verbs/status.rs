@@ -1,8 +1,9 @@
 //! `peryton status`: prints the state of a volume that is being served.
 
 use peryton_drive::control::Ask;
-use peryton_engine::PastLog;
+use peryton_engine::{AdaptiveView, PastLog};
 use peryton_units::{Bytes, Nanos};
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
@@ -217,17 +218,10 @@ fn climb(climb: &Value) -> String {
     )
 }
 
-/// A line about the adaptive admission: its threshold, and what that costs.
-fn adaptive(admission: &Value) -> String {
-    let figure = |key: &str| table::optional(admission[key].as_f64());
-    let target = match admission["target_holds"].as_bool() {
-        Some(holds) => {
-            format!(", {} the target of {} us", if holds { "within" } else { "over" }, figure("target_latency_us"))
-        }
-        None => String::new(),
-    };
-    let (threshold, score, mean) = (figure("threshold"), figure("score"), figure("measured_latency_us"));
-    format!("admission: threshold {threshold}, score {score}; mean {mean} us{target}")
+/// A line about the adaptive admission, if there is one.
+pub fn adaptive(status: &Value) -> Option<String> {
+    let view = AdaptiveView::deserialize(&status["adaptive_admission"]).ok()?;
+    Some(format!("admission: {view}"))
 }
 
 /// A line about the map: hits, dirty and lost extents, and moves.
@@ -360,9 +354,7 @@ fn shown(status: &Value) -> String {
     if status["climb"].is_object() {
         lines.push(climb(&status["climb"]));
     }
-    if status["adaptive_admission"].is_object() {
-        lines.push(adaptive(&status["adaptive_admission"]));
-    }
+    lines.extend(adaptive(status));
     let faults = status["faults"].as_array().map_or(0, Vec::len);
     if faults > 0 {
         lines.push(format!("{faults} faults are in force, as a drill"));

@@ -187,6 +187,30 @@ fn figures_that_do_not_apply_are_absent() {
     }
 }
 
+/// The fear: the page or `top` hides that the threshold breaks its target, or says another thing than `status`.
+#[test]
+fn the_page_top_and_status_say_the_same_of_the_adaptive_admission() {
+    for (target, holds) in [("1h", "within the target of 60 min"), ("1ns", "over the target of 0.000001 ms")] {
+        let adaptive = format!("adaptive = {{ rate = 0.5, caches = 2, frame = 20, target_latency = '{target}' }}");
+        let folder = volume(&format!("{CACHING}[admission]\nby = 'probability'\n{adaptive}\n"));
+        let web = Web::start(folder.path(), &HTTP);
+        let mut client = Client::connect(&folder.path().join("v.nbd"));
+        for n in 0..400_u64 {
+            client.write(n * 7919 % 900 * 4096, &[n as u8; 8192], false).unwrap();
+            client.read(n * 104_729 % 900 * 4096, 4096).unwrap();
+        }
+        let report = after(&web, live(&web, "/live.json")["last_row"].as_u64().unwrap() + 2);
+        let admission = report["admission"].as_str().unwrap();
+        assert!(admission.starts_with("threshold ") && admission.ends_with(holds), "{admission}");
+        // A line of `top` is folded at the width of its screen.
+        let plain = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for command in [&["status", "v.toml"][..], &["top", "v.toml", "--once"]] {
+            let shown = plain(&peryton(folder.path(), command).ok().out);
+            assert!(shown.contains(&plain(&format!("admission: {admission}"))), "{admission}: {shown}");
+        }
+    }
+}
+
 #[test]
 fn only_addresses_of_this_machine_are_taken() {
     let folder = volume(CACHING);

@@ -2,8 +2,10 @@
 //! small shadow caches, each with its own threshold. After every frame of accesses, the shadow cache with the best score sets
 //! the threshold of the real cache, which is held against the target latency itself. Memory and time per request do not depend on the size of the volume.
 
-use peryton_units::{Bytes, Nanos};
-use serde::Serialize;
+use std::fmt;
+
+use peryton_units::{Bytes, Nanos, person, person_ms};
+use serde::{Deserialize, Serialize};
 
 use crate::saving::{Saving, halves, whole};
 
@@ -34,7 +36,7 @@ pub struct Wear {
 }
 
 /// The state of the adaptive threshold, for reports.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct AdaptiveView {
     /// The threshold in force: bytes, references, or a probability.
@@ -59,6 +61,22 @@ pub struct AdaptiveView {
     pub withdrawn: u32,
     /// The thresholds of the sampled caches, each with its latest score if that is known (lower is better).
     pub sampled: Vec<(f64, Option<f64>)>,
+}
+
+/// The threshold in force, its score, and whether the target holds.
+impl fmt::Display for AdaptiveView {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ms = |us: f64| person_ms(us / 1e3);
+        let score = self.score.map_or_else(|| "unknown".to_owned(), |score| format!("{score:.2e}"));
+        write!(formatter, "threshold {}, score {score}", person(self.threshold))?;
+        if let Some(measured) = self.measured_latency_us {
+            write!(formatter, "; mean {}", ms(measured))?;
+        }
+        if let Some((holds, target)) = self.target_holds.zip(self.target_latency_us) {
+            write!(formatter, ", {} the target of {}", if holds { "within" } else { "over" }, ms(target))?;
+        }
+        Ok(())
+    }
 }
 
 /// The numbers of lists where the state is saved.
