@@ -9,6 +9,7 @@ use crashing::{Disks, Machine, check_all, formatted, open};
 use peryton_crash::{Ends, Kind, Options, torture};
 use peryton_engine::{Cleaning, Command, Config, DeviceId, Hybrid, Placement, Tuning, WritePolicy, closed};
 use peryton_units::{Bytes, Nanos, Op};
+use rand::RngExt;
 
 /// Returns how many devices came back, and how many were evacuated.
 fn must_pass(seeds: std::ops::Range<u64>, options: &Options) -> (u64, u64) {
@@ -99,4 +100,70 @@ fn a_copy_that_was_written_back_survives_the_slow_device_that_never_flushed_it()
         closed::readmit(config.clone(), &mut disks, SLOW).unwrap();
         check_all(&mut open(&config, disks).unwrap(), &model);
     }
+}
+
+/// A block is lost until it is written: neither the next death of its device nor its return bring older data back.
+#[test]
+fn a_lost_block_stays_lost_when_its_device_dies_and_comes_back_again() {
+    const FAST: DeviceId = DeviceId(0);
+    const BLOCKS: u64 = 160;
+    let extent = Bytes::kib(16);
+    let pair = Hybrid { fast: FAST, slow: DeviceId(1), extent };
+    let tuning = Tuning {
+        promotion_threshold: 0,
+        demotion_low: 0,
+        demotion_high: 0,
+        writeback_delay: Nanos::from_ms(300),
+        ..Tuning::default()
+    };
+    let config = Config { devices: vec![extent * 64, extent * 128], placement: Placement::Caching(pair), tuning };
+    let mut stayed = 0;
+    for seed in 0..20 {
+        let mut rng = rand_pcg::Pcg64Mcg::new(seed);
+        let mut machine = open(&config, formatted(&config)).unwrap();
+        let mut lost = std::collections::BTreeSet::new();
+        for round in 0..12 {
+            for _ in 0..60 {
+                let block = rng.random_range(0..BLOCKS);
+                let id = machine.ask(Op::Write, block << 12, vec![rng.random_range(1..9); 4096]);
+                if rng.random_bool(0.05) {
+                    machine.ask(Op::Flush, 0, Vec::new());
+                }
+                machine.tick(Nanos::from_ms(rng.random_range(0..30)));
+                machine.carry_out_all();
+                if machine.answered.iter().any(|(other, _, result)| *other == id && result.is_ok()) {
+                    lost.remove(&block);
+                }
+            }
+            let fast = machine.disks.0[FAST.index()].take();
+            machine.device_failed(FAST);
+            for _ in 0..3 {
+                machine.ask(Op::Flush, 0, Vec::new());
+                machine.carry_out_all();
+                machine.tick(Nanos::from_ms(100));
+                machine.carry_out_all();
+            }
+            let mut check = |machine: &mut Machine, when: &str, notes: bool| {
+                for block in 0..BLOCKS {
+                    let found = machine.driver.read_now((block as usize) << 12..(block as usize + 1) << 12, &mut rng);
+                    assert!(
+                        found.is_err() || !lost.contains(&block),
+                        "seed {seed}, round {round}: block {block} is read {when}"
+                    );
+                    if notes && found.is_err() {
+                        lost.insert(block);
+                    }
+                }
+            };
+            check(&mut machine, "without the device", false);
+            machine.close();
+            let mut disks = machine.driver.disks;
+            disks.0[FAST.index()] = fast;
+            closed::readmit(config.clone(), &mut disks, FAST).unwrap();
+            machine = open(&config, disks).unwrap();
+            check(&mut machine, "with it again", true);
+            stayed += lost.len();
+        }
+    }
+    assert!(stayed > 100, "{stayed}");
 }

@@ -1,6 +1,9 @@
 //! Reads of extents of which the fast device may have a part: which blocks are read from each device, and which are copied to the slot.
 
-use peryton_format::mutation::{self, Mutation};
+use peryton_format::{
+    blocks::Masks,
+    mutation::{self, Mutation},
+};
 use peryton_policy::replacement::SlotIndex;
 use peryton_units::Nanos;
 
@@ -102,7 +105,7 @@ impl CacheDrive {
         out: &mut Commands,
     ) -> (u16, Follow) {
         let (touched, extent, masks) = (self.touched(fragment), fragment.extent, self.map.masks(slot));
-        let run = self.blocks_to_bring(extent, touched, masks.valid());
+        let run = self.blocks_to_bring(extent, touched, masks);
         // The neighbouring blocks may be on their way already.
         let under_way = self.being_read(self.map.entry(extent));
         let run = if run & under_way == 0 { run } else { first_run(missing) };
@@ -147,9 +150,9 @@ impl CacheDrive {
         }
     }
 
-    /// The neighbouring blocks to bring in for a read of `touched`, of which the fast device has the `valid` ones.
-    fn blocks_to_bring(&self, extent: u32, touched: u16, valid: u16) -> u16 {
-        let asked = first_run(touched & !valid);
+    /// The neighbouring blocks to bring in for a read of `touched`. Lost blocks stay lost: their origin is older.
+    fn blocks_to_bring(&self, extent: u32, touched: u16, masks: Masks) -> u16 {
+        let asked = first_run(touched & !masks.valid());
         let all = self.layout.blocks.map_or(0, |blocks| blocks.all);
         if mutation::is(Mutation::FillOverDirty) {
             return all;
@@ -157,6 +160,6 @@ impl CacheDrive {
         if !self.readahead.reads_ahead(extent) {
             return asked;
         }
-        runs(all & !valid).find(|run| run & asked == asked).unwrap_or(asked)
+        runs(all & !masks.valid() & !masks.lost()).find(|run| run & asked == asked).unwrap_or(asked)
     }
 }

@@ -124,7 +124,7 @@ impl CacheDrive {
                 }
                 return self.write_around_edges(io, now, fragment, (slot, edges), out);
             }
-            let run = runs(missing).find(|run| run & edges != 0).expect("edges are missing");
+            let run = runs(missing & !masks.lost()).find(|run| run & edges != 0).expect("edges are missing");
             if fragment.is_new && !self.gone.any() && self.start_fill(io, fragment.extent, run, out) {
                 let index = self.map.entry(fragment.extent).moving().expect("it has just begun");
                 self.wait_behind(index, fragment);
