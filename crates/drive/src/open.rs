@@ -90,6 +90,11 @@ fn may_be_read(path: &Path) -> bool {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).is_ok()
 }
 
+/// Whether files in this place are those of devices: a regular file that is made there is in memory. Shared memory is meant so.
+fn is_of_devices(path: &Path) -> bool {
+    path.starts_with("/dev") && !path.starts_with("/dev/shm")
+}
+
 /// Finds the devices with these names.
 pub(crate) fn named(devices: &[DevicePath], names: &[String]) -> Result<Vec<DeviceId>, DeviceOpenError> {
     let find = |name: &String| {
@@ -184,6 +189,13 @@ impl Device {
                 return Err(DeviceOpenError::Refused(format!("{at} is {what}: give a regular file or a block device")));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound && opening.rights == Rights::Create => {
+                if is_of_devices(path) {
+                    let problem =
+                        format!("{at}: there is no such block device, and a file here is gone at the next start");
+                    return Err(DeviceOpenError::Refused(format!(
+                        "{problem}: name a block device, or a file elsewhere"
+                    )));
+                }
                 is_new = true;
                 false
             }
@@ -483,4 +495,21 @@ fn direct_alignment(file: &OwnedFd) -> Option<(u64, u64)> {
     let known = about.stx_mask & libc::STATX_DIOALIGN != 0 && block.is_power_of_two() && memory.is_power_of_two();
     // The buffers do not support blocks larger than a page.
     (known && block <= CAUTIOUS_BLOCK && memory <= CAUTIOUS_BLOCK).then_some((block, memory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fear: the path of a block device has a typing error, and a file in memory becomes a part of the volume.
+    #[test]
+    fn no_file_is_made_among_devices() {
+        let path = PathBuf::from("/dev/peryton-no-such-device");
+        let at = DevicePath { name: "fast".to_owned(), path: path.clone() };
+        let refused = Device::open(&at, Opening { direct: true, rights: Rights::Create });
+        let said = refused.expect_err("there is no such device").to_string();
+        assert!(said.contains("there is no such block device"), "{said}");
+        assert!(!path.exists());
+        assert!(!is_of_devices(Path::new("/dev/shm/a")) && !is_of_devices(Path::new("/device")));
+    }
 }

@@ -222,7 +222,7 @@ fn prices_of_a_file_count_and_the_plan_says_where_the_answer_changes() {
     let folder = folder();
     fs::write(
         folder.path().join("prices.csv"),
-        "device,usd\nsuper-talent-32gb,64\nibm-ultrastar-36z15,$20\nintel-320-300gb,9\n",
+        "name,usd\nsuper-talent-32gb,64\nibm-ultrastar-36z15,20\nintel-320-300gb,9\n",
     )
     .unwrap();
     let plan = [
@@ -244,9 +244,11 @@ fn prices_of_a_file_count_and_the_plan_says_where_the_answer_changes() {
     let text = peryton(folder.path(), &[&plan[..], &["--prices", "prices.csv"]].concat()).ok().out;
     assert!(text.contains("This holds until flash costs less than") && text.contains("of data"), "{text}");
     for (bad, part) in [
-        ("x,1\n", "no device is called 'x'"),
-        ("device,usd\nfixed,-1\n", ":2: '-1' is no price"),
-        ("a\n", "write device,USD"),
+        ("name,usd\nx,1\n", "no device or class is called 'x'"),
+        ("name,usd\nfixed,-1\n", ":2: usd = -1: expected dollars above 0"),
+        ("name,eur\nfixed,1\n", ":1: unknown column 'eur'"),
+        ("fixed,1\n", ":1: unknown column 'fixed'"),
+        ("", "no line"),
     ] {
         fs::write(folder.path().join("bad.csv"), bad).unwrap();
         peryton(folder.path(), &[&plan[..], &["--prices", "bad.csv"]].concat()).fails(2, &["bad.csv", part]);

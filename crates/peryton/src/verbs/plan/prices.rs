@@ -1,21 +1,17 @@
 //! Prices of devices: of the command line, and of a file.
 
-use std::{collections::BTreeSet, path::Path};
+use std::path::Path;
 
-use peryton_device::Profile;
+use peryton_device::{PriceList, Profile};
 
 use crate::failure::Failure;
 
 /// All prices that the user gives: those of `--prices FILE`, and those of `--price` in their place. A file may have devices that take no
-/// part, but none that nobody knows.
+/// part, but none that is unknown.
 pub(super) fn all(file: Option<&Path>, texts: &[String], devices: &[String]) -> Result<Vec<(String, f64)>, Failure> {
     let given = texts.iter().map(|text| one(text)).collect::<Result<Vec<_>, _>>()?;
-    let mut prices = file.map_or_else(|| Ok(Vec::new()), read)?;
+    let mut prices = file.map_or_else(|| Ok(Vec::new()), |file| read(file, devices))?;
     prices.retain(|(name, _)| given.iter().all(|(other, _)| other != name));
-    if !devices.is_empty() && !prices.is_empty() {
-        let taking_part = names(devices)?;
-        prices.retain(|(name, _)| taking_part.contains(name));
-    }
     Ok(given.into_iter().chain(prices).collect())
 }
 
@@ -29,44 +25,45 @@ fn one(text: &str) -> Result<(String, f64), Failure> {
     found.ok_or_else(|| Failure::bad_input(format!("--price {text}: {remedy}")))
 }
 
-/// Lines of a name and US dollars; a header that has no number is passed over.
-fn read(path: &Path) -> Result<Vec<(String, f64)>, Failure> {
-    let at = |line: usize, problem: &str| Failure::bad_input(format!("{}:{line}: {problem}", path.display()));
-    let text =
-        std::fs::read_to_string(path).map_err(|error| Failure::bad_input(format!("{}: {error}", path.display())))?;
-    let mut prices: Vec<(String, f64)> = Vec::new();
-    for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        let (name, price) = line.split_once(',').ok_or_else(|| at(number, "write device,USD"))?;
-        let (name, price) = (name.trim().trim_matches('"'), price.trim().trim_matches('"'));
-        let Some(price) = usd(price) else {
-            if number == 1 && !price.contains(|c: char| c.is_ascii_digit()) {
-                continue;
-            }
-            return Err(at(number, &format!("'{price}' is no price above 0 in US dollars")));
-        };
-        if prices.iter().any(|(known, _)| known == name) {
-            return Err(at(number, &format!("'{name}' has a price already: leave one of them out")));
-        }
-        if Profile::named(name).is_err() && !Profile::shipped().any(|known| known == name) {
-            return Err(at(number, &format!("no device is called '{name}': peryton devices lists them")));
-        }
-        prices.push((name.to_owned(), price));
+/// The prices in a file of the devices that take part; without a choice, of all that are shipped.
+fn read(path: &Path, devices: &[String]) -> Result<Vec<(String, f64)>, Failure> {
+    let origin = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|error| Failure::bad_input(format!("{origin}: {error}")))?;
+    let list = PriceList::parse(&text, &origin).map_err(Failure::bad_input)?;
+    let profiles = if devices.is_empty() {
+        Profile::shipped().map(Profile::named).collect::<Result<Vec<_>, _>>()?
+    } else {
+        profiles(devices)?
+    };
+    let is_known = |name: &str| {
+        Profile::named(name).is_ok()
+            || PriceList::shipped().per_tb(name).is_some()
+            || profiles.iter().any(|profile| profile.name == name)
+    };
+    if let Some(unknown) = list.names().find(|name| !is_known(name)) {
+        let remedy = "peryton profiles lists the devices, and each has its class";
+        return Err(Failure::bad_input(format!("{origin}: no device or class is called '{unknown}': {remedy}")));
     }
-    Ok(prices)
+    let price = |mut profile: Profile| {
+        profile.price_usd = None;
+        profile.price_by(&list);
+        profile.price_usd.map(|usd| (profile.name, usd))
+    };
+    Ok(profiles.into_iter().filter_map(price).collect())
 }
 
-/// The names of the devices that take part.
-fn names(devices: &[String]) -> Result<BTreeSet<String>, Failure> {
-    let mut found = BTreeSet::new();
+/// The profiles of the devices that take part.
+fn profiles(devices: &[String]) -> Result<Vec<Profile>, Failure> {
+    let mut found = Vec::new();
     for device in devices {
         if !Path::new(device).is_dir() {
-            found.insert(Profile::named(device)?.name);
+            found.push(Profile::named(device)?);
             continue;
         }
         let entries = std::fs::read_dir(device).map_err(|error| Failure::bad_input(format!("{device}: {error}")))?;
         for path in entries.flatten().map(|entry| entry.path()).filter(|path| path.extension() == Some("toml".as_ref()))
         {
-            found.insert(Profile::named(&path.display().to_string())?.name);
+            found.push(Profile::named(&path.display().to_string())?);
         }
     }
     Ok(found)
