@@ -400,14 +400,16 @@ impl Service {
     /// # Errors
     /// A system call fails, or the volume cannot be closed in good order; it is recovered when it is opened next.
     pub fn run(mut self) -> Result<Summary, ServeError> {
-        let prepared = match self.prepare_block_device() {
+        let system = |what| move |source| ServeError::System { what, source };
+        let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"));
+        let prepared = pool.and_then(|pool| Ok((pool, self.prepare_block_device()?)));
+        let (pool, prepared) = match prepared {
             Ok(prepared) => prepared,
             Err(error) => {
                 self.close_unserved();
-                return Err(error.into());
+                return Err(error);
             }
         };
-        let system = |what| move |source| ServeError::System { what, source };
         let sockets = Sockets { controls: self.controls, sites: self.sites };
         let devices = self.devices;
         let abilities =
@@ -446,7 +448,6 @@ impl Service {
                 listener.set_nonblocking().map_err(system("the listening socket"))?;
             }
         }
-        let pool = Pool::new(self.settings.pool.0 as usize).map_err(system("memory for the pool"))?;
         let Opened { clean, generation, ref notes, .. } = self.opened;
         let kept = About::kept(notes);
         self.events.report(What::Opened { clean, generation });
@@ -567,7 +568,7 @@ impl Service {
     }
 
     /// Closes the volume again, which no client has used.
-    fn close_unserved(mut self) {
+    pub fn close_unserved(mut self) {
         let files = Files::new(&self.devices).map(|files| files.notifying(&self.settings.notifier));
         let closed = files.map(|mut files| match self.read_only {
             Some(_) => Ok(()),

@@ -6,7 +6,8 @@ use std::{
 };
 
 use peryton_drive::{
-    Address, Endpoint, Http, LineLog, Notifier, ServeError, Service, Settings, Summary, TlsFiles, UblkSettings,
+    Address, Endpoint, Http, LineLog, LivePage, Notifier, ServeError, Service, Settings, Summary, TlsFiles,
+    UblkSettings, control::Control,
 };
 use peryton_engine::{Opened, Placement};
 use peryton_trace::TraceError;
@@ -188,11 +189,14 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     });
     let mut service = Service::open(&spec, &endpoint, Settings { record, ..settings(args, notifier.clone())? })?;
     service.set_log(log.clone());
-    // Before others find the control socket or hear that the server is there, and may end it.
-    stop_on_signals(&service, log, if args.ublk { 2 } else { 1 })?;
+    let (control, http, metrics) = match listen(args, &mut service, log, (&control, page::live(&spec.name))) {
+        Ok(listening) => listening,
+        Err(error) => {
+            service.close_unserved();
+            return Err(error);
+        }
+    };
     let opened = service.opened().clone();
-    let control = service.control(&control)?;
-    let (http, metrics) = listen(args, &mut service, page::live(&spec.name))?;
     let shown = service.endpoint().to_string();
     let start = Start {
         name: spec.name.clone(),
@@ -239,16 +243,20 @@ fn in_parquet(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Listens for browsers and scrapers. Both are at one address unless `--metrics` names another one.
+/// Listens on the control socket, and for browsers and scrapers. Both are at one address unless `--metrics` names another one.
 fn listen(
     args: &Args,
     service: &mut Service,
-    page: peryton_drive::LivePage,
-) -> Result<(Option<Http>, Option<Http>), Failure> {
+    log: &LineLog,
+    (control, page): (&Path, LivePage),
+) -> Result<(Control, Option<Http>, Option<Http>), Failure> {
+    // Before others find the control socket or hear that the server is there, and may end it.
+    stop_on_signals(service, log, if args.ublk { 2 } else { 1 })?;
+    let control = service.control(control)?;
     let http = args.http.as_ref().map(|address| service.http(address, page)).transpose()?;
     let metrics = args.metrics.as_ref().filter(|address| args.http.as_ref() != Some(*address));
     let metrics = metrics.map(|address| service.metrics(address)).transpose()?;
-    Ok((http, metrics))
+    Ok((control, http, metrics))
 }
 
 /// The status of a server that serves clients at this place.

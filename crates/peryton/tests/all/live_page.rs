@@ -220,6 +220,19 @@ fn only_addresses_of_this_machine_are_taken() {
     }
 }
 
+/// The fear: a server that refuses leaves the volume as a killed one does.
+#[test]
+fn a_server_that_refuses_leaves_the_volume_closed() {
+    let folder = volume(CACHING);
+    let before = peryton(folder.path(), &["check", "v.toml"]);
+    for refused in [&["--http", "unix:/no-such-folder/page"][..], &["--pool", "900TiB"]] {
+        let served = peryton(folder.path(), &[&["serve", "v.toml"], refused].concat());
+        assert!(served.code != 0 && served.err.contains("peryton: "), "{}", served.err);
+        let after = peryton(folder.path(), &["check", "v.toml"]);
+        assert_eq!((after.code, before.code), (0, 0), "{refused:?}: {}", after.out);
+    }
+}
+
 #[test]
 fn names_of_other_machines_get_nothing() {
     let folder = volume(CACHING);
