@@ -162,17 +162,21 @@ impl World {
         // Of two, the one that the other has durably given up is the one that is refused.
         let died = died.min_by_key(|index| !self.drive.engine.is_durably_gone(DeviceId(*index as u8)));
         let Some(died) = died else { return Ok(Some(without)) };
-        let device = DeviceId(died as u8);
-        let durable = self.drive.engine.is_durably_gone(device) && disks.len() > 1;
+        let durable = self.drive.engine.is_durably_gone(DeviceId(died as u8)) && disks.len() > 1;
         let mut copy = disks.to_vec();
         let mut storage = Direct { disks: &mut copy, memory: left.memory.as_ref() };
         let opened = Engine::open_without(self.config.clone(), &mut storage, &without);
-        let refused = match opened.map(|_| ()) {
+        // If the engine gave both up, one of them may say so of the other although it never flushed that.
+        let is_gone = |device: usize| self.drive.engine.is_gone(DeviceId(device as u8));
+        let (died, refused) = match opened.map(|_| ()) {
             Ok(()) if durable => return Err(format!("device {died} was given up, and is accepted with what it held")),
-            Ok(()) => false,
-            Err(OpenError::LeftOut { device: named, .. }) if named == died && self.drive.engine.is_gone(device) => true,
+            Ok(()) => (died, false),
+            Err(OpenError::LeftOut { device: named, .. }) if is_gone(named) && (named == died || !durable) => {
+                (named, true)
+            }
             Err(error) => return Err(format!("device {died} is back, given up: {durable}; {error}")),
         };
+        let device = DeviceId(died as u8);
         // A lost log takes its map with it: the primary alone has an older image.
         let image = self.deaths.kind == Kind::Logging && device == DeviceId(0);
         // Where the others are away, a volume is opened with the device that answers again.

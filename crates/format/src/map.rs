@@ -23,7 +23,7 @@ use crate::{
 ///     checkpoint::{self, CheckpointHeader},
 ///     entry::{MapEntry, Place},
 ///     layout::MetadataLayout,
-///     map::{self, NoMap, Older},
+///     map::{self, Named, NoMap, Older},
 ///     notice::Notice,
 ///     storage::DeviceId,
 ///     superblock::VolumeId,
@@ -40,7 +40,7 @@ use crate::{
 ///     CheckpointHeader { number: 1, journal_at: 0, first_commit: 1, last_commit: 0, entries: 8, notice: Notice::default(), layout: 0 };
 /// checkpoint::store(&mut devices, &both, &layout, &header, (&entries, &[]), volume).expect("memory does not fail");
 ///
-/// let map = map::read(&mut devices, (&both, both[0]), &layout, volume, Older::Refused)?;
+/// let map = map::read(&mut devices, (&both, both[0]), &layout, volume, (Older::Refused, Named::Lost))?;
 /// assert_eq!((map.entries, map.replayed, map.next_commit), (entries, 0, 1));
 /// # Ok::<(), NoMap>(())
 /// ```
@@ -97,6 +97,15 @@ pub enum Older {
     Accepted,
 }
 
+/// The extents in the regions that the slow device names, if the fast device is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// They may be newer on the fast device, and are lost.
+    Lost,
+    /// The caller knows which extents have changed since the checkpoint, and how.
+    Known,
+}
+
 /// Whether a block of the extent is newer on the fast device than on the slow one, or lost.
 pub fn is_newer(entry: MapEntry, masks: Masks) -> bool {
     entry.is_dirty() || entry.is_lost() || masks.differs_from_origin() != 0
@@ -120,12 +129,13 @@ fn named(entries: &mut [MapEntry], extent: u32) -> Result<&mut MapEntry, NoMap> 
 }
 
 /// Makes a map from the slow device's metadata alone. Extents that may be newer on the fast device are lost. If a commit names a region, all
-/// extents of the region are lost, even if a later commit has a record of one. Places on the fast device are not known.
+/// extents of the region are lost, even if a later commit has a record of one, unless they are known. Places on the fast device are not known.
 fn show_named<'a>(
     entries: &mut [MapEntry],
     masks: &[Masks],
     rings: impl Iterator<Item = &'a JournalRing>,
     first_commit: u64,
+    named_regions: Named,
 ) -> Result<(), NoMap> {
     for entry in &mut *entries {
         *entry = without_fast(*entry, masks_of(*entry, masks));
@@ -138,7 +148,7 @@ fn show_named<'a>(
         regions.extend(commit.regions);
     }
     let of_volume = Regions::of_extents(entries.len() as u32);
-    for region in regions {
+    for region in regions.into_iter().filter(|_| named_regions == Named::Lost) {
         let extents = of_volume.extents(region).ok_or(NOT_THERE)?;
         entries[extents.start as usize..extents.end as usize].fill(MapEntry::new(None, false, true));
     }
@@ -156,7 +166,7 @@ pub fn read(
     (devices, fast): (&[DeviceId], DeviceId),
     layout: &MetadataLayout,
     volume: VolumeId,
-    older: Older,
+    (older, named): (Older, Named),
 ) -> Result<DurableMap, NoMap> {
     let headers: Vec<_> = devices.iter().map(|device| checkpoint::headers(storage, *device, layout, volume)).collect();
     let rings: Vec<_> = devices.iter().map(|device| JournalRing::read(storage, *device, layout, volume).ok()).collect();
@@ -190,7 +200,7 @@ pub fn read(
             // The commits before the newest checkpoint, which an older one would need, are overwritten.
             let shows_newer = !notice.write_intent || header.number == newest;
             if notice.write_intent && shows_newer {
-                show_named(&mut entries, &masks, rings.iter().flatten(), header.first_commit)?;
+                show_named(&mut entries, &masks, rings.iter().flatten(), header.first_commit, named)?;
             }
             let replayed = 0;
             return Ok(DurableMap {
@@ -309,25 +319,31 @@ mod tests {
         let commits: [Commit<'_>; 3] =
             [(&[(4, true), (5, true)], &[2]), (&[(5, false), (40, false)], &[6]), (&[(90, false)], &[])];
         let (mut devices, layout) = devices(&commits);
-        let with = read(&mut devices, (&BOTH, BOTH[0]), &layout, VOLUME, Older::Refused).expect("it is whole");
+        let with =
+            read(&mut devices, (&BOTH, BOTH[0]), &layout, VOLUME, (Older::Refused, Named::Lost)).expect("it is whole");
         let dirty: Vec<usize> = (0..100).filter(|extent| with.entries[*extent].is_dirty()).collect();
         assert_eq!(dirty, [4]);
-        let without = read(&mut devices, (&BOTH[1..], BOTH[0]), &layout, VOLUME, Older::Refused).expect("it is named");
+        let without = read(&mut devices, (&BOTH[1..], BOTH[0]), &layout, VOLUME, (Older::Refused, Named::Lost))
+            .expect("it is named");
         let lost: Vec<usize> = (0..100).filter(|extent| without.entries[*extent].is_lost()).collect();
         let expected: Vec<usize> = [4].into_iter().chain(32..48).chain(96..100).collect();
         assert_eq!(
             lost, expected,
             "a later commit says of 5 that it is at its origin; 40 is in a region that is named"
         );
+        let known = read(&mut devices, (&BOTH[1..], BOTH[0]), &layout, VOLUME, (Older::Refused, Named::Known));
+        let known = known.expect("it is named").entries;
+        let lost: Vec<usize> = (0..100).filter(|extent| known[*extent].is_lost()).collect();
+        assert_eq!(lost, [4], "the memory of a killed server says what else is");
     }
 
     #[test]
     fn a_name_of_a_region_that_is_not_there_is_damage() {
         let commits: [Commit<'_>; 1] = [(&[(4, true)], &[7])];
         let (mut devices, layout) = devices(&commits);
-        let found = read(&mut devices, (&BOTH[1..], BOTH[0]), &layout, VOLUME, Older::Refused);
+        let found = read(&mut devices, (&BOTH[1..], BOTH[0]), &layout, VOLUME, (Older::Refused, Named::Lost));
         assert_eq!(found, Err(NoMap::Damaged("the journal names an extent that is not there")));
-        assert!(read(&mut devices, (&BOTH, BOTH[0]), &layout, VOLUME, Older::Refused).is_ok());
+        assert!(read(&mut devices, (&BOTH, BOTH[0]), &layout, VOLUME, (Older::Refused, Named::Lost)).is_ok());
     }
 
     #[test]
@@ -351,7 +367,8 @@ mod tests {
         };
         checkpoint::store(&mut devices, &BOTH[..1], &layout, &header, (&[MapEntry::default(); 100], &[]), VOLUME)
             .expect("memory");
-        let found = read(&mut devices, (&BOTH[..1], BOTH[0]), &layout, VOLUME, Older::Refused).expect("it is whole");
+        let found = read(&mut devices, (&BOTH[..1], BOTH[0]), &layout, VOLUME, (Older::Refused, Named::Lost))
+            .expect("it is whole");
         assert_eq!((found.next_commit, found.last_commit), (3, 1), "commit 1 went to both, and is the last that did");
     }
 }

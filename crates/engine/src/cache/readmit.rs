@@ -10,7 +10,7 @@ use peryton_format::{
     blocks::Masks,
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
-    map::{self, DurableMap, NoMap, Older},
+    map::{self, DurableMap, Named, NoMap, Older},
     mutation::{self, Mutation},
     notice::Notice,
     storage::Storage,
@@ -34,7 +34,7 @@ impl CacheDrive {
     ) -> Result<u64, ReadmitError> {
         let (index, layout) = (device.index(), &self.layout.metadata);
         let damaged = |what| ReadmitError::Damaged { device: index, what };
-        let found = map::read(storage, (&[device], self.layout.fast), layout, volume, Older::Refused);
+        let found = map::read(storage, (&[device], self.layout.fast), layout, volume, (Older::Refused, Named::Lost));
         let found = found.map_err(|error| match error {
             NoMap::Damaged(what) => damaged(what),
             NoMap::Behind { newest, expected, .. } => ReadmitError::Behind { device: index, newest, expected },

@@ -7,7 +7,7 @@ use peryton_format::{
     checkpoint::{self, CheckpointHeader},
     entry::MapEntry,
     handoff::{Contents, Found},
-    map::{self, NoMap, Older},
+    map::{self, Named, NoMap, Older},
     mutation::{self, Mutation},
     notice::Notice,
     storage::Storage,
@@ -52,7 +52,9 @@ impl CacheDrive {
         let reshape = self.reshape.take();
         let metadata = reshape.as_ref().map_or(self.layout.metadata, |reshape| reshape.from.metadata);
         let older = if trust == Trust::AsItIs { Older::Accepted } else { Older::Refused };
-        let found = map::read(storage, (&pair, fast), &metadata, volume, older);
+        let handoff = handoff.filter(|found| found.label.contents == self.contents());
+        let named = if handoff.is_some() { Named::Known } else { Named::Lost };
+        let found = map::read(storage, (&pair, fast), &metadata, volume, (older, named));
         let mut found = found.map_err(|error| match error {
             NoMap::Damaged(what) => OpenError::Damaged { device: pair[0].index(), what },
             NoMap::Behind { device, newest, expected } => {
@@ -62,7 +64,6 @@ impl CacheDrive {
         (opened.commits, opened.last_commit) = (found.replayed, found.last_commit);
         // A killed process has left in memory the state of each extent that has changed since it opened the volume. Opening had written
         // the whole map as a checkpoint, so that checkpoint and these states are the whole map, whatever the journal has.
-        let handoff = handoff.filter(|found| found.label.contents == self.contents());
         for (extent, entry) in handoff.iter().flat_map(|handoff| &handoff.entries) {
             found.entries[*extent as usize] = *entry;
         }

@@ -5,7 +5,7 @@ use peryton_format::{
     block::{BLOCK, BLOCK_LEN},
     checkpoint::{self, CheckpointHeader},
     geometry::Geometry,
-    map::{self, Older},
+    map::{self, Named, Older},
     places::Places,
     storage::Storage,
     superblock::{Superblock, VolumeState},
@@ -136,7 +136,8 @@ fn shape(layouts: &Layouts, newest: &Superblock, storage: &mut dyn Storage) -> R
 /// new layout may be. Returns which checkpoint is valid then.
 fn checkpoint_alone(layout: &CacheLayout, newest: &Superblock, storage: &mut dyn Storage) -> Result<u64, OpenError> {
     let pair = [layout.fast, layout.slow];
-    let found = map::read(storage, (&pair, layout.fast), &layout.metadata, newest.volume, Older::Refused);
+    let found =
+        map::read(storage, (&pair, layout.fast), &layout.metadata, newest.volume, (Older::Refused, Named::Lost));
     let found =
         found.map_err(|_| OpenError::Damaged { device: layout.fast.index(), what: "the map cannot be read" })?;
     let header = CheckpointHeader {
