@@ -41,6 +41,17 @@ fn a_device_that_was_evacuated_is_not_needed_and_not_believed() {
     }
 }
 
+/// The device is given up; the host may hear of that by one flush that fails.
+fn gives_up(machine: &mut Machine, device: DeviceId) {
+    machine.device_failed(device);
+    for _ in 0..4 {
+        machine.ask(Op::Flush, 0, Vec::new());
+        machine.carry_out_all();
+        machine.tick(Nanos::from_ms(500));
+        machine.carry_out_all();
+    }
+}
+
 /// Extents were written back and dropped, and the slow device died before it was flushed and before a commit said so. The
 /// copies that the durable map still pointed to were given up, and the slow device came back with what it had held before.
 #[test]
@@ -82,14 +93,7 @@ fn a_copy_that_was_written_back_survives_the_slow_device_that_never_flushed_it()
         let slow = machine.disks.0[SLOW.index()].take();
         let mut slow = Disks(vec![slow]);
         slow.lose_everything();
-        machine.device_failed(SLOW);
-        for _ in 0..4 {
-            // The host may hear of the death by one flush that fails.
-            machine.ask(Op::Flush, 0, Vec::new());
-            machine.carry_out_all();
-            machine.tick(Nanos::from_s(1));
-            machine.carry_out_all();
-        }
+        gives_up(&mut machine, SLOW);
         assert_eq!(copies(&machine), 8, "a copy was given up");
         for at in (0..8).map(|index| index * extent.0) {
             assert_eq!(machine.request(Op::Read, at, vec![0; 4096]), [1; 4096], "{extent:?}");
@@ -136,13 +140,7 @@ fn a_lost_block_stays_lost_when_its_device_dies_and_comes_back_again() {
                 }
             }
             let fast = machine.disks.0[FAST.index()].take();
-            machine.device_failed(FAST);
-            for _ in 0..3 {
-                machine.ask(Op::Flush, 0, Vec::new());
-                machine.carry_out_all();
-                machine.tick(Nanos::from_ms(100));
-                machine.carry_out_all();
-            }
+            gives_up(&mut machine, FAST);
             let mut check = |machine: &mut Machine, when: &str, notes: bool| {
                 for block in 0..BLOCKS {
                     let found = machine.driver.read_now((block as usize) << 12..(block as usize + 1) << 12, &mut rng);
