@@ -261,15 +261,20 @@ impl CacheDrive {
 
     /// The blocks that the durable map calls dirty, and that are newer on the slow device by now. What the slow device has of
     /// them may never have been flushed there.
-    #[cold]
     pub(in crate::cache) fn blocks_outdated(&self, extent: u32) -> u16 {
-        let entry = self.map.entry(extent);
-        let durable = self.journal.durable.as_ref().map_or(Masks::default(), |durable| durable.of(extent).1);
+        let Some(durable) = &self.journal.durable else { return 0 };
+        let (entry, dirty) = (self.map.entry(extent), durable.of(extent).1.dirty());
         match entry.place() {
-            Some(_) => durable.dirty() & !self.map.masks_of(extent).valid(),
-            None if entry.is_outdated() => durable.dirty(),
+            Some(_) => dirty & !self.map.masks_of(extent).valid(),
+            None if entry.is_outdated() => dirty,
             None => 0,
         }
+    }
+
+    /// Whether an extent is in another place than in the durable map.
+    pub(in crate::cache) fn has_moved(&self, extent: u32) -> bool {
+        let now = self.map.entry(extent).place();
+        self.journal.durable.as_ref().is_some_and(|durable| durable.of(extent).0.place() != now)
     }
 
     fn sure_part(&self, io: &CacheIo, extent: u32, doubt: Doubt) -> (MapEntry, Masks) {
@@ -332,10 +337,8 @@ impl CacheDrive {
     /// the origin alone: it was in another place, or blocks were given up in the same place.
     fn gave_up_part(&self, extent: u32) -> bool {
         let Some(blocks) = self.layout.blocks else { return false };
-        let now = self.map.entry(extent).place();
-        let moved = self.journal.durable.as_ref().is_some_and(|durable| durable.of(extent).0.place() != now);
         let not_here = blocks.all & !self.map.masks_of(extent).valid();
-        moved || not_here != 0 && !mutation::is(Mutation::ForgetBlocksGivenUp)
+        self.has_moved(extent) || not_here != 0 && !mutation::is(Mutation::ForgetBlocksGivenUp)
     }
 
     /// The durable map entry of an extent in doubt, for tiering (as [`CacheDrive::sure`]).
