@@ -207,7 +207,7 @@ pub struct Driver<D: Disks> {
     pub flush_failed: bool,
     /// One of them has lost something that it should have covered.
     pub flush_lost: bool,
-    /// Answers that nobody has taken.
+    /// Answers that the caller has not taken yet.
     pub answered: Vec<Answer<D::Cell>>,
     buffers: Vec<MoveBuffer<D::Cell>>,
     run_buffers: Vec<MoveBuffer<D::Cell>>,

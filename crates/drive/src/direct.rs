@@ -272,7 +272,7 @@ fn scratch(path: &Path, size: Bytes) -> Result<(OwnedFd, bool), MeasureError> {
 
 /// Fills memory with what no device can compress.
 fn fill(arena: &Arena) {
-    // SAFETY: nobody else knows the arena.
+    // SAFETY: no other code knows the arena.
     let bytes = unsafe { arena.at(0).slice_mut(arena.len()) };
     let mut state = 0x9e37_79b9_7f4a_7c15u64;
     for word in bytes.chunks_exact_mut(8) {

@@ -152,7 +152,7 @@ fn write_zeros(device: &Device, from: u64, to: u64) -> io::Result<()> {
     let zeros = Arena::new(AT_ONCE)?;
     for at in (from..to).step_by(AT_ONCE) {
         let len = AT_ONCE.min((to - at) as usize);
-        // SAFETY: the arena is as long, and nobody else knows it.
+        // SAFETY: the arena is as long, and no other code knows it.
         let bytes = unsafe { zeros.at(0).slice(len) };
         let mut done = 0;
         while done < len {

@@ -260,7 +260,7 @@ pub(crate) fn bind_unix(path: &Path) -> Result<(UnixListener, OwnPath), ListenEr
     Ok((UnixListener::from(socket), OwnPath::new(path)))
 }
 
-/// Binds a socket. Linux gives its file the mode of the socket, so nobody else can ever connect.
+/// Binds a socket. Linux gives its file the mode of the socket, so no other user can ever connect.
 pub(crate) fn bind_private(path: &Path, kind: SocketType) -> io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)?;
     rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;

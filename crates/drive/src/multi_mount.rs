@@ -237,7 +237,7 @@ impl Shared {
         if self.is_ours(device) == Ok(true)
             && let Err(error) = write(device, None)
         {
-            tracing::debug!(device = device.name, %error, "that nobody has the device cannot be written");
+            tracing::debug!(device = device.name, %error, "the holder block cannot be cleared");
         }
     }
 }

@@ -209,7 +209,7 @@ pub fn replace(
 ) -> Result<Opened, OfflineError> {
     let replaced = named(&spec.devices, &[name.to_owned()])?[0];
     let device = replaced.index();
-    // What is lost with the old device there; nobody asks if the loss is accepted, and nothing is known if it is not there.
+    // What is lost with the old device there; the caller does not ask if the loss is accepted, and nothing is known if it is not there.
     let with_old = (!accept_loss).then(|| inspect(spec, false, &[]).ok()?.opened.ok()).flatten();
     let mut spec = spec.clone();
     let old_path = std::mem::replace(&mut spec.devices[device].path, with.to_owned());

@@ -18,7 +18,7 @@ const OF_ROOT: &str = "/run/peryton";
 /// The folder there.
 const FOLDER: &str = "handoff";
 
-/// An open directory that nobody but its owner can change.
+/// An open directory that only its owner can change.
 #[derive(Debug)]
 pub(crate) struct OwnDirectory {
     descriptor: OwnedFd,

@@ -106,7 +106,7 @@ const MOST_STRETCHES: usize = 65_536;
 pub(crate) fn content(device: &Device) -> io::Result<Option<&'static str>> {
     let size = device.size.0 as usize;
     let arena = Arena::new(START + END)?;
-    // SAFETY: nobody else knows the arena.
+    // SAFETY: no other code knows the arena.
     let bytes = unsafe { arena.at(0).slice_mut(START + END) };
     let (start, end) = bytes.split_at_mut(START);
     let start = read(device, 0, &mut start[..START.min(size)])?;
@@ -145,7 +145,7 @@ fn stretches(device: &Device) -> Vec<(u64, u64)> {
 fn holds_data(device: &Device) -> io::Result<bool> {
     let arena = Arena::new(1 << 20)?;
     let any = |at: u64, len: u64| -> io::Result<bool> {
-        // SAFETY: nobody else knows the arena.
+        // SAFETY: no other code knows the arena.
         let bytes = unsafe { arena.at(0).slice_mut(len.min(device.size.0 - at) as usize) };
         Ok(read(device, at, bytes)?.iter().any(|byte| *byte != 0))
     };
@@ -241,7 +241,7 @@ pub(crate) fn ends_as_md(device: &Device) -> io::Result<bool> {
     let size = device.size.0;
     let at = size.saturating_sub(END as u64).next_multiple_of(4096);
     let arena = Arena::new(END)?;
-    // SAFETY: nobody else knows the arena.
+    // SAFETY: no other code knows the arena.
     let end = unsafe { arena.at(0).slice_mut((size.saturating_sub(at) as usize).min(END)) };
     Ok(read(device, at, end)?.chunks(4096).any(|block| block.starts_with(&MD)))
 }

@@ -80,7 +80,7 @@ impl Reader {
             match origin {
                 Origin::Lost => self.waiting[index].failed = Some(RequestError::Lost),
                 Origin::Zeros => {
-                    // SAFETY: the memory is this request's, and nobody else uses it until it is answered.
+                    // SAFETY: the memory is this request's, and no other code uses it until the request is answered.
                     unsafe { memory.slice_mut(len.0 as usize).fill(0) };
                 }
                 Origin::At { first, second } => self.begin(backend, first, Part { request: id, memory, len, second }),

@@ -144,7 +144,7 @@ pub struct Simulation {
 }
 
 impl Miniature {
-    /// Number of blocks in the miniature of a cache of this size, rounded, at least one; `None` of a cache of objects, where nobody knows.
+    /// Number of blocks in the miniature of a cache of this size, rounded, at least one; `None` of a cache of objects, where that is not known.
     pub fn slots(&self, size: Bytes) -> Option<u64> {
         match self.unit {
             CacheUnit::Block(_) => Some(self.room_at(self.rate, size)),

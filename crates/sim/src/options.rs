@@ -184,7 +184,7 @@ pub struct Options {
     /// How requests past the end of the volume are treated.
     pub fit: Fit,
     /// The volume is new: a tier begins empty, with flash that was never written. Otherwise it is in use: the fast device of a tier is full
-    /// before the first request, of data that nobody has asked for yet.
+    /// before the first request, of data that no request has asked for yet.
     pub new_volume: bool,
     /// The load that the trace has, of the load that the designs are for: they are simulated smaller by as much
     /// ([`Design::with_load`](crate::Design::with_load)). `None`: all of it.

@@ -468,7 +468,7 @@ fn figures(report: &Report) -> Value {
 /// Figures that agree in this share of them print the same digits.
 const ALIKE: f64 = 1e-6;
 
-/// Whether two results have the same figures, but for digits that nobody sees: energies are sums in another order.
+/// Whether two results have the same figures, but for digits that no table prints: energies are sums in another order.
 fn alike(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b)),

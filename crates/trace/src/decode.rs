@@ -25,7 +25,7 @@ pub(crate) const SHOWN_SKIPPED: usize = 5;
 pub(crate) struct Notes {
     /// Good lines or records that are no requests of the workload, by reason.
     left_out: BTreeMap<&'static str, u64>,
-    /// How long each request took on the device that was traced, in nanoseconds; `None` if nobody asks.
+    /// How long each request took on the device that was traced, in nanoseconds; `None` if the caller does not ask for it.
     pub(crate) latencies: Option<Vec<u64>>,
 }
 

@@ -43,7 +43,7 @@ pub fn measured(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Vec<Tim
         problem: problem.to_owned(),
         remedy:
             "give requests with measured latencies: csv with latency_us, msr, flashnet, disksim-validate, fio-log, \
-                 biosnoop, a recording, or --columns latency=…"
+                 biosnoop, systor17 or a recording"
                 .to_owned(),
     };
     let mut all: Vec<TimedRequest> = Vec::new();

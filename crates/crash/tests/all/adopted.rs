@@ -345,7 +345,7 @@ fn a_disk_comes_back_whole_without_its_cache_and_at_every_write_of_that() {
     }
 }
 
-/// The fear: what only the cache had reads as it was before, and nobody says so.
+/// The fear: what only the cache had reads as it was before, and no message says so.
 #[test]
 fn what_is_lost_with_the_cache_is_named_before_the_disk_comes_back_without() {
     for home in [Home::Fast, Home::Disk] {

@@ -236,7 +236,7 @@ fn a_volume_whose_loss_was_not_reported_is_not_closed() {
     let config = config(Placement::Caching(pair()), WritePolicy::Back);
     let mut machine = open(&config, formatted(&config)).unwrap();
     machine.request(Op::Write, 0, vec![1; 4096]);
-    // A commit that nobody waits for.
+    // A commit that no flush waits for.
     machine.driver.tick(Nanos::from_s(3601));
     assert!(fail_flush(&mut machine, FAST));
     assert!(machine.engine.is_in_doubt());
@@ -442,7 +442,7 @@ fn what_a_fill_had_written_before_a_failed_flush_is_not_called_valid() {
 }
 
 /// A write waited until its extent was not read any more, to drop the copy and go home alone. The flush of the fast device failed
-/// meanwhile, and the extent was the last in doubt: dropping its copy settled that, and nobody told the commits, which waited for ever.
+/// meanwhile, and the extent was the last in doubt: dropping its copy settled that, and no code told the commits, which waited for ever.
 #[test]
 fn commits_go_on_when_a_copy_that_is_given_up_was_the_last_in_doubt() {
     let config = config(Placement::Caching(pair()), WritePolicy::Back);

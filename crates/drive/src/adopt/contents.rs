@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_of_another_kind_or_too_short_uses_what_nobody_knows() {
+    fn what_is_of_another_kind_or_too_short_uses_an_unknown_part() {
         for start in [vec![], vec![0; 4096], vec![0xff; 4096], b"XFSB".to_vec()] {
             assert_eq!(ext(&start).or(xfs(&start)).or(lvm(&start)), None, "{} bytes", start.len());
         }

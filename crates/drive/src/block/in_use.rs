@@ -10,7 +10,7 @@ use std::{
 use super::{Linux, Node, Number, names};
 
 impl Linux {
-    /// Who uses the device or file at this path, and what to do about it; `None` if Linux knows of nobody.
+    /// Who uses the device or file at this path, and what to do about it; `None` if Linux knows of no user.
     pub fn in_use(&self, path: &Path) -> Option<String> {
         match Number::at(path) {
             Some(number) => self.block_device_in_use(number),

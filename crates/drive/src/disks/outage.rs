@@ -247,7 +247,7 @@ impl Outages {
     /// Whether the device takes reads, and no writes or no flushes for longer than the patience.
     fn only_reads(&self, device: usize, now: Nanos) -> bool {
         let [reads, writes, flushes] = &self.rows[device];
-        // A device that is not part of the volume is nobody's only copy.
+        // A device that is not part of the volume has the only copy of no data.
         device + 1 < self.rows.len()
             && reads.since.is_none()
             && (self.is_over(writes, now) || self.is_over(flushes, now))

@@ -84,7 +84,7 @@ impl Answer {
         let headers = [
             ("Content-Type", self.kind),
             ("Content-Security-Policy", &self.policy),
-            // Figures change, and nobody else is to keep them.
+            // Figures change, so no cache is to keep them.
             ("Cache-Control", "no-store"),
             ("X-Content-Type-Options", "nosniff"),
             ("Referrer-Policy", "no-referrer"),

@@ -105,7 +105,7 @@ pub struct TlsServer {
 /// The permissions of a key that others than its owner and group have, or that its group may change.
 const TOO_OPEN: u32 = 0o027;
 
-/// Reads a private key, which nobody but its owner, and readers of its group, may have access to.
+/// Reads a private key, to which only its owner and the readers of its group may have access.
 fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     let about = fs::metadata(path).map_err(|source| TlsError::File { path: path.to_owned(), source })?;
     let mode = about.mode() & 0o7777;

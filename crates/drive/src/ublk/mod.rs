@@ -48,7 +48,7 @@ const PATIENCE: Duration = Duration::from_secs(90);
 /// What a supervisor asks a server for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
-    /// To end in good order. A block device that nobody uses is removed.
+    /// To end in good order. A block device without users is removed.
     End,
     /// To end in good order, and to leave the block device for the next server.
     HandOver,

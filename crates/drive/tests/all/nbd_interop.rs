@@ -204,7 +204,7 @@ fn nbdinfo_sees_what_is_offered() {
     assert!(listed.contains("export=\"volume\""), "{listed}");
     let map: serde_json::Value = serde_json::from_str(&done("nbdinfo", &["--map", "--json", &drive.uri()])).unwrap();
     let last = map.as_array().unwrap().last().unwrap();
-    assert_eq!(last["description"], "hole,zero", "a new drive is empty where nobody looked: {map}");
+    assert_eq!(last["description"], "hole,zero", "a new drive is empty where no client wrote: {map}");
     let place = done("nbdinfo", &["--map=x-peryton:place", "--totals", &drive.uri()]);
     assert!(place.lines().all(|line| line.contains('%')) && place.contains("   0\n"), "{place}");
     let unknown = run("nbdinfo", &[&drive.uri().replace("volume", "other")]);

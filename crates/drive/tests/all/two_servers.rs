@@ -37,7 +37,7 @@ fn set_block(directory: &Path, block: &[u8]) {
 fn left(holder: &Holder) -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     Served::new(directory.path(), config("back"), Settings::default()).stop();
-    assert_eq!(held(directory.path()), Ok(None), "nobody has a volume that was closed");
+    assert_eq!(held(directory.path()), Ok(None), "no server has a volume that was closed");
     set_block(directory.path(), &encode(Some(holder), &Account::default()));
     directory
 }

@@ -372,8 +372,10 @@ fn shown(args: &Args, advice: &Advice) -> String {
                     error * 100.0,
                     MOST_ERROR * 100.0
                 ),
-                _ => "Nothing was changed: no setting that can change live is better by more than the twin may be wrong.\n"
-                    .to_owned(),
+                _ => format!(
+                    "Nothing was changed: requests are missing in the recording, it has fewer than {LEAST_TO_APPLY}, or no setting that can change live is \
+                     better by more than the twin may be wrong.\n"
+                ),
             };
         }
         None => {}

@@ -327,7 +327,7 @@ fn hostile_clients_keep_no_browser_away() {
         ("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_owned(), "4"),
     ] {
         let (head, _) = web.ask(&request);
-        // Bytes that nobody reads make the kernel drop the answer.
+        // Bytes that the server does not read make the kernel drop the answer.
         assert!(head.starts_with(&format!("HTTP/1.1 {status}")) || head == "\r\n", "{head}: {request:.60}");
     }
     // One that sends half of a request, and one that sends a byte now and then, are cut off.

@@ -320,7 +320,7 @@ fn slow_and_hostile_clients_are_dropped_and_keep_no_scraper_away() {
         (format!("GET /metrics HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(100_000)), "431"),
     ] {
         let (head, _) = serving.ask(&request);
-        // Bytes that nobody reads make the kernel drop the answer.
+        // Bytes that the server does not read make the kernel drop the answer.
         assert!(head.starts_with(&format!("HTTP/1.1 {status}")) || status == "431" && head == "\r\n", "{head}");
     }
     let (head, body) = serving.ask("HEAD /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");

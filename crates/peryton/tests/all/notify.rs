@@ -168,7 +168,7 @@ fn a_server_is_ready_when_clients_are_served_and_not_before() {
     let pid = served.ready();
     assert_eq!(pid, served.process.id() as i32);
     UnixStream::connect(folder.path().join("v.nbd")).unwrap();
-    // Opening a volume may take long, and says that it goes on; nobody asked for signs of life.
+    // Opening a volume may take long, and says that it goes on; the test asked for no signs of life.
     let ready = served.heard.iter().position(|line| line == "READY=1").unwrap();
     let extended = served.heard.iter().position(|line| line.starts_with("EXTEND_TIMEOUT_USEC=")).unwrap();
     assert!(extended < ready, "{:?}", served.heard);

@@ -1,4 +1,4 @@
-//! The fear: `peryton top` leaves the terminal in a state in which nobody can type, or shows what is not so.
+//! The fear: `peryton top` leaves the terminal in a state in which the user cannot type, or shows what is not so.
 
 use std::{
     fs::{self, File},

@@ -44,7 +44,7 @@ fn units_leave_the_server_few_privileges() {
     }
 }
 
-/// A removal that cannot find out what is served is refused: without the program nobody could take a device over.
+/// A removal that cannot find out what is served is refused: without the program no server could take a device over.
 #[test]
 fn the_package_is_not_removed_if_it_is_not_known_what_is_served() {
     let folder = tempfile::tempdir().unwrap();

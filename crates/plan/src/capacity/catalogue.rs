@@ -12,7 +12,7 @@ use super::{candidate::Member, error::PlanError};
 pub struct Catalogue {
     /// In the order of their names.
     pub kinds: Vec<Kind>,
-    /// Devices of the era that cannot be bought, for nobody knows their price.
+    /// Devices of the era that cannot be bought, because their price is not known.
     pub unpriced: Vec<String>,
 }
 
@@ -23,7 +23,7 @@ pub struct Kind {
     pub profile: Profile,
     /// What a design's `profile` says to have it.
     pub reference: String,
-    /// Of one; infinite if nobody knows it, so that those that are owned can be used and no more be bought.
+    /// Of one; infinite if it is not known, so that those that are owned can be used and no more be bought.
     pub price_usd: f64,
     /// The user's own price, not the profile's.
     pub price_given: bool,
@@ -40,7 +40,7 @@ const MOST_KINDS: usize = 100;
 
 impl Catalogue {
     /// The devices that `names` name: shipped profiles, files, and folders of files; where it names none, the shipped profiles
-    /// of the era that have a price, but for the models of analytic work, which nobody sells. `prices` replace those of
+    /// of the era that have a price, but for the models of analytic work, which are not on sale. `prices` replace those of
     /// profiles, and ask for the device.
     ///
     /// # Errors

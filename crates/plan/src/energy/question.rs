@@ -234,7 +234,7 @@ pub enum QuestionError {
     },
 }
 
-/// What random requests are tried with where nobody says how large they are.
+/// Further sizes of random requests, if neither the question nor a trace gives the size.
 const OTHER_SIZES: [Bytes; 2] = [Bytes::kib(64), Bytes::kib(4)];
 
 /// The name of a trace, and a function that opens it.

@@ -126,7 +126,7 @@ fn the_tail_of_the_disk_has_rows_of_its_own() {
             prints(head.bandwidth_mb_per_s / figures.bandwidth_mb_per_s, 1.49, 0.005);
             prints(head.busy_w / figures.busy_w, 1.088, 0.0005);
         }
-        // The model of a disk that nobody measured there is measured at its end; flash has no tracks.
+        // The model of a disk that the paper did not measure there is measured at its end; flash has no tracks.
         let modelled = Figures::modelled(&Profile::named("seagate-st4000dm000").unwrap(), &tail).unwrap();
         assert!((modelled.bandwidth_mb_per_s / 104.0 - 1.0).abs() < 0.05, "{modelled:?}");
         assert!((modelled.busy_w / figures.busy_w - 1.0).abs() < 0.05, "{modelled:?}");

@@ -168,7 +168,7 @@ fn other_objectives_choose_a_capacity_too() {
     assert!(best.metrics.mean_ms < alone / 2.0, "{} against {alone} of the disk", best.metrics.mean_ms);
 }
 
-/// The fear: whole devices are bought, and nobody sees that a tenth would do.
+/// The fear: whole devices are bought, and the report does not say that a tenth would do.
 #[test]
 fn a_plan_of_whole_devices_says_how_much_of_the_flash_is_needed() {
     let folder = tempfile::tempdir().unwrap();

@@ -51,7 +51,7 @@ pub fn map_budget(machine: Bytes) -> Bytes {
 /// The extent of a volume: the smallest of [`chosen_extents`] whose map stays within the memory, or the largest if none does. A volume of
 /// which the map cannot number this many extents has larger ones.
 ///
-/// Small extents waste little of the fast device on neighbours that nobody asked for.
+/// Small extents waste little of the fast device on neighbours that no request asked for.
 ///
 /// ```
 /// use peryton_engine::PlacementKind::{Caching, Tiering};

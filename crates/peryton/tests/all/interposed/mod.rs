@@ -215,13 +215,13 @@ fn decide(listener: &OwnedFd, pid: libc::pid_t, at: &At, (calls, plan): (&Atomic
         let flushes = [libc::SYS_fdatasync, libc::SYS_fsync].contains(&libc::c_long::from(call.data.nr));
         let (error, flags) = match at.point {
             _ if !is_it => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
-            // The kernel names the blocks as bad, so nobody waits for them to come back.
+            // The kernel names the blocks as bad, so the server does not wait for them to come back.
             Point::Fails | Point::Refuses => (-if flushes { libc::EIO } else { libc::ENODATA }, 0),
             Point::Dies => (-libc::ENXIO, 0),
             Point::Fills if flushes => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
             Point::Fills => (-libc::ENOSPC, 0),
             Point::Kills => {
-                // SAFETY: it is our child, which nobody has waited for, because it waits for this answer.
+                // SAFETY: it is our child, which this process has not waited for, because the child waits for this answer.
                 unsafe { libc::kill(pid, libc::SIGKILL) };
                 (-libc::EIO, 0)
             }
