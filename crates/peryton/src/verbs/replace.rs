@@ -29,7 +29,7 @@ pub struct Args {
     /// The device that is replaced, by its name in the design
     #[arg(value_name = "DEVICE", required_unless_present = "stop", requires = "with")]
     name: Option<String>,
-    /// The new device: a block device, or a file of the same size
+    /// The new device: a block device or a file with enough room
     #[arg(long, value_name = "PATH", requires = "name")]
     with: Option<PathBuf>,
     /// The most bytes copied in a second, such as 50MiB [default: no bound]
