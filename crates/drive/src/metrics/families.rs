@@ -129,7 +129,7 @@ families! {
     CLEANING_RATE: Gauge "peryton_cleaning_rate" BytesPerSecond [] "Rate of write-back, as last measured";
     CLEAN_IN: Gauge "peryton_cleaning_remaining" Seconds [] "Time until all data are clean, without further writes";
     CLEANING_STATE: Gauge "peryton_cleaning_state" None ["state"] "1 for the state of cleaning, 0 for the others";
-    THROTTLED: Gauge "peryton_writes_throttled" None [] "1 while writes wait at the limit of dirty data";
+    THROTTLED: Gauge "peryton_writes_throttled" None [] "1 while writes go to the slow device, at the limit of dirty data";
     MOVES: Counter "peryton_moves" None ["kind"] "Extents moved or copied between the devices";
     MOVES_CANCELLED: Counter "peryton_moves_cancelled" None ["reason"] "Moves that were cancelled";
     MOVE_BYTES: Counter "peryton_move_written" Bytes [] "Bytes that moves wrote to either device";
