@@ -40,6 +40,7 @@ fn check(error: &str) -> &str {
         ("and another value after", "a value that changed by itself"),
         ("is accepted with what it held", "a dead device that is accepted"),
         ("was evacuated, and is needed", "an evacuated device that is needed"),
+        ("is not written, and is", "a loss that ends by itself"),
         ("is lost", "a loss that is not named"),
         ("is damaged", "recovery: refused as damaged"),
         ("is older than", "recovery: refused as stale"),

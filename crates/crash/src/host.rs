@@ -1,5 +1,7 @@
 //! The host: it submits requests, checks their answers, and completes commands in random order.
 
+use std::ops::Range;
+
 use peryton_engine::{Command, DeviceId, Request, RequestError};
 use peryton_units::{Bytes, Nanos, Op};
 use rand::RngExt;
@@ -13,10 +15,14 @@ use crate::{
     world::{World, say},
 };
 
+/// One group in this many goes on over many extents.
+const GOES_ON_ONE_IN: u32 = 8;
 /// How often a group writes parts of its extent before flushes.
 const REWRITTEN: usize = 4;
 /// A block of an extent of which the fast device may have a part.
 const SECTORS_OF_BLOCK: usize = 8;
+/// How many extents a group goes on over: if each of their blocks is read, read-ahead is on.
+const EXTENTS_OF_GROUP: usize = 16;
 /// How many sectors anywhere a group reads before it reads its extent once more.
 const READ_BETWEEN: usize = 6;
 
@@ -90,9 +96,27 @@ impl World {
         self.group.extend([(Op::Read, first..first + extent), (Op::Read, first..first + extent)]);
     }
 
+    /// Begins to write a block of many extents, which is flushed. Then another block of each is written, or the rest of each is read block
+    /// by block.
+    fn begin_to_go_on(&mut self, extent: usize, total: usize) {
+        let first = self.rng.random_range(0..total.div_ceil(extent)) * extent;
+        let extents = (first..total).step_by(extent).take(EXTENTS_OF_GROUP);
+        let blocks = |start: usize| {
+            let end = (start + extent).min(total);
+            (start..end).step_by(SECTORS_OF_BLOCK).map(move |start| start..(start + SECTORS_OF_BLOCK).min(end))
+        };
+        self.group.extend(extents.clone().flat_map(|start| blocks(start).take(1)).map(|block| (Op::Write, block)));
+        self.group.push_back((Op::Flush, first..first));
+        let (op, most) = if self.chance(2) { (Op::Write, 1) } else { (Op::Read, usize::MAX) };
+        self.group.extend(extents.flat_map(|start| blocks(start).skip(1).take(most)).map(|block| (op, block)));
+    }
+
     /// Begins requests for one extent: some of it is written and read, then all of it, and then again after other extents took room; or
     /// parts of it are written again and again, each time before a flush.
     fn begin_group(&mut self, extent: usize, total: usize) {
+        if extent > SECTORS_OF_BLOCK && self.chance(GOES_ON_ONE_IN) {
+            return self.begin_to_go_on(extent, total);
+        }
         let first = self.rng.random_range(0..total.div_ceil(extent)) * extent;
         let whole = first..(first + extent).min(total);
         let part = |rng: &mut Pcg64Mcg| {
@@ -278,33 +302,49 @@ impl World {
         read
     }
 
+    /// Reads the whole volume, and where a part of it is lost each block on its own.
     fn read_all(&mut self) -> Result<(), String> {
+        self.note_lost()?;
         let total = self.model.sectors();
-        let step = self.habits.most_sectors;
-        for start in (0..total).step_by(step) {
-            let len = step.min(total - start);
-            let request =
-                Request { op: Op::Read, offset: Bytes(start as u64 * SECTOR), len: Bytes(len as u64 * SECTOR) };
-            let from = self.model.tick();
-            say!(self, "{from}: Read {:?}", Drive::span(&request));
-            self.drive.submit(request, from, vec![Tag::MAX; len]);
-            self.answers()?;
-            for _ in 0..10_000 {
-                if self.drive.requests.is_empty() {
-                    break;
+        let in_steps = |range: Range<usize>, step: usize| {
+            let end = range.end;
+            range.step_by(step).map(move |start| start..(start + step).min(end))
+        };
+        for range in in_steps(0..total, self.habits.most_sectors) {
+            self.read_range(range.clone())?;
+            let (from, to) = (range.start as u64 * SECTOR, range.end as u64 * SECTOR);
+            let losses = self.drive.engine.losses(usize::MAX);
+            if losses.ranges.iter().any(|lost| lost.start.0 < to && from < lost.end.0) {
+                for block in in_steps(range, SECTORS_OF_BLOCK) {
+                    self.read_range(block)?;
                 }
-                if self.drive.pending.is_empty() {
-                    self.tick(Nanos::from_ms(500))
-                } else {
-                    self.complete_one()
-                }
-                self.answers()?;
-            }
-            if !self.drive.requests.is_empty() {
-                return Err(format!("a read of {:?} is never answered", Drive::span(&request)));
             }
         }
-        Ok(())
+        self.note_lost()
+    }
+
+    fn read_range(&mut self, range: Range<usize>) -> Result<(), String> {
+        let request = Request {
+            op: Op::Read,
+            offset: Bytes(range.start as u64 * SECTOR),
+            len: Bytes(range.len() as u64 * SECTOR),
+        };
+        let from = self.model.tick();
+        say!(self, "{from}: Read {range:?}");
+        self.drive.submit(request, from, vec![Tag::MAX; range.len()]);
+        self.answers()?;
+        for _ in 0..10_000 {
+            if self.drive.requests.is_empty() {
+                return Ok(());
+            }
+            if self.drive.pending.is_empty() {
+                self.tick(Nanos::from_ms(500))
+            } else {
+                self.complete_one()
+            }
+            self.answers()?;
+        }
+        Err(format!("a read of sectors {range:?} is never answered"))
     }
 }
 

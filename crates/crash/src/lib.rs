@@ -31,6 +31,7 @@ mod ends;
 mod explore;
 mod faults;
 mod host;
+mod lost;
 mod memory;
 mod model;
 mod offline;

@@ -11,7 +11,9 @@
 
 use std::{hash::Hash, hash::Hasher, ops::Range};
 
-use crate::disk::Tag;
+use peryton_engine::Losses;
+
+use crate::{disk::Tag, lost::Lost};
 
 /// The model's clock: it counts submissions and answers.
 pub(crate) type Time = u32;
@@ -50,6 +52,8 @@ pub(crate) struct Model {
     died_at: Time,
     /// Some version may be in doubt.
     doubts: bool,
+    /// What the engine has said to be lost.
+    lost: Lost,
     /// First tag and first sector of each write.
     written: Vec<(Tag, u64)>,
 }
@@ -66,6 +70,7 @@ impl Model {
             failed_at: 0,
             died_at: 0,
             doubts: false,
+            lost: Lost::default(),
             written: Vec::new(),
         }
     }
@@ -101,6 +106,7 @@ impl Model {
     /// oldest read in flight was submitted.
     pub(crate) fn begin(&mut self, range: Range<usize>, tags: &[Tag], from: Time, oldest: Time) {
         let horizon = self.durable.min(oldest);
+        self.lost.written(range.clone());
         for (versions, tag) in self.sectors[range].iter_mut().zip(tags) {
             if versions.len() > 1 {
                 let all = versions.clone();
@@ -120,8 +126,23 @@ impl Model {
         }
     }
 
+    /// Notes what the engine says is lost now.
+    ///
+    /// # Errors
+    /// As [`Lost::note`].
+    pub(crate) fn note_lost(&mut self, losses: &Losses) -> Result<(), String> {
+        let under_way = |sector: usize| self.sectors[sector].iter().any(|version| version.over == NEVER);
+        self.lost.note(losses, self.now, under_way)
+    }
+
+    /// A device has come back, and may hold what was lost.
+    pub(crate) fn lost_may_be_back(&mut self) {
+        self.lost.forget();
+    }
+
     /// Checks the result of a read that was submitted at `from`.
     pub(crate) fn read(&mut self, range: Range<usize>, data: &[Tag], from: Time) -> Result<(), String> {
+        self.lost.read(range.clone(), data, from)?;
         for (sector, tag) in range.zip(data) {
             let versions = &mut self.sectors[sector];
             if let [only] = versions[..]

@@ -255,7 +255,8 @@ impl World {
             Ok(()) if returns => self.say(&format!("--- device {index} is back with what it held")),
             Ok(()) => self.say(&format!("--- device {index} is replaced")),
             Err(_) if interrupted => {
-                self.say("--- the power goes while a device is replaced, or comes back");
+                let what = if returns { "comes back" } else { "is replaced" };
+                self.say(&format!("--- the power goes while device {index} {what}"));
                 let mut copy = disks.clone();
                 let opened = Engine::open(self.config.clone(), &mut Direct::new(&mut copy));
                 // One that was evacuated is not needed for that, and may still be away.

@@ -41,7 +41,8 @@ pub struct Options {
     /// Whether the fast device has room for snapshots of what the cache has learnt; otherwise the seed decides.
     pub room: Option<bool>,
     /// Half of the requests come in groups for one extent: a part is written, others are read, then the whole is written and read, and
-    /// read again after other extents took room; or parts are written again and again, each time before a flush.
+    /// read again after other extents took room; or parts are written again and again, each time before a flush. Some groups go on over
+    /// many extents.
     pub grouped: bool,
     /// Whether the drive always writes through, and half of the requests come in groups for single blocks of one extent, which overlap.
     pub beside: bool,

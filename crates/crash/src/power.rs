@@ -58,6 +58,7 @@ impl World {
 
     /// Checks what a power loss now would leave. The run then continues as if the power had stayed on.
     pub(crate) fn branch(&mut self) -> Result<(), String> {
+        self.note_lost()?;
         let end = self.fates.next();
         let (mut disks, mut left) = self.leave(None, end)?;
         let config = self.config_to_open();
@@ -184,7 +185,8 @@ impl World {
         self.outcome.generations += 1;
         drive.engine.check_invariants();
         self.drive = drive;
-        Ok(())
+        self.model.lost_may_be_back();
+        self.note_lost()
     }
 
     fn count_drive(&mut self) {

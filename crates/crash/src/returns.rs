@@ -209,6 +209,10 @@ impl World {
                     return Err(format!("device {index} is back, and the volume is without it"));
                 }
                 self.outcome.returns += 1;
+                if returns {
+                    self.model.lost_may_be_back();
+                }
+                self.note_lost()?;
                 self.is_back(device, !returns);
             }
         }
@@ -396,6 +400,7 @@ impl World {
     fn looks_right(&mut self) -> Result<(), String> {
         self.drive.engine.check_invariants();
         self.check_losses(None)?;
-        if self.returns.rng.random_range(0..3) == 0 && !self.deaths.over { self.read_everything() } else { Ok(()) }
+        let reads = self.returns.rng.random_range(0..3) == 0 || self.drive.engine.losses(1).bytes.0 > 0;
+        if reads && !self.deaths.over { self.read_everything() } else { Ok(()) }
     }
 }

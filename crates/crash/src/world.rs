@@ -85,6 +85,9 @@ pub(crate) struct World {
 /// A check reads the whole volume, so a large one is checked this many times more rarely.
 const RARER_IF_LARGE: u32 = 8;
 
+/// Devices that come back die so many times more often amid a group of requests.
+const OFTEN_IN_GROUP: u32 = 8;
+
 /// One discard in this many is long in a volume with a large map.
 const LONG_IF_LARGE: u32 = 4;
 
@@ -284,7 +287,9 @@ impl World {
 
     /// Lets a device die now and then: every command to it fails from then on.
     pub(crate) fn maybe_die(&mut self) {
-        let one_in = self.faults.dies_one_in;
+        // What a group has begun is where the copies of an extent differ most.
+        let often = self.returns.is_drawn() && !self.group.is_empty();
+        let one_in = self.faults.dies_one_in.div_ceil(if often { OFTEN_IN_GROUP } else { 1 });
         if one_in == 0 || self.has_dead() || !self.chance(one_in) {
             return;
         }
@@ -298,6 +303,14 @@ impl World {
         if self.chance(2) {
             // The driver learns of the death and reports it to the engine.
             self.drive.device_failed(DeviceId(index as u8));
+        }
+    }
+
+    /// Notes what the engine says is lost, unless a move is under way: it may have read the data before the device died.
+    pub(crate) fn note_lost(&mut self) -> Result<(), String> {
+        match self.drive.engine.is_idle() {
+            true => self.model.note_lost(&self.drive.engine.losses(usize::MAX)),
+            false => Ok(()),
         }
     }
 

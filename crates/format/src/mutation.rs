@@ -154,6 +154,8 @@ mutations! {
     CleanWithoutSlowFlush,
     /// A fill replaces dirty blocks.
     FillOverDirty,
+    /// A read that brings in the blocks around it brings in lost ones too, as the origin had them before.
+    FillOverLost,
     /// A read across a dirty block takes that block from the slow device, too.
     ReadOverDirty,
     /// A fill replaces blocks that the host has written since the fill read them.

@@ -11,6 +11,9 @@ use peryton_engine::{Cleaning, Command, Config, DeviceId, Hybrid, Placement, Tun
 use peryton_units::{Bytes, Nanos, Op};
 use rand::RngExt;
 
+const FAST: DeviceId = DeviceId(0);
+const SLOW: DeviceId = DeviceId(1);
+
 /// Returns how many devices came back, and how many were evacuated.
 fn must_pass(seeds: std::ops::Range<u64>, options: &Options) -> (u64, u64) {
     let options = Options { returns: Some(true), ..*options };
@@ -56,9 +59,8 @@ fn gives_up(machine: &mut Machine, device: DeviceId) {
 /// copies that the durable map still pointed to were given up, and the slow device came back with what it had held before.
 #[test]
 fn a_copy_that_was_written_back_survives_the_slow_device_that_never_flushed_it() {
-    const SLOW: DeviceId = DeviceId(1);
     for extent in [Bytes::kib(4), Bytes::kib(16)] {
-        let pair = Hybrid { fast: DeviceId(0), slow: SLOW, extent };
+        let pair = Hybrid { fast: FAST, slow: SLOW, extent };
         let tuning = Tuning {
             promotion_threshold: 0,
             demotion_low: 6,
@@ -85,7 +87,7 @@ fn a_copy_that_was_written_back_survives_the_slow_device_that_never_flushed_it()
             machine.carry_out_but(|command| matches!(command, Command::Flush { device: SLOW, .. }), None);
         }
         let copies = |machine: &Machine| {
-            let here = |index: &u64| machine.engine.location(extent * *index).unwrap().device == Some(DeviceId(0));
+            let here = |index: &u64| machine.engine.location(extent * *index).unwrap().device == Some(FAST);
             (0..8).filter(here).count()
         };
         assert!(copies(&machine) < 8, "no copy was dropped: the test tests nothing");
@@ -109,10 +111,9 @@ fn a_copy_that_was_written_back_survives_the_slow_device_that_never_flushed_it()
 /// A block is lost until it is written: neither the next death of its device nor its return bring older data back.
 #[test]
 fn a_lost_block_stays_lost_when_its_device_dies_and_comes_back_again() {
-    const FAST: DeviceId = DeviceId(0);
     const BLOCKS: u64 = 160;
     let extent = Bytes::kib(16);
-    let pair = Hybrid { fast: FAST, slow: DeviceId(1), extent };
+    let pair = Hybrid { fast: FAST, slow: SLOW, extent };
     let tuning = Tuning {
         promotion_threshold: 0,
         demotion_low: 0,

@@ -84,7 +84,8 @@ impl RecoveryRules {
         } else if let Some(valid) = self.valid {
             masks = valid.masks_after_crash(masks);
         }
-        State::new(entry.place(), masks, entry.is_lost())
+        // The map keeps the place of what was lost with a device. If the device is there, it was not given up, and the place counts.
+        State::new(entry.place(), masks, false)
     }
 }
 
@@ -127,6 +128,8 @@ mod tests {
             // It was closed.
             (CALM, NONE, here(7, 12), here(7, 12)),
             (CALM, NONE, nowhere(true), nowhere(true)),
+            // It was lost with its device, which is there.
+            (CALM, NONE, State::new(Some(Place(3)), Masks::new(7, 12), true), here(7, 12)),
             // The power was lost.
             (copies, NONE, here(7, 12), here(7, 15)),
             (origin_valid, NONE, here(7, 12), here(4, 12)),

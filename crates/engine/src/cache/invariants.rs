@@ -30,6 +30,8 @@ impl CacheDrive {
         for (index, extent) in self.map.entries() {
             assert!(!extent.is_dirty() || self.mode == Mode::Caching, "extent {index} is dirty without an origin");
             assert!(!extent.is_dirty() || extent.place().is_some(), "extent {index} is dirty but not cached");
+            let begins_anew = extent.is_lost() && extent.place().is_some();
+            assert!(!begins_anew || self.mode == Mode::Tiering, "extent {index} is lost, and has a place");
             if let Some(moving) = extent.moving() {
                 assert_eq!(self.moves[moving].extent, index, "extent {index} is moved by another extent's move");
             }

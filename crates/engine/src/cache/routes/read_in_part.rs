@@ -160,6 +160,7 @@ impl CacheDrive {
         if !self.readahead.reads_ahead(extent) {
             return asked;
         }
-        runs(all & !masks.valid() & !masks.lost()).find(|run| run & asked == asked).unwrap_or(asked)
+        let lost = if mutation::is(Mutation::FillOverLost) { 0 } else { masks.lost() };
+        runs(all & !masks.valid() & !lost).find(|run| run & asked == asked).unwrap_or(asked)
     }
 }
