@@ -35,7 +35,7 @@ pub fn person_ms(ms: f64) -> String {
     if ms < 10_000.0 { format!("{} ms", person(ms)) } else { person_years(ms / 1e3 / SECONDS_PER_YEAR) }
 }
 
-/// Nobody decides by a longer time, and no model of wear holds for it.
+/// No decision depends on a longer time, and no model of wear holds for it.
 pub const MOST_YEARS: f64 = 1_000.0;
 
 /// A time in years, in the unit that a person would use. Above [`MOST_YEARS`] it says only that.

@@ -73,7 +73,7 @@ fn damage_in_flushed_data_is_named_by_repair_and_all_else_is_kept() {
         let lost = unreadable(&mut machine, &model);
         assert_eq!(lost.len() as u64, opened.lost);
         lost_somewhere += lost.len();
-        // It stays so: over a clean close, over a power loss, and while everything else is written home again and again.
+        // It stays so: over a clean close, over a power loss, and while everything else is written back again and again.
         machine.settle();
         machine.close();
         let mut machine = open(&config, machine.driver.disks).unwrap();
@@ -170,7 +170,7 @@ fn after_a_clean_close_damaged_data_is_noticed_when_it_is_read() {
             machine.settle();
             machine.migrate();
             assert_eq!(unreadable(&mut machine, &model), lost);
-            // Nobody has read it, and everything is written home.
+            // No client has read it, and everything is written back.
             let mut machine = open_damaged(&config, &hurt).unwrap();
             machine.settle();
             machine.migrate();
@@ -313,7 +313,7 @@ fn a_bad_sector_costs_what_is_in_it_and_not_its_neighbours() {
             (1..=2).contains(&failed.len()) && failed.iter().any(|block| block.abs_diff(offset / BLOCK) <= 1),
             "{failed:?}"
         );
-        // The rest is written home, and the sector fails until it is written.
+        // The rest is written back, and the sector fails until it is written.
         machine.settle();
         machine.migrate();
         assert_eq!(fails(&mut machine, &model), failed);

@@ -37,7 +37,7 @@ fn seeds_that_once_lost_a_byte_pass() {
         // In a write-back cache, a write-through failed on the cache. The slow device was flushed before the copy could
         // be given up, and the host's flush did not wait until the failure was known.
         7_000_049_421,
-        // An extent was written home and cached again as clean with no flush of the slow device between. The volume was
+        // An extent was written back and cached again as clean with no flush of the slow device between. The volume was
         // then opened as a write-through cache, which trusts the slow device's copy.
         9_000_027_111,
     ] {

@@ -1,4 +1,4 @@
-//! A slow device that maps its data in large units: what is written home is whole units, and no write of the host is lost by that.
+//! A slow device that maps its data in large units: what is written back is whole units, and no write of the host is lost by that.
 
 #![allow(clippy::unwrap_used)]
 

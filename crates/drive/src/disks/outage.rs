@@ -214,7 +214,7 @@ impl Outages {
 
     /// Whether jobs may wait for this row: the patience is not over, and the volume is not closed.
     fn may_wait(&self, (device, kind): (usize, usize), now: Nanos) -> bool {
-        // Nobody waits for a device that is not part of the volume: that is the row behind the last one.
+        // No command waits for a device that is not part of the volume: that is the row behind the last one.
         device + 1 < self.rows.len()
             && now < self.limit
             && self.patience > Nanos::ZERO

@@ -71,7 +71,7 @@ pub(crate) struct Rows {
     pub(crate) drives: Vec<DriveRow>,
 }
 
-/// The table. Nobody holds its lock while waiting for a drive.
+/// The table. No thread holds its lock while it waits for a drive.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
     /// How often drives are read; `None`: never.

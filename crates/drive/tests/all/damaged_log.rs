@@ -1,4 +1,4 @@
-//! The fear: data in a log rots while the volume is closed, and is served, or written home, as if nothing had happened.
+//! The fear: data in a log rots while the volume is closed, and is served, or written back, as if nothing had happened.
 
 use std::{fs, os::unix::fs::FileExt};
 

@@ -568,7 +568,7 @@ fn a_device_that_refuses_writes_gives_what_only_it_has_to_the_other() {
     let (code, calls, error) = refusing(&["export", "v.toml", "--read-only", "small"]).unwrap();
     assert!(code == Some(0) && calls == 0, "{code:?} after {calls} writes: {error}");
     assert!(fs::read(work.join(NAMES[0])).unwrap() == before);
-    // Nobody may know that it was done.
+    // The device of the record refuses writes, so nothing says that the export was done: it can be repeated.
     let again = peryton(work, &["export", "v.toml", "--read-only", "small", "--json"]).ok().out;
     let offset = serde_json::from_str::<serde_json::Value>(&again).unwrap()["offset"].as_u64().unwrap() as usize;
     let large = fs::read(work.join(NAMES[1])).unwrap();

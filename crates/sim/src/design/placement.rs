@@ -484,7 +484,7 @@ fn cleaning(keys: &mut Keys<'_>, tuning: &mut Tuning, has_delay: bool) -> Result
         if *max_age < tuning.writeback_delay {
             let delay = tuning.writeback_delay;
             return Err(max_age.wrong(format!(
-                "is {}, below writeback.delay, which is {delay}: an extent would have to be written home before it may be",
+                "is {}, below writeback.delay, which is {delay}: an extent would have to be written back before it may be",
                 *max_age
             )));
         }

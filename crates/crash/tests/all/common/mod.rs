@@ -316,7 +316,7 @@ impl World {
         self.answers();
     }
 
-    /// The driver asks for everything to be written home.
+    /// The driver asks for everything to be written back.
     pub fn driver_cleans(&mut self) {
         self.driver.call(|engine, now, out| engine.write_all_back(now, out));
         self.answers();
