@@ -77,7 +77,7 @@ impl OfDevices for DetachError {
         match self {
             DetachError::Open(error) => error.is_of_a_device(),
             DetachError::Device | DetachError::Dirty { .. } => true,
-            DetachError::Divided | DetachError::Lost { .. } => false,
+            DetachError::Divided | DetachError::Lost { .. } | DetachError::LossUnknown => false,
         }
     }
 }

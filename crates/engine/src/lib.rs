@@ -218,8 +218,8 @@ pub use api::{
 };
 pub use engine::Engine;
 pub use lifecycle::{
-    CheckpointReport, CommitReport, Detached, DeviceReport, DisplacedReport, Forgone, Inspection, Lost, Overlay,
-    Readmitted, Sizes, SnapshotReport, SuperblockReport, Verdict, Without,
+    CheckpointReport, CommitReport, Detached, DeviceReport, DisplacedReport, Forgone, Inspection, Lost, Metadata,
+    Overlay, Readmitted, Sizes, SnapshotReport, SuperblockReport, Without,
 };
 pub use lifecycle::{adoption, closed};
 pub use log::{AppendReport, IndexReport, LogRecord, LogReport, SegmentReport, WriteReport};

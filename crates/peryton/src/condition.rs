@@ -1,7 +1,7 @@
 //! The condition of a volume that is not being served: whether it was closed, and what of it is dirty, damaged and lost. Each is a thing of
 //! its own, with a count and a bit of the exit code.
 
-use peryton_engine::{Inspection, OpenError, Opened, Verdict};
+use peryton_engine::{Inspection, Metadata, Opened};
 use serde_json::{Value, json};
 
 use crate::{exit_code, failure::Failure};
@@ -17,25 +17,21 @@ pub struct Condition {
     pub damaged: u64,
     /// Extents whose data are lost.
     pub lost: u64,
+    /// Whether more may be lost, and nothing says what.
+    pub is_loss_unknown: bool,
 }
 
 impl Condition {
-    /// That of a volume that was inspected; `None` if nothing is known of it, because its devices do not belong together, or it is no
-    /// volume any more.
+    /// That of a volume that was inspected; `None` if it was not seen.
     pub fn of(found: &Inspection) -> Option<Condition> {
         let findings = found.findings.len() as u64;
         match &found.opened {
-            Err(
-                OpenError::Mismatch { .. }
-                | OpenError::Swapped { .. }
-                | OpenError::Foreign { .. }
-                | OpenError::Detached { .. },
-            ) => None,
+            _ if found.metadata == Metadata::Unseen => None,
             Err(_) => Some(Condition { damaged: findings.max(1), ..Condition::default() }),
             Ok(opened) => {
-                let known = Condition::of_opened(opened);
+                let known = Condition { is_loss_unknown: found.lost.unknown, ..Condition::of_opened(opened) };
                 // Damage that opening does not count, such as that of a superblock.
-                let is_uncounted = found.verdict != Verdict::Clean && opened.clean && opened.repaired == 0;
+                let is_uncounted = found.metadata != Metadata::Whole && opened.clean && opened.repaired == 0;
                 Some(if is_uncounted { Condition { damaged: findings.max(1), ..known } } else { known })
             }
         }
@@ -48,6 +44,7 @@ impl Condition {
             dirty: opened.dirty,
             damaged: opened.repaired,
             lost: opened.lost,
+            is_loss_unknown: false,
         }
     }
 
@@ -62,7 +59,7 @@ impl Condition {
             (self.not_closed.is_some(), exit_code::NOT_CLOSED),
             (self.dirty > 0, exit_code::DIRTY),
             (self.damaged > 0, exit_code::DAMAGED),
-            (self.lost > 0, exit_code::LOST),
+            (self.lost > 0 || self.is_loss_unknown, exit_code::LOST),
         ];
         bits.into_iter().filter(|(holds, _)| *holds).map(|(_, bit)| bit).sum()
     }
@@ -79,10 +76,15 @@ impl Condition {
     pub fn words(&self, unit: &str) -> String {
         let closed = match self.not_closed {
             None => "closed".to_owned(),
+            Some(1) => "not closed (1 commit to replay)".to_owned(),
             Some(commits) => format!("not closed ({commits} commits to replay)"),
         };
         let Condition { dirty, damaged, lost, .. } = self;
-        format!("{closed}; {dirty} {unit} dirty, {damaged} copies of metadata damaged, {lost} {unit} lost")
+        let lost = match self.is_loss_unknown {
+            false => format!("{lost} {unit} lost"),
+            true => "what is lost is not known".to_owned(),
+        };
+        format!("{closed}; {dirty} {unit} dirty, {damaged} copies of metadata damaged, {lost}")
     }
 
     /// The same for programs.
@@ -93,6 +95,7 @@ impl Condition {
             "dirty": self.dirty,
             "damaged": self.damaged,
             "lost": self.lost,
+            "is_loss_unknown": self.is_loss_unknown,
             "exit_code": self.code(),
         })
     }
@@ -114,6 +117,8 @@ mod tests {
         assert_eq!(all.code(), exit_code::NOT_CLOSED + exit_code::DIRTY + exit_code::DAMAGED + exit_code::LOST);
         assert_eq!(all.repaired().code(), exit_code::DIRTY + exit_code::LOST);
         assert_eq!(Condition::default().code(), exit_code::DONE);
+        let unknown = Condition { is_loss_unknown: true, ..Condition::default() };
+        assert!(unknown.code() == exit_code::LOST && unknown.words("blocks").ends_with("what is lost is not known"));
         // No sum of bits is the code of a failure.
         let failures = [exit_code::FAILED, exit_code::BAD_INPUT, exit_code::NOT_SERVED];
         assert!(failures.iter().all(|code| code & all.code() == 0), "{failures:?}");

@@ -8,7 +8,7 @@ use crashing::{Disks, Machine, blank, check_all, formatted, open, use_it};
 use peryton_crash::commit_numbers;
 use peryton_engine::{
     Cause, Cleaning, Command, Config, ConfigError, DetachError, DeviceError, DeviceId, Engine, Formatting, Hybrid,
-    Inspection, Journal, Logging, OpenError, Placement, Replacement, Request, Storage, Trust, Tuning, Verdict,
+    Inspection, Journal, Logging, Metadata, OpenError, Placement, Replacement, Request, Storage, Trust, Tuning,
     VolumeId, closed,
 };
 use peryton_format::checkpoint::Shape;
@@ -251,14 +251,14 @@ fn inspecting_reports_the_condition_and_changes_nothing() {
     for caching in [false, true] {
         let config = config(caching);
         let mut storage = formatted(&config);
-        assert_eq!(inspected(&config, &mut storage).verdict, Verdict::Clean);
+        assert_eq!(inspected(&config, &mut storage).metadata, Metadata::Whole);
 
         let mut machine = open(&config, storage).unwrap();
         use_it(&mut machine, 300, 0);
         machine.request(Op::Flush, 0, Vec::new());
         let mut crashed = machine.driver.disks.clone();
         let inspection = inspected(&config, &mut crashed);
-        assert_eq!(inspection.verdict, Verdict::Repairable);
+        assert_eq!(inspection.metadata, Metadata::Repairable);
         assert!(!inspection.map.is_empty());
         for row in &inspection.map {
             let now = machine.engine.location(Bytes(row.offset)).unwrap();
@@ -272,7 +272,7 @@ fn inspecting_reports_the_condition_and_changes_nothing() {
         machine.driver.engine.close(&mut machine.driver.disks).unwrap();
         let mut closed = machine.driver.disks.clone();
         let inspection = inspected(&config, &mut closed);
-        assert_eq!(inspection.verdict, Verdict::Clean, "{:?}", inspection.findings);
+        assert_eq!(inspection.metadata, Metadata::Whole, "{:?}", inspection.findings);
         for row in &inspection.map {
             let now = machine.engine.location(Bytes(row.offset)).unwrap();
             assert_eq!((now.device.map(DeviceId::index), now.dirty), (row.device, row.dirty));
@@ -280,10 +280,10 @@ fn inspecting_reports_the_condition_and_changes_nothing() {
 
         let mut hurt = closed.clone();
         hurt.0[1].as_mut().unwrap().contents_mut()[100] ^= 1;
-        assert_eq!(inspected(&config, &mut hurt).verdict, Verdict::Repairable);
+        assert_eq!(inspected(&config, &mut hurt).metadata, Metadata::Repairable);
         let mut gone = closed.clone();
         gone.0[1] = None;
-        assert_eq!(inspected(&config, &mut gone).verdict, Verdict::Damaged);
+        assert_eq!(inspected(&config, &mut gone).metadata, Metadata::Unseen);
     }
 }
 
@@ -343,10 +343,10 @@ fn after_a_foreign_write_the_user_says_which_device_is_right() {
     let mut changed = machine.driver.disks;
     changed.0[1].as_mut().unwrap().contents_mut()[at..at + 4096].fill(0x77);
     assert_eq!(opened_with(&config, &changed), Err(OpenError::Changed { device: 1 }));
-    assert_eq!(inspected(&config, &mut changed).verdict, Verdict::Damaged);
+    assert_eq!(inspected(&config, &mut changed).metadata, Metadata::Damaged);
 
     closed::repair(config.clone(), &mut changed, Trust::Slow, &[]).unwrap();
-    assert_eq!(inspected(&config, &mut changed).verdict, Verdict::Clean);
+    assert_eq!(inspected(&config, &mut changed).metadata, Metadata::Whole);
     model[..4096].fill(0x77);
     check_all(&mut open(&config, changed).unwrap(), &model);
 }

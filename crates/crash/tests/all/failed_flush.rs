@@ -10,8 +10,8 @@ use std::ops::Range;
 use crashing::{Interrupted, LOG, Machine, PRIMARY, check_all, formatted, open};
 use peryton_crash::{Driver, Failing, Kind, Options, run, torture};
 use peryton_engine::{
-    AdmitBy, Cause, Cleaning, Command, Config, DeviceId, Engine, Hybrid, Journal, Placement, RequestError, RequestId,
-    Tuning, Verdict, Without, WritePolicy, closed,
+    AdmitBy, Cause, Cleaning, Command, Config, DeviceId, Engine, Hybrid, Journal, Metadata, Placement, RequestError,
+    RequestId, Tuning, Without, WritePolicy, closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -252,7 +252,7 @@ fn a_volume_whose_loss_was_not_reported_is_not_closed() {
     machine.settle();
     machine.close();
     let inspected = closed::inspect(config, &mut machine.driver.disks, true, &[]).unwrap();
-    assert_eq!(inspected.verdict, Verdict::Clean, "{:?}", inspected.findings);
+    assert_eq!(inspected.metadata, Metadata::Whole, "{:?}", inspected.findings);
 }
 
 #[test]

@@ -7,7 +7,8 @@ use crate::crashing;
 
 use crashing::{Disks, Interrupted, LOG, Machine, PRIMARY, blank, check_all, config, formatted, open, use_it};
 use peryton_engine::{
-    Config, DeviceId, Engine, Formatting, OpenError, Placement, ReplaceError, Tuning, Verdict, VolumeId, closed,
+    Config, DetachError, DeviceId, Engine, Forgone, Formatting, Metadata, OpenError, Placement, ReplaceError, Tuning,
+    VolumeId, closed,
 };
 use peryton_units::{Bytes, Op};
 use rand::SeedableRng;
@@ -51,7 +52,7 @@ fn goes_on(config: &Config, disks: Disks) {
     machine.settle();
     machine.close();
     let inspected = closed::inspect(config.clone(), &mut machine.driver.disks, false, &[]).unwrap();
-    assert_eq!(inspected.verdict, Verdict::Clean, "{:?}", inspected.findings);
+    assert_eq!(inspected.metadata, Metadata::Whole, "{:?}", inspected.findings);
 }
 
 #[test]
@@ -83,6 +84,19 @@ fn a_replaced_log_leaves_the_primarys_image_and_nothing_of_the_old_log() {
     closed::replace(config.clone(), &mut replaced, LOG, true).unwrap();
     replaced.0[LOG.index()] = disks.0[LOG.index()].clone();
     assert!(matches!(Engine::open(config, &mut replaced).map(|_| ()), Err(OpenError::Foreign { .. })));
+}
+
+/// Nothing says what was newer in a log that is gone, so a primary stands alone without it only if that is accepted.
+#[test]
+fn a_primary_does_not_leave_its_log_behind_unasked() {
+    let (config, mut disks, _) = logged();
+    disks.0[LOG.index()] = None;
+    let mut leave = |accept_loss| {
+        let forgone = Forgone { devices: &[LOG], accept_loss };
+        closed::detach(config.clone(), &mut disks, forgone, &mut |_| {}).map(|detached| detached.device)
+    };
+    assert_eq!(leave(false), Err(DetachError::LossUnknown));
+    assert_eq!(leave(true), Ok(PRIMARY));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::crashing;
 
 use crashing::{Disks, LOG, Machine, formatted, open};
 use peryton_engine::{
-    Cleaning, Config, DeviceError, DeviceId, Engine, Hybrid, OpenError, Placement, Storage, Tuning, Verdict, closed,
+    Cleaning, Config, DeviceError, DeviceId, Engine, Hybrid, Metadata, OpenError, Placement, Storage, Tuning, closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -104,7 +104,7 @@ fn what_only_an_unwritable_device_has_goes_to_the_other_one() {
         // The volume is none any more, and neither device passes for it.
         assert!(Engine::open(config.clone(), &mut rescued.clone()).is_err());
         let found = closed::inspect(config.clone(), &mut rescued, false, &[]).unwrap();
-        assert_eq!(found.verdict, Verdict::Damaged, "{found:?}");
+        assert_eq!(found.metadata, Metadata::Unseen, "{found:?}");
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 
 use crate::served::{Client, EIO, Served, config, spec};
 use peryton_drive::{Effect, Fault, OfflineError, Service, Settings, VolumeSpec, inspect, repair, replace};
-use peryton_engine::{Cleaning, Config, Opened, Trust, Verdict};
+use peryton_engine::{Cleaning, Config, Metadata, Opened, Trust};
 use peryton_units::Nanos;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -145,7 +145,7 @@ fn a_cache_that_writes_through_dies_and_nothing_fails() {
         let error = replace(&spec, "fast", &spec.devices[0].path, false, false).unwrap_err().to_string();
         assert!(error.contains("holds a Peryton volume: name another device"), "{error}");
         put_in(&spec, "fast", false).unwrap();
-        assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Clean);
+        assert_eq!(inspect(&spec, false, &[]).unwrap().metadata, Metadata::Whole);
         let served = Served::start(directory.path(), config("through"), Settings::default());
         let mut client = served.client();
         assert_eq!(served.handle.status().unwrap()["state"], "healthy");
@@ -187,7 +187,7 @@ fn a_cache_that_writes_back_dies_and_what_was_dirty_is_named() {
     let spec = spec(directory.path(), config.clone());
     let report = inspect(&spec, false, &["fast".to_owned()]).unwrap();
     assert_eq!(report.lost.bytes, (still.len() * UNIT) as u64);
-    assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Damaged);
+    assert_eq!(inspect(&spec, false, &[]).unwrap().metadata, Metadata::Damaged);
     repair(&spec, Trust::None, &["fast".to_owned()]).unwrap();
     let served = Served::start(directory.path(), config.clone(), without(&["fast"]));
     let mut client = served.client();

@@ -5,7 +5,7 @@ use std::{fs, os::unix::fs::FileExt, path::Path};
 
 use crate::served::{Client, Served, config, spec};
 use peryton_drive::{Endpoint, Service, Settings, inspect, repair};
-use peryton_engine::{Config, Journal, Trust, Verdict};
+use peryton_engine::{Config, Journal, Metadata, Trust};
 use peryton_format::superblock::Superblock;
 
 const UNIT: usize = 16 << 10;
@@ -106,7 +106,7 @@ fn a_mirror_whose_newest_journal_blocks_are_gone_is_made_good_from_the_other() {
                 let served = Served::start(left.path(), config, Settings::default());
                 assert!(is_right(&mut served.client(), 1), "{case}");
                 served.stop();
-                assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Clean, "{case}");
+                assert_eq!(inspect(&spec, false, &[]).unwrap().metadata, Metadata::Whole, "{case}");
             }
         }
     }
@@ -129,7 +129,7 @@ fn superblocks_that_are_gone_are_written_again() {
                 assert!(error.contains("lost both its superblocks") && error.contains("repair"), "{case}: {error}");
                 assert!(!error.contains("format"), "{case}: {error}");
                 let spec = spec(at, config.clone());
-                assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Repairable, "{case}");
+                assert_eq!(inspect(&spec, false, &[]).unwrap().metadata, Metadata::Repairable, "{case}");
                 let opened = repair(&spec, Trust::None, &[]).unwrap_or_else(|error| panic!("{case}: {error}"));
                 assert!(opened.repaired >= 2 && opened.lost == 0, "{case}: {opened:?}");
                 let served = Served::start(at, config.clone(), Settings::default());
@@ -222,7 +222,7 @@ fn an_older_copy_of_the_same_generation_is_noticed_after_a_clean_close() {
             let error = refusal(at, config.clone());
             assert!(error.contains("copy from earlier") && error.contains(name), "{placement}, {name}: {error}");
             let spec = spec(at, config.clone());
-            assert_eq!(inspect(&spec, false, &[]).unwrap().verdict, Verdict::Damaged);
+            assert_eq!(inspect(&spec, false, &[]).unwrap().metadata, Metadata::Damaged);
             // The present one is still accepted.
             fs::rename(at.join("present"), at.join(name)).unwrap();
             let served = Served::start(at, config, Settings::default());
@@ -238,6 +238,6 @@ fn after_a_kill_it_is_said_what_cannot_be_excluded() {
     Served::new(directory.path(), config("tiering"), Settings::default()).stop();
     let left = killed(directory.path(), &config("tiering"), 1);
     let found = inspect(&spec(left.path(), config("tiering")), false, &[]).unwrap();
-    assert_eq!(found.verdict, Verdict::Repairable);
+    assert_eq!(found.metadata, Metadata::Repairable);
     assert!(found.findings.iter().any(|finding| finding.contains("copy from earlier")), "{:?}", found.findings);
 }

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use crate::served::{Client, EIO, Served, config, spec};
 use peryton_drive::{Effect, Endpoint, Fault, Service, Settings, inspect, readmit};
-use peryton_engine::{Cleaning, Config, Verdict};
+use peryton_engine::{Cleaning, Config, Metadata};
 use peryton_units::Nanos;
 
 const UNIT: usize = 16 << 10;
@@ -115,7 +115,7 @@ fn what_was_given_up_comes_back_with_all_that_it_has() {
                 let moves = matches!(placement, "back" | "tiering");
                 assert!(on_its_way == 0 || moves && on_its_way < 16, "{case}: {on_its_way} stay lost");
                 let found = inspect(&spec, false, &[]).unwrap();
-                assert_eq!((found.verdict, found.lost.bytes), (Verdict::Clean, on_its_way * UNIT as u64), "{case}");
+                assert_eq!((found.metadata, found.lost.bytes), (Metadata::Whole, on_its_way * UNIT as u64), "{case}");
                 let served = Served::start(at, config.clone(), Settings::default());
                 assert_eq!(served.handle.status().unwrap()["state"], "healthy", "{case}");
                 let mut client = served.client();

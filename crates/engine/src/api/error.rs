@@ -160,6 +160,38 @@ pub enum FormatError {
     },
 }
 
+impl OpenError {
+    /// Whether it says something about the volume itself, and not only that the devices at hand are not the ones that the design
+    /// describes, or not all of them.
+    pub fn is_of_the_volume(&self) -> bool {
+        match self {
+            OpenError::Damaged { .. }
+            | OpenError::Behind { .. }
+            | OpenError::NoSuperblocks { .. }
+            | OpenError::NoSuperblocksUncertain { .. }
+            | OpenError::Untracked { .. }
+            | OpenError::Changed { .. }
+            | OpenError::Device { .. } => true,
+            OpenError::Config(_)
+            | OpenError::Missing { .. }
+            | OpenError::NotFormatted { .. }
+            | OpenError::Version { .. }
+            | OpenError::Features { .. }
+            | OpenError::Foreign { .. }
+            | OpenError::Swapped { .. }
+            | OpenError::Replaced { .. }
+            | OpenError::Aside { .. }
+            | OpenError::Mismatch { .. }
+            | OpenError::Stale { .. }
+            | OpenError::Older { .. }
+            | OpenError::LeftOut { .. }
+            | OpenError::NothingLeft { .. }
+            | OpenError::Detached { .. }
+            | OpenError::TooSmall { .. } => false,
+        }
+    }
+}
+
 /// Why a volume could not be detached. It can still be opened.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DetachError {
@@ -177,6 +209,11 @@ pub enum DetachError {
         /// The number of lost extents.
         extents: u64,
     },
+    /// Some data may be lost, and no metadata says which.
+    #[error(
+        "without the log it is not known what of the volume is older than what was written: attach the log, or accept it (--accept-loss)"
+    )]
+    LossUnknown,
     /// Some data could not be written to the device that is to have everything.
     #[error(
         "{extents} extents (of a log: blocks) could not be written to the device that is to stand alone: check it and try again"

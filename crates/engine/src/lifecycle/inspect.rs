@@ -101,16 +101,18 @@ impl Storage for Overlay<'_> {
     }
 }
 
-/// The condition of a volume.
+/// The metadata of a volume. What of its data is lost is said by [`Inspection::lost`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Closed in good order, and every copy of the metadata is valid.
-    Clean,
-    /// Opening the volume, or `repair`, restores it; no data that a flush made durable is lost.
+pub enum Metadata {
+    /// Every copy is valid, and the volume was closed in good order.
+    Whole,
+    /// Opening the volume, or `repair`, restores it; no data that a flush made durable is lost by that.
     Repairable,
     /// The volume cannot be opened as it is.
     Damaged,
+    /// Not seen: the devices are not those of a volume that this design describes, or not all of them are there.
+    Unseen,
 }
 
 /// The state of one of the two superblocks of a device.
@@ -233,6 +235,8 @@ pub struct DisplacedReport {
 
 /// The most lost ranges that are listed.
 const MOST_LOST: usize = 4096;
+/// The most of them that a finding names.
+const MOST_SAID: usize = 4;
 
 /// The data that is lost until it is written.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -258,7 +262,7 @@ impl Lost {
 /// The result of inspecting a volume.
 ///
 /// ```
-/// use peryton_engine::{Config, DeviceId, Engine, Formatting, Hybrid, Placement, Tuning, Verdict, closed};
+/// use peryton_engine::{Config, DeviceId, Engine, Formatting, Hybrid, Metadata, Placement, Tuning, closed};
 /// use peryton_units::Bytes;
 ///
 /// let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: Bytes::kib(64) };
@@ -268,12 +272,12 @@ impl Lost {
 /// let mut devices: Vec<Vec<u8>> = config.sizes()?.devices.iter().map(|size| vec![0; size.0 as usize]).collect();
 /// Engine::format(&config, Formatting::default(), &mut devices)?;
 /// let found = closed::inspect(config.clone(), &mut devices, false, &[])?;
-/// assert_eq!((found.verdict, found.findings.len()), (Verdict::Clean, 0));
+/// assert_eq!((found.metadata, found.findings.len()), (Metadata::Whole, 0));
 ///
 /// // One of the two superblocks of the cache is damaged, and the next opening writes it again.
 /// devices[0][..4096].fill(0xff);
 /// let found = closed::inspect(config, &mut devices, false, &[])?;
-/// assert_eq!(found.verdict, Verdict::Repairable, "{:?}", found.findings);
+/// assert_eq!(found.metadata, Metadata::Repairable, "{:?}", found.findings);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -290,8 +294,8 @@ pub struct Inspection {
     pub lost: Lost,
     /// What is wrong, one line each.
     pub findings: Vec<String>,
-    /// The condition of the volume.
-    pub verdict: Verdict,
+    /// The condition of the metadata.
+    pub metadata: Metadata,
     /// Commits after the newest checkpoint, if asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub commits: Vec<CommitReport>,
@@ -396,9 +400,9 @@ pub fn inspect(
         at: displaced.at.0,
     });
     let opened = opened.map(|(_, opened)| opened);
-    let (findings, verdict) = judge(&devices, &opened, &lost);
+    let (findings, metadata) = judge(&devices, &opened, &lost);
     let lost = Lost::of(&lost);
-    Ok(Inspection { devices, displaced, opened, lost, findings, verdict, commits, log, map })
+    Ok(Inspection { devices, displaced, opened, lost, findings, metadata, commits, log, map })
 }
 
 /// Inspects checkpoints and journals.
@@ -456,29 +460,30 @@ fn inspect_map(
     map.extend((0..).zip(&image).filter_map(|(extent, entry)| saved.row(map_of, extent, *entry, of(entry))));
 }
 
-fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Losses) -> (Vec<String>, Verdict) {
+fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Losses) -> (Vec<String>, Metadata) {
     let mut findings = Vec::new();
-    let mut verdict = Verdict::Clean;
-    let mut find = |text: String, how_bad: Verdict| {
+    let mut metadata = Metadata::Whole;
+    let mut find = |text: String, how_bad: Metadata| {
         findings.push(text);
-        verdict = verdict.max(how_bad);
+        metadata = metadata.max(how_bad);
     };
     match opened {
-        Err(error @ OpenError::NoSuperblocks { .. }) => find(error.to_string(), Verdict::Repairable),
-        Err(error) => find(error.to_string(), Verdict::Damaged),
+        Err(error @ OpenError::NoSuperblocks { .. }) => find(error.to_string(), Metadata::Repairable),
+        Err(error) if error.is_of_the_volume() => find(error.to_string(), Metadata::Damaged),
+        Err(error) => return (vec![error.to_string()], Metadata::Unseen),
         Ok(opened) if !opened.clean => {
             let Opened { commits, .. } = opened;
             let s = if *commits == 1 { "" } else { "s" };
             find(
                 format!("not closed in good order: opening it replays {commits} commit{s} from the journal"),
-                Verdict::Repairable,
+                Metadata::Repairable,
             );
             if devices.len() > 1 {
                 find(
                     "only the journal shows whether a device is a copy from earlier in this generation, such as a snapshot; \
                      after a close in good order, seals on the devices show it"
                         .to_owned(),
-                    Verdict::Repairable,
+                    Metadata::Repairable,
                 );
             }
         }
@@ -493,7 +498,7 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Lo
         let device = report.device;
         for (superblock, which) in report.superblocks.iter().zip(["first", "last"]) {
             if !matches!(superblock, SuperblockReport::Whole { .. }) {
-                find(format!("device {device}: its {which} superblock is not whole"), Verdict::Repairable);
+                find(format!("device {device}: its {which} superblock is not whole"), Metadata::Repairable);
             }
         }
         for checkpoint in report.checkpoints.iter().flatten().filter(|found| found.damaged_blocks > 0) {
@@ -503,25 +508,28 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Lo
             let CheckpointReport { number, damaged_blocks, .. } = checkpoint;
             find(
                 format!("device {device}: {damaged_blocks} blocks of checkpoint {number} are not whole"),
-                Verdict::Repairable,
+                Metadata::Repairable,
             );
         }
         if let Some(newest) = newest
             && !report.checkpoints.is_empty()
             && !report.checkpoints.iter().flatten().any(|found| found.number == newest)
         {
-            find(format!("device {device}: it has no copy of checkpoint {newest}"), Verdict::Repairable);
+            find(format!("device {device}: it has no copy of checkpoint {newest}"), Metadata::Repairable);
         }
     }
     if lost.bytes > Bytes::ZERO {
         let first: Vec<String> =
-            lost.ranges.iter().take(4).map(|range| format!("{} to {}", range.start.0, range.end.0)).collect();
-        let more = if lost.ranges.len() > 4 { ", ..." } else { "" };
+            lost.ranges.iter().take(MOST_SAID).map(|range| format!("{} to {}", range.start.0, range.end.0)).collect();
+        let more = match lost.ranges.len().saturating_sub(MOST_SAID) {
+            0 => String::new(),
+            more => format!(", and {more} more ranges (check --json lists them)"),
+        };
         let (bytes, first) = (lost.bytes, first.join(", "));
         find(
             format!("{bytes} lost with a device, until they are overwritten or discarded: bytes {first}{more}"),
-            Verdict::Clean,
+            Metadata::Whole,
         );
     }
-    (findings, verdict)
+    (findings, metadata)
 }

@@ -43,8 +43,8 @@ pub mod closed {
 }
 
 pub use inspect::{
-    CheckpointReport, CommitReport, DeviceReport, DisplacedReport, Inspection, Lost, Overlay, SnapshotReport,
-    SuperblockReport, Verdict,
+    CheckpointReport, CommitReport, DeviceReport, DisplacedReport, Inspection, Lost, Metadata, Overlay, SnapshotReport,
+    SuperblockReport,
 };
 pub use offline::{Detached, Forgone};
 pub use readmit::Readmitted;

@@ -117,16 +117,21 @@ pub fn detach(
     let device = config.placement.stands_alone().ok_or(DetachError::Divided)?;
     config.tuning.max_moves = moves_at_once(&config.placement);
     config.tuning.spin_down_after = Vec::new();
-    let refuse = |opened: Opened| match opened.lost {
-        extents if extents > 0 && !accept_loss => Err(DetachError::Lost { extents }),
-        _ => Ok(()),
+    let open_whole = |storage: &mut dyn Storage| {
+        let (drive, opened) = open(config.clone(), storage, Trust::None, devices)?;
+        let is_unknown = with_drive!(&drive, drive => drive.losses(0).unknown);
+        match opened.lost {
+            _ if accept_loss => Ok(drive),
+            extents if extents > 0 => Err(DetachError::Lost { extents }),
+            _ if is_unknown => Err(DetachError::LossUnknown),
+            _ => Ok(drive),
+        }
     };
     if !devices.is_empty() {
         // A refusal leaves the volume as it is, with its devices.
-        refuse(open(config.clone(), &mut Overlay::new(storage), Trust::None, devices)?.1)?;
+        open_whole(&mut Overlay::new(storage))?;
     }
-    let (mut drive, opened) = open(config, storage, Trust::None, devices)?;
-    refuse(opened)?;
+    let mut drive = open_whole(storage)?;
     with_drive!(&mut drive, drive => drive.detach(storage, device, left))
 }
 

@@ -10,8 +10,8 @@ use crate::{condition::Condition, exit_code, failure::Failure, output, volume};
 /// Options of `peryton check`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The verb writes nothing. The exit code says whether the volume was closed, and whether parts of it are dirty, damaged or lost \
-(peryton help exit-codes)."
+    after_help = "The verb writes nothing. The exit code says whether the volume was closed, and whether parts of it are dirty, damaged or lost; it is \
+2 if the devices are not those of the volume, or not all of them (peryton help exit-codes)."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -75,7 +75,10 @@ fn text(spec: &VolumeSpec, found: &Inspection) -> String {
     let mut text = String::new();
     let verdict = match (Condition::of(found), &found.opened) {
         (None, Err(OpenError::Detached { .. })) => "exported: it is no volume any more".to_owned(),
-        (None, _) => "not inspected: its devices do not belong together; the volume itself may be in order".to_owned(),
+        (None, _) => {
+            "not seen: these are not all the devices of the volume that the design describes; it may be in order itself"
+                .to_owned()
+        }
         (Some(_), Err(_)) => {
             "damaged: it cannot be opened; whether it was closed, and what of it is dirty or lost, is not known"
                 .to_owned()

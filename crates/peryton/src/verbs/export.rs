@@ -6,7 +6,7 @@ use peryton_units::Bytes;
 use serde_json::json;
 
 use super::check;
-use crate::{condition::Condition, failure::Failure, output, terminal, volume};
+use crate::{condition::Condition, exit_code, failure::Failure, output, terminal, volume};
 
 /// Options of `peryton export`.
 #[derive(Debug, clap::Args)]
@@ -94,5 +94,5 @@ fn refused(spec: &VolumeSpec, without: &[String], error: OfflineError) -> Failur
     }
     let found = peryton_drive::inspect(spec, false, without).ok();
     let condition = found.as_ref().and_then(Condition::of).unwrap_or_default();
-    if condition.lost > 0 { Failure::lost(error) } else { Failure::failed(error) }
+    if condition.code() & exit_code::LOST != 0 { Failure::lost(error) } else { Failure::failed(error) }
 }

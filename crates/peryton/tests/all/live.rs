@@ -276,6 +276,8 @@ fn closed_dirty_damaged_and_lost_are_four_things_each_with_a_count_and_an_exit_c
     assert!(shown.out.contains("extents dirty, 0 copies of metadata damaged, 0 extents lost"), "{}", shown.out);
 
     fs::rename(folder.join("small.img"), folder.join("away.img")).expect("it is there");
+    let shown = peryton(folder, &["check", "v.toml"]);
+    assert!(shown.code == 2 && shown.out.contains("not seen") && !shown.out.contains("damaged"), "{}", shown.out);
     let (code, found) = condition(&["check", "v.toml", "--without", "small", "--json"]);
     assert!(code & 32 != 0 && found["lost"].as_u64() > Some(0), "{found}");
     let lost = found["lost"].clone();
