@@ -2,13 +2,10 @@
 
 use peryton_device::Class;
 use peryton_sim::{Design, LifetimeInterval, Options, Report, SimError, TraceFactory, Warning, run_one};
-use peryton_units::{Bytes, SECONDS_PER_YEAR};
+use peryton_units::SECONDS_PER_YEAR;
 use serde::Serialize;
 
 use crate::energy::{Line, lives};
-
-/// Memory for images of preconditioned flash, which a search reuses from one simulation to the next.
-pub(crate) const IMAGES: Bytes = Bytes::gib(2);
 
 /// The figures of a design under a trace.
 #[derive(Clone, Debug, PartialEq, Serialize)]

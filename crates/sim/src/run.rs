@@ -8,7 +8,6 @@ use std::sync::{
 use peryton_device::flash::Images;
 use peryton_engine::Stats;
 use peryton_trace::{Source, TraceError};
-use peryton_units::Bytes;
 
 use crate::{
     Design, Options, Picture, Report, SimError, interval_report,
@@ -28,9 +27,6 @@ pub type TraceFactory<'a> = dyn Fn() -> Result<Box<dyn Source>, TraceError> + Sy
 
 /// A function for reports of progress, called from time to time with the number of requests that all designs have been given.
 pub type Progress<'a> = dyn Fn(u64) + Sync + 'a;
-
-/// The most memory for images of preconditioned flash, which designs share.
-pub(crate) const IMAGES: Bytes = Bytes::gib(1);
 
 /// Replays the trace on each design, in parallel on all cores; returns reports in the order of the designs. The trace is read once for
 /// as many designs as fit in memory.
@@ -102,7 +98,7 @@ fn replicas(designs: &[Design], options: &Options) -> (Vec<Design>, usize) {
 
 /// These designs, which share the images of preconditioned flash. Designs that are compared often have the same flash.
 pub fn with_shared_images(designs: &[Design]) -> Vec<Design> {
-    let images = Arc::new(Images::new(IMAGES));
+    let images = Images::shared();
     let one = |design: &Design| {
         let images = design.images.clone().unwrap_or_else(|| Arc::clone(&images));
         Design { images: Some(images), ..design.clone() }

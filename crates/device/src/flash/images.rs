@@ -30,7 +30,15 @@ struct Image {
     used: u64,
 }
 
+/// The most memory for the images that designs share.
+const MOST_SHARED: Bytes = Bytes::gib(2);
+
 impl Images {
+    /// Images for designs that are simulated beside each other: they often have the same flash.
+    pub fn shared() -> Arc<Images> {
+        Arc::new(Images::new(MOST_SHARED))
+    }
+
     /// Keeps at most this many bytes; the least recently used images are removed first.
     pub fn new(most: Bytes) -> Images {
         Images { most, kept: Mutex::default() }

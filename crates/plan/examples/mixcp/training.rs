@@ -1,9 +1,6 @@
 //! The training set of the models: synthetic traces with drawn characteristics, simulated one by one (section 4.4).
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
-};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use peryton_device::{Class, Model, flash::Images};
 use peryton_plan::capacity::Kind;
@@ -21,7 +18,6 @@ use crate::{
 };
 
 /// Memory for images of preconditioned flash.
-const IMAGES: Bytes = Bytes::gib(1);
 
 /// The number of traces in the paper.
 pub const TRAINING_TRACES: u32 = 900;
@@ -166,7 +162,7 @@ impl<'a> Bench<'a> {
             Model::Disk(_) => None,
         };
         // Preconditioning its flash takes longer than simulating a few thousand requests, so the images are kept.
-        design.images = Some(Arc::new(Images::new(IMAGES)));
+        design.images = Some(Images::shared());
         let mut bench = Bench { kind, design, slice, service_ms: [[0.0; 2]; 2], rated_erases };
         for (read, read_share) in [1.0, 0.0].into_iter().enumerate() {
             for (large, kib) in [SMALL_KIB, LARGE_KIB].into_iter().enumerate() {

@@ -1,9 +1,6 @@
 //! Makes a plan: checks the request, searches the candidates, and reports the best designs and what each budget costs.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use peryton_device::flash::Images;
 use peryton_sim::{Design, Load, SimError};
@@ -25,7 +22,7 @@ use super::{
 };
 use crate::{
     constraint::{Constraint, Metric, strain},
-    evaluate::{IMAGES, Metrics, evaluate},
+    evaluate::{Metrics, evaluate},
 };
 
 /// The most runners-up; each of them is simulated with the whole trace.
@@ -93,7 +90,7 @@ pub fn plan(
         problems: problems(ask),
         account: ask.account,
         options: ask.options.clone(),
-        images: Arc::new(Images::new(IMAGES)),
+        images: Images::shared(),
         grid,
         progress,
     };

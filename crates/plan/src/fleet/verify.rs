@@ -15,7 +15,6 @@ use super::{
     load::nanoseconds,
     recordings::{Recordings, Taken},
 };
-use crate::evaluate::IMAGES;
 
 /// The most requests of a drive that are simulated: of a longer recording the time up to its busiest window. The first half warm the drive up.
 pub const MOST_SIMULATED: u64 = 2_000_000;
@@ -84,7 +83,7 @@ impl Recordings {
         tasks: &[DriveTask],
         progress: &(dyn Fn(u64, u64) + Sync),
     ) -> Result<Vec<DriveDone>, FleetPlanError> {
-        let images = Arc::new(Images::new(IMAGES));
+        let images = Images::shared();
         let (mut done, mut at) = (Vec::with_capacity(tasks.len()), 0);
         while at < tasks.len() {
             let (mut held, mut end) = (0, at);

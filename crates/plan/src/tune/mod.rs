@@ -28,7 +28,7 @@ use thiserror::Error as ThisError;
 
 use crate::{
     constraint::{Constraint, Metric, strain},
-    evaluate::{Account, IMAGES, Metrics, evaluate},
+    evaluate::{Account, Metrics, evaluate},
 };
 pub use knobs::{Choice, Knob};
 
@@ -267,7 +267,7 @@ pub fn tune(
     search: &Search,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Tuned, TuneError> {
-    let images = Arc::new(Images::new(IMAGES));
+    let images = Images::shared();
     let mut own = design(&[])?;
     own.images = Some(Arc::clone(&images));
     let mut knobs = knobs.to_vec();

@@ -12,7 +12,6 @@ use peryton_device::flash::Images;
 use peryton_trace::Source;
 
 use super::{data_set::DataSet, error::SpaceError, point::Row, read::Space};
-use crate::run::IMAGES;
 
 /// What a sweep has done so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -63,7 +62,7 @@ pub fn sweep_into(
     wrapped: &(dyn Fn(Box<dyn Source>) -> Box<dyn Source> + Sync),
     progress: &SweepProgress<'_>,
 ) -> Result<SweepDone, SpaceError> {
-    let images = Arc::new(Images::new(IMAGES));
+    let images = Images::shared();
     let begun = SweepDone { points: space.len(), ..SweepDone::default() };
     progress(begun);
     let shared = Shared {
