@@ -95,21 +95,27 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     bar.finish_and_clear();
     let done = done?;
     if args.json {
-        return output::print_json(&json!({
+        output::print_json(&json!({
             "folder": folder, "points": done.points, "simulated": done.simulated, "known": done.known, "errors": done.errors,
-        }));
+        }))?;
+    } else {
+        let mut text = format!(
+            "{} points in {}: {} simulated now, {} known before or equal to others\n",
+            done.points,
+            folder.display(),
+            done.simulated,
+            done.known
+        );
+        if done.errors > 0 {
+            text += &format!(
+                "! {} rows have an error: see their column 'error'; --retry-errors simulates these points again\n",
+                done.errors
+            );
+        }
+        output::tell(&text)?;
     }
-    let mut text = format!(
-        "{} points in {}: {} simulated now, {} known before or equal to others\n",
-        done.points,
-        folder.display(),
-        done.simulated,
-        done.known
-    );
-    if done.errors > 0 {
-        text += &format!("! {} of them ended with an error: see the column 'error' of their rows\n", done.errors);
-    }
-    output::tell(&text)
+    // A script learns from the exit code that figures are missing.
+    if done.errors > 0 { Err(Failure::quietly(1)) } else { Ok(()) }
 }
 
 /// What was done, and the time that the rest will take if it is like the part that is done.

@@ -122,8 +122,13 @@ fn a_value_that_a_design_refuses_is_a_row_with_an_error() {
     let space = "designs = 'caching.toml'\ntraces = ['trace.csv']\n[keys]\n\
                  devices.ssd.size = ['8MiB', '1KiB', '16MiB', 'large']\n";
     fs::write(path.join("space.toml"), space).unwrap();
-    let run = peryton(path, &["sweep", "space.toml", "--out", "rows"]).ok();
-    assert!(run.out.contains("! 2 of them ended with an error"), "{}", run.out);
+    let sweep = |more: &[&str]| {
+        let run = peryton(path, &[&["sweep", "space.toml", "--out", "rows"], more].concat());
+        assert_eq!(run.code, 1, "{}", run.err);
+        run.out
+    };
+    let out = sweep(&[]);
+    assert!(out.contains("! 2 rows have an error"), "{out}");
     let found = rows(&path.join("rows"));
     let statuses: Vec<&str> = found.iter().map(|row| row["status"].as_str()).collect();
     assert_eq!(statuses, ["ok", "error", "ok", "error"]);
@@ -133,10 +138,13 @@ fn a_value_that_a_design_refuses_is_a_row_with_an_error() {
         found[3]["error"]
     );
     assert!(!found[0].contains_key("error"));
-    let again = peryton(path, &["sweep", "space.toml", "--out", "rows"]).ok().out;
-    assert!(again.contains("0 simulated now, 4 known"), "{again}");
-    let again = peryton(path, &["sweep", "space.toml", "--out", "rows", "--retry-errors"]).ok().out;
-    assert!(again.contains("2 simulated now, 2 known"), "{again}");
+    // Rows that are kept count as those that are new.
+    let again = sweep(&[]);
+    assert!(again.contains("0 simulated now, 4 known") && again.contains("! 2 rows have an error"), "{again}");
+    let again: Value = serde_json::from_str(&sweep(&["--json"])).unwrap();
+    assert_eq!((&again["known"], &again["errors"]), (&4.into(), &2.into()));
+    let again = sweep(&["--retry-errors"]);
+    assert!(again.contains("2 simulated now, 2 known") && again.contains("! 2 rows have an error"), "{again}");
     assert_eq!(rows(&path.join("rows")).len(), 4);
 }
 

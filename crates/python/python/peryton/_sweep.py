@@ -32,7 +32,7 @@ _RETRIES = 8
 
 class Sweep(Mapping[str, Any]):
     """What a sweep did: ``points`` (their number), ``known`` (those that were in the folder before, or are equal to others),
-    ``simulated`` (now) and ``errors`` (those of them whose row has an error). The rows are in the folder :attr:`path`; if an
+    ``simulated`` (now) and ``errors`` (rows with an error, of an earlier run too). The rows are in the folder :attr:`path`; if an
     optimiser chose the points, :attr:`best` are the best of them."""
 
     __slots__ = ("_best", "_counts", "path")
@@ -445,6 +445,9 @@ class _Work:
         known = self.data._known(hash)
         if hash in self.begun or known or (known is False and not self.retry_errors):
             self.counts["known"] += 1
+            # A row that is kept, once.
+            self.counts["errors"] += hash not in self.begun and known is False
+            self.begun.add(hash)
             return False
         self.begun.add(hash)
         self.place.begin(point, hash)

@@ -22,7 +22,7 @@ pub struct SweepDone {
     pub known: usize,
     /// Points that were simulated.
     pub simulated: usize,
-    /// Those of them that ended with an error, which is in their rows.
+    /// Rows with an error, of points that were simulated now or known before.
     pub errors: usize,
 }
 
@@ -118,15 +118,17 @@ impl Shared<'_> {
         let unfinished = Unfinished(&self.stopped);
         let point = self.space.point(index);
         let prepared = point.prepared(Some(images));
-        let is_known = {
+        // The row that is kept: whether it is without an error.
+        let (is_known, kept) = {
             let mut order = locked(&self.order);
             // Of points that are equal, the first has the row, whichever was simulated.
             let place = order.entry(prepared.hash.clone()).or_insert(usize::MAX);
             let is_under_way = *place != usize::MAX;
             *place = index.min(*place);
-            is_under_way || locked(&self.set).known(&prepared.hash).is_some_and(|is_ok| is_ok || !self.again)
+            let kept = locked(&self.set).known(&prepared.hash).filter(|is_ok| *is_ok || !self.again);
+            (is_under_way || kept.is_some(), kept.filter(|_| !is_under_way))
         };
-        let mut errors = 0;
+        let mut errors = usize::from(kept == Some(false));
         if !is_known {
             let row = prepared.row(&|source| wrapped(source));
             errors = usize::from(row.get("status").is_none_or(|status| status != "ok"));
