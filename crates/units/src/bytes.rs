@@ -124,18 +124,33 @@ impl Bytes {
     /// use peryton_units::Bytes;
     ///
     /// let (has, needs) = (Bytes::mib(70), Bytes(Bytes::mib(70).0 + 4096));
-    /// assert_eq!(format!("has {}, needs {}", has.beside(needs), needs.beside(has)), "has 73400320 bytes, needs 73404416 bytes");
+    /// assert_eq!(format!("has {}, needs {}", has.beside(needs), needs.beside(has)), "has 70MiB, needs 70.01MiB");
+    /// assert_eq!(Bytes(73_400_321).beside(Bytes(73_404_416)), "70MiB");
     /// assert_eq!(Bytes::mib(70).beside(Bytes::gib(1)), "70MiB");
     /// ```
     pub fn beside(self, other: Bytes) -> String {
-        let text = self.to_string();
-        if self != other && text == other.to_string() { format!("{} bytes", self.0) } else { text }
+        let text = |one: Bytes, other: Bytes| if one > other { one.at_least() } else { one.to_string() };
+        let mine = text(self, other);
+        if self != other && mine == text(other, self) { format!("{} bytes", self.0) } else { mine }
+    }
+    /// The text of the least that is needed: what it says is no less than this size.
+    ///
+    /// ```
+    /// use peryton_units::Bytes;
+    ///
+    /// let need = Bytes(Bytes::mib(322).0 + 4096);
+    /// assert_eq!((need.to_string(), need.at_least()), ("322MiB".to_owned(), "322.01MiB".to_owned()));
+    /// assert!(need.at_least().parse::<Bytes>()? >= need);
+    /// # Ok::<(), peryton_units::ParseUnitError>(())
+    /// ```
+    pub fn at_least(self) -> String {
+        parse::shortest(self.0, UNITS, f64::ceil)
     }
 }
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&parse::shortest(self.0, UNITS))
+        f.pad(&parse::shortest(self.0, UNITS, f64::round_ties_even))
     }
 }
 

@@ -162,8 +162,9 @@ pub enum ResizeError {
     },
     /// The device itself is too small.
     #[error(
-        "device {device} has {room}, and the volume would use {need} of it: make the device larger first (lvextend, a larger partition \
-         or file), or give a smaller size"
+        "device {device} has {}, and the volume would use {} of it: make the device larger first (lvextend, a larger partition \
+         or file), or give a smaller size",
+        room.beside(*need), need.beside(*room)
     )]
     TooSmall {
         /// The index of the device.

@@ -216,7 +216,7 @@ fn report(
     }
     let mut text = format!("volume {} of {} on\n", made.volume, made.size);
     for device in &made.devices {
-        text.push_str(&format!("  {} ({}): {}\n", device.name, device.path.display(), device.used));
+        text.push_str(&format!("  {} ({}): {}\n", device.name, device.path.display(), device.used.at_least()));
     }
     if let Some((design, written)) = design {
         if let Some((extent, map)) = written.map {
