@@ -197,7 +197,7 @@ impl Curves {
     /// with the number of requests read so far.
     ///
     /// # Errors
-    /// Those of [`Curves::check`] and of [`Miniature::run`].
+    /// Those of [`Curves::check`] and of [`Miniature::run`]; the trace reads and writes nothing.
     pub fn of(&self, trace: &TraceFactory<'_>, progress: &dyn Fn(u64)) -> Result<Vec<CurveRow>, MiniatureError> {
         self.check()?;
         let mut policies: Vec<CurvePolicy> = Vec::new();
@@ -239,7 +239,7 @@ impl Curves {
             let rows = self.simulate(trace, rate, &sizes, yardstick, few, progress)?;
             simulated.extend(rows.into_iter().take(few.len() * sizes.len()));
         }
-        let mut rows = Vec::new();
+        let mut rows: Vec<CurveRow> = Vec::new();
         for policy in policies {
             match (others.iter().position(|other| *other == policy), &exact, &curve) {
                 (Some(index), ..) => rows.extend(simulated[index * sizes.len()..][..sizes.len()].iter().cloned()),
@@ -255,6 +255,9 @@ impl Curves {
                 })),
                 (None, ..) => unreachable!("what is not simulated is LRU's exact curve"),
             }
+        }
+        if rows.iter().all(|row| row.of.accesses == 0) {
+            return Err(MiniatureError::NoAccesses);
         }
         Ok(rows)
     }

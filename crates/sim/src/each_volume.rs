@@ -57,10 +57,15 @@ impl Curves {
     pub fn of_each_volume(&self, volumes: ByVolume) -> Result<Vec<CurveRow>, MiniatureError> {
         self.check()?;
         each(volumes, |volume| {
-            let mut rows = self.of(&|| Ok(volume.open()), &|_| {})?;
+            let mut rows = match self.of(&|| Ok(volume.open()), &|_| {}) {
+                // It has no row, like a volume that is not there.
+                Err(MiniatureError::NoAccesses) => Vec::new(),
+                rows => rows?,
+            };
             rows.iter_mut().for_each(|row| row.volume = Some(volume.name().to_owned()));
             Ok(rows)
         })
+        .and_then(|rows| if rows.is_empty() { Err(MiniatureError::NoAccesses) } else { Ok(rows) })
     }
 }
 

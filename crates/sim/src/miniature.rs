@@ -96,6 +96,9 @@ pub enum MiniatureError {
         /// The rate given.
         rate: f64,
     },
+    /// Nothing is read or written.
+    #[error("the trace has no reads and no writes: there is nothing that a cache could miss")]
+    NoAccesses,
     /// The trace is not the same as when it was read before.
     #[error(
         "the trace changed while it was read, and opt needs to know its future: repeat this when nothing writes to it"

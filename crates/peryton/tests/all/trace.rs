@@ -161,3 +161,13 @@ fn miss_ratios_of_a_trace_of_objects_are_of_whole_objects_unless_a_block_is_give
         peryton(folder.path(), &["trace", "mrc", "objects.csv", "--columns", "id=id", "--replacement", "opt"]);
     refused.fails(2, &["opt is a bound for blocks"]);
 }
+
+#[test]
+fn a_trace_of_flushes_alone_has_no_miss_ratio() {
+    let folder = folder();
+    std::fs::write(folder.path().join("flushes.csv"), "time_us,op,offset,length\n0,F,0,0\n9,F,0,0\n").unwrap();
+    for more in [&[][..], &["--replacement", "arc,opt"], &["--sizes", "1MiB"], &["--each-volume"]] {
+        let words = [&["trace", "mrc", "flushes.csv"], more].concat();
+        peryton(folder.path(), &words).fails(2, &["no reads and no writes"]);
+    }
+}
