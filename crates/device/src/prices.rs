@@ -99,6 +99,14 @@ impl PriceList {
         Ok(list)
     }
 
+    /// Another price of one such device, in place of the one that is here; `source` says who gives it.
+    #[must_use]
+    pub fn with(mut self, name: &str, usd: f64, source: &str) -> PriceList {
+        self.is_given = true;
+        self.device.insert(name.to_owned(), Price { usd, date: None, source: source.to_owned() });
+        self
+    }
+
     /// What a TB of a class costs.
     pub fn per_tb(&self, class: &str) -> Option<&Price> {
         self.class.get(class)
@@ -110,8 +118,8 @@ impl PriceList {
     }
 
     /// The devices and the classes that have a price here.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.device.keys().chain(self.class.keys()).map(String::as_str)
+    pub fn all(&self) -> impl Iterator<Item = (&str, &Price)> {
+        self.device.iter().chain(&self.class).map(|(name, price)| (name.as_str(), price))
     }
 
     /// Whether these are the user's own prices, and not the shipped ones.

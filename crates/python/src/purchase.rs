@@ -2,9 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use peryton_device::Era;
+use peryton_device::{Era, PriceList};
 use peryton_plan::{
-    capacity::{self, Active, Ask, Catalogue, FILL_LIMIT, FillLimit, Flash, PlanError, Protection, Spares, Workload},
+    capacity::{
+        self, Active, Ask, Catalogue, FILL_LIMIT, FillLimit, Flash, OWN_PRICE, PlanError, Protection, Spares, Workload,
+    },
     constraint::{Constraint, Metric},
     energy::{Accesses, Order, Policy, Question, Unneeded, Zone},
     evaluate::Account,
@@ -88,7 +90,9 @@ pub(crate) fn catalogue(arguments: &Bound<'_, PyDict>) -> PyResult<Catalogue> {
     let prices: Option<BTreeMap<String, f64>> = given(arguments, "prices")?;
     let era = word_given::<Era>(arguments, "era")?.unwrap_or_default();
     let owned = pairs(given(arguments, "own")?);
-    let mut catalogue = Catalogue::with_owned(&devices, &pairs(prices), &owned, &era).in_python()?;
+    let prices = prices.into_iter().flatten();
+    let prices = prices.fold(PriceList::default(), |list, (name, usd)| list.with(&name, usd, OWN_PRICE));
+    let mut catalogue = Catalogue::with_owned(&devices, &prices, &owned, &era).in_python()?;
     for (name, rate) in pairs(given(arguments, "afr")?) {
         catalogue.fails(&name, rate).in_python()?;
     }

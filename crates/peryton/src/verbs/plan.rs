@@ -179,7 +179,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     let mut ask = ask(&args)?;
     let mut catalogue = Catalogue::with_owned(
         &args.devices,
-        &prices::all(args.prices.as_deref(), &args.price, &args.devices)?,
+        &prices::all(args.prices.as_deref(), &args.price)?,
         &owned(&args.own)?,
         &args.era,
     )?;

@@ -15,7 +15,7 @@ mod training;
 
 use std::{collections::BTreeMap, path::PathBuf, str::FromStr};
 
-use peryton_device::Era;
+use peryton_device::{Era, PriceList};
 use peryton_plan::{
     capacity::{Ask, Candidate, Catalogue, Enumerate, Flash, Protection, Workload, plan},
     constraint::{Constraint, Metric, strain},
@@ -48,7 +48,7 @@ fn main() -> Result<(), Error> {
     let said = Said(words.chunks(2).map(|pair| (pair[0].clone(), pair.get(1).cloned().unwrap_or_default())).collect());
     let devices: Vec<String> =
         said.0.get("--devices").into_iter().flat_map(|names| names.split(',')).map(str::to_owned).collect();
-    let catalogue = Catalogue::named(&devices, &[], &Era::default())?;
+    let catalogue = Catalogue::named(&devices, &PriceList::default(), &Era::default())?;
     let kept: Option<PathBuf> = said.get("--models")?;
     let mut models = kept.as_deref().map_or_else(|| Ok(Models::default()), Models::load)?;
     let training =

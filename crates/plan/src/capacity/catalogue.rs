@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use peryton_device::{Class, Era, Model, Profile};
+use peryton_device::{Class, Era, Model, PriceList, Profile};
 use peryton_units::{Bytes, Nanos};
 
 use super::{candidate::Member, error::PlanError};
@@ -25,13 +25,14 @@ pub struct Kind {
     pub reference: String,
     /// Of one; infinite if it is not known, so that those that are owned can be used and no more be bought.
     pub price_usd: f64,
-    /// The user's own price, not the profile's.
-    pub price_given: bool,
     /// The user's own failure rate, not the profile's.
     pub afr_given: bool,
     /// How many there are already, and need not be bought.
     pub owned: u32,
 }
+
+/// The source of a price that the user gives for one device.
+pub const OWN_PRICE: &str = "--price";
 
 /// Superblocks, journal and checkpoints, and a 256th of the device for maps.
 const METADATA: Bytes = Bytes::mib(16);
@@ -41,12 +42,13 @@ const MOST_KINDS: usize = 100;
 impl Catalogue {
     /// The devices that `names` name: shipped profiles, files, and folders of files; where it names none, the shipped profiles
     /// of the era that have a price, but for the models of analytic work, which are not on sale. `prices` replace those of
-    /// profiles, and ask for the device.
+    /// profiles, and one of a device asks for it. A list may have devices that take no part, but the user's own single prices
+    /// ([`OWN_PRICE`]) may not.
     ///
     /// # Errors
     /// A name that is none, a file that is no profile, a device without a price, two of one name, a price of a device
     /// that is not there.
-    pub fn named(names: &[String], prices: &[(String, f64)], era: &Era) -> Result<Catalogue, PlanError> {
+    pub fn named(names: &[String], prices: &PriceList, era: &Era) -> Result<Catalogue, PlanError> {
         Catalogue::with_owned(names, prices, &[], era)
     }
 
@@ -57,7 +59,7 @@ impl Catalogue {
     /// As [`Catalogue::named`]; a device that is owned and known by no profile.
     pub fn with_owned(
         names: &[String],
-        prices: &[(String, f64)],
+        prices: &PriceList,
         owned: &[(String, u32)],
         era: &Era,
     ) -> Result<Catalogue, PlanError> {
@@ -77,10 +79,22 @@ impl Catalogue {
                 profiles.push((profile, reference));
             }
         }
+        let is_known = |name: &str| {
+            let is_one = |known: &str| known == name;
+            Profile::shipped().any(is_one)
+                || PriceList::shipped().per_tb(name).is_some()
+                || profiles.iter().any(|(profile, _)| is_one(&profile.name))
+        };
+        if let Some((name, price)) = prices.all().find(|(name, price)| price.source != OWN_PRICE && !is_known(name)) {
+            return Err(PlanError::UnknownPrice { origin: price.source.clone(), name: name.to_owned() });
+        }
+        for (profile, _) in &mut profiles {
+            profile.price_by(prices);
+        }
         let is_owned = |profile: &Profile| owned.iter().any(|(name, _)| *name == profile.name);
         let mut unpriced = Vec::new();
         if names.is_empty() {
-            let given = |profile: &Profile| is_owned(profile) || prices.iter().any(|(name, _)| *name == profile.name);
+            let given = |profile: &Profile| is_owned(profile) || prices.of_device(&profile.name).is_some();
             let sold = |profile: &Profile| profile.class != Class::Fixed && era.has(profile) && !given(profile);
             let without = profiles.iter().filter(|(profile, _)| profile.price_usd.is_none() && sold(profile));
             unpriced.extend(without.map(|(profile, _)| profile.name.clone()));
@@ -103,17 +117,12 @@ impl Catalogue {
 
     fn new(
         profiles: Vec<(Profile, String)>,
-        prices: &[(String, f64)],
+        prices: &PriceList,
         owned: &[(String, u32)],
         era: &Era,
     ) -> Result<Catalogue, PlanError> {
         let mut kinds: Vec<Kind> = Vec::new();
-        for (mut profile, reference) in profiles {
-            let given = prices.iter().find(|(name, _)| *name == profile.name);
-            let price_given = given.is_some();
-            if let Some((_, usd)) = given {
-                profile.price_usd = Some(*usd);
-            }
+        for (profile, reference) in profiles {
             let (name, origin) = (profile.name.clone(), profile.origin().to_owned());
             if let Some(other) = kinds.iter().find(|kind| kind.profile.name == name) {
                 if other.reference == reference {
@@ -132,11 +141,11 @@ impl Catalogue {
             }
             // A model that cannot be built is reported now, not in the middle of the search.
             profile.build(Some(Bytes::mib(64).min(profile.capacity)), 1)?;
-            kinds.push(Kind { profile, reference, price_usd, price_given, afr_given: false, owned });
+            kinds.push(Kind { profile, reference, price_usd, afr_given: false, owned });
         }
-        for (name, usd) in prices {
-            if !kinds.iter().any(|kind| kind.profile.name == *name) {
-                let value = format!("{name}={usd}");
+        for (name, price) in prices.all().filter(|(_, price)| price.source == OWN_PRICE) {
+            if !kinds.iter().any(|kind| kind.profile.name == name) {
+                let value = format!("{name}={}", price.usd);
                 return Err(PlanError::Range {
                     key: "--price",
                     value,

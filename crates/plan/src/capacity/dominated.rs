@@ -96,7 +96,7 @@ pub(super) fn left_out(candidates: &mut Vec<Candidate>, catalogue: &Catalogue) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use peryton_device::Era;
+    use peryton_device::{Era, PriceList};
     use peryton_units::Bytes;
 
     use super::{
@@ -107,7 +107,7 @@ mod tests {
     /// The fear: of the many devices that are sold, the cheapest combinations alone are tried, and none that lives long enough.
     #[test]
     fn what_is_left_of_the_catalogue_has_every_kind_of_device() {
-        let catalogue = Catalogue::named(&[], &[], &Era::default()).unwrap();
+        let catalogue = Catalogue::named(&[], &PriceList::default(), &Era::default()).unwrap();
         let ask = Enumerate {
             capacity: Bytes(40_000_000_000_000),
             most: 8,

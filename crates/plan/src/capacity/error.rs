@@ -53,6 +53,16 @@ pub enum PlanError {
         /// Origin of the device.
         origin: String,
     },
+    /// A list of prices names something that is no device and no class.
+    #[error(
+        "{origin}: no device or class is called '{name}': peryton profiles lists the devices, and each has its class"
+    )]
+    UnknownPrice {
+        /// The list.
+        origin: String,
+        /// The name.
+        name: String,
+    },
     /// The catalogue has no devices of these years with a price.
     #[error(
         "no devices of {era} have a price: name devices with --devices, give prices with --price NAME=USD, or other years with --era"

@@ -14,8 +14,7 @@ pub(super) fn of(plan: &Plan, catalogue: &Catalogue) -> BTreeMap<String, Vec<Str
     for kind in names.into_iter().filter_map(|name| catalogue.get(name)) {
         let mut values: Vec<String> = kind.profile.estimated().0.into_iter().map(str::to_owned).collect();
         let guessed = kind.profile.provenance.of("price_usd").is_some_and(|said| said.origin == Origin::Estimated);
-        // A price that the user gave is no estimate.
-        if guessed && !kind.price_given {
+        if guessed {
             values.push("price_usd".to_owned());
         }
         if !values.is_empty() {

@@ -27,7 +27,7 @@ mod workload;
 
 pub use ask::{Active, Ask};
 pub use candidate::{Candidate, Enumerate, Member, Mode};
-pub use catalogue::{Catalogue, Kind, usable};
+pub use catalogue::{Catalogue, Kind, OWN_PRICE, usable};
 pub use error::PlanError;
 pub use failures::{Failures, TierFailures};
 pub use flash::{Flash, FlashCapacity, FlashPoint};

@@ -3,9 +3,11 @@
 
 use std::{fs, path::Path};
 
-use peryton_device::Era;
+use peryton_device::{Era, PriceList};
 use peryton_plan::{
-    capacity::{Ask, Candidate, Catalogue, Enumerate, Flash, Plan, PlanError, Protection, Spares, Workload, plan},
+    capacity::{
+        Ask, Candidate, Catalogue, Enumerate, Flash, OWN_PRICE, Plan, PlanError, Protection, Spares, Workload, plan,
+    },
     constraint::{Constraint, Metric, strain},
     evaluate::{Account, Metrics, evaluate},
 };
@@ -37,7 +39,7 @@ fn catalogue(folder: &Path) -> Catalogue {
         );
         fs::write(folder.join(format!("{name}.toml")), text).unwrap();
     }
-    Catalogue::named(&[folder.display().to_string()], &[], &Era::default()).unwrap()
+    Catalogue::named(&[folder.display().to_string()], &PriceList::default(), &Era::default()).unwrap()
 }
 
 fn spec(requests: u64, interval: &str) -> SynthSpec {
@@ -227,28 +229,62 @@ fn what_cannot_be_planned_is_told_in_one_line() {
     let none = Ask { most: 0, ..ask("") };
     tell(planned(&none, &made, &small).unwrap_err(), "--most");
     tell(planned(&ask(""), &made, &spec(1, "3ms")).unwrap_err(), "no rate to plan for");
-    let named = |names: &[&str], prices: &[(String, f64)]| {
+    let named = |names: &[&str], prices: &PriceList| {
         Catalogue::named(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>(), prices, &Era::default())
             .unwrap_err()
     };
-    tell(named(&["intel-320-300g"], &[]), "did you mean");
-    tell(named(&["griffin-wd-10k"], &[]), "has no price");
-    tell(named(&["intel-320-300gb"], &[("intel-x25-e-32gb".to_owned(), 3.0)]), "--price");
+    let none = PriceList::default();
+    tell(named(&["intel-320-300g"], &none), "did you mean");
+    tell(named(&["griffin-wd-10k"], &none), "has no price");
+    tell(named(&["intel-320-300gb"], &none.clone().with("intel-x25-e-32gb", 3.0, OWN_PRICE)), "--price");
     let empty = tempfile::tempdir().unwrap();
-    tell(named(&[&empty.path().display().to_string()], &[]), "no device profiles");
+    tell(named(&[&empty.path().display().to_string()], &none), "no device profiles");
     fs::write(empty.path().join("broken.toml"), "name = 'x'\n[fixed]\nread = 7\n").unwrap();
-    tell(named(&[&empty.path().display().to_string()], &[]), "broken.toml");
+    tell(named(&[&empty.path().display().to_string()], &none), "broken.toml");
     let twice = folder.path().join("rust.toml");
     let copy = empty.path().join("broken.toml");
     fs::copy(&twice, &copy).unwrap();
-    tell(named(&[&twice.display().to_string(), &copy.display().to_string()], &[]), "two devices are called");
+    tell(named(&[&twice.display().to_string(), &copy.display().to_string()], &none), "two devices are called");
+}
+
+/// The fear: a list of prices is read by another rule than the devices, so that a family in a file has none.
+#[test]
+fn a_list_of_prices_is_for_the_devices_that_take_part_wherever_they_are_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "description = 'x'\nclass = 'fixed'\n[member.twin-a]\nfixed = { capacity = '200MiB' }\n[member.twin-b]\nfixed = { capacity = '400MiB' }\n\
+                [fixed]\nread = '4ms'\nwrite = '4ms'\nactive_w = 6\nidle_w = 4\n";
+    fs::write(folder.path().join("twin.toml"), text).unwrap();
+    let list =
+        PriceList::parse("name,usd,usd_per_tb\ntwin-a,7,\ntwin-b,9,\nnvme-tlc,,400\nintel-320-300gb,3,\n", "p.csv");
+    let list = list.unwrap();
+    let found = Catalogue::named(&[folder.path().display().to_string()], &list, &Era::default()).unwrap();
+    let prices: Vec<f64> = found.kinds.iter().map(|kind| kind.price_usd).collect();
+    assert_eq!(prices, [7.0, 9.0], "{:?}", found.kinds);
+    let list = list.with("twin-a", 5.0, OWN_PRICE);
+    let found = Catalogue::named(&[folder.path().display().to_string()], &list, &Era::default()).unwrap();
+    assert_eq!(found.get("twin-a").unwrap().price_usd, 5.0);
+    // Without a choice of devices, one that has a price of its own takes part whatever its era, and a class has its new price.
+    let all = Catalogue::named(
+        &[],
+        &PriceList::parse("name,usd,usd_per_tb\nnvme-tlc,,400\nintel-320-300gb,3,\n", "p").unwrap(),
+        &Era::default(),
+    );
+    let all = all.unwrap();
+    assert_eq!(all.get("intel-320-300gb").unwrap().price_usd, 3.0);
+    assert_eq!(all.get("solidigm-d7-ps1010-7.68tb").unwrap().price_usd, 400.0 * 7.68);
+    let unknown = PriceList::parse("name,usd\ntwin-c,7\n", "p.csv").unwrap();
+    let error = Catalogue::named(&[folder.path().display().to_string()], &unknown, &Era::default()).unwrap_err();
+    assert!(error.to_string().contains("p.csv: no device or class is called 'twin-c'"), "{error}");
 }
 
 #[test]
 fn small_fast_devices_before_a_large_volume_leave_room_for_its_map() {
-    let catalogue =
-        Catalogue::named(&["intel-x25-e-32gb".to_owned(), "seagate-st4000dm000".to_owned()], &[], &Era::default())
-            .unwrap();
+    let catalogue = Catalogue::named(
+        &["intel-x25-e-32gb".to_owned(), "seagate-st4000dm000".to_owned()],
+        &PriceList::default(),
+        &Era::default(),
+    )
+    .unwrap();
     for volume in [Bytes::gib(40), Bytes::gib(500), Bytes::gib(3000)] {
         let candidates = Candidate::all(
             &catalogue,
@@ -266,7 +302,8 @@ fn small_fast_devices_before_a_large_volume_leave_room_for_its_map() {
 /// The fear: a sample of the data lies on the outermost tracks of a simulated disk, where it is answered in half the time.
 #[test]
 fn disks_that_hold_a_sample_are_as_slow_as_those_that_hold_all_data() {
-    let catalogue = Catalogue::named(&["seagate-exos-x20-20tb".to_owned()], &[], &Era::default()).unwrap();
+    let catalogue =
+        Catalogue::named(&["seagate-exos-x20-20tb".to_owned()], &PriceList::default(), &Era::default()).unwrap();
     let reads = |footprint: &str| {
         let text = format!(
             "requests = 3000\nfootprint = '{footprint}'\nread_share = 1.0\nseed = 3\nsize = '4KiB'\n\
@@ -290,7 +327,7 @@ fn what_is_owned_needs_no_price_and_no_era_and_no_more_of_it_is_bought() {
     let _ = catalogue(folder.path());
     let devices = [folder.path().display().to_string()];
     let owned = [("griffin-wd-10k".to_owned(), 2)];
-    let catalogue = Catalogue::with_owned(&devices, &[], &owned, &Era::default()).unwrap();
+    let catalogue = Catalogue::with_owned(&devices, &PriceList::default(), &owned, &Era::default()).unwrap();
     let all = Candidate::all(
         &catalogue,
         &Enumerate { capacity: Bytes::mib(100), most: 8, spin_down: false, protection: BRIM, flash: Flash::Whole },
@@ -304,7 +341,8 @@ fn what_is_owned_needs_no_price_and_no_era_and_no_more_of_it_is_bought() {
         .collect();
     assert!(counts.contains(&2) && counts.iter().all(|count| *count <= 2), "{counts:?}");
     assert!(all.iter().any(|one| one.dollars(&catalogue) == 0.0));
-    let error =
-        Catalogue::with_owned(&devices, &[], &[("none".to_owned(), 1)], &Era::default()).unwrap_err().to_string();
+    let error = Catalogue::with_owned(&devices, &PriceList::default(), &[("none".to_owned(), 1)], &Era::default())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("--own") && error.contains("none=1"), "{error}");
 }

@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path};
 
-use peryton_device::Era;
+use peryton_device::{Era, PriceList};
 use peryton_plan::{
     capacity::{Active, Ask, Candidate, Catalogue, Flash, Found, Mode, Plan, Protection, Workload, plan},
     constraint::{Constraint, Metric, strain},
@@ -32,7 +32,7 @@ fn catalogue(folder: &Path) -> Catalogue {
         );
         fs::write(folder.join(format!("{name}.toml")), text).unwrap();
     }
-    Catalogue::named(&[folder.display().to_string()], &[], &Era::default()).unwrap()
+    Catalogue::named(&[folder.display().to_string()], &PriceList::default(), &Era::default()).unwrap()
 }
 
 fn ask(budgets: &str, flash: Flash) -> Ask {
