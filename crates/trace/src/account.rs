@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use peryton_units::{Bytes, Nanos};
 use serde::Serialize;
 
-use crate::{OBJECT_UNIT, VolumeNames};
+use crate::{OBJECT_UNIT, VolumeNames, decode::STEP};
 
 /// The bad lines or records that were skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -49,6 +49,8 @@ pub struct Account {
     pub together: u64,
     /// Number of requests that were spread over their second.
     pub spread: u64,
+    /// Number of requests without a time.
+    pub untimed: u64,
     /// The arrival of the first request on the trace's own clock.
     #[serde(rename = "start_ns")]
     pub start: Nanos,
@@ -100,6 +102,11 @@ impl Account {
                 self.together as f64 * 100.0 / *requests as f64
             );
             remark("trace_whole_seconds", message, "--spread spreads them over their second");
+        }
+        if self.untimed > 0 {
+            let message =
+                format!("the trace has no times: its requests come {STEP} after each other, a million a second");
+            remark("trace_untimed", message, "--replay qd=N, or --speed X, gives the pace");
         }
         if self.spread > 0 {
             let message = format!("{} requests with times in whole seconds were spread over their second", self.spread);

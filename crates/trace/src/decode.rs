@@ -17,6 +17,8 @@ use crate::{
 pub const MAX_TRANSFER: Bytes = Bytes(4 << 30);
 /// The end of offsets, in bytes, as in every operating system.
 const MAX_OFFSET: u64 = i64::MAX as u64;
+/// The time between two requests of a trace without times.
+pub(crate) const STEP: Nanos = Nanos(1_000);
 /// The most bad lines whose messages are kept.
 pub(crate) const SHOWN_SKIPPED: usize = 5;
 
@@ -25,6 +27,8 @@ pub(crate) const SHOWN_SKIPPED: usize = 5;
 pub(crate) struct Notes {
     /// Good lines or records that are no requests of the workload, by reason.
     left_out: BTreeMap<&'static str, u64>,
+    /// Number of requests without a time.
+    untimed: u64,
     /// How long each request took on the device that was traced, in nanoseconds; `None` if the caller does not ask for it.
     pub(crate) latencies: Option<Vec<u64>>,
 }
@@ -72,6 +76,13 @@ impl<'a> Sink<'a> {
         }
         self.out.push(Request { at: Nanos(at), offset: Bytes(id), len: Bytes(size), volume, op });
         Ok(())
+    }
+
+    /// The time of a request in a trace without times: each comes [`STEP`] after the one before it.
+    #[inline]
+    pub(crate) fn time_of(&mut self, number: u64) -> Option<u64> {
+        self.notes.untimed += 1;
+        number.checked_mul(STEP.0)
     }
 
     /// Says how long the request that was added last took.
@@ -179,6 +190,7 @@ impl BadLines {
 impl Notes {
     pub(crate) fn add_to(&self, account: &mut Account) {
         self.left_out.iter().for_each(|(reason, count)| *account.left_out.entry(reason).or_default() += count);
+        account.untimed += self.untimed;
     }
 }
 

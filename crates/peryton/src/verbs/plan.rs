@@ -199,6 +199,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     let trace = || args.trace_args.again(&args.trace, &skipped);
     bar.show("reading the trace", 0, 0);
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
+    workload.check_pace(ask.options.replay)?;
     skipped.report();
     if let Some(per_day) = args.per_day {
         let speed = if let peryton_sim::Replay::Timed { speed } = ask.options.replay { speed } else { 1.0 };

@@ -123,6 +123,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     bar.enable_steady_tick(Duration::from_millis(100));
     bar.set_message("reading the trace");
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
+    workload.check_pace(ask.options.replay)?;
     skipped.report();
     ask.options.load = args.replay_args.load(&trace)?;
     if args.replay_args.warms_up_by_default() {

@@ -82,6 +82,12 @@ pub enum PlanError {
         /// Seconds from the first request to the last.
         span_s: f64,
     },
+    /// The trace has no times.
+    #[error(
+        "the trace has no times, so nothing says how much load it is: give the pace with --replay qd=N, or with --speed, of which 1 is a \
+         million requests a second"
+    )]
+    NoTimes,
     /// The trace has several volumes.
     #[error(
         "the trace has requests of {volumes} volumes: choose one with --volumes, or lay them out one after the other with --concatenate"

@@ -40,6 +40,7 @@ pub fn plan(
     workload: &Workload<'_>,
     progress: &Progress<'_>,
 ) -> Result<Plan, PlanError> {
+    workload.check_pace(ask.options.replay)?;
     let reach = workload.reach;
     let capacity = ask.capacity.unwrap_or(reach);
     if capacity.0 < workload.like.reach_bytes {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use peryton_sim::{Load, TraceFactory, sampling::Held};
+use peryton_sim::{Load, Replay, TraceFactory, sampling::Held};
 use peryton_trace::{Account, Characteristics, Hashed, Request, RequestHash, Source, TraceError};
 use peryton_units::Bytes;
 use serde::Serialize;
@@ -23,6 +23,8 @@ pub struct Workload<'a> {
     pub reach: Bytes,
     /// A hash of its requests.
     pub hash: RequestHash,
+    /// Whether the trace has no times of its own.
+    untimed: bool,
     trace: &'a TraceFactory<'a>,
     held: Option<Arc<Vec<Request>>>,
 }
@@ -89,6 +91,7 @@ impl<'a> Workload<'a> {
             like,
             reach,
             hash: tee.source.hash(),
+            untimed: found.account.untimed > 0,
             trace,
             held: tee.held.map(Arc::new),
         })
@@ -98,6 +101,17 @@ impl<'a> Workload<'a> {
     /// tier would be compared with devices that need no filling.
     pub fn warm_up_requests(&self) -> u64 {
         self.hash.requests() / 2
+    }
+
+    /// Checks that something says how fast requests come: the trace, or the replay.
+    ///
+    /// # Errors
+    /// The trace has no times, and is to be replayed at them.
+    pub fn check_pace(&self, replay: Replay) -> Result<(), PlanError> {
+        match self.untimed && replay == (Replay::Timed { speed: 1.0 }) {
+            true => Err(PlanError::NoTimes),
+            false => Ok(()),
+        }
     }
 
     /// The share of a day in which the load writes so much.

@@ -60,7 +60,8 @@ pub enum DemandError {
     Trace(#[from] TraceError),
     /// The trace does not say how fast it was.
     #[error(
-        "the trace has no reads or writes, or all at one moment: it has no bandwidth; give --peak, --average and --capacity"
+        "the trace has no reads or writes, no times, or all at one moment: it has no bandwidth; leave it out, and give --peak, --average \
+         and --capacity"
     )]
     NoBandwidth,
 }
@@ -133,7 +134,8 @@ impl MeasuredDemand {
     pub fn of(source: &mut dyn Source) -> Result<MeasuredDemand, DemandError> {
         let found = Characteristics::of(source)?;
         let mb = |mib: f64| mib * f64::from(1 << 20) / 1e6;
-        let mean = found.mean_mib_per_s.filter(|mean| *mean > 0.0).ok_or(DemandError::NoBandwidth)?;
+        let is_timed = found.account.untimed == 0;
+        let mean = found.mean_mib_per_s.filter(|mean| is_timed && *mean > 0.0).ok_or(DemandError::NoBandwidth)?;
         let end: u64 = found.volumes.iter().fold(0, |sum, volume| sum.saturating_add(volume.end_bytes));
         let requests = found.reads + found.writes;
         let request =

@@ -49,6 +49,12 @@ pub enum FleetPlanError {
         /// Another one.
         second: String,
     },
+    /// A recording has no times.
+    #[error("{name} has no times, so nothing says which loads coincide: a fleet is planned from recordings with times")]
+    NoTimes {
+        /// Its name.
+        name: String,
+    },
     /// There is one volume.
     #[error("{name} has requests of one volume: use --trace, or a trace that names its volumes")]
     OneVolume {

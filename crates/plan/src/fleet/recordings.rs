@@ -187,6 +187,9 @@ impl Recordings {
             if batch.is_empty() {
                 return Ok(());
             }
+            if source.account().untimed > 0 {
+                return Err(FleetPlanError::NoTimes { name: self.files[file].name() });
+            }
             let start = *start.get_or_insert_with(|| source.account().start);
             each(&*source, start, &batch)?;
         }

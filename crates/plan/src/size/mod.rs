@@ -21,7 +21,7 @@ pub use curve::{BySize, SizeCurve, SizePoint, SizeWarning};
 pub use knee::{Knee, Marginal};
 
 use crate::{
-    capacity::{Progress, Workload},
+    capacity::{PlanError, Progress, Workload},
     evaluate::{Account, Metrics},
     metric::Metric,
 };
@@ -85,6 +85,9 @@ pub enum SizeError {
     },
     /// A number is out of range.
     #[error("{problem}")]
+    /// The trace does not say how fast requests come.
+    #[error(transparent)]
+    Workload(#[from] PlanError),
     Setting {
         /// The option, and the remedy.
         problem: String,
@@ -187,6 +190,7 @@ pub fn size(ask: &Ask, workload: &Workload<'_>, progress: &Progress<'_>) -> Resu
     ask.check()?;
     let base = ask.base()?;
     let fast = Fast::of(&base)?;
+    workload.check_pace(ask.options.replay)?;
     progress("computing the miss-ratio curve", 0, 0);
     let curve = extent_curve(&base, workload.source()?, &ask.options)?.expect("a hybrid has extents");
     let requests = workload.hash.requests().min(ask.options.limit.unwrap_or(u64::MAX));

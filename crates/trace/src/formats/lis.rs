@@ -1,6 +1,6 @@
 //! The text of the traces of the ARC paper (Megiddo and Modha, FAST 2003): `block blocks other number`, in blocks of 512 bytes.
 //! The authors say that the third column is to be ignored; the fourth counts the requests from 0. There are no times and no kinds: each request is a
-//! read, one microsecond after the one before.
+//! read, a fixed time after the one before.
 
 use std::borrow::Cow;
 
@@ -12,9 +12,6 @@ use crate::{
     field::{whole, words},
     problem::{Decoded, Or},
 };
-
-/// The time between two requests.
-const STEP_NS: u64 = 1_000;
 
 pub(crate) struct Lis;
 
@@ -66,7 +63,7 @@ impl LineFormat for Lis {
             return Ok(());
         }
         let Line { block, blocks, number } = read(line)?;
-        let at = number.checked_mul(STEP_NS).or_problem("the number of the request is out of range")?;
+        let at = sink.time_of(number).or_problem("the number of the request is out of range")?;
         sink.push_sectors(at, 0, Op::Read, block, blocks)
     }
 }

@@ -33,8 +33,6 @@ use crate::{
 const MAX_COLUMNS: usize = 256;
 /// The most requests that one row may stand for.
 const MAX_COUNT: u64 = 1 << 16;
-/// The time between two requests of a trace without times.
-const STEP_NS: u64 = 1_000;
 /// The seconds of half a day: a clock that goes back by more has passed midnight.
 const HALF_DAY_NS: u64 = 12 * 3_600 * 1_000_000_000;
 
@@ -480,7 +478,7 @@ impl Table {
 
     #[inline]
     fn request<'a>(&mut self, mut fields: impl Iterator<Item = &'a [u8]>, sink: &mut Sink<'_>) -> Decoded {
-        let mut row = self.row();
+        let mut row = self.row(sink);
         for index in 0..self.columns.len() {
             let Some(field) = fields.next() else {
                 // Traces of objects leave out what a request has not, at the end of the line.
@@ -505,7 +503,7 @@ impl Table {
         if fields.len() < self.columns.len().max(self.back.len()) {
             return Err("fewer columns than there should be".into());
         }
-        let mut row = self.row();
+        let mut row = self.row(sink);
         for (index, field) in fields.iter().enumerate().take(self.columns.len()) {
             self.take(self.columns[index], field.trim_ascii(), &mut row)?;
         }
@@ -516,8 +514,8 @@ impl Table {
     }
 
     #[inline]
-    fn row(&self) -> Row {
-        let at = if self.has_time { 0 } else { self.rows * STEP_NS };
+    fn row(&self, sink: &mut Sink<'_>) -> Row {
+        let at = if self.has_time { 0 } else { sink.time_of(self.rows).unwrap_or(u64::MAX) };
         let size = if self.has_size { None } else { Some(1) };
         Row { at, end: None, op: Some(Op::Read), offset: None, size, volume: 0, id: 0, latency: None, count: 1 }
     }
