@@ -47,7 +47,7 @@ const GENERAL: &str = "General options";
 pub const READING: &str = "Reading the trace";
 
 /// Options that most uses of their verbs leave alone.
-const SELDOM: [&str; 29] = [
+const SELDOM: [&str; 28] = [
     "era",
     "spares",
     "fill-limit",
@@ -70,7 +70,6 @@ const SELDOM: [&str; 29] = [
     "afr",
     "per-day",
     "think-time",
-    "load-share",
     "sample-seed",
     "shelf-power",
     "alpha",

@@ -1,6 +1,6 @@
 //! The options for replaying a trace, shared by the verbs that simulate designs.
 
-use peryton_sim::{Fit, Load, Options, Replay, SimError, Think, TraceFactory};
+use peryton_sim::{Fit, Options, Replay, Think};
 
 use crate::failure::Failure;
 
@@ -24,7 +24,7 @@ pub struct ArrivalArgs {
     think_time: Option<Think>,
     /// Requests before those that are measured [default: 0]
     ///
-    /// Replay this many requests before the measured ones [default: 0; of peryton plan and size, half of the trace].
+    /// Replay this many requests before the measured ones [default: 0; of peryton plan, size and tune, half of the trace].
     #[arg(long, value_name = "N")]
     pub warm_up_requests: Option<u64>,
 }
@@ -39,11 +39,6 @@ pub struct ReplayArgs {
     /// The volume is new: a tier begins empty. Otherwise it is in use, and the fast device of a tier is full.
     #[arg(long)]
     new: bool,
-    /// Scale the designs down to this share of their load
-    ///
-    /// Scale the designs down: the trace has only this share of the load that they are for.
-    #[arg(long, value_name = "SHARE", value_parser = share)]
-    load_share: Option<f64>,
     /// Stop after this many requests
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
@@ -102,12 +97,6 @@ impl ReplayArgs {
     /// Whether the number of requests of the warm-up is left to the command.
     pub fn warms_up_by_default(&self) -> bool {
         self.arrival_args.warm_up_requests.is_none()
-    }
-
-    /// The load of a trace, where it has a share of the load that the designs are for. This reads the trace once.
-    pub fn load(&self, trace: &TraceFactory<'_>) -> Result<Option<Load>, Failure> {
-        let Some(share) = self.load_share else { return Ok(None) };
-        Ok(Some(Load::of_trace(share, &mut *trace().map_err(SimError::from)?).map_err(SimError::from)?))
     }
 
     /// The options in the simulator's form.

@@ -156,6 +156,19 @@ pub enum SimError {
         /// The number of volumes in the design.
         wanted: usize,
     },
+    /// A request is past the end of a design that is simulated for a share of its load.
+    #[error(
+        "request {request} of the trace ends at {end}, past the end of the {volume} that the design's [load] leaves of the volume: \
+         --set load.span=SIZE gives the address space of this trace; without [load] the whole design is simulated"
+    )]
+    PastTheSpan {
+        /// The number of the request, counted from 1.
+        request: u64,
+        /// Its end.
+        end: Bytes,
+        /// The size of the simulated volume.
+        volume: Bytes,
+    },
     /// No request was replayed.
     #[error("no request of the trace was replayed ({skipped} were skipped as past the end of the volume)")]
     NoRequests {
@@ -213,5 +226,15 @@ impl SimError {
     /// Whether the cause is the user's input, and not the machine or Peryton.
     pub fn is_bad_input(&self) -> bool {
         !matches!(self, SimError::Stalled { .. })
+    }
+
+    /// The same error, of a design that is simulated for a share of its load.
+    pub(crate) fn of_load(self) -> SimError {
+        match self {
+            SimError::PastTheEnd { request, offset, len, volume, .. } => {
+                SimError::PastTheSpan { request, end: Bytes(offset.0.saturating_add(len.0)), volume }
+            }
+            other => other,
+        }
     }
 }

@@ -1,11 +1,13 @@
 //! The miss-ratio curve of the extents of a design: which of its misses a larger fast device could avoid.
 
+use std::borrow::Cow;
+
 use peryton_trace::{BATCH, DEFAULT_MAX_BLOCKS, MissRatioCurve, Request, Source, TraceError};
 
 use crate::{Design, Options, SimError, request_source::RequestSource};
 
 /// Reads a trace as a simulation of the design would (requests that do not fit the volume are wrapped, skipped or an error, and
-/// the options may limit their number); returns the exact curve of an LRU cache of its extents. `None` for a design without
+/// the options may limit their number), in the size in which it is simulated; returns the exact curve of an LRU cache of its extents. `None` for a design without
 /// extents.
 ///
 /// ```
@@ -28,11 +30,13 @@ pub fn extent_curve(
     trace: Box<dyn Source>,
     options: &Options,
 ) -> Result<Option<MissRatioCurve>, SimError> {
+    let design = design.simulated()?;
     let Some(extent) = design.extent() else { return Ok(None) };
+    let in_part = |error| if matches!(design, Cow::Owned(_)) { SimError::of_load(error) } else { error };
     let requests = RequestSource::new(trace, design.volume, 1, options.fit, options.limit, &|_| {})?;
     let mut fitted = Fitted { requests, error: None };
     let curve = MissRatioCurve::of(&mut fitted, extent, DEFAULT_MAX_BLOCKS)?;
-    fitted.error.map_or(Ok(Some(curve)), Err)
+    fitted.error.map_or(Ok(Some(curve)), |error| Err(in_part(error)))
 }
 
 /// The requests as the simulation takes them.

@@ -5,7 +5,7 @@ use std::{fmt, num::NonZeroU32, str::FromStr, sync::Arc};
 use peryton_units::Nanos;
 use thiserror::Error;
 
-use crate::{AsRecorded, Load, sampling::share::Sampling};
+use crate::{AsRecorded, sampling::share::Sampling};
 
 /// The rule by which requests arrive.
 ///
@@ -186,9 +186,6 @@ pub struct Options {
     /// The volume is new: a tier begins empty, with flash that was never written. Otherwise it is in use: the fast device of a tier is full
     /// before the first request, of data that no request has asked for yet.
     pub new_volume: bool,
-    /// The load that the trace has, of the load that the designs are for: they are simulated smaller by as much
-    /// ([`Design::with_load`](crate::Design::with_load)). `None`: all of it.
-    pub load: Option<Load>,
     /// Number of warm-up requests. The measured span begins after their replies; all statistics are then set to zero.
     pub warm_up_requests: u64,
     /// The most requests to take from the trace, including the warm-up.
@@ -215,7 +212,6 @@ impl Default for Options {
             replay,
             fit: Fit::Strict,
             new_volume: false,
-            load: None,
             warm_up_requests: 0,
             limit: None,
             interval: None,

@@ -152,10 +152,10 @@ pub(crate) fn run_reading(
     ahead: bool,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Report, SimError> {
-    if let Some(load) = &options.load {
-        let small = design.with_load(load)?;
-        let options = Options { load: None, ..options.clone() };
-        let mut report = run_reading(&small, trace_name, trace, &options, ahead, progress)?;
+    // A recording is of the drive itself.
+    if let (Some(load), None) = (&design.load, &options.recorded) {
+        let found = run_reading(&design.with_load(load)?, trace_name, trace, options, ahead, progress);
+        let mut report = found.map_err(SimError::of_load)?;
         // What the design is, and not what was simulated in its place.
         report.load_share = Some(load.share);
         report.volume_bytes = design.volume_bytes().0;
@@ -247,7 +247,8 @@ pub fn run_observed(
     options: &Options,
     observer: Observer,
 ) -> Result<(), SimError> {
-    replay(design, trace, options, Watch(Some(observer)), false, &|_| {}).map(drop)
+    let design = design.simulated()?;
+    replay(&design, trace, options, Watch(Some(observer)), false, &|_| {}).map(drop)
 }
 
 /// Replays the trace on one design as [`run_one`](crate::run_one) does, without a sample, and calls `observer` with each event. Also

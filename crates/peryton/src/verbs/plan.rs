@@ -210,7 +210,7 @@ pub fn run(mut args: Args) -> Result<(), Failure> {
     bar.finish();
     plan.command = Some(page::command_line());
     if args.sensitivity {
-        plan.sensitivity = Some(estimates::sensitivity(&plan, &plan.options(&ask.options), &trace)?);
+        plan.sensitivity = Some(estimates::sensitivity(&plan, &ask.options, &trace)?);
     }
     if let Some(folder) = &args.out {
         out::write(folder, &args, &plan)?;

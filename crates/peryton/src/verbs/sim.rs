@@ -37,7 +37,7 @@ pub struct Args {
     /// Simulate each volume of the trace alone, a row each
     ///
     /// Simulate each volume of the trace alone, on a drive of its own, as rows of their own, on all cores. The trace is read once.
-    #[arg(long, conflicts_with_all = ["concatenate", "sensitivity", "load_share"])]
+    #[arg(long, conflicts_with_all = ["concatenate", "sensitivity"])]
     each_volume: bool,
     /// Set a key of the designs, such as placement.mode=tiering
     #[arg(long, value_name = "KEY=VALUE", add = completing::key_value())]
@@ -145,7 +145,7 @@ pub fn run(args: Args) -> Result<(), Failure> {
     let (designs, swept) = designs(&args)?;
     let picture = args.report.is_some() && page::is_pictured(designs.len()) && !args.each_volume;
     let sample = args.sample.map(|sample| sample.with_seed(args.sample_seed));
-    let mut options = Options {
+    let options = Options {
         interval: args.interval,
         picture,
         sample,
@@ -170,7 +170,6 @@ pub fn run(args: Args) -> Result<(), Failure> {
     if !from_stdin {
         args.trace_args.source(&args.trace, &skipped)?;
     }
-    options.load = args.replay_args.load(&|| args.trace_args.again(&args.trace, &skipped))?;
     let folder = args.out.as_ref().map(TableFolder::create).transpose()?;
     let mut reports = simulate(&designs, &args, &options, &skipped)?;
     // Reports of a whole trace say themselves what became of it.
@@ -246,13 +245,18 @@ fn trace_curve(
         |(index, design): (usize, &Design)| Some((index, design.devices[pair(design)?.fast.index()].data.0 as f64));
     let beside: Vec<(usize, f64)> =
         if designs.len() <= CURVE_DESIGNS { designs.iter().enumerate().filter_map(fast).collect() } else { Vec::new() };
-    let widest = beside.iter().map(|(_, bytes)| *bytes).fold((curve.blocks() * extent.0) as f64, f64::max);
+    // Of a design that is simulated smaller, the sizes are its own.
+    let load = first.load.map_or(1.0, |load| load.share);
+    let touched = (curve.blocks() * extent.0) as f64 / load;
+    let widest = beside.iter().map(|(_, bytes)| *bytes).fold(touched, f64::max);
     let least = (extent.0 as f64).max(widest / f64::from(1 << 14));
     let size = |n: u32| least * (widest / least).powf(f64::from(n) / f64::from(CURVE_SIZES - 1));
     let mut sizes: Vec<Bytes> =
         (0..CURVE_SIZES).map(|n| Bytes((size(n) / extent.0 as f64).round() as u64 * extent.0)).collect();
     sizes.dedup();
-    let points = curve.at(&sizes).iter().map(|ratios| (ratios.cache_bytes as f64, ratios.blocks.all)).collect();
+    let simulated: Vec<Bytes> = sizes.iter().map(|size| Bytes((size.0 as f64 * load) as u64)).collect();
+    let misses = curve.at(&simulated);
+    let points = sizes.iter().zip(&misses).map(|(size, ratios)| (size.0 as f64, ratios.blocks.all)).collect();
     Ok(Some(page::TraceCurve { extent, points, designs: beside }))
 }
 
@@ -469,6 +473,10 @@ const MAX_TOLD: usize = 32;
 /// What a design's lifetime rests on, and what its arrays do.
 fn told(report: &Report) -> String {
     let mut text = String::new();
+    if let Some(share) = report.load_share {
+        let percent = table::number(share * 100.0);
+        text += &format!("{}: simulated for {percent} % of its load, in a smaller size (load.share)\n", report.design);
+    }
     if let Some(told) = lifetime_told(report.lifetime_years, &report.lifetime_interval, report.simulated_s) {
         text += &format!("lifetime of {}: {told}\n", report.design);
     }

@@ -125,7 +125,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
     workload.check_pace(ask.options.replay)?;
     skipped.report();
-    ask.options.load = args.replay_args.load(&trace)?;
     if args.replay_args.warms_up_by_default() {
         ask.options.warm_up_requests = ask.warm_up_requests(&workload);
     }

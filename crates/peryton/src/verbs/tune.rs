@@ -4,11 +4,13 @@ use std::{fs, path::PathBuf};
 
 use indicatif::ProgressStyle;
 use peryton_plan::{
+    capacity::Workload,
     constraint::{Constraint, ConstraintError, Metric},
     evaluate::{Account, Metrics},
     tune::{Knob, Search, TuneError, Tuned, tune},
 };
 use peryton_sim::{Design, KeyValues};
+use peryton_units::person;
 use serde::Serialize;
 
 use crate::{
@@ -19,7 +21,7 @@ use crate::{
     replay_args::ReplayArgs,
     table::{self, Column, Table},
     terminal,
-    trace_args::{Counted, TraceArgs},
+    trace_args::{self, Counted, TraceArgs},
 };
 
 /// Options of `peryton tune`.
@@ -123,7 +125,13 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let skipped = Counted::default();
     args.trace_args.source(&args.trace, &skipped)?;
     let trace = || args.trace_args.again(&args.trace, &skipped);
-    options.load = args.replay_args.load(&trace)?;
+    let bar = terminal::spinner();
+    bar.set_message("reading the trace");
+    let workload = Workload::measure(&trace_args::name(&args.trace), &trace)?;
+    bar.finish_and_clear();
+    if args.replay_args.warms_up_by_default() {
+        options.warm_up_requests = workload.warm_up_requests().min(options.limit.unwrap_or(u64::MAX) / 2);
+    }
     let load = |overrides: &[String]| {
         let all: Vec<String> = args.set.iter().chain(overrides).cloned().collect();
         Design::load(&args.design, &all)
@@ -140,7 +148,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     bar.set_style(style.expect("the template is a constant"));
     let account = Account { usd_per_kwh: design.electricity_usd_per_kwh, ..Account::default() };
     let tuned =
-        tune(&load, &knobs(args, &design)?, &trace, &options, &account, &search, &|tried| bar.set_position(tried));
+        tune(&load, &knobs(args, &design)?, &workload, &options, &account, &search, &|tried| bar.set_position(tried));
     bar.finish_and_clear();
     let tuned = tuned.map_err(|error| match error {
         TuneError::Sim(error) => error.into(),
@@ -210,9 +218,13 @@ fn shown(args: &Args, tuned: &Tuned) -> String {
     text += &before_and_after(tuned, args.objective, &args.subject_to.0).shown();
     text += &format!("\n* what was to be {}; {}", best_word(args.objective), effort(tuned));
     text += &format!(
-        "Measured on {} requests of {}; trace {}, Peryton {}.\n",
-        tuned.trace_requests,
+        "Measured on {} requests of {}, after {} of warm-up{}; trace {}, Peryton {}.\n",
+        tuned.before.requests,
         trace_names(args),
+        tuned.warm_up_requests,
+        tuned
+            .load_share
+            .map_or_else(String::new, |share| format!(", at {} % of the design's load", person(share * 100.0))),
         tuned.trace_hash,
         tuned.peryton_version
     );

@@ -118,28 +118,15 @@ fn the_written_design_in_full_size_on_a_sample_gives_the_figures_of_the_plan() {
         "--capacity",
         "1TB",
         "--active",
-        "1GiB",
+        "4GiB",
     ];
     let out = ["--out", "out", "--json", "--runners-up", "6"];
     let plan: Value = serde_json::from_str(&peryton(folder.path(), &[&plan[..], &out].concat()).ok().out).unwrap();
     let chosen = std::iter::once(&plan["best"]).chain(plan["runners_up"].as_array().unwrap());
     let hybrid = chosen.into_iter().find(|one| one["mode"] == "caching-back").expect("a cache is among them");
     let design = format!("out/{}.toml", hybrid["design"].as_str().unwrap());
-    let share = plan["simulated_share"].to_string();
-    let sim = [
-        "sim",
-        &design,
-        "--load-share",
-        &share,
-        "--trace",
-        "load.toml",
-        "--warm-up-requests",
-        "30000",
-        "--sample",
-        "0.3",
-        "--json",
-        "-",
-    ];
+    assert!(plan["simulated_share"].as_f64().unwrap() < 0.3, "{}", plan["simulated_share"]);
+    let sim = ["sim", &design, "--trace", "load.toml", "--warm-up-requests", "30000", "--sample", "0.3", "--json", "-"];
     let report: Value = serde_json::from_str(&peryton(folder.path(), &sim).ok().out).unwrap();
     let figures = &report[0]["sample"]["figures"];
     for (name, planned, scale) in
@@ -149,6 +136,42 @@ fn the_written_design_in_full_size_on_a_sample_gives_the_figures_of_the_plan() {
         let (low, high) = (figures[name]["low"].as_f64().unwrap(), figures[name]["high"].as_f64().unwrap());
         assert!((low..=high).contains(&planned), "{name}: {planned} planned, {low} to {high} by a sample");
     }
+    // The other verbs ask the same of the same file, without a word more.
+    let json = |words: &[&str]| -> Value {
+        let all = [words, &["--trace", "load.toml", "--json"]].concat();
+        serde_json::from_str(&peryton(folder.path(), &all).ok().out).unwrap()
+    };
+    let size = json(&["size", "--design", &design, "--points", "3"]);
+    let own = size["points"].as_array().unwrap().iter().find(|point| point["size_bytes"] == size["design_bytes"]);
+    let tuned = json(&["tune", &design, "--evaluations", "1", "--knob", "placement.max_moves=4,64", "--only"]);
+    for (verb, found) in [("size", own.unwrap()), ("tune", &tuned["before"])] {
+        for figure in ["mean_ms", "p99_ms", "fast_hit_ratio", "lifetime_years"] {
+            assert_eq!(found[figure], hybrid[figure], "{figure} of {verb}");
+        }
+    }
+    assert_eq!((&size["load_share"], &tuned["load_share"]), (&plan["simulated_share"], &plan["simulated_share"]));
+    // A recording of the whole volume is none of the traces that have a share of the load.
+    let whole = "time_us,op,offset,length\n0,R,0,4096\n9000,R,900000002048,4096\n";
+    fs::write(folder.path().join("whole.csv"), whole).unwrap();
+    peryton(folder.path(), &["sim", &design, "--trace", "whole.csv"]).fails(2, &["load.span", "[load]"]);
+}
+
+#[test]
+fn a_trace_without_times_is_planned_at_no_pace_that_nobody_named() {
+    let folder = folder();
+    let lines: String = (0..400).map(|number| format!("{} 1 0 {number}\n", number * 37 % 97 * 8)).collect();
+    fs::write(folder.path().join("order.lis"), lines).unwrap();
+    let plan = ["plan", "--devices", "super-talent-32gb,ibm-ultrastar-36z15", "--trace", "order.lis"];
+    let size = ["size", "--design", "caching.toml", "--trace", "order.lis"];
+    let tune = ["tune", "caching.toml", "--trace", "order.lis", "--evaluations", "4"];
+    for verb in [&plan[..], &size, &tune] {
+        peryton(folder.path(), verb).fails(2, &["no times", "--replay qd=N"]);
+        let paced = peryton(folder.path(), &[verb, &["--replay", "qd=2"]].concat()).said();
+        assert!(paced.err.contains("has no times"), "{}", paced.err);
+    }
+    peryton(folder.path(), &["energy", "--trace", "order.lis"]).fails(2, &["no times", "--peak"]);
+    let sim = peryton(folder.path(), &["sim", "caching.toml", "--trace", "order.lis"]).ok();
+    assert!(sim.out.contains("the trace has no times") && sim.out.contains("a million a second"), "{}", sim.out);
 }
 
 #[test]

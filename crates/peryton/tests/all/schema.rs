@@ -125,7 +125,7 @@ fn reports() -> Vec<Value> {
     run(&["sim", "single.toml", "--trace", "trace.csv", "--sample", "0.5"]);
     run(&["sim", "caching.toml", "--trace", "trace.csv", "--replicate", "2"]);
     run(&["sim", "steady.toml", "--trace", "trace.csv", "--replicate", "1"]);
-    run(&["sim", "caching.toml", "--trace", "trace.csv", "--load-share", "0.5", "--fit", "wrap"]);
+    run(&["sim", "caching.toml", "--trace", "trace.csv", "--set", "load.share=0.5", "--fit", "wrap"]);
     all
 }
 

@@ -8,7 +8,9 @@ fn a_tuned_design_gives_its_figures_again_and_names_what_it_was_measured_on() {
     let folder = folder();
     let args = ["tune", "tiering.toml", "--trace", "trace.csv", "--evaluations", "8", "--out", "tuned.toml", "--json"];
     let tuned: Value = serde_json::from_str(&peryton(folder.path(), &args).ok().out).unwrap();
-    let args = ["sim", "tuned.toml", "--trace", "trace.csv", "--json", "-"];
+    let warm = tuned["warm_up_requests"].to_string();
+    assert_eq!(tuned["warm_up_requests"].as_u64().unwrap(), tuned["trace_requests"].as_u64().unwrap() / 2);
+    let args = ["sim", "tuned.toml", "--trace", "trace.csv", "--warm-up-requests", &warm, "--json", "-"];
     let report: Value = serde_json::from_str(&peryton(folder.path(), &args).ok().out).unwrap();
     let report = &report[0];
     for key in ["peryton_version", "trace_hash", "trace_requests"] {

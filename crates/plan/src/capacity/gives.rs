@@ -75,7 +75,7 @@ pub(super) fn of(ask: &Ask, search: &Search<'_>, simulated: &[Found]) -> Vec<Giv
 /// Whether a design meets the budgets with so many times the load.
 pub(super) fn meets_with(ask: &Ask, search: &Search<'_>, found: &Found, times: f64) -> bool {
     let Replay::Timed { speed } = ask.options.replay else { return false };
-    let options = Options { replay: Replay::Timed { speed: speed * times }, ..search.options_of_whole() };
+    let options = Options { replay: Replay::Timed { speed: speed * times }, ..search.options.clone() };
     let Ok(design) = Design::parse(&found.design_toml, &found.design, &[]) else { return false };
     let simulated = evaluate(&design, &|| search.workload.source(), &options, &search.account);
     simulated.is_ok_and(|metrics| strain(&ask.constraints, &metrics) <= 1.0)

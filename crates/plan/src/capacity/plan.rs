@@ -97,7 +97,7 @@ pub fn plan(
     };
     let (known, answers, rungs) = search.run(candidates)?;
     let found = |index: usize| -> Option<Found> {
-        let text = known[index].candidate.text(catalogue, capacity);
+        let text = known[index].candidate.text(catalogue, capacity) + &whole.load.to_toml();
         found(ask, catalogue, &known[index], text)
     };
     let alone = [true, false].map(|flash| {
@@ -163,7 +163,6 @@ pub fn plan(
         capacity_bytes: capacity.0,
         active_bytes: active.0,
         simulated_share: whole.load.share,
-        load: Some(whole.load).filter(|load| *load != Load::WHOLE),
         simulated_volume_bytes: whole.volume().0,
         assumptions: assumptions(ask, workload, capacity, active, whole),
         fill_limit: ask.protection.fill_limit,
@@ -197,7 +196,7 @@ pub fn plan(
 /// Simulates a design once more, from its file and with nothing that the search had. It must give the same figures.
 fn verify(found: &Found, search: &Search<'_>) -> Result<(), PlanError> {
     let design = Design::parse(&found.design_toml, &found.design, &[]).map_err(SimError::from)?;
-    let again = evaluate(&design, &|| search.workload.source(), &search.options_of_whole(), &search.account)?;
+    let again = evaluate(&design, &|| search.workload.source(), &search.options, &search.account)?;
     match again == found.metrics {
         true => Ok(()),
         false => Err(PlanError::Differs {

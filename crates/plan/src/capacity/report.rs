@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, collections::BTreeMap};
 
-use peryton_sim::{Load, Options, Redundancy, Sensitivity};
+use peryton_sim::{Redundancy, Sensitivity};
 use peryton_trace::RequestHash;
 use serde::Serialize;
 
@@ -42,9 +42,6 @@ pub struct Plan {
     pub active_bytes: u64,
     /// The bytes that the trace touches, divided by the active bytes: designs are simulated smaller by this factor.
     pub simulated_share: f64,
-    /// The load of the trace, where that is a part of what the designs are for.
-    #[serde(skip)]
-    pub load: Option<Load>,
     /// Size of the simulated volume.
     pub simulated_volume_bytes: u64,
     /// The assumptions behind the figures, in sentences.
@@ -98,11 +95,6 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The options with which its designs give its figures.
-    pub fn options(&self, asked: &Options) -> Options {
-        Options { load: self.load, ..asked.clone() }
-    }
-
     /// The best design and the runners-up.
     pub fn chosen(&self) -> impl Iterator<Item = &Found> {
         self.best.iter().chain(&self.runners_up)

@@ -316,11 +316,6 @@ impl Search<'_> {
         Ok(Rung { requests: sample.requests(), share: sample.share, candidates: alive.len() })
     }
 
-    /// The options of a simulation of the whole trace.
-    pub(super) fn options_of_whole(&self) -> Options {
-        Options { load: Some(self.whole.load).filter(|load| *load != Load::WHOLE), ..self.options.clone() }
-    }
-
     pub(super) fn simulate(
         &self,
         candidate: &Candidate,
@@ -332,8 +327,8 @@ impl Search<'_> {
         let design = Design::parse(&text, &candidate.name(self.catalogue), &[]);
         let mut design = design.map_err(peryton_sim::SimError::from)?;
         design.images = Some(Arc::clone(&self.images));
-        let load = Some(scale.load).filter(|load| *load != Load::WHOLE);
-        Ok(evaluate(&design, trace, &Options { load, ..options.clone() }, &self.account)?)
+        design.load = Some(scale.load).filter(|load| *load != Load::WHOLE);
+        Ok(evaluate(&design, trace, options, &self.account)?)
     }
 
     /// Keeps a part of the candidates: of those that may meet the budgets the best, then those nearest to the budgets.

@@ -3,10 +3,9 @@
 use std::str::FromStr;
 
 use peryton_sim::Design;
-use peryton_trace::MissRatioCurve;
 use peryton_units::Bytes;
 
-use super::{Ask, SizeError, fast::Fast};
+use super::{Ask, SizeError, fast::Fast, misses::Misses};
 
 /// The most sizes of a curve.
 pub const MOST_POINTS: u32 = 64;
@@ -77,7 +76,7 @@ pub(super) fn sizes(
     ask: &Ask,
     fast: &Fast,
     base: &Design,
-    curve: &MissRatioCurve,
+    misses: &Misses,
     sample: Option<f64>,
 ) -> Result<Vec<Bytes>, SizeError> {
     let (least, most, ends) = match &ask.sizes {
@@ -89,8 +88,11 @@ pub(super) fn sizes(
         }
         Sizes::Between(from, to) => (*from, *to, vec![*from, *to]),
         Sizes::Chosen => {
-            let most = largest(ask, fast, base, curve);
-            (least(fast.extent, most, sample), most, vec![fast.now])
+            let most = largest(ask, fast, base, misses);
+            // What is simulated is smaller, and has a least size of its own.
+            let extent = fast.extent * (1.0 / misses.load).ceil() as u64;
+            let simulated = base.load.map_or(Bytes::ZERO, |_| fast.least_simulated(base, misses.load));
+            (least(extent, most, sample).max(simulated).min(most), most, vec![fast.now])
         }
     };
     let mut candidates = steps(least, most, fast.extent);
@@ -104,7 +106,7 @@ pub(super) fn sizes(
         let (design, device) = (base.name.clone(), fast.name.clone());
         return Err(SizeError::NoSize { design, device, least, most, source: Box::new(source) });
     }
-    let misses: Vec<f64> = curve.at(&candidates).iter().map(|ratios| ratios.blocks.all).collect();
+    let misses = misses.at(&candidates);
     let own = candidates.iter().position(|size| *size == fast.now);
     Ok(spread(&candidates, &misses, ask.points as usize, own))
 }
@@ -115,11 +117,12 @@ fn whole(size: Bytes, extent: Bytes) -> Bytes {
 }
 
 /// The size from which on nothing has to leave, or as much as there can be.
-fn largest(ask: &Ask, fast: &Fast, base: &Design, curve: &MissRatioCurve) -> Bytes {
+fn largest(ask: &Ask, fast: &Fast, base: &Design, misses: &Misses) -> Bytes {
     let extents = |design: &Design| {
         let tuning = &design.tuning;
         let free = u64::from(tuning.demotion_high) + u64::from(tuning.max_moves);
-        curve.blocks().saturating_add(curve.blocks() / ROOM_SHARE).saturating_add(free)
+        let touched = misses.extents();
+        touched.saturating_add(touched / ROOM_SHARE).saturating_add(free)
     };
     let size = |extents: u64| rounded(Bytes(extents.saturating_mul(fast.extent.0)), fast.extent);
     // How many extents are kept free may depend on the size.

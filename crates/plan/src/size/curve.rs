@@ -1,7 +1,7 @@
 //! The curve: the figures of each size, and what they rest on.
 
 use peryton_sim::{Design, DeviceDesign, Report, Warning, warned};
-use peryton_trace::{MissRatioCurve, RequestHash};
+use peryton_trace::RequestHash;
 use peryton_units::Bytes;
 use serde::Serialize;
 
@@ -9,6 +9,7 @@ use super::{
     Ask,
     fast::Fast,
     knee::{self, Knee, Marginal},
+    misses::Misses,
     told,
 };
 use crate::{
@@ -51,7 +52,7 @@ pub struct SizeCurve {
     pub volume_bytes: u64,
     /// The unit in which data are moved.
     pub extent_bytes: u64,
-    /// The data that the trace touches, in whole extents.
+    /// The data that the trace touches, in whole extents; those of the whole load, where the trace has a share of it.
     pub touched_bytes: u64,
     /// Share of the measured accesses that were the first to their extent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,6 +68,9 @@ pub struct SizeCurve {
     pub objective: Metric,
     /// By how much it may be worse than the best, as a share.
     pub within: f64,
+    /// The share that the trace has of the load that the design is for; absent if that is all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_share: Option<f64>,
     /// The share of the trace that was simulated, if not all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sample_share: Option<f64>,
@@ -177,7 +181,7 @@ pub(super) fn make(
     (base, designs): (&Design, &[Design]),
     mut reports: Vec<Report>,
     metrics: Vec<Metrics>,
-    misses: &MissRatioCurve,
+    misses: &Misses,
 ) -> SizeCurve {
     let holds_all = |report: &Report| report.warnings.iter().any(|warning| warning.code == NEVER_FULL);
     let first_holding = reports.iter().position(holds_all);
@@ -205,7 +209,7 @@ pub(super) fn make(
             occupied_bytes: fast.device(design).used.0,
             miss_ratio,
             avoidable_miss_ratio: miss_ratio.zip(unavoidable).map(|(misses, least)| (misses - least).max(0.0)),
-            lru_miss_ratio: lru.blocks.all,
+            lru_miss_ratio: lru,
             fast_bytes_written_per_day: per_day,
             by_size,
             usd_per_ms_saved,
@@ -234,7 +238,7 @@ pub(super) fn make(
         replay: first.replay.clone(),
         volume_bytes: first.volume_bytes,
         extent_bytes: fast.extent.0,
-        touched_bytes: misses.blocks().saturating_mul(fast.extent.0),
+        touched_bytes: misses.extents().saturating_mul(fast.extent.0),
         first_touch_ratio: first.first_touch_ratio,
         unavoidable_miss_ratio: unavoidable,
         holds_all_bytes: first_holding.filter(|_| largest_holds).map(|index| points[index].size_bytes),
@@ -243,6 +247,7 @@ pub(super) fn make(
         overloaded,
         knees: if overloaded { Vec::new() } else { knee::all(&points, ask.objective, ask.within) },
         worth: ask.usd_per_ms.filter(|_| !overloaded).and_then(|usd_per_ms| knee::worth(&points, usd_per_ms)),
+        load_share: first.load_share,
         sample_share: first.sample.as_ref().map(|sample| sample.share),
         points,
         verdict: Vec::new(),

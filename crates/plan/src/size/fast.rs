@@ -70,6 +70,11 @@ impl Fast {
         self.capacity.min(of_volume)
     }
 
+    /// The smallest size that differs from smaller ones where a share of the load is simulated.
+    pub(super) fn least_simulated(&self, design: &Design, share: f64) -> Bytes {
+        Bytes((design.least_part(self.index).0 as f64 / share).ceil() as u64)
+    }
+
     /// The device in a design.
     pub(super) fn device<'a>(&self, design: &'a Design) -> &'a DeviceDesign {
         &design.devices[self.index]

@@ -9,6 +9,7 @@ pub(crate) mod choose;
 mod curve;
 mod fast;
 mod knee;
+mod misses;
 mod told;
 
 use peryton_sim::{Design, DesignError, DesignText, Options, Report, Sampling, SimError, extent_curve, run};
@@ -26,6 +27,7 @@ use crate::{
     metric::Metric,
 };
 use fast::Fast;
+use misses::Misses;
 
 /// The share by which the figure of a size may be worse than the best one: a size is large enough within that.
 pub const WITHIN: f64 = 0.05;
@@ -83,11 +85,11 @@ pub enum SizeError {
         /// Its placement.
         mode: &'static str,
     },
-    /// A number is out of range.
-    #[error("{problem}")]
     /// The trace does not say how fast requests come.
     #[error(transparent)]
     Workload(#[from] PlanError),
+    /// A number is out of range.
+    #[error("{problem}")]
     Setting {
         /// The option, and the remedy.
         problem: String,
@@ -188,15 +190,16 @@ impl Ask {
 /// The design has no fast device, refuses the sizes, or does not fit the trace; a figure that is asked for is unknown.
 pub fn size(ask: &Ask, workload: &Workload<'_>, progress: &Progress<'_>) -> Result<SizeCurve, SizeError> {
     ask.check()?;
+    workload.check_pace(ask.options.replay)?;
     let base = ask.base()?;
     let fast = Fast::of(&base)?;
-    workload.check_pace(ask.options.replay)?;
     progress("computing the miss-ratio curve", 0, 0);
     let curve = extent_curve(&base, workload.source()?, &ask.options)?.expect("a hybrid has extents");
+    let misses = Misses { curve, load: base.load.map_or(1.0, |load| load.share) };
     let requests = workload.hash.requests().min(ask.options.limit.unwrap_or(u64::MAX));
     let sample = ask.sample(requests);
     let share = ask.options.sample.map(|sample| sample.share()).or(sample);
-    let sizes = choose::sizes(ask, &fast, &base, &curve, share)?;
+    let sizes = choose::sizes(ask, &fast, &base, &misses, share)?;
     let designs = sizes.iter().map(|size| ask.at(&fast, *size)).collect::<Result<Vec<_>, _>>()?;
     let all = requests.saturating_mul(designs.len() as u64);
     let told = |requests: u64| progress("requests simulated", requests, all);
@@ -209,7 +212,7 @@ pub fn size(ask: &Ask, workload: &Workload<'_>, progress: &Progress<'_>) -> Resu
         let remedy = ask.objective.remedy();
         return Err(SizeError::Unknown { design: base.name.clone(), metric: ask.objective, remedy });
     }
-    Ok(curve::make(ask, &fast, (&base, &designs), reports, metrics, &curve))
+    Ok(curve::make(ask, &fast, (&base, &designs), reports, metrics, &misses))
 }
 
 /// The most requests that are simulated in all, unless the user says which share of the trace: half a minute or so on two cores.

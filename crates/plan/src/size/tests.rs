@@ -89,6 +89,25 @@ fn the_knee_of_an_even_load_is_where_everything_fits() {
     assert!(found.warnings.iter().all(|warning| warning.code != "never_full"), "{:?}", found.warnings);
 }
 
+/// The fear: sizes are chosen for the trace, though the design has ten times its load.
+#[test]
+fn a_trace_that_has_a_share_of_the_load_gives_sizes_of_the_whole_load() {
+    let share = "[load]\nshare = 0.0625\nspan = '64MiB'\n";
+    let large = CACHE.replace("'256MiB'", "'4GiB'").replace("'8MiB'", "'256MiB'") + share;
+    let found = curve(&ask(&large), EVEN);
+    assert_eq!((found.load_share, found.touched_bytes), (Some(0.0625), 512 << 20));
+    let holds = found.holds_all_bytes.unwrap();
+    assert!((512 << 20..640 << 20).contains(&holds), "{holds}");
+    // A smaller size than what is simulated at least would be simulated as that.
+    assert_eq!(found.points[0].size_bytes, 256 << 20);
+    for pair in found.points.windows(2) {
+        assert!(pair[0].metrics.mean_ms > pair[1].metrics.mean_ms, "{:?}", pair[0].size_bytes);
+    }
+    let first = &found.points[0];
+    let (misses, lru) = (first.miss_ratio.unwrap(), first.lru_miss_ratio);
+    assert!((misses - 0.5).abs() < 0.05 && (lru - 0.5).abs() < 0.05, "{misses}, {lru}");
+}
+
 #[test]
 fn cost_and_life_are_in_proportion_to_what_is_occupied() {
     let capacity = peryton_device::Profile::named("intel-x25-e-32gb").unwrap().capacity.0 as f64;

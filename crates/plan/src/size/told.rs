@@ -216,8 +216,12 @@ pub(super) fn caveats(curve: &SizeCurve, fast: &Fast) -> Vec<String> {
             Bytes(knee.size_bytes)
         ));
     }
+    let like = match curve.load_share {
+        None => "a load like this trace",
+        Some(_) => "the load that this trace is a share of",
+    };
     text.push(format!(
-        "Right for a load like this trace, which touches {} in {} requests: a longer time uses more data, and then the same share of \
+        "Right for {like}, which touches {} in {} requests: a longer time uses more data, and then the same share of \
          hits takes a larger size",
         Bytes(curve.touched_bytes),
         curve.trace_requests
@@ -252,6 +256,12 @@ pub(super) fn assumptions(curve: &SizeCurve, fast: &Fast, base: &Design) -> Vec<
     text.push(format!(
         "A device of any size is as fast as {profile}: smaller ones have fewer flash chips, and are often slower to write"
     ));
+    if let Some(share) = curve.load_share {
+        text.push(format!(
+            "The trace has {} of the load that the design is for, which is simulated smaller by as much (load.share)",
+            percent(share)
+        ));
+    }
     if let Some(share) = curve.sample_share {
         text.push(format!(
             "A sample of {} of the trace was simulated, on devices that are smaller by as much; the ranges are those in which nine of ten \

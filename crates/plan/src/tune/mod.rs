@@ -16,7 +16,7 @@ use argmin::{
     solver::simulatedannealing::{Anneal, SATempFunc, SimulatedAnnealing},
 };
 use peryton_device::flash::Images;
-use peryton_sim::{Design, DesignError, Options, SimError, TraceFactory, run_one};
+use peryton_sim::{Design, DesignError, Options, SimError, run_one};
 use peryton_trace::RequestHash;
 use rand_xoshiro::{
     Xoshiro256PlusPlus,
@@ -27,6 +27,7 @@ use serde::Serialize;
 use thiserror::Error as ThisError;
 
 use crate::{
+    capacity::{PlanError, Workload},
     constraint::{Constraint, Metric, strain},
     evaluate::{Account, Metrics, evaluate},
 };
@@ -67,6 +68,11 @@ pub struct Tuned {
     pub trace_hash: RequestHash,
     /// Number of requests of the whole trace.
     pub trace_requests: u64,
+    /// Number of requests before the measured ones.
+    pub warm_up_requests: u64,
+    /// The share that the trace has of the load that the design is for; absent if that is all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_share: Option<f64>,
     /// Figures of the unchanged design on the whole trace.
     pub before: Metrics,
     /// Figures with the changes; equal to `before` if nothing better was found.
@@ -120,6 +126,9 @@ pub enum TuneError {
         /// The design's name.
         design: String,
     },
+    /// The trace does not say how fast requests come.
+    #[error(transparent)]
+    Workload(#[from] PlanError),
     /// The design cannot be read.
     #[error(transparent)]
     Design(#[from] DesignError),
@@ -147,7 +156,7 @@ const BROKEN: f64 = 100.0;
 struct Bench<'a> {
     design: &'a DesignFactory<'a>,
     knobs: &'a [Knob],
-    trace: &'a TraceFactory<'a>,
+    workload: &'a Workload<'a>,
     options: Options,
     account: Account,
     search: &'a Search,
@@ -173,7 +182,7 @@ impl Bench<'_> {
     fn measure(&self, settings: &[usize], options: &Options) -> Option<Metrics> {
         let mut design = (self.design)(&self.overrides(settings)).ok()?;
         design.images = Some(Arc::clone(&self.images));
-        evaluate(&design, self.trace, options, &self.account).ok()
+        evaluate(&design, &|| self.workload.source(), options, &self.account).ok()
     }
 
     /// The cost, where less is better: the logarithm of the objective relative to the unchanged design, or how far a
@@ -261,12 +270,13 @@ const HOT: f64 = 0.1;
 pub fn tune(
     design: &DesignFactory<'_>,
     knobs: &[Knob],
-    trace: &TraceFactory<'_>,
+    workload: &Workload<'_>,
     options: &Options,
     account: &Account,
     search: &Search,
     progress: &(dyn Fn(u64) + Sync),
 ) -> Result<Tuned, TuneError> {
+    workload.check_pace(options.replay)?;
     let images = Images::shared();
     let mut own = design(&[])?;
     own.images = Some(Arc::clone(&images));
@@ -278,8 +288,9 @@ pub fn tune(
     if knobs.is_empty() {
         return Err(TuneError::NothingToTurn { design: own.name });
     }
-    let short = Options { limit: search.requests.or(options.limit), ..options.clone() };
-    let part = evaluate(&own, trace, &short, account)?;
+    let requests = workload.hash.requests().min(options.limit.unwrap_or(u64::MAX));
+    let short = search.requests.map_or_else(|| options.clone(), |some| part_of(options, some, requests));
+    let part = evaluate(&own, &|| workload.source(), &short, account)?;
     for metric in search.constraints.iter().map(|constraint| constraint.metric).chain([search.objective]) {
         if metric.of(&part).is_none() {
             return Err(TuneError::Unknown { design: own.name, metric, remedy: metric.remedy() });
@@ -290,7 +301,7 @@ pub fn tune(
     let bench = Bench {
         design,
         knobs: &knobs,
-        trace,
+        workload,
         options: short,
         account: *account,
         search,
@@ -321,7 +332,7 @@ pub fn tune(
     let mut seen = std::collections::HashSet::new();
     finalists.retain(|settings| seen.insert(settings.clone()));
     finalists.truncate(FINALISTS);
-    let report = run_one(&own, "", trace().map_err(SimError::Trace)?, options, &|_| {})?;
+    let report = run_one(&own, "", workload.source().map_err(SimError::Trace)?, options, &|_| {})?;
     let before = Metrics::of(&own, &report, account);
     let measured: Vec<(Settings, Option<Metrics>)> =
         finalists.into_par_iter().map(|settings| (settings.clone(), whole(&settings))).collect();
@@ -344,6 +355,8 @@ pub fn tune(
         peryton_version: report.peryton_version,
         trace_hash: report.trace_hash,
         trace_requests: report.trace_requests,
+        warm_up_requests: report.warm_up_requests,
+        load_share: report.load_share,
         met_before: met(&before),
         met_after: met(&after),
         changed: knobs.iter().zip(&settings).filter_map(changed).collect(),
@@ -353,6 +366,13 @@ pub fn tune(
         evaluations,
         refused: *bench.refused.lock().expect("nothing has panicked"),
     })
+}
+
+/// The options for the first `some` of so many requests, of which as large a share warm up.
+fn part_of(options: &Options, some: u64, of: u64) -> Options {
+    let share = some.min(of) as f64 / of.max(1) as f64;
+    let warm_up_requests = (options.warm_up_requests as f64 * share) as u64;
+    Options { limit: Some(some), warm_up_requests, ..options.clone() }
 }
 
 /// Removes the values that the design refuses.

@@ -1,5 +1,6 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+use peryton_sim::TraceFactory;
 use peryton_trace::{SynthSource, SynthSpec};
 
 use super::*;
@@ -20,7 +21,8 @@ fn run(design: &str, knobs: Option<Vec<Knob>>, change: impl FnOnce(&mut Search))
     let load = |overrides: &[String]| Design::parse(design, "design", overrides);
     let knobs = knobs.unwrap_or_else(|| Knob::list(&load(&[]).unwrap(), false));
     let trace: &TraceFactory<'_> = &|| Ok(Box::new(SynthSource::new(&spec, "workload").unwrap()));
-    tune(&load, &knobs, trace, &Options::default(), &Account::default(), &search, &|_| {})
+    let workload = Workload::measure("workload", trace).unwrap();
+    tune(&load, &knobs, &workload, &Options::default(), &Account::default(), &search, &|_| {})
 }
 
 fn measured(overrides: &[String]) -> Metrics {

@@ -416,6 +416,17 @@ class PageCacheKeys(TypedDict, total=False):
     """The time of a request besides copying: the system call, and finding its pages. Default: "2us"."""
 
 
+class LoadKeys(TypedDict, total=False):
+    """``[load]`` of a design."""
+
+    share: float
+    """The share of its load with which the design is simulated: traces have only so much of it, and the design
+    is as much smaller then. A drive in service ignores it. Unit: share. Default: 1."""
+    span: int | str
+    """The address space of these traces, to which the volume may shrink. A drive in service ignores it. Default:
+    the share of the volume."""
+
+
 class SeedKeys(TypedDict, total=False):
     """``[seed]`` of a design."""
 
@@ -451,6 +462,7 @@ class DesignKeys(TypedDict, total=False):
     failure: FailureKeys
     durability: DurabilityKeys
     page_cache: PageCacheKeys
+    load: LoadKeys
     seed: SeedKeys
     cost: CostKeys
 
@@ -542,6 +554,8 @@ Key = Literal[
     "page_cache.dirty_limit",
     "page_cache.mb_per_s",
     "page_cache.latency",
+    "load.share",
+    "load.span",
     "seed.value",
     "cost.electricity_usd_per_kwh",
     "cost.data",

@@ -6,13 +6,46 @@
 //! shrink, and times that are compared with the gaps between requests do not (when a device is idle, commits). A disk keeps the times of its seeks and the rates of
 //! its tracks, and has so much less room that the data lie on as large a part of it.
 
+use std::borrow::Cow;
+
 use peryton_device::{DiskParameters, Model};
 use peryton_engine::{AdmitBy, Placement, Replacement};
-use peryton_trace::{Source, TraceError};
 use peryton_units::{Bytes, Nanos};
 
-use super::Design;
-use crate::DesignError;
+use super::{
+    Design,
+    key::{
+        KeyDefault::{Else, Value},
+        keys,
+    },
+};
+use crate::{DesignError, document::Keys};
+
+keys! {
+    /// The share of its load with which the design is simulated: traces have only so much of it, and the design is as much smaller
+    /// then. A drive in service ignores it.
+    SHARE: f64 = "load.share" { default: Value("1"), unit: "share", example: "0.5" }
+    /// The address space of these traces, to which the volume may shrink. A drive in service ignores it.
+    SPAN: Bytes = "load.span" { default: Else("the share of the volume"), example: "'64MiB'" }
+}
+
+/// Reads the table `load`.
+pub(super) fn read(root: &mut Keys<'_>) -> Result<Option<Load>, DesignError> {
+    let Some(mut keys) = root.table("load")? else { return Ok(None) };
+    let (share, span) = (keys.get(&SHARE)?, keys.get(&SPAN)?);
+    if let Some(share) = share.as_ref().filter(|share| !(***share > 0.0 && ***share <= 1.0)) {
+        return Err(share.wrong(format!("is {}: use a share above 0 and up to 1, such as 0.03", **share)));
+    }
+    if let Some(span) = span.as_ref().filter(|span| ***span == Bytes::ZERO) {
+        return Err(span.wrong("is 0: give the address space of the traces, such as '20GiB'"));
+    }
+    keys.finish()?;
+    let share = share.map_or(1.0, |share| *share);
+    Ok(match span {
+        Some(span) => Some(Load::of(share, *span)),
+        None => Some(Load { share, volume_share: share, reach: Bytes::ZERO }).filter(|load| *load != Load::WHOLE),
+    })
+}
 
 /// What a disk that is made smaller has more than its data, at the least.
 const ROOM_ON_DISK: Bytes = Bytes::mib(16);
@@ -36,18 +69,11 @@ impl Load {
         Load { share, volume_share: if share < 1.0 { share } else { 0.0 }, reach }
     }
 
-    /// The same, of a trace that is read to its end.
-    ///
-    /// # Errors
-    /// A trace that cannot be read.
-    pub fn of_trace(share: f64, trace: &mut dyn Source) -> Result<Load, TraceError> {
-        let (mut batch, mut end) = (Vec::new(), 0u64);
-        loop {
-            trace.next_batch(&mut batch)?;
-            if batch.is_empty() {
-                return Ok(Load::of(share, Load::reach(Bytes(end))));
-            }
-            end = batch.iter().map(|request| request.offset.0.saturating_add(request.len.0)).fold(end, u64::max);
+    /// The table of a design that has this load; empty if that is all of it.
+    pub fn to_toml(&self) -> String {
+        match self {
+            load if *load == Load::WHOLE => String::new(),
+            load => format!("\n[load]\nshare = {}\nspan = \"{}\"\n", load.share, load.reach.exact()),
         }
     }
 
@@ -90,7 +116,24 @@ fn share_of(extents: u32, share: f64) -> u32 {
 }
 
 impl Design {
-    /// The design for such a load.
+    /// The design that is simulated: this one, or a smaller one if traces have only a share of its load.
+    ///
+    /// # Errors
+    /// The design does not work in that size.
+    pub fn simulated(&self) -> Result<Cow<'_, Design>, DesignError> {
+        match &self.load {
+            None => Ok(Cow::Borrowed(self)),
+            Some(load) => self.with_load(load).map(Cow::Owned),
+        }
+    }
+
+    /// The least that a device has in such a smaller design.
+    pub fn least_part(&self, device: usize) -> Bytes {
+        let device = &self.devices[device];
+        if device.capacity < device.profile.capacity { LEAST_SIZED } else { LEAST_PART }
+    }
+
+    /// The design for such a load, in full size.
     ///
     /// ```
     /// use peryton_sim::{Design, Load};
@@ -108,10 +151,7 @@ impl Design {
     /// # Errors
     /// The design does not work in that size.
     pub fn with_load(&self, load: &Load) -> Result<Design, DesignError> {
-        let least = |index: usize| match self.devices[index].capacity < self.devices[index].profile.capacity {
-            true => LEAST_SIZED,
-            false => LEAST_PART,
-        };
+        let least = |index: usize| self.least_part(index);
         match &self.placement {
             Placement::Tiering(pair) => {
                 let fast = pair.fast.index();
@@ -175,7 +215,9 @@ impl Design {
             .iter()
             .map(|(index, size)| format!("devices.{}.size={}", self.devices[*index].name, size.0))
             .collect();
-        let written: toml::Table = toml::from_str(&self.toml).expect("the design was written as TOML");
+        let mut written: toml::Table = toml::from_str(&self.toml).expect("the design was written as TOML");
+        // What it is for is smaller by as much as it.
+        written.remove("load");
         if written.get("volume").is_some_and(|volume| volume.get("size").is_some()) {
             overrides.push(format!("volume.size={}", total.0));
         }
@@ -210,7 +252,7 @@ impl Design {
         if self.bought_for.is_none() && total < self.volume {
             overrides.push(format!("cost.data={}", self.volume.0));
         }
-        let mut small = Design::parse(&self.toml, &self.file, &overrides)?;
+        let mut small = Design::parse(&written.to_string(), &self.file, &overrides)?;
         small.name.clone_from(&self.name);
         small.tuning = self.tuning.clone();
         let tuning = &mut small.tuning;

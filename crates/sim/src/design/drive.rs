@@ -6,7 +6,7 @@ use peryton_device::flash::Images;
 use peryton_engine::{Placement, Tuning};
 use peryton_units::Bytes;
 
-use super::{device::DeviceDesign, page_cache::PageCacheDesign};
+use super::{at_share::Load, device::DeviceDesign, page_cache::PageCacheDesign};
 
 /// A hybrid drive on paper: read from a design file, checked, with every size known.
 ///
@@ -57,6 +57,8 @@ pub struct Design {
     pub electricity_usd_per_kwh: f64,
     /// The data that the devices are bought for, if that is more than the volume.
     pub bought_for: Option<Bytes>,
+    /// The load that traces have, of the load that the design is for: it is simulated smaller by as much. `None`: all of it.
+    pub load: Option<Load>,
     /// The overrides that applied.
     pub overrides: Vec<String>,
     /// The indices of the overrides for features that this design does not have.

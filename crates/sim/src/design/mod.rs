@@ -86,6 +86,7 @@ pub fn design_keys() -> impl Iterator<Item = &'static DesignKey> {
         failure::KEYS,
         durability::KEYS,
         page_cache::KEYS,
+        at_share::KEYS,
         KEYS,
     ];
     // A table's keys are together, though several files may read them.
@@ -183,6 +184,7 @@ impl Design {
             }
         };
         let shared_memory = durability::read(&mut root)?;
+        let load = at_share::read(&mut root)?;
         let (electricity, bought_for) = match root.table("cost")? {
             None => (ELECTRICITY_USD_PER_KWH, None),
             Some(mut keys) => {
@@ -254,6 +256,7 @@ impl Design {
             seed,
             electricity_usd_per_kwh: electricity,
             bought_for,
+            load,
             overrides: applied.map(|(_, text)| text.clone()).collect(),
             toml: document.to_toml(&ignored),
             ignored_overrides: ignored,

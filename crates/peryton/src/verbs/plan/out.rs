@@ -1,6 +1,6 @@
 //! `--out`: writes designs to files, with the commands that compute the plan's figures again.
 
-use std::{fs, io, path::Path};
+use std::{borrow::Cow, fs, io, path::Path};
 
 use peryton_plan::capacity::{Found, Plan};
 use peryton_sim::Design;
@@ -38,18 +38,17 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failu
             plan.command.as_deref().unwrap_or("the library"),
         );
         let file = format!("{}.toml", found.design);
-        // The trace stands for more data than it touches.
-        let is_part = plan.simulated_share < 1.0 || plan.simulated_volume_bytes < plan.capacity_bytes;
-        let load = if is_part { format!(" --load-share {}", plan.simulated_share) } else { String::new() };
-        let command = format!("peryton sim {} {replay}{load}", page::quoted(&file));
-        script += &format!("{command} --json -\n");
+        let command = format!("peryton sim {} {replay}", page::quoted(&file));
+        files.push(page::quoted(&file));
         let figures = format!("# {}. These are the figures of\n#   {command}\n# in this folder.\n", figures(found));
         let serve = "# To serve it, give each device a path: of several drives, that of their array (mdadm).\n";
         let path = folder.join(&file);
         fs::write(&path, format!("{about}{figures}{serve}\n{}", found.design_toml))
             .map_err(|error| failed(&path, &error))?;
-        if let Some(load) = plan.load.filter(|_| rank == 0) {
-            let small = Design::parse(&found.design_toml, &found.design, &[])?.with_load(&load)?;
+        let simulated = Design::parse(&found.design_toml, &found.design, &[])?;
+        if rank == 0
+            && let Cow::Owned(small) = simulated.simulated()?
+        {
             let about = format!(
                 "# {}, smaller by as much as this trace has less load: {} of it. It can be tried on files.\n\n{}",
                 found.label, plan.simulated_share, small.toml
@@ -59,7 +58,6 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failu
         }
         // The comments above it must not change what it says.
         let written = Design::load(&path, &[])?;
-        let simulated = Design::parse(&found.design_toml, &found.design, &[])?;
         assert_eq!(written.toml, simulated.toml, "the design that is written is the one that was simulated");
     }
     if plan.best.is_some() {
