@@ -53,19 +53,20 @@ fn repeated(folder: &std::path::Path, more: &[&str]) -> Value {
     let _ = std::fs::remove_dir_all(folder.join("out"));
     let found = plan(folder, &[more, &["--latency", "1s", "--out", "out"]].concat());
     let script = std::fs::read_to_string(folder.join("out/reproduce.sh")).expect("it was written");
-    let commands: Vec<&str> = script.lines().filter(|line| line.starts_with("peryton ")).collect();
+    let command = script.lines().find(|line| line.starts_with("peryton ")).expect("it has a command");
+    // The path of the test's folder contains no character that a shell would quote.
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    let run = peryton(&folder.join("out"), &words).ok();
+    // One document, whatever the number of designs.
+    let reports: Vec<Value> = serde_json::from_str(&run.out).expect("reports");
     let planned: Vec<&Value> =
         std::iter::once(&found["best"]).chain(found["runners_up"].as_array().into_iter().flatten()).collect();
-    assert_eq!(commands.len(), planned.len());
+    assert_eq!(reports.len(), planned.len());
     let kept: Value = serde_json::from_slice(&std::fs::read(folder.join("out/plan.json")).expect("it was written"))
         .expect("it is JSON");
     assert_eq!(kept["best"], found["best"]);
-    for (one, command) in planned.into_iter().zip(commands) {
-        // The path of the test's folder contains no character that a shell would quote.
-        let words: Vec<&str> = command.split(' ').skip(1).collect();
-        let run = peryton(&folder.join("out"), &words).ok();
-        let report: Value = serde_json::from_str(&run.out).expect("a report");
-        let report = &report[0];
+    for (one, report) in planned.into_iter().zip(&reports) {
+        assert_eq!(report["design"], one["design"]);
         assert_eq!(report["trace_hash"], found["trace_hash"]);
         let all = &report["latency_us"]["all"];
         let figures = [
@@ -99,11 +100,16 @@ fn repeated(folder: &std::path::Path, more: &[&str]) -> Value {
             "{command}: {per_gb:?} and not {whole:?}"
         );
         // The file contains the command, and the version that made it.
-        let file = std::fs::read_to_string(folder.join("out").join(words[1])).expect("it was written");
-        let command = command.trim_end_matches(" --json -");
-        for part in
-            [command, "peryton plan --trace", env!("CARGO_PKG_VERSION"), found["trace_hash"].as_str().unwrap_or("?")]
-        {
+        let name = format!("{}.toml", one["design"].as_str().expect("it is a name"));
+        let file = std::fs::read_to_string(folder.join("out").join(&name)).expect("it was written");
+        let options = command.split_once(" --trace ").map_or("?", |(_, options)| options.trim_end_matches(" --json -"));
+        let own = format!("peryton sim {name} --trace {options}");
+        for part in [
+            own.as_str(),
+            "peryton plan --trace",
+            env!("CARGO_PKG_VERSION"),
+            found["trace_hash"].as_str().unwrap_or("?"),
+        ] {
             assert!(file.contains(part), "'{part}' is not in {file}");
         }
     }

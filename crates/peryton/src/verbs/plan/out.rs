@@ -23,6 +23,7 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failu
     let mut script =
         "#!/bin/sh\n# Computes the figures of plan.json again, to the digit.\nset -e\ncd \"$(dirname \"$0\")\"\n"
             .to_owned();
+    let mut files = Vec::new();
     let budgets = plan.constraints.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     for (rank, found) in plan.best.iter().chain(&plan.runners_up).enumerate() {
         let place = if rank == 0 { "the best".to_owned() } else { format!("number {}", rank + 1) };
@@ -61,6 +62,7 @@ pub(super) fn write(folder: &Path, args: &Args, plan: &Plan) -> Result<(), Failu
         assert_eq!(written.toml, simulated.toml, "the design that is written is the one that was simulated");
     }
     if plan.best.is_some() {
+        script += &format!("peryton sim {} {replay} --json -\n", files.join(" "));
         let path = folder.join(SCRIPT);
         fs::write(&path, script).map_err(|error| failed(&path, &error))?;
         output::write_json(&folder.join(PLAN), plan)?;
