@@ -17,8 +17,6 @@ use crate::{
     models::{DeviceModels, Fitted, Form, MODEL_VERSION, Predictors},
 };
 
-/// Memory for images of preconditioned flash.
-
 /// The number of traces in the paper.
 pub const TRAINING_TRACES: u32 = 900;
 /// One trace is held out of training for this many in the training set.
