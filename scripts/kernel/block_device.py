@@ -375,6 +375,9 @@ def grow(vm, peryton):
     with open(drive.file, "w") as file:
         file.write(text.replace(resized, f"size = {before}"))
     drive.run("create", "--force")
+    # A device whose size changes says itself how large it is.
+    with open(drive.file, "w") as file:
+        file.write(text.replace(resized, ""))
     device = drive.start()
 
     def size():
@@ -396,9 +399,6 @@ def grow(vm, peryton):
     version = tuple(int(part) for part in os.uname().release.split(".")[:2])
     if follows != (version >= (6, 16)) or volume <= before:
         raise Failed(f"Linux {version}, a volume of {volume} bytes: {grown.stdout}")
-    # The server sets the size in the design only where --update-design asks for it.
-    with open(drive.file, "w") as file:
-        file.write(text.replace(resized, f"size = {volume}"))
     if follows:
         vm.wait(lambda: size() == volume, f"the device has {size()} bytes, and the volume {volume}")
         vm.sh("resize2fs", device)

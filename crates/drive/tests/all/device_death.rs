@@ -187,7 +187,7 @@ fn a_cache_that_writes_back_dies_and_what_was_dirty_is_named() {
     let spec = spec(directory.path(), config.clone());
     let report = inspect(&spec, false, &["fast".to_owned()]).unwrap();
     assert_eq!(report.lost.bytes, (still.len() * UNIT) as u64);
-    assert_eq!(inspect(&spec, false, &[]).unwrap().metadata, Metadata::Damaged);
+    assert_eq!(inspect(&spec, false, &[]).unwrap().metadata, Metadata::Unseen);
     repair(&spec, Trust::None, &["fast".to_owned()]).unwrap();
     let served = Served::start(directory.path(), config.clone(), without(&["fast"]));
     let mut client = served.client();

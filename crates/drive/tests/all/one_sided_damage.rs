@@ -222,7 +222,7 @@ fn an_older_copy_of_the_same_generation_is_noticed_after_a_clean_close() {
             let error = refusal(at, config.clone());
             assert!(error.contains("copy from earlier") && error.contains(name), "{placement}, {name}: {error}");
             let spec = spec(at, config.clone());
-            assert_eq!(inspect(&spec, false, &[]).unwrap().metadata, Metadata::Damaged);
+            assert_eq!(inspect(&spec, false, &[]).unwrap().metadata, Metadata::Unseen);
             // The present one is still accepted.
             fs::rename(at.join("present"), at.join(name)).unwrap();
             let served = Served::start(at, config, Settings::default());

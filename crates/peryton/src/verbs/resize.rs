@@ -1,7 +1,11 @@
 //! `peryton resize`: lets a volume that is being served use more or less of a device.
 
+use std::path::Path;
+
 use peryton_drive::{Stoppable, control::Ask};
+use peryton_sim::DesignText;
 use peryton_units::Bytes;
+use toml::Table;
 
 use crate::{
     failure::Failure,
@@ -54,6 +58,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(device) = &args.name else {
         return in_service::stop(volume, Stoppable::Resize, json, "the device keeps its size");
     };
+    sizes_are_left_to_the_devices(volume.design(), device)?;
     let (size, bytes_per_s) = (args.to.map(|size| size.0), in_service::rate(args.rate)?);
     let state = volume.value(&Ask::Resize { device: device.clone(), size, bytes_per_s }, "change")?;
     let bytes = |key: &str| Bytes(state[key].as_u64().unwrap_or(0));
@@ -65,10 +70,8 @@ pub fn run(args: &Args) -> Result<(), Failure> {
     let Some(last) = follow.until_end(&state, &begun, |_, _| {})? else { return Ok(()) };
     let bytes = |key: &str| Bytes(last[key].as_u64().unwrap_or(0));
     let (size, used, volume) = (bytes("size_bytes"), bytes("used_bytes"), bytes("volume_bytes"));
-    let exact = size.0;
     output::tell(&format!(
-        "'{device}' has {size} of data now, in the first {used} of the device, and the volume has {volume}. If the design has a size for \
-         '{device}', set it to {exact}, or remove it\n",
+        "'{device}' has {size} of data now, in the first {used} of the device, and the volume has {volume}\n",
     ))?;
     match last["block_device_keeps_its_size"].as_str() {
         Some(path) => output::tell(&format!(
@@ -76,4 +79,21 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         )),
         None => Ok(()),
     }
+}
+
+/// A size in the design would contradict the devices after the change, and the volume would not start again.
+fn sizes_are_left_to_the_devices(design: &Path, device: &str) -> Result<(), Failure> {
+    let text = DesignText::read(design)?;
+    let has_size = text.device_places(&[])?.iter().any(|place| place.name == device && place.has_size);
+    let table: Table = text.text().parse().map_err(|error| Failure::bad_input(format!("{}: {error}", text.name())))?;
+    let of_volume = table.get("volume").is_some_and(|volume| volume.get("size").is_some());
+    let key = match (has_size, of_volume) {
+        (true, _) => format!("devices.{device}.size"),
+        (false, true) => "volume.size".to_owned(),
+        (false, false) => return Ok(()),
+    };
+    let (name, why) = (text.name(), "the volume would not start with it after the change");
+    Err(Failure::bad_input(format!(
+        "{name}: {key}: {why}: remove it from the design; the devices say how large they are"
+    )))
 }

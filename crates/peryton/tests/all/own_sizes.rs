@@ -113,6 +113,23 @@ fn a_lost_device_is_replaced_by_a_larger_one_and_the_volume_stays_as_it_is() {
     assert_eq!(client.size, size);
 }
 
+/// The fear: the volume does not start again, because its design says what was true before the change.
+#[test]
+fn a_device_is_not_resized_while_the_design_gives_a_size() {
+    let folder = folder(&pair("caching"));
+    let paths = ["path = 'small.img'", "path = 'large.img'"];
+    for (small, more, key) in
+        [("size = '4MiB'", "", "devices.small.size"), ("", "[volume]\nsize = '12MiB'\n", "volume.size")]
+    {
+        let placement = format!("{}{more}", pair("caching"));
+        design(folder.path(), &[paths[0], small].join("\n"), paths[1], &placement);
+        peryton(folder.path(), &["create", "v.toml", "--force"]).ok();
+        let (_serving, client) = Serving::start(folder.path(), &[]);
+        peryton(folder.path(), &["resize", "v.toml", "small"]).fails(2, &[key, "remove it from the design"]);
+        drop(client);
+    }
+}
+
 /// The fear: what was said of sizes is lost with the block that an installer or a partitioning tool writes first.
 #[test]
 fn sizes_are_found_where_the_first_superblock_is_damaged() {
