@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl LogDrive {
-    /// The unit that migrations write, if the primary has a large one.
+    /// The unit that the next window of a migration writes, if the primary has a large one.
     pub(in crate::log) fn write_unit(&self, io: &LogIo) -> Option<u64> {
         io.tuning.write_unit.map(|unit| unit.0).filter(|unit| *unit > self.block && *unit <= BUFFER)
     }

@@ -116,7 +116,7 @@ impl LogDrive {
 
     /// Fills a window. Returns whether the migration can continue now.
     fn plan(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
-        self.migration.window = window_of(&io.tuning);
+        (self.migration.window, self.migration.unit) = (window_of(&io.tuning), self.write_unit(io));
         let mut looks = LOOK_AT;
         let unverified =
             if self.migration.whole { self.plan_segments(io, &mut looks) } else { self.plan_range(&mut looks) };
@@ -196,7 +196,7 @@ impl LogDrive {
 
     fn write_window(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
         while (self.migration.writing.len() as u32) < WRITES {
-            if let Some(unit) = self.write_unit(io) {
+            if let Some(unit) = self.migration.unit {
                 match self.next_units(io, unit) {
                     Next::Units(run) => {
                         self.start_units(io, run, out);

@@ -103,6 +103,8 @@ pub(in crate::log) struct Migration {
     pub(in crate::log) assemblies: Vec<u32>,
     /// Number of chunks in this window; a change of the tuning takes effect with the next window.
     pub(in crate::log) window: u32,
+    /// The unit that this window writes, if the primary has a large one. With another unit, two runs of one window could overlap.
+    pub(in crate::log) unit: Option<u64>,
     pub(in crate::log) left_over: bool,
     /// Segments that a failed device kept from being emptied, and all younger ones.
     pub(in crate::log) held_back: Vec<u32>,
@@ -134,6 +136,7 @@ impl Migration {
             writing: Vec::new(),
             assemblies: (0..WRITES).collect(),
             window: 0,
+            unit: None,
             left_over: false,
             held_back: Vec::new(),
             stuck: false,
