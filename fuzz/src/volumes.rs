@@ -110,7 +110,7 @@ impl Storage for Memory {
 pub fn configs() -> Vec<Config> {
     let extent = Bytes::kib(4);
     let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent };
-    let logging = Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes::kib(4) };
+    let logging = Logging { primaries: DeviceId(0).into(), log: DeviceId(1), block: Bytes::kib(4) };
     let tuning = Tuning {
         promotion_threshold: 0,
         demotion_low: 2,

@@ -129,6 +129,7 @@ fn main() -> ExitCode {
             grouped: arguments.grouped || of.grouped,
             beside: of.beside,
             large_map: of.large_map,
+            shares_log: of.shares_log,
             replaces: arguments.replaces.or(of.replaces),
             resizes: arguments.resizes.or(of.resizes),
             returns: arguments.returns.or(of.returns),

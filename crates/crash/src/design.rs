@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use peryton_engine::{
     Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Hybrid, Journal, LogCaching, Logging,
-    LoggingTuning, Objective, Partition, Placement, Predict, Regulation, Replacement, Threshold, Triggers, Tuning,
+    LoggingTuning, Objective, Partition, Placement, Predict, Primaries, Regulation, Replacement, Threshold, Triggers, Tuning,
     Unit, WearBudget, WriteHits, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
@@ -273,9 +273,23 @@ fn random_partition(rng: &mut Pcg64Mcg) -> Partition {
 fn logging_plan(rng: &mut Pcg64Mcg) -> Plan {
     let block = Bytes(512 << rng.random_range(0..5));
     let (primary, log) = (Bytes::kib(4 * rng.random_range(8..200)), Bytes::kib(4 * rng.random_range(513..1300)));
-    let placement = Placement::Logging(Logging { primary: DeviceId(1), log: DeviceId(0), block });
+    let placement = Placement::Logging(Logging { primaries: DeviceId(1).into(), log: DeviceId(0), block });
     let config = Config { devices: vec![log, primary], placement, tuning: random_tuning(8, rng) };
     Plan { kind: Kind::Logging, config, extent: 8192, fast_extents: 8, reach: 3 }
+}
+
+/// Each primary but the last has this much, the least that is possible.
+const SHARING: Bytes = Bytes::mib(1);
+
+impl Plan {
+    /// Gives the log one or two more primaries, before the one that it has; `seed` decides how many.
+    pub(crate) fn share_log(&mut self, seed: u64) {
+        let Placement::Logging(logging) = &mut self.config.placement else { return };
+        let more = Pcg64Mcg::seed_from_u64(seed ^ 0x7368_6172_6564).random_range(1..=2);
+        let all: Vec<DeviceId> = (2..2 + more).chain([1]).map(DeviceId).collect();
+        logging.primaries = Primaries::new(&all).expect("so many are possible");
+        self.config.devices.extend((0..more).map(|_| SHARING));
+    }
 }
 
 fn random_logging(rng: &mut Pcg64Mcg) -> LoggingTuning {

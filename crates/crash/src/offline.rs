@@ -203,6 +203,17 @@ impl World {
         Ok(Some(without))
     }
 
+    /// Whether a map says what a missing device has.
+    pub(crate) fn has_map(&self) -> bool {
+        matches!(self.deaths.kind, Kind::Tiering | Kind::Caching | Kind::Partitioned)
+    }
+
+    /// Whether the device is one of several primaries of a log.
+    pub(crate) fn is_primary(&self, device: DeviceId) -> bool {
+        matches!(&self.config.placement, Placement::Logging(logging)
+            if logging.primaries.len() > 1 && logging.primaries.contains(&device))
+    }
+
     /// Now and then takes back a device that answers again, with the data that it holds, or replaces it by an empty one. The
     /// power may be lost meanwhile. Returns whether it tried.
     pub(crate) fn maybe_replace(
@@ -212,9 +223,8 @@ impl World {
         left: &mut Left,
         closed: bool,
     ) -> Result<bool, String> {
-        let has_map = matches!(self.deaths.kind, Kind::Tiering | Kind::Caching | Kind::Partitioned);
         let [device] = without[..] else { return Ok(false) };
-        if !has_map || !self.chance(3) {
+        if !(self.has_map() || self.is_primary(device)) || !self.chance(3) {
             return Ok(false);
         }
         let index = device.index();
@@ -222,6 +232,11 @@ impl World {
         // Data that the device had not flushed when it was given up may be older than what was answered. The model allows
         // that after a power loss only.
         let returns = self.chance(2) && !self.deaths.flushed_since && !left.answered && !closed;
+        if !returns && !self.has_map() {
+            // An empty primary reads as zeros where data went, which the model does not know.
+            disks[index].dead = true;
+            return Ok(false);
+        }
         if !returns {
             disks[index].bad.clear();
         }
@@ -231,11 +246,13 @@ impl World {
             match closed::readmit(self.config.clone(), &mut storage, device) {
                 Ok(_) => Ok(()),
                 // The map has rotted; the device has not been given up yet; its
-                // generation was only announced; or an interrupted replacement has blanked its superblocks.
+                // generation was only announced; an interrupted replacement has blanked its superblocks; or a write to a primary was in
+                // doubt.
                 Err(
                     ReadmitError::Open(OpenError::NotFormatted { .. } | OpenError::Damaged { .. })
                     | ReadmitError::Damaged { .. }
                     | ReadmitError::NotGone { .. }
+                    | ReadmitError::PrimaryOfLog { .. }
                     | ReadmitError::Older { .. },
                 ) => {
                     disks[index].dead = true;

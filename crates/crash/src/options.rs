@@ -48,6 +48,8 @@ pub struct Options {
     pub beside: bool,
     /// Whether the slow device has so many extents that a checkpoint of the map takes several blocks.
     pub large_map: bool,
+    /// Whether a log has several primaries.
+    pub shares_log: bool,
     /// How runs come to their end; otherwise the seed decides.
     pub ends: Option<Ends>,
     /// Whether devices are replaced while the volume is served; otherwise the seed decides.
@@ -72,6 +74,7 @@ impl Options {
         grouped: false,
         beside: false,
         large_map: false,
+        shares_log: false,
         ends: None,
         replaces: None,
         resizes: None,

@@ -151,7 +151,8 @@ impl World {
     /// A device that died answers again, and comes back with what it holds, or an empty one takes its place.
     fn comes_back(&mut self, device: DeviceId) -> Result<(), String> {
         let (index, kind) = (device.index(), self.deaths.kind);
-        let possible = matches!(kind, Kind::Tiering | Kind::Caching | Kind::Partitioned | Kind::Linear);
+        let without_map = kind == Kind::Linear || self.is_primary(device);
+        let possible = without_map || self.has_map();
         if !possible || !self.can_change() {
             return Ok(());
         }
@@ -159,7 +160,7 @@ impl World {
         if !self.can_change() {
             return Ok(());
         }
-        let returns = kind == Kind::Linear || self.returns.rng.random_range(0..4) > 0;
+        let returns = without_map || self.returns.rng.random_range(0..4) > 0;
         if returns && self.deaths.stale && !self.drive.engine.was_evacuated(device) {
             return Ok(());
         }
@@ -181,11 +182,12 @@ impl World {
             }
             match engine.take_back(storage, device) {
                 Ok(_) => Ok(()),
-                // The map has rotted; its generation was only announced; or an interrupted
-                // replacement has blanked its superblocks.
+                // The map has rotted; its generation was only announced; an interrupted
+                // replacement has blanked its superblocks; or a write to a primary was in doubt.
                 Err(
                     error @ (ReadmitError::Open(OpenError::NotFormatted { .. } | OpenError::Damaged { .. })
                     | ReadmitError::Damaged { .. }
+                    | ReadmitError::PrimaryOfLog { .. }
                     | ReadmitError::Older { .. }),
                 ) => Err(error.to_string()),
                 Err(error) => Err(format!("unexpectedly: {error}")),

@@ -29,7 +29,7 @@ const fn past(failing: Failing) -> Options {
 
 impl Scenario {
     /// Every kind.
-    pub const ALL: [Scenario; 17] = [
+    pub const ALL: [Scenario; 18] = [
         Scenario { name: "drawn", options: Options::DRAWN },
         Scenario { name: "failing", options: FAILING },
         Scenario { name: "parts", options: PARTS },
@@ -51,6 +51,16 @@ impl Scenario {
         Scenario { name: "grouped", options: Options { admission: None, ..PAST } },
         Scenario { name: "beside", options: Options { beside: true, faults: None, ..PARTS } },
         Scenario { name: "logging", options: Options { kind: Some(Kind::Logging), ..FAILING } },
+        Scenario {
+            name: "shared-log",
+            options: Options {
+                kind: Some(Kind::Logging),
+                shares_log: true,
+                replaces: Some(false),
+                returns: Some(true),
+                ..FAILING
+            },
+        },
         Scenario { name: "replacing", options: REPLACING },
         Scenario {
             name: "dying",

@@ -4,7 +4,7 @@
 use std::{collections::VecDeque, ops::Range};
 
 use peryton_engine::{
-    AdmitBy, Config, DeviceId, Engine, Formatting, Replacement, RequestError, Tuning, VolumeId, WritePolicy,
+    AdmitBy, Config, DeviceId, Engine, Formatting, Placement, Replacement, RequestError, Tuning, VolumeId, WritePolicy,
 };
 use peryton_format::snapshot::Room;
 use peryton_units::{Bytes, Op};
@@ -124,6 +124,9 @@ impl World {
         if options.large_map {
             plan.enlarge(seed);
         }
+        if options.shares_log {
+            plan.share_log(seed);
+        }
         plan.config.tuning.write_unit = random_write_unit(seed, plan.unit_of());
         plan.config.tuning.replacement = options.replacement.unwrap_or(plan.config.tuning.replacement);
         if let Some(by) = options.admission {
@@ -155,7 +158,7 @@ impl World {
             at: engine.device_bytes()[pair.fast.index()],
             half: Bytes(behind[pair.fast.index()].0 / 2 - 4096),
         });
-        let before = Self::before(kind, &disks, sectors);
+        let before = Self::before(&config, &disks, sectors);
         let volume = VolumeId(u128::from(seed) + 1);
         let new = Formatting { volume, unix_s: 1, zeroed, notes: String::new() };
         Engine::format(&config, new, &mut Direct::new(&mut disks))
@@ -225,18 +228,24 @@ impl World {
     }
 
     /// The content of a new volume. Where its data has a place on a device, that is what the device held before.
-    fn before(kind: Kind, disks: &[Disk], sectors: usize) -> Vec<Tag> {
+    fn before(config: &Config, disks: &[Disk], sectors: usize) -> Vec<Tag> {
         let whole = |disk: &Disk| {
             let (from, len) = disk.data();
             let mut data = vec![0; len];
             disk.read(Bytes(from * SECTOR), &mut data);
             data
         };
-        let mut content = match kind {
-            Kind::Single => whole(&disks[0]),
-            Kind::Linear => [whole(&disks[0]), whole(&disks[1])].concat(),
-            Kind::Tiering => vec![0; sectors],
-            Kind::Caching | Kind::Partitioned | Kind::Logging => whole(&disks[1]),
+        let part = |device: &DeviceId| {
+            let mut data = whole(&disks[device.index()]);
+            data.truncate((config.devices[device.index()].0 / SECTOR) as usize);
+            data
+        };
+        let mut content = match &config.placement {
+            Placement::Single { device } => whole(&disks[device.index()]),
+            Placement::Linear { devices } => devices.iter().map(|device| whole(&disks[device.index()])).collect::<Vec<_>>().concat(),
+            Placement::Tiering(_) => vec![0; sectors],
+            Placement::Caching(pair) | Placement::Partitioned(pair) => whole(&disks[pair.slow.index()]),
+            Placement::Logging(logging) => logging.primaries.iter().map(part).collect::<Vec<_>>().concat(),
         };
         content.truncate(sectors);
         content

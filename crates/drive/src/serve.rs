@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use peryton_engine::{DeviceId, Engine, Opened, Overlay, Placement, closed};
+use peryton_engine::{DeviceId, Engine, LogPart, Logging, Opened, Overlay, Placement, closed};
 use peryton_recording::RecordedDevice;
 use peryton_units::{Bytes, Nanos};
 
@@ -26,7 +26,7 @@ use crate::{
     live::Live,
     metrics::{Described, Source},
     multi_mount::{self, Held},
-    nbd::{Export, TlsFiles, TlsServer},
+    nbd::{Export, Part, TlsFiles, TlsServer},
     notify::Notifier,
     offline::{self, OfDevices as _},
     open::{Device, DeviceOpenError, DevicePath, Opening, Rights, named},
@@ -164,6 +164,12 @@ impl Service {
             let pool = settings.pool;
             return Err(ServeError::Refused(format!("a pool of {pool} is too small: give at least {SMALLEST_POOL}")));
         }
+        if let (Some(_), Placement::Logging(Logging { primaries, .. })) = (&settings.ublk, &spec.config.placement)
+            && primaries.len() > 1
+        {
+            let what = "several primaries share the log, and each is a volume of its own: serve them with NBD, and attach each with nbd-client";
+            return Err(ServeError::Refused(format!("{what} (placement.primary)")));
+        }
         let recording = settings.record.as_ref().map(Recorder::create).transpose()?;
         let ublk = ublk_control(&settings)?;
         settings.notifier.status("opening the volume");
@@ -222,6 +228,16 @@ impl Service {
         };
         let mut export = Export::new(&spec.name, engine.volume_size());
         export.rotational = spec.rotational;
+        let parts = engine.log_parts();
+        if parts.len() > 1 {
+            // Each is a volume of its own to clients.
+            let part = |part: LogPart| Part {
+                name: spec.devices[part.device.index()].name.clone(),
+                from: part.range.start,
+                size: part.range.end - part.range.start,
+            };
+            export.parts = parts.into_iter().map(part).collect();
+        }
         export.read_only = read_only.is_some();
         // A request, with its place in a block, must fit into half of the pool, so that two clients never block each other.
         let most = (settings.pool.0 / 2).min(32 << 20);

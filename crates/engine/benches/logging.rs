@@ -12,7 +12,7 @@ use peryton_units::{Bytes, Op};
 fn engine(log: Bytes, caching: LogCaching) -> Engine {
     let triggers = Triggers { timeout: None, read_share_ppm: None, size: None, log_used_ppm: 900_000 };
     let logging = LoggingTuning { caching, triggers, ..LoggingTuning::default() };
-    let placement = Placement::Logging(Logging { primary: DeviceId(0), log: DeviceId(1), block: BLOCK });
+    let placement = Placement::Logging(Logging { primaries: DeviceId(0).into(), log: DeviceId(1), block: BLOCK });
     let devices = vec![BLOCK * BLOCKS, log];
     Engine::new(Config { devices, placement, tuning: Tuning { logging, ..Tuning::default() } })
         .expect("the configuration is sound")

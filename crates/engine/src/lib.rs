@@ -208,7 +208,7 @@ pub use api::{
     evacuation::EvacuationError,
     excuses::Excuses,
     location::{BlocksRow, Location, Losses, MapOf, MapPart, MapRow, Origin, Source},
-    logging::{LogCaching, Logging, LoggingTuning, MOST_GATHERED, Triggers},
+    logging::{LogCaching, LogPart, Logging, LoggingTuning, MOST_GATHERED, MOST_PRIMARIES, Primaries, Triggers},
     opened::{Formatting, Opened, Trust},
     resizing::{Resize, ResizeEnd, ResizeError, ResizePlan, ResizeStage},
     stats::{Bypasses, Cancelled, DeviceTraffic, LoggingStats, Migrations, Moves, PastLog, Stats},

@@ -15,7 +15,7 @@ const EXTENT: Bytes = Bytes::kib(4);
 /// A small drive of every placement.
 fn engines() -> Vec<(&'static str, Engine)> {
     let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: EXTENT };
-    let logging = Logging { primary: DeviceId(0), log: DeviceId(1), block: EXTENT };
+    let logging = Logging { primaries: DeviceId(0).into(), log: DeviceId(1), block: EXTENT };
     let tuning = Tuning {
         promotion_threshold: 0,
         demotion_low: 1,

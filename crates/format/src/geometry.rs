@@ -1,5 +1,7 @@
 //! What formatting fixes permanently: the devices of a volume, their sizes, and the purpose of each.
 
+use std::{fmt, ops::Deref};
+
 use peryton_units::Bytes;
 
 use crate::{displaced::Displaced, places::Places, storage::DeviceId};
@@ -65,7 +67,7 @@ pub enum Placement {
     /// Each write goes to the device that is predicted to answer sooner; the volume is as large as the slow one (MixedStore, section 5).
     /// On the devices the same as caching.
     Partitioned(Hybrid),
-    /// Writes are appended to a log and migrate to the primary later; the volume is as large as the primary (Griffin).
+    /// Writes are appended to a log and migrate to the primaries later; the volume is as large as these together (Griffin).
     Logging(Logging),
 }
 
@@ -80,15 +82,70 @@ pub struct Hybrid {
     pub extent: Bytes,
 }
 
-/// The two devices of a logging drive (Griffin, section 3).
+/// The devices of a logging drive (Griffin, sections 3 and 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Logging {
-    /// The device that holds the data in the order of the volume after a migration, so that it can be used alone.
-    pub primary: DeviceId,
+    /// The devices that hold the data in the order of the volume after a migration. An only one can be used alone.
+    pub primaries: Primaries,
     /// The device that holds the log. At most 1 TiB of it is used.
     pub log: DeviceId,
     /// The unit of mapping: a power of two from 512 B to 64 KiB. 4 KiB suits most file systems.
     pub block: Bytes,
+}
+
+/// The most primaries that share a log.
+pub const MOST_PRIMARIES: usize = MOST_DEVICES - 1;
+
+/// The primaries of a log, in the order of the volume: at least one.
+///
+/// ```
+/// use peryton_format::{geometry::Primaries, storage::DeviceId};
+///
+/// let two = Primaries::new(&[DeviceId(2), DeviceId(0)]).expect("two are possible");
+/// assert_eq!((two.len(), two.only()), (2, None));
+/// assert_eq!(Primaries::from(DeviceId(1)).only(), Some(DeviceId(1)));
+/// assert_eq!(Primaries::new(&[]), None);
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Primaries {
+    count: u8,
+    devices: [DeviceId; MOST_PRIMARIES],
+}
+
+impl Primaries {
+    /// These primaries; `None` if there is none, or are more than [`MOST_PRIMARIES`].
+    pub fn new(list: &[DeviceId]) -> Option<Primaries> {
+        let mut devices = [DeviceId(0); MOST_PRIMARIES];
+        devices.get_mut(..list.len()).filter(|_| !list.is_empty())?.copy_from_slice(list);
+        Some(Primaries { count: list.len() as u8, devices })
+    }
+
+    /// The primary, if it is the only one.
+    pub fn only(&self) -> Option<DeviceId> {
+        if let [only] = self[..] { Some(only) } else { None }
+    }
+}
+
+impl From<DeviceId> for Primaries {
+    fn from(only: DeviceId) -> Primaries {
+        let mut devices = [DeviceId(0); MOST_PRIMARIES];
+        devices[0] = only;
+        Primaries { count: 1, devices }
+    }
+}
+
+impl Deref for Primaries {
+    type Target = [DeviceId];
+
+    fn deref(&self) -> &[DeviceId] {
+        &self.devices[..usize::from(self.count)]
+    }
+}
+
+impl fmt::Debug for Primaries {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self[..].fmt(f)
+    }
 }
 
 impl Geometry {
@@ -201,22 +258,23 @@ impl Placement {
         match self {
             Placement::Single { device } => Some(*device),
             Placement::Caching(pair) | Placement::Partitioned(pair) => Some(pair.slow),
-            Placement::Logging(pair) => Some(pair.primary),
+            Placement::Logging(pair) => pair.primaries.only(),
             Placement::Tiering(_) | Placement::Linear { .. } => None,
         }
     }
 
     /// The placement as names and values.
     pub(crate) fn fields(&self) -> Vec<(&'static str, String)> {
-        let pair = |mode: &str, a: DeviceId, b: DeviceId, unit: Bytes| {
-            let text = |device: DeviceId| format!("device {}", device.0);
+        let text = |device: &DeviceId| format!("device {}", device.0);
+        let several = |mode: &str, first: &[DeviceId], b: DeviceId, unit: Bytes| {
             vec![
                 ("placement.mode", mode.to_string()),
-                ("the fast device (or the log's primary)", text(a)),
-                ("the slow device (or the log)", text(b)),
+                ("the fast device (or the log's primaries)", first.iter().map(text).collect::<Vec<_>>().join(", ")),
+                ("the slow device (or the log)", text(&b)),
                 ("placement.extent (or block)", unit.to_string()),
             ]
         };
+        let pair = |mode: &str, a: DeviceId, b: DeviceId, unit: Bytes| several(mode, &[a], b, unit);
         match self {
             Placement::Single { device } => pair("single", *device, *device, Bytes::ZERO),
             Placement::Linear { devices } => {
@@ -226,7 +284,7 @@ impl Placement {
             Placement::Tiering(Hybrid { fast, slow, extent }) => pair("tiering", *fast, *slow, *extent),
             Placement::Caching(Hybrid { fast, slow, extent }) => pair("caching", *fast, *slow, *extent),
             Placement::Partitioned(Hybrid { fast, slow, extent }) => pair("partitioned", *fast, *slow, *extent),
-            Placement::Logging(Logging { primary, log, block }) => pair("logging", *primary, *log, *block),
+            Placement::Logging(Logging { primaries, log, block }) => several("logging", primaries, *log, *block),
         }
     }
 }

@@ -216,6 +216,12 @@ mutations! {
     LeaveDirty,
     /// A volume is not opened without a device that was evacuated.
     ForgetEvacuated,
+    /// A log frees segments although a primary that is gone may lack what they have.
+    FreeWhatGoneLacks,
+    /// A log does not record what has migrated to the other primaries while one is gone.
+    ForgetWhatMigrated,
+    /// A primary comes back although a write to it was in doubt when it was given up.
+    TakeBackAnyPrimary,
 }
 
 /// The mistake that is being made, by its place in the list, counted from 1; 0 if none is.

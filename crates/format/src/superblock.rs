@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::{
     block::{BLOCK, BLOCK_LEN, Kind, MOST_NUMBERS, get_u32, get_u64, has_kind, is_sealed, put_u32, put_u64, seal},
     displaced::Displaced,
-    geometry::{Geometry, Hybrid, Logging, MOST_DEVICES, Placement},
+    geometry::{Geometry, Hybrid, Logging, MOST_DEVICES, Placement, Primaries},
     places::{Places, WORDS},
     storage::DeviceId,
 };
@@ -167,6 +167,17 @@ pub enum Unreadable {
     Features(u32),
 }
 
+/// A list of devices: its length and their numbers.
+fn put_list(block: &mut [u8], devices: &[DeviceId]) {
+    block[112] = devices.len() as u8;
+    block[113..].iter_mut().zip(devices).for_each(|(byte, device)| *byte = device.0);
+}
+
+fn get_list(block: &[u8]) -> Option<Vec<DeviceId>> {
+    let count = usize::from(block[112]);
+    (count <= MOST_DEVICES).then(|| block[113..113 + count].iter().map(|device| DeviceId(*device)).collect())
+}
+
 fn put_placement(block: &mut [u8], placement: &Placement) {
     let pair = |block: &mut [u8], kind: u32, (a, b): (DeviceId, DeviceId), unit: Bytes| {
         put_u32(block, 96, kind);
@@ -178,15 +189,15 @@ fn put_placement(block: &mut [u8], placement: &Placement) {
         Placement::Single { device } => pair(block, 1, (*device, *device), Bytes::ZERO),
         Placement::Linear { devices } => {
             pair(block, 2, (DeviceId(0), DeviceId(0)), Bytes::ZERO);
-            block[112] = devices.len() as u8;
-            for (at, device) in devices.iter().enumerate() {
-                block[113 + at] = device.0;
-            }
+            put_list(block, devices);
         }
         Placement::Tiering(Hybrid { fast, slow, extent }) => pair(block, 3, (*fast, *slow), *extent),
         Placement::Caching(Hybrid { fast, slow, extent }) => pair(block, 4, (*fast, *slow), *extent),
         Placement::Partitioned(Hybrid { fast, slow, extent }) => pair(block, 6, (*fast, *slow), *extent),
-        Placement::Logging(Logging { primary, log, block: unit }) => pair(block, 5, (*primary, *log), *unit),
+        Placement::Logging(Logging { primaries, log, block: unit }) => {
+            pair(block, 5, (primaries[0], *log), *unit);
+            put_list(block, &primaries[1..]);
+        }
     }
 }
 
@@ -213,15 +224,14 @@ fn get_placement(block: &[u8]) -> Option<Placement> {
     let (a, b, unit) = (DeviceId(block[100]), DeviceId(block[101]), Bytes(get_u64(block, 104)));
     Some(match get_u32(block, 96) {
         1 => Placement::Single { device: a },
-        2 => {
-            let count = usize::from(block[112]);
-            (count <= MOST_DEVICES).then_some(())?;
-            Placement::Linear { devices: block[113..113 + count].iter().map(|device| DeviceId(*device)).collect() }
-        }
+        2 => Placement::Linear { devices: get_list(block)? },
         3 => Placement::Tiering(Hybrid { fast: a, slow: b, extent: unit }),
         4 => Placement::Caching(Hybrid { fast: a, slow: b, extent: unit }),
         6 => Placement::Partitioned(Hybrid { fast: a, slow: b, extent: unit }),
-        5 => Placement::Logging(Logging { primary: a, log: b, block: unit }),
+        5 => {
+            let all: Vec<DeviceId> = std::iter::once(a).chain(get_list(block)?).collect();
+            Placement::Logging(Logging { primaries: Primaries::new(&all)?, log: b, block: unit })
+        }
         _ => return None,
     })
 }
@@ -484,7 +494,12 @@ mod tests {
             Placement::Tiering(pair),
             Placement::Caching(pair),
             Placement::Partitioned(pair),
-            Placement::Logging(Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes(512) }),
+            Placement::Logging(Logging { primaries: DeviceId(0).into(), log: DeviceId(1), block: Bytes(512) }),
+            Placement::Logging(Logging {
+                primaries: Primaries::new(&[DeviceId(2), DeviceId(0), DeviceId(3)]).expect("three are possible"),
+                log: DeviceId(1),
+                block: Bytes::kib(4),
+            }),
         ] {
             let before = sample(placement, "placement.max_moves=3\n");
             assert_eq!(Superblock::decode(&before.encode()), Ok(before));

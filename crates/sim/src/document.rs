@@ -488,6 +488,21 @@ impl FromToml for Vec<String> {
         list.iter().map(|value| value.as_str().map(str::to_owned).ok_or(None)).collect()
     }
 }
+/// A text, or several.
+#[derive(Clone, Debug)]
+pub(crate) struct OneOrMore(pub(crate) Vec<String>);
+
+impl FromToml for OneOrMore {
+    const TYPE: &'static str = "text, or list of texts";
+    const EXPECTED: &'static str = "a name such as \"ssd\", or a list such as [\"ssd0\", \"ssd1\"]";
+    fn from_toml(value: &toml::Value) -> Result<OneOrMore, Option<String>> {
+        match value.as_str() {
+            Some(one) => Ok(OneOrMore(vec![one.to_owned()])),
+            None => Vec::from_toml(value).map(OneOrMore).map_err(|_| None),
+        }
+    }
+}
+
 /// The design of a device: the name of its file, or its tables.
 pub(crate) struct NestedDesign;
 

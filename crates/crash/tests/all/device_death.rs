@@ -39,7 +39,7 @@ fn world(kind: Kind, rng: &mut Pcg64Mcg, seed: u64) -> (World, u64) {
         Kind::Logging => {
             let block = Bytes(512 << rng.random_range(0..4));
             let devices = vec![Bytes::kib(4 * rng.random_range(513..1300)), Bytes::kib(4 * rng.random_range(8..200))];
-            (Placement::Logging(Logging { primary: SLOW, log: FAST, block }), devices, block)
+            (Placement::Logging(Logging { primaries: SLOW.into(), log: FAST, block }), devices, block)
         }
     };
     let high = rng.random_range(0..fast.min(slow) as u32);

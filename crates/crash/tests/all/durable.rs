@@ -444,7 +444,7 @@ fn the_only_checkpoint_that_can_be_read_is_not_the_next_to_be_overwritten() {
 #[test]
 fn devices_larger_than_any_are_refused() {
     let pair = Hybrid { fast: DeviceId(0), slow: DeviceId(1), extent: EXTENT };
-    let logging = Logging { primary: DeviceId(1), log: DeviceId(0), block: EXTENT };
+    let logging = Logging { primaries: DeviceId(1).into(), log: DeviceId(0), block: EXTENT };
     for placement in [
         Placement::Tiering(pair),
         Placement::Caching(pair),

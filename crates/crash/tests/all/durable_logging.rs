@@ -271,7 +271,7 @@ fn a_detached_primary_stands_alone_and_the_volume_is_gone() {
 /// A superblock may claim any size, and the sizes that follow are computed before the superblock is trusted.
 #[test]
 fn sizes_of_a_vast_log_take_no_memory() {
-    let placement = Placement::Logging(Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes(512) });
+    let placement = Placement::Logging(Logging { primaries: DeviceId(0).into(), log: DeviceId(1), block: Bytes(512) });
     let devices = vec![Bytes(1 << 59), Bytes(1 << 59)];
     let sizes = Config { devices, placement, tuning: Tuning::default() }.sizes().unwrap();
     assert_eq!(sizes.volume, Bytes(1 << 59));

@@ -44,11 +44,12 @@ fn dies(machine: &mut Machine, device: peryton_engine::DeviceId) {
     assert!(machine.engine.is_durably_gone(device));
 }
 
-/// The primary may have lost writes for which the log has given up its copies.
+/// The primary may have lost a write past the log, for which the log has given up its copy.
 #[test]
-fn a_primary_is_refused_and_nothing_is_written() {
+fn a_primary_with_a_write_in_doubt_is_refused_and_nothing_is_written() {
     let config = config(MIB, 8 * MIB, BLOCK);
     let (mut machine, _) = two_rounds(&config);
+    machine.request(Op::Discard, 0, vec![0; BLOCK as usize]);
     dies(&mut machine, PRIMARY);
     machine.request(Op::Write, 0, vec![9; BLOCK as usize]);
     machine.settle();
@@ -58,6 +59,24 @@ fn a_primary_is_refused_and_nothing_is_written() {
     let done = closed::readmit(config, &mut disks, PRIMARY);
     assert_eq!(done.unwrap_err(), ReadmitError::PrimaryOfLog { device: PRIMARY.index() });
     assert!(disks.0 == before.0, "a refusal has written something");
+}
+
+/// The log has kept what migrates, and the primary has the rest.
+#[test]
+fn a_primary_comes_back_with_what_it_holds() {
+    let config = config(MIB, 8 * MIB, BLOCK);
+    let (mut machine, mut model) = two_rounds(&config);
+    dies(&mut machine, PRIMARY);
+    machine.request(Op::Write, 0, vec![9; BLOCK as usize]);
+    model[..BLOCK as usize].fill(9);
+    machine.settle();
+    machine.close();
+    let mut disks = machine.driver.disks;
+    assert_eq!(closed::readmit(config.clone(), &mut disks, PRIMARY).unwrap().opened.gone, 0);
+    let mut machine = open(&config, disks).unwrap();
+    check_all(&mut machine, &model);
+    machine.migrate();
+    check_all(&mut machine, &model);
 }
 
 #[test]

@@ -22,7 +22,7 @@ fn quiet() -> Triggers {
 fn drive(triggers: Triggers, primary: Bytes, log: Bytes) -> World {
     let logging = LoggingTuning { triggers, ..LoggingTuning::default() };
     let tuning = Tuning { logging, ..Tuning::default() };
-    let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block: Bytes(BLOCK) });
+    let placement = Placement::Logging(Logging { primaries: PRIMARY.into(), log: LOG, block: Bytes(BLOCK) });
     World::new(Config { devices: vec![primary, log], placement, tuning }, Bytes(BLOCK), 1)
 }
 
@@ -629,7 +629,7 @@ fn a_discard_of_logged_data_exposes_nothing_older() {
 #[test]
 fn sizes_that_cannot_work_are_refused_with_a_remedy() {
     let build = |primary, log, block| {
-        let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block });
+        let placement = Placement::Logging(Logging { primaries: PRIMARY.into(), log: LOG, block });
         let devices = vec![primary, log];
         peryton_engine::Engine::new(Config { devices, placement, tuning: Tuning::default() }).map(|_| ())
     };
@@ -644,7 +644,7 @@ fn sizes_that_cannot_work_are_refused_with_a_remedy() {
         };
         assert_eq!(key, "placement.block");
     }
-    let same = Placement::Logging(Logging { primary: LOG, log: LOG, block: kib4 });
+    let same = Placement::Logging(Logging { primaries: LOG.into(), log: LOG, block: kib4 });
     let config = Config { devices: vec![mib, mib], placement: same, tuning: Tuning::default() };
     assert!(matches!(peryton_engine::Engine::new(config), Err(ConfigError::Device { .. })));
 }

@@ -23,7 +23,7 @@ fn run(seed: u64, steps: u32, failures: bool, has_units: bool) -> World {
     let primary = block * rng.random_range(2..120u64) + Bytes(rng.random_range(0..512) & !127);
     // The logs range from always full to roomy.
     let log = (Bytes::kib(32) * [1, 2, 3, 8, 100][rng.random_range(0..5)]).max(block * 8);
-    let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block });
+    let placement = Placement::Logging(Logging { primaries: PRIMARY.into(), log: LOG, block });
     let config = Config { devices: vec![primary, log], placement, tuning: Tuning::default() };
     let mut world = World::new(config, block, seed);
     let with_unit = |tuning: Tuning| {

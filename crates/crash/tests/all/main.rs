@@ -26,6 +26,7 @@ mod process_death;
 mod replaced;
 mod resized;
 mod returns;
+mod shared_log;
 mod succession;
 mod units;
 mod unwritable;

@@ -77,6 +77,8 @@ impl Phase {
 /// the duration of the handshake, and the number of clients.
 #[derive(Debug)]
 pub struct Connection<P> {
+    /// What the client may choose from, and what it has chosen.
+    pub(super) offered: Arc<Export>,
     pub(super) export: Arc<Export>,
     pub(super) security: Security,
     pub(super) phase: Phase,
@@ -109,6 +111,7 @@ impl<P> Connection<P> {
         output.push(&wire::OPTION_MAGIC.to_be_bytes());
         output.push(&(wire::handshake::FIXED_NEWSTYLE | wire::handshake::NO_ZEROES).to_be_bytes());
         Connection {
+            offered: Arc::clone(&export),
             export,
             security,
             phase: Phase::ClientFlags,

@@ -1,4 +1,6 @@
-//! The export of a server: one volume under one name.
+//! The export of a server: one volume under one name, or its parts under one each.
+
+use std::sync::Arc;
 
 use peryton_units::Bytes;
 use thiserror::Error;
@@ -23,6 +25,17 @@ impl Default for BlockSizes {
     }
 }
 
+/// A part of a volume that clients see as a volume of its own, named `EXPORT/PART`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The name behind that of the export.
+    pub name: String,
+    /// Where it begins in the volume.
+    pub from: Bytes,
+    /// Its size.
+    pub size: Bytes,
+}
+
 /// The volume as clients see it.
 ///
 /// Flush, FUA, trim, zeroes (fast ones too), cache hints, unfragmented reads and several connections are always
@@ -36,6 +49,10 @@ pub struct Export {
     pub description: String,
     /// Size of the volume.
     pub size: Bytes,
+    /// Where it begins in the server's volume.
+    pub from: Bytes,
+    /// If there are any, clients choose one of these, and the whole is not served.
+    pub parts: Vec<Part>,
     /// Its block sizes.
     pub block: BlockSizes,
     /// Whether writes, trims and zeroes are refused.
@@ -56,6 +73,8 @@ impl Export {
             name: name.to_owned(),
             description: String::new(),
             size,
+            from: Bytes::ZERO,
+            parts: Vec::new(),
             block: BlockSizes::default(),
             read_only: false,
             rotational: false,
@@ -83,10 +102,34 @@ impl Export {
         if maximum < preferred.max(Bytes::mib(1)) || maximum > wire::MAX_PAYLOAD {
             return fail(format!("longest request {maximum}: expected 1MiB to {}", wire::MAX_PAYLOAD));
         }
+        if let Some(part) = self.parts.iter().find(|part| !part.size.is_multiple_of(minimum)) {
+            return fail(format!("size {} of {}: expected a multiple of {minimum}", part.size.0, part.name));
+        }
         if !self.size.is_multiple_of(minimum) || i64::try_from(self.size.0).is_err() {
             return fail(format!("size {}: expected a multiple of {minimum}, below 8EiB", self.size.0));
         }
         Ok(())
+    }
+
+    /// What a client gets that asks for this name; `None`: nothing has it.
+    pub(super) fn named(self: &Arc<Export>, name: &[u8]) -> Option<Arc<Export>> {
+        if self.parts.is_empty() {
+            return (name.is_empty() || name == self.name.as_bytes()).then(|| Arc::clone(self));
+        }
+        self.each().find(|part| part.name.as_bytes() == name).map(Arc::new)
+    }
+
+    /// The exports that clients can choose.
+    pub(super) fn each(&self) -> impl Iterator<Item = Export> {
+        let whole = self.parts.is_empty().then(|| self.clone());
+        let part = |Part { name, from, size }: &Part| Export {
+            name: format!("{}/{name}", self.name),
+            size: *size,
+            from: *from,
+            parts: Vec::new(),
+            ..self.clone()
+        };
+        whole.into_iter().chain(self.parts.iter().map(part))
     }
 
     /// The transmission flags, for a client with structured replies or without.

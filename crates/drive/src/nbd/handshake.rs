@@ -186,7 +186,7 @@ impl<P> Connection<P> {
         if self.shutting_down {
             return Err(ProtocolError::ShuttingDown);
         }
-        if !self.is_export(name) {
+        if !self.choose(name) {
             let shown = &name[..name.len().min(wire::MAX_STRING)];
             return Err(ProtocolError::UnknownExport(String::from_utf8_lossy(shown).into_owned()));
         }
@@ -221,10 +221,11 @@ impl<P> Connection<P> {
         if !data.is_empty() {
             return self.option_error(option::LIST, option_reply::ERR_INVALID, "it has no data");
         }
-        let export = self.export.clone();
-        let name = export.name.as_bytes();
-        let length = (name.len() as u32).to_be_bytes();
-        self.option_reply(option::LIST, option_reply::SERVER, &[&length, name, export.description.as_bytes()]);
+        for export in self.offered.clone().each() {
+            let name = export.name.as_bytes();
+            let length = (name.len() as u32).to_be_bytes();
+            self.option_reply(option::LIST, option_reply::SERVER, &[&length, name, export.description.as_bytes()]);
+        }
         self.option_reply(option::LIST, option_reply::ACK, &[]);
     }
 
@@ -234,8 +235,8 @@ impl<P> Connection<P> {
             self.option_error(option, option_reply::ERR_INVALID, "its data are not a name and a list of items");
             return false;
         };
-        if !self.is_export(name) {
-            self.option_error(option, option_reply::ERR_UNKNOWN, "there is no such export; try the empty name");
+        if !self.choose(name) {
+            self.option_error(option, option_reply::ERR_UNKNOWN, self.no_such_export());
             return false;
         }
         let export = self.export.clone();
@@ -274,9 +275,8 @@ impl<P> Connection<P> {
             let message = "its data are not a name and a list of queries";
             return self.option_error(option, option_reply::ERR_INVALID, message);
         };
-        if !self.is_export(name) {
-            let message = "there is no such export; try the empty name";
-            return self.option_error(option, option_reply::ERR_UNKNOWN, message);
+        if self.offered.named(name).is_none() {
+            return self.option_error(option, option_reply::ERR_UNKNOWN, self.no_such_export());
         }
         let contexts = selected.unwrap_or(if set { Contexts::default() } else { Contexts::ALL });
         for context in contexts.iter() {
@@ -290,8 +290,19 @@ impl<P> Connection<P> {
         }
     }
 
-    fn is_export(&self, name: &[u8]) -> bool {
-        name.is_empty() || name == self.export.name.as_bytes()
+    /// From now on the connection is for the export with this name; returns false if there is none.
+    fn choose(&mut self, name: &[u8]) -> bool {
+        let Some(export) = self.offered.named(name) else { return false };
+        self.export = export;
+        true
+    }
+
+    fn no_such_export(&self) -> &'static str {
+        if self.offered.parts.is_empty() {
+            "there is no such export; try the empty name"
+        } else {
+            "there is no such export; list them"
+        }
     }
 
     fn option_error(&mut self, option: u32, reply: u32, message: &str) {

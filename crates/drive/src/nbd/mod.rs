@@ -56,7 +56,7 @@ mod transmission;
 pub mod wire;
 
 pub use connection::{Connection, Event, Security};
-pub use export::{BlockSizes, Export, ExportError};
+pub use export::{BlockSizes, Export, ExportError, Part};
 pub use output::{Output, Piece};
 pub use reply::Run;
 pub use request::{Command, Cookie, Errno, ProtocolError, Request};

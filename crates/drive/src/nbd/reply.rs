@@ -113,7 +113,7 @@ impl<P> Connection<P> {
         self.assert_chunk(request, offset, length);
         assert_eq!(request.command, Command::Read { unfragmented: false }, "a hole in an unfragmented read");
         self.chunk(request.cookie, chunk::OFFSET_HOLE, 0, 12);
-        self.output.push(&offset.0.to_be_bytes());
+        self.output.push(&(offset - self.export.from).0.to_be_bytes());
         self.output.push(&(length.0 as u32).to_be_bytes());
     }
 
@@ -204,7 +204,7 @@ impl<P> Connection<P> {
 
     fn data_header(&mut self, cookie: Cookie, flags: u16, offset: Bytes, length: Bytes) {
         self.chunk(cookie, chunk::OFFSET_DATA, flags, 8 + length.0 as u32);
-        self.output.push(&offset.0.to_be_bytes());
+        self.output.push(&(offset - self.export.from).0.to_be_bytes());
     }
 
     fn payloads(&mut self, data: impl IntoIterator<Item = (P, Bytes)>, length: Bytes) {

@@ -15,7 +15,7 @@ pub struct Request {
     pub cookie: Cookie,
     /// The kind of request.
     pub command: Command,
-    /// Offset on the volume; zero for a flush.
+    /// Offset on the server's volume; zero for a flush.
     pub offset: Bytes,
     /// Length; zero for a flush, and only for a flush.
     pub length: Bytes,

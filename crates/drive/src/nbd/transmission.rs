@@ -44,6 +44,7 @@ impl<P> Connection<P> {
             }
             Ok(command) => {
                 self.in_flight += 1;
+                let offset = if command == Command::Flush { offset } else { self.export.from + offset };
                 Ok(Some(Event::Request(Request { cookie, command, offset, length: Bytes(u64::from(length)) })))
             }
             Err(refusal) if kind == command::WRITE && length > 0 => {

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 
-use peryton_engine::{DeviceId, Losses, Tuning};
+use peryton_engine::{DeviceId, LogPart, Losses, Tuning};
 use serde_json::{Value, json};
 
 use super::{Handle, Server, cleaning, handle::ENDED, say::Kind, warmth};
@@ -169,6 +169,7 @@ impl Server {
             "stopped": engine.has_stopped(),
             "lost": ranges(&losses),
             "displaced": division::told(&self.about.devices, &self.about.names),
+            "parts": self.parts_status(),
             "log_age_s": engine.log_age(self.now).map(|age| age.0 as f64 / 1e9),
             "size": engine.volume_size(),
             "volume": format!("{:032x}", opened.volume.0),
@@ -224,6 +225,28 @@ impl Server {
     fn endurance_status(&self, index: usize) -> Value {
         let (bears, account) = self.wear_of(index);
         account.map_or(Value::Null, |account| json!(DeviceEndurance::of(bears, &account)))
+    }
+}
+
+impl Server {
+    /// What each of several primaries has; null where a volume has one part.
+    fn parts_status(&self) -> Value {
+        let parts = self.volume.engine().log_parts();
+        if parts.len() < 2 {
+            return Value::Null;
+        }
+        let of = |part: &LogPart| {
+            let name = &self.about.names[part.device.index()];
+            json!({
+                "device": name,
+                "export": format!("{}/{name}", self.about.name),
+                "offset": part.range.start,
+                "size": part.range.end - part.range.start,
+                "gone": part.gone,
+                "lost_bytes": part.lost,
+            })
+        };
+        parts.iter().map(of).collect()
     }
 }
 

@@ -42,7 +42,7 @@ fn hybrid() -> Hybrid {
 }
 
 fn placements() -> Vec<(&'static str, Placement, WritePolicy)> {
-    let logging = Logging { primary: SLOW, log: FAST, block: Bytes::kib(4) };
+    let logging = Logging { primaries: SLOW.into(), log: FAST, block: Bytes::kib(4) };
     vec![
         ("single", Placement::Single { device: SLOW }, WritePolicy::Back),
         ("linear", Placement::Linear { devices: vec![FAST, SLOW] }, WritePolicy::Back),

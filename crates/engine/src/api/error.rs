@@ -344,8 +344,8 @@ pub enum ReadmitError {
     },
     /// The primary of a log may lack what the log has given up for it.
     #[error(
-        "device {device} is the primary of a log, and may have lost what it had not flushed when it failed; the log has no record of \
-         that, so it is not taken back: leave it as it is, copy what you need from the volume without it, and give the volume another \
+        "device {device} is a primary of a log, and a write to it was under way or not flushed when it failed; the log has no older copy \
+         of that, so it is not taken back: leave it as it is, copy what you need from the volume without it, and give the volume another \
          device instead of it (peryton replace)"
     )]
     PrimaryOfLog {

@@ -1,10 +1,12 @@
 //! The configuration of a logging drive: its devices, and the settings that may change while it runs.
 
-pub use peryton_format::geometry::Logging;
+use std::ops::Range;
+
+pub use peryton_format::geometry::{Logging, MOST_PRIMARIES, Primaries};
 use peryton_units::{Bytes, Nanos};
 use serde::{Deserialize, Serialize};
 
-use crate::api::error::TuningError;
+use crate::api::{command::DeviceId, error::TuningError};
 
 /// Which writes go to the log (Griffin, section 5.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,6 +21,19 @@ pub enum LogCaching {
         /// The overwrite threshold.
         overwrite_ratio_ppm: u32,
     },
+}
+
+/// The part of a volume that one primary of a log has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogPart {
+    /// The primary.
+    pub device: DeviceId,
+    /// Its part of the volume.
+    pub range: Range<Bytes>,
+    /// Whether the volume is without it.
+    pub gone: bool,
+    /// Bytes of the part whose newest copy is on a device that is gone, or damaged.
+    pub lost: Bytes,
 }
 
 /// The conditions that start a migration to the primary (Griffin, section 5.2). Any combination is possible; the first

@@ -36,7 +36,8 @@ pub struct Opened {
     pub clean: bool,
     /// Number of commits that were replayed from the journal.
     pub commits: u64,
-    /// The last commit that is known to be on every device that was to have it; zero without a map.
+    /// The last commit that is known to be on every device that was to have it. Of a log: which of the devices that it is opened without may
+    /// come back with what they hold, one bit each. Otherwise zero.
     pub last_commit: u64,
     /// Number of extents with a place (tiering) or a copy in the cache, or of blocks whose newest copy is in the log.
     pub mapped: u64,

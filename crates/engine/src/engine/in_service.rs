@@ -12,6 +12,7 @@ use crate::{
     api::evacuation::EvacuationError,
     api::excuses::Excuses,
     api::location::{Losses, MapPart},
+    api::logging::LogPart,
     api::opened::Opened,
     api::resizing::{Resize, ResizeEnd, ResizeError, ResizePlan},
     api::succession::{Succession, SuccessionEnd, SuccessionError, SuccessionPlan},
@@ -182,6 +183,11 @@ impl Engine {
     /// The entries of the map from an offset on: of so many extents, or blocks of a log.
     pub fn map_part(&self, from: Bytes, most: u32) -> MapPart {
         drive!(self, drive => drive.map_part(from, most))
+    }
+
+    /// Logging: the parts of the volume that the primaries have. Without a log there are none.
+    pub fn log_parts(&self) -> Vec<LogPart> {
+        self.drive.log().map_or_else(Vec::new, |drive| drive.placed.parts())
     }
 
     /// Logging: the age of the oldest logged write that has not migrated to the primary. With the log gone, how old the

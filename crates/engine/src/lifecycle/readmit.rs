@@ -15,7 +15,7 @@ use peryton_format::{
 
 use crate::{
     api::command::DeviceId,
-    api::config::Config,
+    api::config::{Config, Placement},
     api::error::{OpenError, ReadmitError},
     api::opened::{Opened, Trust},
     lifecycle::any::with_drive,
@@ -60,7 +60,9 @@ fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Res
         .map(DeviceId)
         .filter(|other| *other == device || newest.gone >> other.index() & 1 == 1)
         .collect();
-    let expected = if own.generation == newest.seals[index] { newest.given_up_commit } else { 0 };
+    // A log says there which primaries may come back, however often that was interrupted.
+    let says = own.generation == newest.seals[index] || matches!(config.placement, Placement::Logging(_));
+    let expected = if says { newest.given_up_commit } else { 0 };
     let (mut drive, opened) = open(config, storage, Trust::None, &also)?;
     with_drive!(&mut drive, drive => {
         let need = drive.device_bytes[index];

@@ -63,7 +63,7 @@ pub fn can_replace(
 /// written.
 pub fn replaces_with_zeros(config: &Config, device: DeviceId) -> bool {
     match &config.placement {
-        Placement::Logging(pair) => pair.primary == device,
+        Placement::Logging(pair) => pair.primaries.contains(&device),
         Placement::Linear { .. } | Placement::Single { .. } => true,
         Placement::Caching(_) | Placement::Partitioned(_) | Placement::Tiering(_) => false,
     }

@@ -91,10 +91,8 @@ pub(crate) fn lay_out(config: &Config, settled: Option<Settled>) -> Result<(Laid
         Placement::Logging(place) => {
             let layout = log::lay_out(*place, devices)?;
             sizes.volume = layout.volume_size();
-            let (primary, log) = layout.device_bytes();
-            sizes.devices[place.primary.index()] = primary;
-            sizes.devices[place.log.index()] = log;
-            for device in [place.primary, place.log] {
+            for device in place.primaries.iter().copied().chain([place.log]) {
+                sizes.devices[device.index()] = layout.device_bytes(device);
                 sizes.data_at[device.index()] = layout.data_at(device);
             }
             Laid::Log(layout)

@@ -229,8 +229,11 @@ impl Commits for LogDrive {
         }
         commit.records_something = records;
         let alive = *alive;
-        let (primary, settles) = (records || asked || !committing.flushes.is_empty(), committing.settles);
-        let mut left = u32::from(primary && alive[0] && io.flush_if_needed(self.primary, LogStep::Commit, out));
+        let (primaries, settles) = (records || asked || !committing.flushes.is_empty(), committing.settles);
+        let mut left = 0;
+        for primary in self.primaries.iter().filter(|primary| primaries && !primary.gone) {
+            left += u32::from(io.flush_if_needed(primary.device, LogStep::Commit, out));
+        }
         if (!records || settles) && alive[1] {
             left += u32::from(self.flush_log(io, out));
         } else {

@@ -29,7 +29,7 @@ impl LogDrive {
 
     /// The next run of whole units, from the first part of the window that is still the newest copy.
     pub(in crate::log) fn next_units(&mut self, io: &mut LogIo, unit: u64) -> Next {
-        let LogDrive { migration, map, directs, log, size, .. } = self;
+        let LogDrive { migration, map, directs, log, primaries, .. } = self;
         let stats = io.stats.logging_mut();
         let live_in = |part: &Part| {
             let (mut first, mut bytes) = (None, 0);
@@ -48,14 +48,16 @@ impl LogDrive {
             migration.next_part += 1;
         };
         let from = first / unit * unit;
-        let mut to = (from + unit).min(*size);
+        // No unit lies on two primaries, and no run does.
+        let last = primaries.of(first).to;
+        let mut to = (from + unit).min(last);
         // As far as the units have something in the window, and a buffer holds.
         let mut end = migration.next_part;
         while let Some(part) = migration.parts.get(end)
-            && part.offset < (to + unit).min(from + BUFFER)
+            && part.offset < (to + unit).min(from + BUFFER).min(last)
         {
             if let (Some(low), _) = live_in(part) {
-                let reaches = (part.offset + part.len).next_multiple_of(unit).min(from + BUFFER).min(*size);
+                let reaches = (part.offset + part.len).next_multiple_of(unit).min(from + BUFFER).min(last);
                 if low < to + unit && reaches > to {
                     to = reaches;
                 }
@@ -132,7 +134,7 @@ impl LogDrive {
         let index = self.migration.runs.insert(run);
         self.migration.writing.push(index);
         for ((rest, buffer), place) in reads.into_iter().zip(0..) {
-            let at = rest.at.map_or_else(|| self.primary_place(rest.offset), |at| self.log_place(at));
+            let at = rest.at.map_or_else(|| self.primaries.place(rest.offset), |at| self.log_place(at));
             let step = LogStep::MigrationRest { run: index, rest: place };
             io.read(at, Bytes(rest.len), buffer, step, Cause::WriteBack, out);
         }
@@ -172,7 +174,7 @@ impl LogDrive {
         let (offset, len) = (run.offset, run.len);
         let buffer = Buffer::Move { index: BUFFERS + run.assembly.expect("it has a buffer"), offset: Bytes::ZERO };
         let step = LogStep::MigrationWrite { run: index };
-        io.write(self.primary_place(offset), Bytes(len), buffer, step, Cause::WriteBack, out);
+        io.write(self.primaries.place(offset), Bytes(len), buffer, step, Cause::WriteBack, out);
         io.stats.logging_mut().bytes_migrated += len;
     }
 
@@ -195,7 +197,7 @@ impl LogDrive {
         let (begins, assembly) = (run.offset, BUFFERS + run.assembly.expect("it has a buffer"));
         for (from, to) in &spans {
             let buffer = Buffer::Move { index: assembly, offset: Bytes(from - begins) };
-            let (at, len) = (self.primary_place(*from), Bytes(to - from));
+            let (at, len) = (self.primaries.place(*from), Bytes(to - from));
             io.write(at, len, buffer, LogStep::MigrationWrite { run: index }, Cause::WriteBack, out);
             io.stats.logging_mut().bytes_migrated += len.0;
         }

@@ -31,8 +31,8 @@ const CHECK: Nanos = Nanos::from_ms(250);
 /// Whether the log has stopped, and which devices have failed a flush.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::log) struct Stopped {
-    primary: bool,
-    log: bool,
+    /// One bit each.
+    devices: u32,
     /// The device that is to be flushed again, and when.
     check: Option<(DeviceId, Nanos)>,
     /// Whether that flush is in flight.
@@ -42,7 +42,7 @@ pub(in crate::log) struct Stopped {
 impl Stopped {
     #[inline]
     pub(in crate::log) fn any(self) -> bool {
-        self.primary || self.log
+        self.devices != 0
     }
 
     /// Whether the device that failed a flush has been flushed again.
@@ -71,8 +71,7 @@ impl LogDrive {
             io.owe_error();
             return self.commit.group.flush_failed();
         }
-        self.stopped.primary |= device == self.primary;
-        self.stopped.log |= device == self.log_device;
+        self.stopped.devices |= 1 << device.index();
         if !self.stopped.checking {
             self.stopped.check = Some((device, now.saturating_add(CHECK)));
             io.due(now.saturating_add(CHECK));
@@ -100,8 +99,7 @@ impl LogDrive {
     /// Continues if the device has been fenced: its data count as lost then, and reads of them fail.
     #[cold]
     pub(in crate::log) fn go_on_if_fenced(&mut self, io: &mut LogIo, device: DeviceId) {
-        self.stopped.primary &= device != self.primary;
-        self.stopped.log &= device != self.log_device;
+        self.stopped.devices &= !(1 << device.index());
         self.stopped.check = self.stopped.check.filter(|(checked, _)| *checked != device);
         io.stopped = self.stopped.any();
     }

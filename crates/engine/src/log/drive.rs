@@ -1,7 +1,6 @@
 //! The parts of a drive with a log before a primary, and how it cuts requests into pieces.
 
 use peryton_format::{
-    layout::MetadataLayout,
     log::layout::LogLayout,
     log::{HEADER, SECTOR},
     superblock::VolumeId,
@@ -23,6 +22,7 @@ use crate::{
     log::journal::Commit,
     log::layout::BUFFER,
     log::migration::Migration,
+    log::primaries::LogPrimaries,
     log::mode::{LogFenced, Since},
     log::ready::{Ready, Turn},
     log::segments::Segments,
@@ -33,7 +33,7 @@ use crate::{
 
 #[derive(Debug)]
 pub(crate) struct LogDrive {
-    pub(in crate::log) primary: DeviceId,
+    pub(in crate::log) primaries: LogPrimaries,
     pub(crate) log_device: DeviceId,
     pub(in crate::log) size: u64,
     pub(in crate::log) block: u64,
@@ -54,6 +54,8 @@ pub(crate) struct LogDrive {
     pub(in crate::log) commit: Commit,
     pub(in crate::log) overwrites: Overwrites,
     pub(in crate::log) gone: LogFenced,
+    /// The gone primaries that may come back with what they hold, one bit each.
+    pub(in crate::log) returnable: u64,
     /// A flush has failed: nothing goes on before the volume is opened again.
     pub(in crate::log) stopped: Stopped,
     pub(in crate::log) layout: LogLayout,
@@ -67,22 +69,16 @@ pub(crate) struct LogDrive {
 }
 
 impl LogDrive {
-    /// Where a byte of the volume is on the primary. Byte 0 of the volume is deliberately not byte 0 of the primary: the primary alone must
-    /// not look like a file system while the log holds newer data.
-    pub(in crate::log) fn primary_place(&self, offset: u64) -> (DeviceId, Bytes) {
-        (self.primary, MetadataLayout::bare().data_at + Bytes(offset))
-    }
-
     pub(in crate::log) fn log_place(&self, at: u64) -> (DeviceId, Bytes) {
         (self.log_device, Bytes(self.log_at + at))
     }
 
     pub(crate) fn new(layout: LogLayout) -> LogDrive {
-        let Logging { primary, log, block } = layout.pair();
+        let Logging { log, block, .. } = layout.pair();
         let (size, segment, count) = (layout.volume_size().0, layout.segment_bytes(), layout.segments());
         let most = segment.min(BUFFER) - HEADER - SECTOR;
         LogDrive {
-            primary,
+            primaries: LogPrimaries::new(&layout),
             log_device: log,
             size,
             block: block.0,
@@ -100,6 +96,7 @@ impl LogDrive {
             commit: Commit::new(layout.ring_at(), layout.ring_bytes(), count as usize),
             overwrites: Overwrites::new(),
             gone: LogFenced::default(),
+            returnable: 0,
             stopped: Stopped::default(),
             layout,
             on_damage: OnDamage::Refuse,
@@ -136,9 +133,9 @@ impl LogDrive {
     #[inline]
     pub(in crate::log) fn read(&mut self, io: &mut LogIo, request: RequestIndex, asked: Request, out: &mut Commands) {
         let (from, to) = (asked.offset.0, asked.offset.0 + asked.len.0);
-        let (log_device, log_at, (primary, data_at)) = (self.log_device, self.log_at, self.primary_place(0));
+        let (log_device, log_at) = (self.log_device, self.log_at);
         let gone = self.gone;
-        let LogDrive { map, log, .. } = self;
+        let LogDrive { map, log, primaries, .. } = self;
         let border = log.segment_bytes() - 1;
         let mut from_log = 0;
         let mut waiting: Vec<Waiter> = Vec::new();
@@ -147,7 +144,8 @@ impl LogDrive {
             let buffer = Buffer::Request { id: io.id_of(request), offset: Bytes(from) - asked.offset };
             let len = Bytes(to - from);
             match place {
-                _ if gone.has(place) => io.part_done(request, Err(RequestError::Lost), out),
+                Some(_) if gone.log => io.part_done(request, Err(RequestError::Lost), out),
+                None if primaries.is_gone(from) => io.part_done(request, Err(RequestError::Lost), out),
                 Some(at) if log.is_damaged(at, len.0) => io.part_done(request, Err(RequestError::Lost), out),
                 Some(at) if log.is_unverified(at, len.0) => {
                     let segment = log.segment_of(at);
@@ -157,7 +155,7 @@ impl LogDrive {
                 }
                 None => {
                     let purpose = LogStep::Host { request };
-                    io.read((primary, data_at + Bytes(from)), len, buffer, purpose, Cause::Host, out);
+                    io.read(primaries.place(from), len, buffer, purpose, Cause::Host, out);
                 }
                 Some(at) => {
                     let segment = log.segment_of(at);
@@ -170,7 +168,11 @@ impl LogDrive {
         };
         let mut run: Option<(u64, u64, Option<u64>)> = None;
         map.walk(from, to, |low, high, place| match &mut run {
-            Some((start, end, before)) if continues(*before, *end - *start, place, border) => *end = high,
+            Some((start, end, before))
+                if continues(*before, *end - *start, place, border) && !primaries.begins(low) =>
+            {
+                *end = high;
+            }
             _ => {
                 if let Some((start, end, place)) = run.replace((low, high, place)) {
                     issue(start, end, place, io);
@@ -216,13 +218,21 @@ impl LogDrive {
         let threshold = match io.tuning.logging.caching {
             // A threshold of zero is full caching (Griffin, section 5.1).
             LogCaching::Full | LogCaching::Selective { overwrite_ratio_ppm: 0 } => None,
-            // Without the primary, the log takes every write.
-            _ if self.gone.primary => None,
             LogCaching::Selective { overwrite_ratio_ppm } => Some(overwrite_ratio_ppm),
         };
-        let outrun = self.is_outrun(io, now);
         let mut next = start;
         while next < end {
+            let primary = *self.primaries.of(next);
+            let end = end.min(primary.to);
+            if primary.gone && !self.primaries.all_gone() {
+                // The log is for the others: what it took for this one would stay in it.
+                io.add_part(request);
+                io.part_done(request, Err(RequestError::Device), out);
+                next = end;
+                continue;
+            }
+            // Without any primary, the log takes every write.
+            let threshold = threshold.filter(|_| !primary.gone);
             let first = next / self.block;
             let (mut way, run_end) = match threshold {
                 None => (Way::Log, end),
@@ -242,7 +252,7 @@ impl LogDrive {
                     to = (to + self.block).min(end);
                 }
             }
-            if outrun && way == Way::Log {
+            if way == Way::Log && self.is_outrun(io, now, primary) {
                 way = Way::Direct(Past::Outrun);
             }
             if way == Way::Log && to - next > self.most_record {
@@ -266,15 +276,18 @@ impl LogDrive {
     ) {
         let from = asked.offset.0.next_multiple_of(self.block);
         let to = (asked.offset.0 + asked.len.0) & !(self.block - 1);
-        if from < to {
+        let mut next = from;
+        while next < to {
+            let end = to.min(self.primaries.of(next).to);
             io.add_part(request);
-            let piece = Piece { request, offset: from, len: to - from, buffer: 0 };
+            let piece = Piece { request, offset: next, len: end - next, buffer: 0 };
             self.place(io, now, piece, Way::Discard, out);
+            next = end;
         }
     }
 }
 
-/// Whether a part directly follows what is being read: on the primary, or in the same segment of the log.
+/// Whether a part directly follows what is being read: on a primary, or in the same segment of the log.
 #[inline]
 pub(in crate::log) fn continues(run: Option<u64>, len: u64, next: Option<u64>, border: u64) -> bool {
     match (run, next) {

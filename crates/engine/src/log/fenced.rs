@@ -1,17 +1,19 @@
-//! Operation of a log with one of its two devices fenced.
+//! Operation of a log with some of its devices fenced.
 //!
 //! * Without the log: data that only the log had are lost until they are written or discarded; the primary has an older
 //!   copy. Writes go to the primary, and there is nothing to commit.
 //!
-//! * Without the primary: data in the log stay readable, and the log takes writes until it is full. Other data are
-//!   lost.
+//! * Without a primary: its data in the log stay readable, and the log takes writes until it is full. Its other data are lost. The data of
+//!   other primaries migrate as before, and `beside_gone.rs` says what becomes of the segments.
 
-use peryton_units::Nanos;
+use peryton_units::{Bytes, Nanos};
 
 use crate::{
     api::command::{Commands, DeviceId},
     api::location::Losses,
+    api::logging::LogPart,
     log::drive::LogDrive,
+    log::primaries::Primary,
     log::ready::Turn,
     log::segments::{Segment, State},
     log::step::LogIo,
@@ -21,10 +23,11 @@ impl LogDrive {
     /// Handles the death of a device. Returns whether data whose write was answered may be lost.
     #[cold]
     pub(in crate::log) fn device_died(&mut self, io: &mut LogIo, device: DeviceId) -> bool {
+        self.returnable = self.returnable_without(device);
+        self.commit.fence(device == self.log_device);
         self.mark_gone(device);
         self.go_on_if_fenced(io, device);
         self.migration.stop();
-        self.commit.fence(device == self.log_device);
         if self.gone.log {
             // A segment that waited for its commit holds no needed data, so it needs no commit now.
             let waiting = |segment: &&mut Segment| segment.state == State::Draining { committed: false };
@@ -38,15 +41,21 @@ impl LogDrive {
         }
         self.ready.push(Turn::Migration);
         self.ready.push(Turn::Pieces);
-        self.gone.primary || self.log.live > 0 || !self.appends.is_idle()
+        self.primaries.has(device) || self.log.live > 0 || !self.appends.is_idle()
     }
 
     /// Marks a device as gone, while running or when the volume is opened without it.
     pub(in crate::log) fn mark_gone(&mut self, device: DeviceId) {
         self.gone.log |= device == self.log_device;
-        self.gone.primary |= device == self.primary;
+        self.primaries.mark_gone(device);
         self.log.gone |= self.gone.log;
-        self.commit.group.alive = [!self.gone.primary, !self.gone.log];
+        self.commit.group.alive = [!self.primaries.all_gone(), !self.gone.log];
+    }
+
+    /// Whether nothing can migrate.
+    #[inline]
+    pub(in crate::log) fn is_stranded(&self) -> bool {
+        self.gone.log || self.primaries.all_gone()
     }
 
     /// Resumes commits once it is durable that a device is gone.
@@ -55,23 +64,52 @@ impl LogDrive {
         if io.owes_error {
             self.flushes_fail(io, out);
         }
+        if self.primaries.any_gone() && !self.gone.log {
+            self.keep_what_drains();
+        }
         self.ready.push(Turn::Commit);
         self.ready.push(Turn::Pieces);
     }
 
     pub(in crate::log) fn lost_ranges(&self, most: usize) -> Losses {
         let mut losses = Losses { unknown: self.gone.log_is_unknown, ..Losses::default() };
-        if !self.gone.any() {
-            self.walk_damaged(|from, to| losses.add(from, to, most));
-        } else {
-            self.map.walk_all(self.size, |from, to, place| {
-                let damaged = || place.is_some_and(|at| self.log.is_damaged(at, to - from));
-                if self.gone.has(place) || damaged() {
-                    losses.add(from, to, most);
-                }
-            });
-        }
+        self.each_lost(|from, to| losses.add(from, to, most));
         losses
+    }
+
+    /// The primaries, and how much of each is lost.
+    pub(crate) fn parts(&self) -> Vec<LogPart> {
+        let part = |primary: &Primary| LogPart {
+            device: primary.device,
+            range: Bytes(primary.from)..Bytes(primary.to),
+            gone: primary.gone,
+            lost: Bytes::ZERO,
+        };
+        let mut parts: Vec<LogPart> = self.primaries.iter().map(part).collect();
+        self.each_lost(|from, to| {
+            for part in parts.iter_mut().filter(|part| part.range.start.0 < to && from < part.range.end.0) {
+                part.lost += Bytes(to.min(part.range.end.0) - from.max(part.range.start.0));
+            }
+        });
+        parts
+    }
+
+    fn each_lost(&self, mut lost: impl FnMut(u64, u64)) {
+        if !self.gone.log && !self.primaries.any_gone() {
+            return self.walk_damaged(lost);
+        }
+        self.map.walk_all(self.size, |from, to, place| match place {
+            Some(at) if self.gone.log || self.log.is_damaged(at, to - from) => lost(from, to),
+            Some(_) => {}
+            None => {
+                for primary in self.primaries.iter().filter(|primary| primary.gone) {
+                    let (low, high) = (from.max(primary.from), to.min(primary.to));
+                    if low < high {
+                        lost(low, high);
+                    }
+                }
+            }
+        });
     }
 
     /// Age of the oldest logged write that the primary has no newer data for.

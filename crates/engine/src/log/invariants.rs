@@ -26,11 +26,7 @@ impl LogDrive {
             assert_eq!(segment.state == State::Free, self.log.is_free(index), "segment {index} is in two states");
             assert!(segment.state != State::Free || segment.readers == 0, "segment {index} is free but read");
             let waits = segment.state == State::Draining { committed: false };
-            let held_back = waits && self.gone.primary;
-            assert!(
-                held_back || waits == freed.contains(&index),
-                "segment {index} waits for a commit that does not come"
-            );
+            assert_eq!(waits, freed.contains(&index), "segment {index} waits for a commit that does not come");
             let recorded: u64 = segment.records.iter().map(|record| u64::from(record.len)).sum();
             assert!(recorded >= live, "segment {index} holds more than its records say");
             if quiet {

@@ -281,6 +281,13 @@ impl Commit {
         self.most_records() / 16
     }
 
+    /// The records, durable or not, that were made before the migration that began last.
+    pub(in crate::log) fn made_before_migration(&self) -> Vec<CommitRecord> {
+        let count = self.before_migration.saturating_sub(self.forgotten) as usize;
+        let Group { committing, gathering, .. } = &self.group;
+        self.needed.iter().chain(&committing.records).chain(&gathering.records).take(count).copied().collect()
+    }
+
     /// Number of needed records that come before record number `obsolete`.
     pub(in crate::log) fn obsolete_records(&self, obsolete: u64) -> usize {
         obsolete.saturating_sub(self.forgotten).min(self.needed.len() as u64) as usize

@@ -1,4 +1,4 @@
-//! Divides the two devices of a logging drive, or explains why they cannot be divided.
+//! Divides the devices of a logging drive, or explains why they cannot be divided.
 
 use peryton_format::log::{
     LONGEST_APPEND,
@@ -7,6 +7,7 @@ use peryton_format::log::{
 use peryton_units::Bytes;
 
 use crate::{
+    api::command::DeviceId,
     api::error::{ConfigError, TuningError},
     api::logging::Logging,
 };
@@ -20,9 +21,10 @@ pub(crate) const BUFFER: u64 = LONGEST_APPEND;
 ///
 /// A device is absent or too small, or the block size is not possible.
 pub(crate) fn lay_out(placement: Logging, devices: &[Bytes]) -> Result<LogLayout, ConfigError> {
-    let Logging { primary, log, block } = placement;
-    for device in [primary, log] {
-        if device.index() >= devices.len() || primary == log {
+    let Logging { primaries, log, block } = placement;
+    let all: Vec<DeviceId> = primaries.iter().copied().chain([log]).collect();
+    for (index, device) in all.iter().enumerate() {
+        if device.index() >= devices.len() || all[..index].contains(device) {
             return Err(ConfigError::Device { device: device.index(), devices: devices.len() });
         }
     }
@@ -30,11 +32,15 @@ pub(crate) fn lay_out(placement: Logging, devices: &[Bytes]) -> Result<LogLayout
         let remedy = "use a power of two from 512 to 64KiB";
         return Err(TuningError::Range { key: "placement.block", value: block.to_string(), remedy }.into());
     }
-    let (primary_size, log_size) = (devices[primary.index()], devices[log.index()]);
-    if primary_size < block {
-        return Err(ConfigError::TooSmall { device: primary.index(), size: primary_size, need: block });
+    let sizes: Vec<Bytes> = primaries.iter().map(|device| devices[device.index()]).collect();
+    for (index, (device, size)) in primaries.iter().zip(&sizes).enumerate() {
+        let need = LogLayout::least_primary(&placement, index);
+        if *size < need {
+            return Err(ConfigError::TooSmall { device: device.index(), size: *size, need });
+        }
     }
-    LogLayout::new(placement, primary_size, log_size).ok_or(ConfigError::TooSmall {
+    let log_size = devices[log.index()];
+    LogLayout::new(placement, &sizes, log_size).ok_or(ConfigError::TooSmall {
         device: log.index(),
         size: log_size,
         need: LogLayout::least(block),

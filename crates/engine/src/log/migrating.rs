@@ -44,13 +44,14 @@ impl LogDrive {
         migration.segments.extend(&self.log.order);
         migration.record = 0;
         migration.whole = true;
+        migration.covers = self.log.next_sequence();
         self.begin(io, now, trigger);
         self.ready.push(Turn::Migration);
     }
 
     /// Migrates everything that only the log has, whatever the triggers say.
     pub(crate) fn write_all_home(&mut self, io: &mut LogIo, now: Nanos) {
-        if self.migration.is_idle() && self.log.live > 0 && !self.gone.any() && !self.stopped.any() {
+        if self.migration.is_idle() && self.log.live > 0 && !self.is_stranded() && !self.stopped.any() {
             self.start_migration(io, now, Trigger::Hint);
         }
         self.ready.push(Turn::Migration);
@@ -225,7 +226,7 @@ impl LogDrive {
     /// Returns the next run of neighbouring parts that are still the newest copies; `None` if there is none, or if a write to
     /// the primary has to end first.
     fn next_run(&mut self, io: &mut LogIo) -> Option<Run> {
-        let LogDrive { migration, map, directs, .. } = self;
+        let LogDrive { migration, map, directs, primaries, .. } = self;
         let mut run = Run { pending: 1, ..Run::default() };
         while let Some(part) = migration.parts.get(migration.next_part).copied() {
             let mut found: Option<Part> = None;
@@ -251,7 +252,8 @@ impl LogDrive {
                 // that is known.
                 break;
             }
-            let follows = run.len == 0 || run.offset + run.len == found.offset;
+            let follows =
+                run.len == 0 || run.offset + run.len == found.offset && !primaries.begins(found.offset);
             if !follows || run.len + found.len > BUFFER {
                 return Some(run);
             }
@@ -290,7 +292,7 @@ impl LogDrive {
             run.assembly = Some(assembly);
             Buffer::Move { index, offset: Bytes::ZERO }
         };
-        let (at, len) = (self.primary_place(run.offset), Bytes(run.len));
+        let (at, len) = (self.primaries.place(run.offset), Bytes(run.len));
         let index = self.migration.runs.insert(run);
         self.migration.writing.push(index);
         io.write(at, len, buffer, LogStep::MigrationWrite { run: index }, Cause::WriteBack, out);
@@ -342,7 +344,7 @@ impl LogDrive {
         for index in std::mem::take(&mut self.migration.passed) {
             let live = self.log.segments[index as usize].live;
             self.migration.left_over |= live > 0;
-            if live == 0 && self.migration.held_back.is_empty() {
+            if live == 0 && self.migration.held_back.is_empty() && !self.is_kept(index) {
                 self.log.drain(index);
                 self.commit.free(index);
             } else {
@@ -357,6 +359,9 @@ impl LogDrive {
     /// that a segment freed meanwhile had superseded. If the list would be too long, no segment is freed.
     fn settle_held_back(&mut self, io: &mut LogIo, now: Nanos) {
         let all = std::mem::take(&mut self.migration.held_back);
+        if self.primaries.any_gone() {
+            return self.settle_beside_gone(io, now, &all);
+        }
         let (empty, left): (Vec<u32>, Vec<u32>) =
             all.into_iter().partition(|index| self.log.segments[*index as usize].live == 0);
         let lists: Vec<(u32, Vec<Record>)> = left.into_iter().map(|index| (index, self.left_in(index))).collect();
@@ -389,7 +394,7 @@ impl LogDrive {
     }
 
     /// The records of the segment that are still the newest copies.
-    fn left_in(&self, index: u32) -> Vec<Record> {
+    pub(in crate::log) fn left_in(&self, index: u32) -> Vec<Record> {
         let start = self.log.start_of(index);
         let mut left: Vec<Record> = Vec::new();
         for Record { offset, within, len } in &self.log.segments[index as usize].records {

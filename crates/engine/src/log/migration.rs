@@ -93,6 +93,8 @@ pub(in crate::log) struct Migration {
     pub(in crate::log) hints: VecDeque<(u64, u64)>,
     pub(in crate::log) whole: bool,
     pub(in crate::log) began: Nanos,
+    /// It covers the appends before this sequence, if it is of the whole log.
+    pub(in crate::log) covers: u64,
     pub(in crate::log) chunks: Vec<Chunk>,
     pub(in crate::log) parts: Vec<Part>,
     pub(in crate::log) next_chunk: usize,
@@ -127,6 +129,7 @@ impl Migration {
             hints: VecDeque::new(),
             whole: false,
             began: Nanos::ZERO,
+            covers: 0,
             chunks: Vec::new(),
             parts: Vec::new(),
             next_chunk: 0,

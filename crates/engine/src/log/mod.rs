@@ -27,6 +27,7 @@
 
 mod append;
 mod appending;
+mod beside_gone;
 mod block_map;
 mod commits;
 mod completing;
@@ -48,6 +49,7 @@ mod migration;
 mod mode;
 mod outrun;
 mod placement;
+mod primaries;
 mod ready;
 mod report;
 mod restore;

@@ -2,26 +2,12 @@
 
 use peryton_units::Nanos;
 
-/// Which of the two devices are gone.
+/// What is known of a log that is gone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in crate::log) struct LogFenced {
-    pub(in crate::log) primary: bool,
     pub(in crate::log) log: bool,
     /// The log was gone when the volume was opened, so that nothing says what it had.
     pub(in crate::log) log_is_unknown: bool,
-}
-
-impl LogFenced {
-    #[inline]
-    pub(in crate::log) fn any(self) -> bool {
-        self.primary || self.log
-    }
-
-    /// Whether data at this place in the log, or on the primary if `None`, is on a device that is gone.
-    #[inline]
-    pub(in crate::log) fn has(self, place: Option<u64>) -> bool {
-        if place.is_some() { self.log } else { self.primary }
-    }
 }
 
 /// The reason why a migration started.

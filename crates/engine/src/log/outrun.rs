@@ -6,7 +6,7 @@
 
 use peryton_units::Nanos;
 
-use crate::{log::drive::LogDrive, log::step::LogIo};
+use crate::{log::drive::LogDrive, log::primaries::Primary, log::step::LogIo};
 
 impl LogDrive {
     /// How long ago the oldest append that is under way began to gather.
@@ -20,21 +20,23 @@ impl LogDrive {
     /// lately answered sooner. The record that such a write makes in the ring of commits must have room, because what waits for room
     /// waits for a migration.
     #[inline]
-    pub(in crate::log) fn is_outrun(&self, io: &LogIo, now: Nanos) -> bool {
+    pub(in crate::log) fn is_outrun(&self, io: &LogIo, now: Nanos, primary: Primary) -> bool {
         let settings = &io.tuning.logging;
         let Some(most) = settings.most_behind else { return false };
         let behind = self.behind(now);
         behind > most.saturating_add(settings.gather_delay)
-            && !self.gone.any()
-            && !io.sleeps(self.primary)
-            && self.primary_takes(io, now) < behind
+            && !self.gone.log
+            && !primary.gone
+            && !io.sleeps(primary.device)
+            && self.primary_takes(io, now, primary) < behind
             && !self.commit.is_crowded(self.directs.in_flight.len())
     }
 
     /// How long a write to the primary takes: as the latest did, and no less than what is under way has taken already.
-    fn primary_takes(&self, io: &LogIo, now: Nanos) -> Nanos {
-        let [_, lately] = io.latency(self.primary);
-        let oldest = self.directs.in_flight.first().map(|row| self.directs.rows[*row].since);
+    fn primary_takes(&self, io: &LogIo, now: Nanos, primary: Primary) -> Nanos {
+        let [_, lately] = io.latency(primary.device);
+        let mut under_way = self.directs.in_flight.iter().map(|row| self.directs.rows[*row]);
+        let oldest = under_way.find(|direct| direct.piece.overlaps(primary.from, primary.to)).map(|direct| direct.since);
         lately.max(oldest.map_or(Nanos::ZERO, |since| now.saturating_sub(since)))
     }
 }

@@ -124,7 +124,7 @@ impl PlacementOps for LogDrive {
         let border = self.log.segment_bytes() - 1;
         // Only a drive that can write verifies data, so for this report unverified data count as lost.
         let origin = |from: u64, len: u64, place: Option<u64>| match place {
-            None => Origin::At { first: self.primary_place(from), second: None },
+            None => Origin::At { first: self.primaries.place(from), second: None },
             Some(at) if self.log.is_damaged(at, len) || self.log.is_unverified(at, len) => Origin::Lost,
             Some(at) => Origin::At { first: self.log_place(at), second: None },
         };
@@ -132,7 +132,10 @@ impl PlacementOps for LogDrive {
         self.map.walk(offset.0, (offset + rest.min(LONGEST_SOURCE)).0, |low, high, place| {
             let (begins, here) = (*found.get_or_insert(place), origin(low, high - low, place));
             let follows =
-                len == 0 || continues(begins, len, place, border) && is_same(origin(offset.0, 1, begins), here);
+                len == 0
+                    || continues(begins, len, place, border)
+                        && !self.primaries.begins(low)
+                        && is_same(origin(offset.0, 1, begins), here);
             is_over |= !follows;
             len += if is_over { 0 } else { high - low };
         });
@@ -242,6 +245,11 @@ impl PlacementOps for LogDrive {
         self.recover_log(io, storage, volume, left, opened)
     }
 
+    /// Instead of a commit: which primaries may come back. They have everything that the log gave up for them.
+    fn last_commit(&self, device: DeviceId) -> u64 {
+        self.returnable_without(device)
+    }
+
     fn close(&mut self, _: &LogIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
         self.close_log(storage, volume)
     }
@@ -251,9 +259,9 @@ impl PlacementOps for LogDrive {
         _: &LogIo,
         storage: &mut dyn Storage,
         device: DeviceId,
-        (volume, _): (VolumeId, u64),
+        found: (VolumeId, u64),
     ) -> Result<u64, ReadmitError> {
-        self.takes_back(storage, device, volume)
+        self.takes_back(storage, device, found)
     }
 
     fn fill_replacement(

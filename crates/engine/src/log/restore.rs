@@ -80,6 +80,7 @@ impl LogDrive {
             return Ok(());
         }
         let left = left.filter(|left| matches!(left.label.contents, Kinds::Log { .. }));
+        opened.last_commit = self.returnable_at_opening(left);
         opened.taken_over = left.map(|left| left.records.len() as u64);
         let recorded = self.read_ring(storage, volume, left)?;
         let contents = self.find(storage, (&recorded, volume), opened.clean, &mut |_| {})?;
@@ -237,8 +238,9 @@ impl LogDrive {
             let entries = scan.header(index.at).and_then(|header| scan.entries(&header));
             // The scan read this index successfully before.
             let entries = entries.ok_or(OpenError::Device { device: scan.device().index() })?;
-            for entry in entries.iter().filter(|entry| entry.sequence >= start) {
-                // Every entry from `start` on must lie in a segment that is in use.
+            let needed = |entry: &&IndexEntry| entry.sequence >= start && recorded.absent(entry.sequence).is_none();
+            for entry in entries.iter().filter(needed) {
+                // Every entry from `start` on that is not absent must lie in a segment that is in use.
                 if !self.counts(lives, recorded, start, entry) {
                     return Err(self.damaged(FLUSHED_PART));
                 }
@@ -343,26 +345,23 @@ impl LogDrive {
     fn counts(&self, lives: &SegmentsInUse, recorded: &Recorded, start: u64, entry: &IndexEntry) -> bool {
         let IndexEntry { offset, at, len, sequence } = *entry;
         let segment = self.log.segment_of(at);
-        let in_volume = offset.checked_add(len).is_some_and(|end| end <= self.size);
         sequence >= start
             && lives.opened(segment).is_some_and(|opened| opened <= sequence)
             && !recorded.listed.contains_key(&segment)
-            && in_volume
             && self.is_place(offset, at, len)
     }
 
     /// Whether all pieces that a commit lists of a segment can be in it.
     fn is_in(&self, segment: u32, listed: &ListedSegment) -> bool {
         listed.left.iter().all(|(offset, at, len)| {
-            let in_volume = offset.checked_add(*len).is_some_and(|end| end <= self.size);
-            in_volume && at / self.log.segment_bytes() == u64::from(segment) && self.is_place(*offset, *at, *len)
+            at / self.log.segment_bytes() == u64::from(segment) && self.is_place(*offset, *at, *len)
         })
     }
 
-    /// Whether data from `offset` on the volume can be at this place.
+    /// Whether data from `offset` on the volume, which are those of one primary, can be at this place.
     fn is_place(&self, offset: u64, at: u64, len: u64) -> bool {
         let segment = self.log.segment_bytes();
-        at % SECTOR == offset % SECTOR && len > 0 && at % segment >= HEADER && at % segment + len <= segment
+        self.primaries.hold(offset, len) && at % SECTOR == offset % SECTOR && len > 0 && at % segment >= HEADER && at % segment + len <= segment
     }
 
     /// Puts an entry into the map after all recorded events that precede it; with `None`, all remaining events.

@@ -45,6 +45,8 @@ pub(in crate::log) struct Segment {
     pub(in crate::log) appends: u32,
     /// Whether a failed device made a migration leave data in it.
     pub(in crate::log) left_over: bool,
+    /// Whether it is kept until the volume is opened again, because a primary is gone that may lack what it has.
+    pub(in crate::log) kept: bool,
     pub(in crate::log) records: Vec<Record>,
     /// Places in it, from and to, whose data differ from the appended data.
     pub(in crate::log) damaged: Vec<(u64, u64)>,
@@ -89,6 +91,7 @@ impl Segments {
             readers: 0,
             appends: 0,
             left_over: false,
+            kept: false,
             records: Vec::new(),
             damaged: Vec::new(),
             unverified: Unverified::default(),

@@ -1,8 +1,8 @@
 //! Takes back a device of a log that was given up.
 //!
-//! *The primary* is refused. It may have lost writes that were not flushed when it failed, and the log may have given
-//! up an older copy for a write that it took directly. No record says for which ranges. The voids of the log say that
-//! the primary has newer data; without them the log would answer with the older copy.
+//! *A primary* comes back if no write to it that went past the log was in doubt when it was given up. The log then has kept everything that
+//! the primary may lack (`beside_gone.rs`), and the next opening finds it. Otherwise it is refused: it may have lost such a write, for which
+//! the log has given up an older copy.
 //!
 //! *The log*: the primary was written without it, and no record says where. It therefore comes back only if it holds
 //! nothing that the primary lacks. Then it is emptied, and the primary's data are the volume.
@@ -28,11 +28,12 @@ impl LogDrive {
         &mut self,
         storage: &mut dyn Storage,
         device: DeviceId,
-        volume: VolumeId,
+        (volume, returnable): (VolumeId, u64),
     ) -> Result<u64, ReadmitError> {
         let index = device.index();
-        if device == self.primary {
-            return Err(ReadmitError::PrimaryOfLog { device: index });
+        if self.primaries.has(device) {
+            let may_return = returnable >> index & 1 == 1 && !self.gone.log;
+            return if may_return { Ok(0) } else { Err(ReadmitError::PrimaryOfLog { device: index }) };
         }
         let mut back = LogDrive::new(self.layout);
         // Data that is damaged is data that the primary lacks.
@@ -70,7 +71,7 @@ impl LogDrive {
                 let len = BUFFER.min(to - next);
                 let differs = self.log.is_damaged(at + (next - from), len) || {
                     read(self.log_place(at + (next - from)), len, &mut ours)?;
-                    read(self.primary_place(next), len, &mut theirs)?;
+                    read(self.primaries.place(next), len, &mut theirs)?;
                     header::data_checksum(&ours) != header::data_checksum(&theirs) || ours != theirs
                 };
                 differing += if differs { len } else { 0 };

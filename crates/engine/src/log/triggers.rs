@@ -16,7 +16,7 @@ impl LogDrive {
     /// The condition under which a migration may start now, if any holds.
     #[inline]
     pub(in crate::log) fn fired(&self, io: &LogIo, now: Nanos) -> Option<Trigger> {
-        if !self.migration.is_idle() || self.log.is_empty() || now < self.since.not_before || self.gone.any() {
+        if !self.migration.is_idle() || self.log.is_empty() || now < self.since.not_before || self.is_stranded() {
             return None;
         }
         let triggers = &io.tuning.logging.triggers;

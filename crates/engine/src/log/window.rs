@@ -6,7 +6,7 @@ use crate::{log::drive::LogDrive, log::layout::BUFFER, log::migration::Part, log
 impl LogDrive {
     /// Returns the place of the data that have to be verified first.
     pub(in crate::log) fn plan_segments(&mut self, io: &mut LogIo, looks: &mut u64) -> Option<u64> {
-        let LogDrive { migration, log, map, .. } = self;
+        let LogDrive { migration, log, map, primaries, .. } = self;
         let stats = io.stats.logging_mut();
         while let Some(index) = migration.segments.front().copied() {
             let segment = &log.segments[index as usize];
@@ -35,7 +35,7 @@ impl LogDrive {
                     let from = migration.parts[first].at;
                     let last = migration.parts[migration.parts.len() - 1];
                     let bytes = last.at + last.len - from;
-                    if log.is_damaged(from, bytes) || log.is_unreadable(from, bytes) {
+                    if primaries.is_gone(offset) || log.is_damaged(from, bytes) || log.is_unreadable(from, bytes) {
                         migration.parts.truncate(first);
                         migration.left_over = true;
                     } else if log.is_unverified(from, bytes) {
@@ -65,7 +65,7 @@ impl LogDrive {
     /// Examines the hinted range in the order of addresses; the parts found are read in the order of the log.
     /// Returns as [`LogDrive::plan_segments`] does.
     pub(in crate::log) fn plan_range(&mut self, looks: &mut u64) -> Option<u64> {
-        let LogDrive { migration, log, map, block, .. } = self;
+        let LogDrive { migration, log, map, block, primaries, .. } = self;
         let (mut next, end) = migration.range;
         let mut found: Vec<Part> = Vec::new();
         let mut unverified = None;
@@ -78,7 +78,7 @@ impl LogDrive {
             let mut reached = to;
             map.walk(next, to, |from, to, place| {
                 let Some(at) = place.filter(|_| reached > from) else { return };
-                if log.is_damaged(at, to - from) || log.is_unreadable(at, to - from) {
+                if primaries.is_gone(from) || log.is_damaged(at, to - from) || log.is_unreadable(at, to - from) {
                     migration.left_over = true;
                     return;
                 }

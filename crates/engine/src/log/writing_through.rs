@@ -58,7 +58,7 @@ impl LogDrive {
             return Placed::Waits;
         }
         if actual != Way::Log && self.is_crowded() {
-            if (self.gone.any() || self.migration.is_stuck()) && self.fired(io, now).is_none() {
+            if (self.is_stranded() || self.migration.is_stuck()) && self.fired(io, now).is_none() {
                 // Nothing makes room before a failed device is back.
                 io.part_done(piece.request, Err(RequestError::Device), out);
                 return Placed::OnItsWay;
@@ -74,7 +74,7 @@ impl LogDrive {
             Way::Direct(why) => {
                 let purpose = self.directs.start(now, piece, 1);
                 let buffer = Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) };
-                let place = self.primary_place(piece.offset);
+                let place = self.primaries.place(piece.offset);
                 io.write(place, Bytes(piece.len), buffer, purpose, Cause::Host, out);
                 let stats = io.stats.logging_mut();
                 stats.direct_writes += 1;
@@ -133,7 +133,7 @@ impl LogDrive {
         });
         let purpose = self.directs.start(now, whole, runs.len());
         for (from, to, logged) in runs {
-            let place = self.primary_place(from);
+            let place = self.primaries.place(from);
             if logged {
                 io.zero(place, Bytes(to - from), purpose, out);
             } else {
@@ -188,6 +188,10 @@ impl LogDrive {
     /// A part of the data may have reached the primary. If reads of the range go to the primary, they must do so after
     /// a crash as well: data that a migration left in the log must not come back.
     fn failed_on_primary(&mut self, io: &mut LogIo, now: Nanos, from: u64, to: u64) {
+        if self.primaries.is_gone(from) {
+            // Reads of what it had fail, and it comes back only if nothing was under way to it.
+            return;
+        }
         let mut runs: Vec<(u64, u64)> = Vec::new();
         self.map.walk(from, to, |low, high, place| match runs.last_mut() {
             _ if place.is_some() => {}

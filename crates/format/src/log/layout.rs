@@ -1,10 +1,18 @@
 //! The division of a log device. All sizes are known before anything is allocated, because memory is taken in
 //! proportion to the volume and a superblock may claim any size.
 
+use std::ops::Range;
+
 use peryton_units::Bytes;
 
 use super::{HEADER, MOST_LOG_BYTES};
-use crate::{block::BLOCK, geometry::Logging, holder::RESERVED, layout::MetadataLayout, storage::DeviceId};
+use crate::{
+    block::BLOCK,
+    geometry::{Logging, MOST_PRIMARIES},
+    holder::RESERVED,
+    layout::MetadataLayout,
+    storage::DeviceId,
+};
 
 /// The largest ring of commits. The ring takes a 64th of the log, within bounds.
 const LARGEST_RING: u64 = 64 << 20;
@@ -15,42 +23,57 @@ const SMALLEST_SEGMENT: u64 = 1 << 20;
 const LARGEST_SEGMENT: u64 = 1 << 30;
 /// The log begins at a multiple of this many bytes on its device.
 const LOG_ALIGNMENT: u64 = 1 << 20;
+/// The part of each primary but the first begins at a multiple of this many bytes of the volume, so that neither a block nor a unit of a
+/// migration lies on two primaries.
+const PRIMARY_ALIGNMENT: u64 = 1 << 20;
 
-/// The places on the two devices of a volume with a log.
+/// The places on the devices of a volume with a log.
 ///
 /// ```
 /// use peryton_format::{geometry::Logging, log::layout::LogLayout, storage::DeviceId};
 /// use peryton_units::Bytes;
 ///
-/// let pair = Logging { primary: DeviceId(0), log: DeviceId(1), block: Bytes::kib(4) };
-/// let layout = LogLayout::new(pair, Bytes::gib(100), Bytes::gib(8)).expect("both devices are large enough");
+/// let pair = Logging { primaries: DeviceId(0).into(), log: DeviceId(1), block: Bytes::kib(4) };
+/// let layout = LogLayout::new(pair, &[Bytes::gib(100)], Bytes::gib(8)).expect("both devices are large enough");
 /// assert_eq!(layout.volume_size(), Bytes::gib(100));
 /// assert_eq!((layout.segments(), layout.segment_bytes()), (64, 128 << 20));
 /// // Commits lie before the log on its device.
 /// assert!(layout.ring_at() + Bytes(layout.ring_bytes()) <= layout.log_at());
-/// assert_eq!(LogLayout::new(pair, Bytes::gib(100), LogLayout::least(pair.block) - Bytes(1)), None);
+/// assert_eq!(LogLayout::new(pair, &[Bytes::gib(100)], LogLayout::least(pair.block) - Bytes(1)), None);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogLayout {
     pair: Logging,
-    volume_bytes: u64,
+    /// Where the part of each primary ends in the volume.
+    ends: [u64; MOST_PRIMARIES],
     segment_bytes: u64,
     segments: u64,
     ring_bytes: u64,
 }
 
 impl LogLayout {
-    /// Divides a log device with `log` bytes of data, before a primary with `primary` bytes. `None` if the block
-    /// size is not a power of two from 512 to 65,536 bytes, if the primary has no room for a block, or if the log has none
-    /// for two segments ([`LogLayout::least`]).
-    pub fn new(pair: Logging, primary: Bytes, log: Bytes) -> Option<LogLayout> {
+    /// Divides a log device with `log` bytes of data, before primaries with so many bytes. Of each primary but the last, whole MiB are used.
+    /// `None` if the block size is not a power of two from 512 to 65,536 bytes, if there are not as many sizes as primaries, if a primary
+    /// has no room ([`LogLayout::least_primary`]), or if the log has none for two segments ([`LogLayout::least`]).
+    pub fn new(pair: Logging, primaries: &[Bytes], log: Bytes) -> Option<LogLayout> {
         let block = pair.block.0;
         let possible = block.is_power_of_two() && (SMALLEST_BLOCK.0..=LARGEST_BLOCK.0).contains(&block);
-        possible.then_some(())?;
-        let volume_bytes = primary.0 & !(block - 1);
-        let (segment_bytes, segments) = divide(log.0, block).filter(|_| volume_bytes > 0)?;
+        (possible && primaries.len() == pair.primaries.len()).then_some(())?;
+        let (mut ends, mut end) = ([0; MOST_PRIMARIES], 0u64);
+        for (index, size) in primaries.iter().enumerate() {
+            let unit = Self::least_primary(&pair, index).0;
+            let used = Some(size.0 & !(unit - 1)).filter(|used| *used > 0)?;
+            end = end.checked_add(used)?;
+            ends[index] = end;
+        }
+        let (segment_bytes, segments) = divide(log.0, block)?;
         let ring_bytes = (segment_bytes * segments / 64).next_multiple_of(BLOCK).clamp(SMALLEST_RING, LARGEST_RING);
-        Some(LogLayout { pair, volume_bytes, segment_bytes, segments, ring_bytes })
+        Some(LogLayout { pair, ends, segment_bytes, segments, ring_bytes })
+    }
+
+    /// The least number of bytes of the primary with this index, of which a whole number is used.
+    pub fn least_primary(pair: &Logging, index: usize) -> Bytes {
+        if index + 1 < pair.primaries.len() { Bytes(PRIMARY_ALIGNMENT) } else { pair.block }
     }
 
     /// The least number of bytes of a log of two segments, with blocks of a possible size.
@@ -58,14 +81,21 @@ impl LogLayout {
         Bytes(2 * smallest_segment(block.0))
     }
 
-    /// The two devices, and the size of a block.
+    /// The devices, and the size of a block.
     pub fn pair(&self) -> Logging {
         self.pair
     }
 
     /// Size of the volume.
     pub fn volume_size(&self) -> Bytes {
-        Bytes(self.volume_bytes)
+        self.primaries().map(|(_, range)| range.end).last().unwrap_or_default()
+    }
+
+    /// The primaries, and the part of the volume that each has.
+    pub fn primaries(&self) -> impl Iterator<Item = (DeviceId, Range<Bytes>)> {
+        let starts = std::iter::once(&0).chain(&self.ends);
+        let ranges = starts.zip(&self.ends).map(|(from, to)| Bytes(*from)..Bytes(*to));
+        self.pair.primaries.iter().copied().zip(ranges)
     }
 
     /// Size of a segment in bytes, a power of two.
@@ -93,13 +123,15 @@ impl LogLayout {
         Bytes((RESERVED + self.ring_bytes).next_multiple_of(LOG_ALIGNMENT))
     }
 
-    /// What the volume occupies on the primary and on the log device.
-    pub fn device_bytes(&self) -> (Bytes, Bytes) {
-        let log = (self.segments * self.segment_bytes).saturating_add(self.log_at().0 + BLOCK);
-        (MetadataLayout::bare().device_bytes(self.volume_size()), Bytes(log))
+    /// What the volume occupies on a device.
+    pub fn device_bytes(&self, device: DeviceId) -> Bytes {
+        match self.primaries().find(|(primary, _)| *primary == device) {
+            Some((_, range)) => MetadataLayout::bare().device_bytes(range.end - range.start),
+            None => Bytes((self.segments * self.segment_bytes).saturating_add(self.log_at().0 + BLOCK)),
+        }
     }
 
-    /// Offset of the data on the primary, or of the log on its device.
+    /// Offset of the data on a primary, or of the log on its device.
     pub fn data_at(&self, device: DeviceId) -> Bytes {
         if device == self.pair.log { self.log_at() } else { MetadataLayout::bare().data_at }
     }

@@ -311,6 +311,17 @@ fn logged(log: &Value) -> String {
     )
 }
 
+/// A line about the part of the volume that one of several primaries has.
+fn part(part: &Value) -> String {
+    let lost = part["lost_bytes"].as_u64().unwrap_or(0);
+    let state = match (part["gone"] == true, lost) {
+        (true, _) => format!("; the volume is without it, and {} cannot be read", bytes(&part["lost_bytes"])),
+        (false, 0) => String::new(),
+        (false, _) => format!("; {} cannot be read", bytes(&part["lost_bytes"])),
+    };
+    format!("{} on {}: {}{state}", text(&part["export"]), text(&part["device"]), bytes(&part["size"]))
+}
+
 fn shown(status: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
     let up = Nanos((status["uptime_s"].as_f64().unwrap_or(0.0) as u64) * 1_000_000_000);
@@ -330,6 +341,7 @@ fn shown(status: &Value) -> String {
     lines.extend(warm(status));
     lines.extend(block_device(&status["ublk"]));
     lines.extend(warnings(status));
+    lines.extend(status["parts"].as_array().into_iter().flatten().map(part));
     if let Some(age) = status["log_age_s"].as_f64() {
         let newer =
             if status["state"] == "degraded" { "what is lost with the log" } else { "the oldest write in the log" };

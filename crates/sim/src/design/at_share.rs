@@ -206,7 +206,9 @@ impl Design {
             }
             Placement::Logging(pair) => {
                 sizes.push((pair.log.index(), part(self.devices[pair.log.index()].data)));
-                sizes.push((pair.primary.index(), volume));
+                // A share of a volume on several primaries has a part of each.
+                let count = pair.primaries.len() as u64;
+                sizes.extend(pair.primaries.iter().map(|device| (device.index(), Bytes(volume.0.div_ceil(count)))));
             }
             Placement::Single { device } => sizes.push((device.index(), volume)),
             Placement::Linear { .. } => {}

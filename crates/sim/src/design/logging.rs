@@ -1,6 +1,6 @@
 //! `mode = "logging"` and `[triggers]`: a log before a primary (Griffin).
 
-use peryton_engine::{LogCaching, Logging, LoggingTuning};
+use peryton_engine::{LogCaching, Logging, LoggingTuning, MOST_PRIMARIES, Primaries};
 use peryton_units::{Bytes, Nanos};
 
 use super::{
@@ -12,11 +12,14 @@ use super::{
     },
     placement::{LOGGING, id, set, word},
 };
-use crate::{DesignError, document::Keys};
+use crate::{
+    DesignError,
+    document::{Keys, OneOrMore},
+};
 
 keys! {
-    /// The device that holds the data.
-    PRIMARY: String = "placement.primary" { default: Required, placements: LOGGING }
+    /// The device that holds the data. A list names several that share the log: each is served as a volume of its own.
+    PRIMARY: OneOrMore = "placement.primary" { default: Required, placements: LOGGING }
     /// The device that holds the log.
     LOG: String = "placement.log" { default: Required, placements: LOGGING }
     /// The block size of the log's map: a power of two from 512B to 64KiB.
@@ -75,12 +78,22 @@ fn ppm(keys: &mut Keys<'_>, key: &'static Key<f64>) -> Result<Option<u32>, Desig
 }
 
 pub(super) fn placement(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Logging, DesignError> {
-    let primary_name = keys.require(&PRIMARY)?;
+    let named = keys.require(&PRIMARY)?;
     let log_name = keys.require(&LOG)?;
-    let (primary, log) = (find(&primary_name, devices)?, find(&log_name, devices)?);
-    if primary == log {
+    let log = find(&log_name, devices)?;
+    let mut primaries = Vec::new();
+    for name in &named.0 {
+        let primary = id(find(&named.with(name.clone()), devices)?);
+        if primaries.contains(&primary) {
+            return Err(named.wrong(format!("'{name}' is named twice")));
+        }
+        primaries.push(primary);
+    }
+    if primaries.contains(&id(log)) {
         return Err(log_name.wrong(format!("'{}' is the primary already: name another", *log_name)));
     }
+    let primaries = Primaries::new(&primaries)
+        .ok_or_else(|| named.wrong(format!("names {} devices: name 1 to {MOST_PRIMARIES}", primaries.len())))?;
     let block = match keys.get(&BLOCK_SIZE)? {
         None => BLOCK,
         Some(block) if block.0.is_power_of_two() && (512..=64 << 10).contains(&block.0) => *block,
@@ -88,7 +101,7 @@ pub(super) fn placement(keys: &mut Keys<'_>, devices: &[Spec<'_>]) -> Result<Log
             return Err(block.wrong(format!("is {}: use a power of two from 512B to 64KiB", *block)));
         }
     };
-    Ok(Logging { primary: id(primary), log: id(log), block })
+    Ok(Logging { primaries, log: id(log), block })
 }
 
 pub(super) fn tuning(keys: &mut Keys<'_>, tuning: &mut LoggingTuning) -> Result<(), DesignError> {

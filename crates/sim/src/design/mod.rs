@@ -370,8 +370,8 @@ impl Design {
             };
             let places = row.into_iter().zip(&self.devices).map(place).collect();
             let bounds = match &self.placement {
-                Placement::Logging(pair) => {
-                    let primary = pair.primary.index();
+                Placement::Logging(pair) if pair.primaries.len() == 1 => {
+                    let primary = pair.primaries[0].index();
                     let apart = self.stream.as_ref().map(|stream| (stream.count, stream.apart));
                     Some((primary, PrimaryBounds::new(&self.devices[primary].profile.model, apart)))
                 }

@@ -408,7 +408,7 @@ fn write_unit(keys: &mut Keys<'_>, devices: &[Spec<'_>], placement: &Placement) 
     // What a unit must be a part of, and what must be a part of it.
     let (home, extent, block, largest) = match placement {
         Placement::Caching(pair) => (pair.slow, pair.extent, Bytes::ZERO, *WRITE_UNITS.end()),
-        Placement::Logging(logging) => (logging.primary, Bytes::ZERO, logging.block, LARGEST_MIGRATED_UNIT),
+        Placement::Logging(logging) => (logging.primaries[0], Bytes::ZERO, logging.block, LARGEST_MIGRATED_UNIT),
         _ => return Ok(None),
     };
     let fits = |unit: Bytes| extent.is_multiple_of(unit) && unit >= block && unit <= largest;
@@ -510,7 +510,7 @@ fn unused(placement: &Placement, devices: &[Spec<'_>]) -> Result<(), DesignError
         Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => {
             vec![pair.fast, pair.slow]
         }
-        Placement::Logging(pair) => vec![pair.primary, pair.log],
+        Placement::Logging(pair) => pair.primaries.iter().copied().chain([pair.log]).collect(),
     };
     match (0..devices.len()).find(|index| !used.contains(&id(*index))) {
         Some(index) => {

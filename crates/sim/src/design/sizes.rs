@@ -196,7 +196,7 @@ fn from_volume(
         // The fast device of a cache adds nothing to the volume's size.
         Placement::Caching(pair) | Placement::Partitioned(pair) => vec![pair.slow.index()],
         // The log does not add to the volume's size either.
-        Placement::Logging(pair) => vec![pair.primary.index()],
+        Placement::Logging(pair) => pair.primaries.iter().map(|device| device.index()).collect(),
         Placement::Tiering(pair) => vec![pair.fast.index(), pair.slow.index()],
         Placement::Linear { devices } => devices.iter().map(|device| device.index()).collect(),
     };

@@ -89,6 +89,9 @@ impl Several<'_> {
                 given.wrong("several volumes share a log device: use placement.mode = \"logging\", or remove it")
             );
         };
+        if pair.primaries.len() > 1 {
+            return Err(given.wrong("placement.primary names the primaries of several volumes already: name one, or remove this"));
+        }
         if let Some(drive) = devices.iter().find(|device| device.is_a_drive()) {
             return Err(given.wrong(format!(
                 "'{}' is a drive, which one volume has: remove it, or the drive's design",
@@ -96,7 +99,7 @@ impl Several<'_> {
             )));
         }
         if self.one_stream {
-            let primary = &devices[pair.primary.index()];
+            let primary = &devices[pair.primaries[0].index()];
             if primary.count > 1 {
                 return Err(given.wrong(format!(
                     "with volume.log = \"stream\" each primary is one device, and '{}' has {}: leave out its count, or use \"regions\"",
@@ -119,7 +122,7 @@ impl Several<'_> {
     /// The volumes of one stream: each has `size` bytes and occupies `used` on its primary.
     pub(super) fn stream(&self, size: Bytes, used: &[Bytes], placement: &Placement) -> Option<Stream> {
         let Placement::Logging(pair) = placement else { return None };
-        let apart = Bytes(used[pair.primary.index()].0.next_multiple_of(REGION));
+        let apart = Bytes(used[pair.primaries[0].index()].0.next_multiple_of(REGION));
         (self.one_stream && self.count() > 1).then_some(Stream { count: self.count(), size, apart })
     }
 
@@ -132,7 +135,7 @@ impl Several<'_> {
     pub(super) fn shared(&self, placement: &Placement, index: usize, device: DeviceDesign) -> DeviceDesign {
         if self.one_stream {
             let Placement::Logging(pair) = placement else { return device };
-            if pair.primary.index() != index {
+            if pair.primaries[0].index() != index {
                 return device;
             }
             // One primary follows the other where a stripe is as long as each of them.

@@ -24,7 +24,7 @@ pub const LOG: DeviceId = DeviceId(1);
 const SECTOR: usize = 512;
 
 pub fn config(primary: u64, log: u64, block: u64) -> Config {
-    let placement = Placement::Logging(Logging { primary: PRIMARY, log: LOG, block: Bytes(block) });
+    let placement = Placement::Logging(Logging { primaries: PRIMARY.into(), log: LOG, block: Bytes(block) });
     Config { devices: vec![Bytes(primary), Bytes(log)], placement, tuning: Tuning::default() }
 }
 

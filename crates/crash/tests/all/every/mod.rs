@@ -223,7 +223,7 @@ pub fn placements() -> Vec<(&'static str, Config)> {
         |placement, write| Config { devices: devices.clone(), placement, tuning: Tuning { write, ..tuning.clone() } };
     let log = |caching| Config {
         devices: vec![Bytes::kib(96), Bytes::kib(96)],
-        placement: Placement::Logging(Logging { log: FAST, primary: SLOW, block: Bytes::kib(4) }),
+        placement: Placement::Logging(Logging { log: FAST, primaries: SLOW.into(), block: Bytes::kib(4) }),
         tuning: Tuning { logging: LoggingTuning { caching, ..LoggingTuning::default() }, ..tuning.clone() },
     };
     vec![

@@ -26,7 +26,7 @@ pub fn config(case: &str) -> Config {
         "tiering" => (Placement::Tiering(pair), vec![tib(1), tib(15)]),
         "caching" => (Placement::Caching(pair), vec![tib(1), tib(15)]),
         _ => {
-            let pair = Logging { primary: SLOW, log: FAST, block: Bytes::kib(4) };
+            let pair = Logging { primaries: SLOW.into(), log: FAST, block: Bytes::kib(4) };
             (Placement::Logging(pair), vec![Bytes::gib(64), tib(15)])
         }
     };

@@ -177,7 +177,7 @@ pub fn config(placement: &str) -> Config {
             Placement::Caching(pair)
         }
         "logging" => {
-            let pair = Logging { primary: SLOW, log: FAST, block: Bytes::kib(4) };
+            let pair = Logging { primaries: SLOW.into(), log: FAST, block: Bytes::kib(4) };
             // What the log has at a given moment must not depend on how fast the disk of these files is just then.
             tuning.logging.most_behind = None;
             tuning.logging.triggers.read_share_ppm = None;
