@@ -19,8 +19,9 @@ LONGEST = 32 << 20
 class Nbd:
     """A connection to an export at a unix socket, with one request at a time."""
 
-    def __init__(self, path):
+    def __init__(self, path, export=""):
         self.handle = nbd.NBD()
+        self.handle.set_export_name(export)
         self.handle.connect_unix(path)
         self.size = self.handle.get_size()
 

@@ -19,6 +19,7 @@ TYPES = {
     "list of texts": "list[str]",
     "table": "dict[str, Any]",
     "text, or tables": "str | dict[str, Any]",
+    "text, or list of texts": "str | list[str]",
     "time, or never": "str",
     "size, or never": "int | str",
     "size, auto, or never": "int | str",

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use peryton_engine::{
     Adaptive, Admission, AdmitBy, Bypass, Cleaning, Climb, Config, DeviceId, Hybrid, Journal, LogCaching, Logging,
-    LoggingTuning, Objective, Partition, Placement, Predict, Primaries, Regulation, Replacement, Threshold, Triggers, Tuning,
-    Unit, WearBudget, WriteHits, WritePolicy,
+    LoggingTuning, Objective, Partition, Placement, Predict, Primaries, Regulation, Replacement, Threshold, Triggers,
+    Tuning, Unit, WearBudget, WriteHits, WritePolicy,
 };
 use peryton_units::{Bytes, Nanos};
 use rand::{Rng, RngExt, SeedableRng};

@@ -242,7 +242,9 @@ impl World {
         };
         let mut content = match &config.placement {
             Placement::Single { device } => whole(&disks[device.index()]),
-            Placement::Linear { devices } => devices.iter().map(|device| whole(&disks[device.index()])).collect::<Vec<_>>().concat(),
+            Placement::Linear { devices } => {
+                devices.iter().map(|device| whole(&disks[device.index()])).collect::<Vec<_>>().concat()
+            }
             Placement::Tiering(_) => vec![0; sectors],
             Placement::Caching(pair) | Placement::Partitioned(pair) => whole(&disks[pair.slow.index()]),
             Placement::Logging(logging) => logging.primaries.iter().map(part).collect::<Vec<_>>().concat(),

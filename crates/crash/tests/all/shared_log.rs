@@ -5,7 +5,9 @@
 use crate::crashing;
 
 use crashing::{Disks, LOG, Machine, PRIMARY, check_all, formatted, open};
-use peryton_engine::{Config, DeviceId, Engine, Logging, OpenError, Placement, Primaries, ReadmitError, RequestError, Tuning, closed};
+use peryton_engine::{
+    Config, DeviceId, Engine, Logging, OpenError, Placement, Primaries, ReadmitError, RequestError, Tuning, closed,
+};
 use peryton_units::{Bytes, Nanos, Op};
 
 const MIB: u64 = 1 << 20;
@@ -92,7 +94,9 @@ fn one_primary_goes_and_comes_back_while_the_others_are_served() {
         machine.request(Op::Flush, 0, Vec::new());
         machine.driver.disks.lose_everything();
         let mut disks = machine.driver.disks;
-        assert!(matches!(Engine::open(config.clone(), &mut disks.clone()), Err(OpenError::Missing { device }) if device == gone.index()));
+        assert!(
+            matches!(Engine::open(config.clone(), &mut disks.clone()), Err(OpenError::Missing { device }) if device == gone.index())
+        );
         let (engine, _) = Engine::open_without(config.clone(), &mut disks, &[gone]).unwrap();
         let mut machine = Machine::with(engine, disks, 1);
         check(&mut machine, &model, part.clone());
@@ -101,7 +105,9 @@ fn one_primary_goes_and_comes_back_while_the_others_are_served() {
         machine.close();
         let mut disks = machine.driver.disks;
         disks.0[gone.index()] = disk;
-        assert!(matches!(Engine::open(config.clone(), &mut disks.clone()), Err(OpenError::LeftOut { device, .. }) if device == gone.index()));
+        assert!(
+            matches!(Engine::open(config.clone(), &mut disks.clone()), Err(OpenError::LeftOut { device, .. }) if device == gone.index())
+        );
         closed::readmit(config.clone(), &mut disks, gone).unwrap();
         let mut machine = open(&config, disks).unwrap();
         check_all(&mut machine, &model);

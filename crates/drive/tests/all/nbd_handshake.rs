@@ -2,8 +2,8 @@
 
 use crate::nbd_client::client::{Client, OptionReply, Stream, context_data, go_data, option_bytes};
 use peryton_drive::nbd::{
-    BlockSizes, Event, Export, ProtocolError, Security,
-    wire::{self, flag, info, option, option_reply},
+    BlockSizes, Event, Export, Part, ProtocolError, Security,
+    wire::{self, command, flag, info, option, option_reply},
 };
 use peryton_units::Bytes;
 
@@ -371,5 +371,33 @@ fn an_export_that_the_protocol_cannot_express_is_an_error() {
     for export in [minimum, large, preferred, maximum, size, huge, name] {
         let message = export.check().unwrap_err().to_string();
         assert!(message.contains("expected") || message.contains("at most"), "{message}");
+    }
+}
+
+/// The fear: a client of one part reaches the data of another.
+#[test]
+fn each_part_is_an_export_of_its_own() {
+    let part = |name: &str, from, size| Part { name: name.to_owned(), from: Bytes(from), size: Bytes(size) };
+    let parts = vec![part("a", 0, 3 << 18), part("b", 3 << 18, 1 << 18)];
+    for structured in [false, true] {
+        let mut client = Client::connect(Export { parts: parts.clone(), ..export() }, Security::Plain);
+        client.flags(3);
+        let listed = client.option(option::LIST, &[]);
+        let names: Vec<&[u8]> = listed.iter().filter_map(|reply| reply.data.get(4..12)).collect();
+        assert_eq!((names, listed.len()), (vec![&b"volume/a"[..], b"volume/b"], 3));
+        for other in ["", "volume", "volume/c", "b"] {
+            assert_eq!(client.verdict(option::GO, &go_data(other, &[])), option_reply::ERR_UNKNOWN, "{other:?}");
+        }
+        if structured {
+            client.option(option::STRUCTURED_REPLY, &[]);
+        }
+        let found = items(&client.option(option::GO, &go_data("volume/b", &[])));
+        assert_eq!(found[0].1[..8], (1_u64 << 18).to_be_bytes());
+        let last = (1 << 18) - 512;
+        assert_eq!(client.read(last, 512).len(), 512);
+        assert_eq!(client.server.requests.last().map(|request| request.offset), Some(Bytes((1 << 20) - 512)));
+        assert_ne!(client.request(0, command::READ, last + 512, 512, &[]).error, 0);
+        assert_ne!(client.request(0, command::WRITE, last, 1024, &[1; 1024]).error, 0);
+        assert_eq!(client.request(0, command::FLUSH, 0, 0, &[]).error, 0);
     }
 }

@@ -31,7 +31,9 @@ impl LogDrive {
         let segment = &self.log.segments[index as usize];
         let of_gone = |record: &Record| self.primaries.is_gone(record.offset);
         segment.kept
-            || self.primaries.any_gone() && segment.records.iter().any(of_gone) && !mutation::is(Mutation::FreeWhatGoneLacks)
+            || self.primaries.any_gone()
+                && segment.records.iter().any(of_gone)
+                && !mutation::is(Mutation::FreeWhatGoneLacks)
     }
 
     /// A primary has gone, and no commit is under way: segments whose commit is not durable stay, because the primary may lack what has
@@ -106,12 +108,14 @@ impl LogDrive {
             records.extend(needed.then_some(record));
         }
         let ends = free.iter().map(|index| {
-            let next = stay.iter().chain(free).map(|other| opened(*other)).filter(|other| *other > opened(*index)).min();
+            let next =
+                stay.iter().chain(free).map(|other| opened(*other)).filter(|other| *other > opened(*index)).min();
             (opened(*index), next.unwrap_or(covers), NOWHERE)
         });
         absents.extend(ends.filter(|(from, ..)| *from > oldest));
         records.extend(joined(absents).map(|(from, to, next_at)| CommitRecord::Absent { from, to, next_at }));
-        let there = self.primaries.iter().filter(|primary| !primary.gone && !mutation::is(Mutation::ForgetWhatMigrated));
+        let there =
+            self.primaries.iter().filter(|primary| !primary.gone && !mutation::is(Mutation::ForgetWhatMigrated));
         records.extend(there.map(|primary| {
             let (offset, len) = (primary.from, primary.to - primary.from);
             CommitRecord::Void { offset, len, before: covers }

@@ -252,8 +252,7 @@ impl LogDrive {
                 // that is known.
                 break;
             }
-            let follows =
-                run.len == 0 || run.offset + run.len == found.offset && !primaries.begins(found.offset);
+            let follows = run.len == 0 || run.offset + run.len == found.offset && !primaries.begins(found.offset);
             if !follows || run.len + found.len > BUFFER {
                 return Some(run);
             }

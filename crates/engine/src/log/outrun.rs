@@ -36,7 +36,8 @@ impl LogDrive {
     fn primary_takes(&self, io: &LogIo, now: Nanos, primary: Primary) -> Nanos {
         let [_, lately] = io.latency(primary.device);
         let mut under_way = self.directs.in_flight.iter().map(|row| self.directs.rows[*row]);
-        let oldest = under_way.find(|direct| direct.piece.overlaps(primary.from, primary.to)).map(|direct| direct.since);
+        let oldest =
+            under_way.find(|direct| direct.piece.overlaps(primary.from, primary.to)).map(|direct| direct.since);
         lately.max(oldest.map_or(Nanos::ZERO, |since| now.saturating_sub(since)))
     }
 }

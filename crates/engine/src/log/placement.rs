@@ -131,11 +131,10 @@ impl PlacementOps for LogDrive {
         let (mut len, mut found, mut is_over) = (0, None, false);
         self.map.walk(offset.0, (offset + rest.min(LONGEST_SOURCE)).0, |low, high, place| {
             let (begins, here) = (*found.get_or_insert(place), origin(low, high - low, place));
-            let follows =
-                len == 0
-                    || continues(begins, len, place, border)
-                        && !self.primaries.begins(low)
-                        && is_same(origin(offset.0, 1, begins), here);
+            let follows = len == 0
+                || continues(begins, len, place, border)
+                    && !self.primaries.begins(low)
+                    && is_same(origin(offset.0, 1, begins), here);
             is_over |= !follows;
             len += if is_over { 0 } else { high - low };
         });

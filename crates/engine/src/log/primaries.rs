@@ -79,7 +79,8 @@ impl LogPrimaries {
     /// Whether the range is not empty and lies in the part of one primary.
     pub(in crate::log) fn hold(&self, offset: u64, len: u64) -> bool {
         let end = offset.checked_add(len);
-        self.iter().any(|primary| primary.from <= offset && offset < primary.to && end.is_some_and(|end| end <= primary.to))
+        self.iter()
+            .any(|primary| primary.from <= offset && offset < primary.to && end.is_some_and(|end| end <= primary.to))
     }
 
     /// Whether any of this range belongs to a primary that is gone.

@@ -361,7 +361,11 @@ impl LogDrive {
     /// Whether data from `offset` on the volume, which are those of one primary, can be at this place.
     fn is_place(&self, offset: u64, at: u64, len: u64) -> bool {
         let segment = self.log.segment_bytes();
-        self.primaries.hold(offset, len) && at % SECTOR == offset % SECTOR && len > 0 && at % segment >= HEADER && at % segment + len <= segment
+        self.primaries.hold(offset, len)
+            && at % SECTOR == offset % SECTOR
+            && len > 0
+            && at % segment >= HEADER
+            && at % segment + len <= segment
     }
 
     /// Puts an entry into the map after all recorded events that precede it; with `None`, all remaining events.

@@ -319,7 +319,8 @@ fn part(part: &Value) -> String {
         (false, 0) => String::new(),
         (false, _) => format!("; {} cannot be read", bytes(&part["lost_bytes"])),
     };
-    format!("{} on {}: {}{state}", text(&part["export"]), text(&part["device"]), bytes(&part["size"]))
+    let text = |key: &str| part[key].as_str().unwrap_or("?");
+    format!("{} on {}: {}{state}", text("export"), text("device"), bytes(&part["size"]))
 }
 
 fn shown(status: &Value) -> String {

@@ -203,8 +203,9 @@ class PlacementKeys(TypedDict, total=False):
     then writes whole units, and reads what the fast device lacks of them once. A power of two from 8KiB to
     1MiB that divides the extent; `never` for none. `auto`: the profile's `mapping_unit`; of a drive in
     service, what the kernel says of flash. Default: "auto". Placements: caching, logging."""
-    primary: str
-    """The device that holds the data. Required. Placements: logging."""
+    primary: str | list[str]
+    """The device that holds the data. A list names several that share the log: each is served as a volume of its
+    own. Required. Placements: logging."""
     log: str
     """The device that holds the log. Required. Placements: logging."""
     block: int | str

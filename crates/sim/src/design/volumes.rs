@@ -90,7 +90,8 @@ impl Several<'_> {
             );
         };
         if pair.primaries.len() > 1 {
-            return Err(given.wrong("placement.primary names the primaries of several volumes already: name one, or remove this"));
+            return Err(given
+                .wrong("placement.primary names the primaries of several volumes already: name one, or remove this"));
         }
         if let Some(drive) = devices.iter().find(|device| device.is_a_drive()) {
             return Err(given.wrong(format!(

@@ -294,3 +294,37 @@ fn hints_of_the_hosts_cache_save_reads_of_the_log() {
         timed(&logging("count = 2\nrequests = 'same'", &format!("{triggers}\n[host]\ncache = '4MiB'")), &requests);
     assert!(several.read_penalty.unwrap() < 0.1);
 }
+
+/// The fear: a design with several primaries is simulated as if it had one.
+#[test]
+fn a_log_has_the_primaries_that_a_design_names() {
+    let text = |primary: &str| {
+        logging("", "[triggers]\ntimeout = '5s'")
+            .replace("[volume]\nsize = '64MiB'\n", "")
+            .replace(
+                "[devices.ssd]",
+                "[devices.other]\nprofile = 'fixed'\nsize = '32MiB'\n[devices.ssd]\nsize = '32MiB'",
+            )
+            .replace("primary = 'ssd'", primary)
+    };
+    let requests: Vec<Request> =
+        (0..200).map(|n| request(n * 50_000, Op::Write, n % 2 * (32 << 20) + n * PAGE, PAGE)).collect();
+    let report = timed(&text("primary = ['ssd', 'other']"), &requests);
+    assert_eq!(report.volume_bytes, peryton_units::Bytes::mib(64));
+    let written = |name: &str| {
+        let device = report.devices.iter().find(|(device, _)| device == name).map(|(_, device)| device);
+        device.unwrap().bytes_written
+    };
+    assert!(written("ssd") >= 50 * PAGE && written("other") >= 50 * PAGE, "both were migrated to");
+    for (primary, says) in [
+        ("primary = ['ssd', 'ssd']", "'ssd' is named twice"),
+        ("primary = ['ssd', 'log']", "'log' is the primary already"),
+        ("primary = []", "names 0 devices"),
+        ("primary = 7", "a name such as"),
+    ] {
+        let error = Design::parse(&text(primary), "several", &[]).unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
+    let count = text("primary = ['ssd', 'other']") + "[volume]\ncount = 2\n";
+    assert!(Design::parse(&count, "several", &[]).unwrap_err().to_string().contains("volume.count"));
+}
