@@ -175,13 +175,10 @@ impl LogDrive {
 
     /// Even where the map knows of no copy in the log, the log may hold old ones that a replay would find.
     fn record_void(&mut self, io: &mut LogIo, now: Nanos, from: u64, to: u64) {
-        if !self.log.is_empty() {
+        // A commit that says that the log is empty may not become durable: if a primary goes, the log keeps its content.
+        if !self.log.is_empty() || self.commit.freed().next().is_some() {
             let void = CommitRecord::Void { offset: from, len: to - from, before: self.log.next_sequence() };
             self.commit.record(io, now, void);
-        } else if self.commit.freed().next().is_some() {
-            // The commit under way says that the log is empty. If the process dies before it is durable, the log still
-            // has its old content.
-            self.commit.keep(CommitRecord::Void { offset: from, len: to - from, before: self.log.next_sequence() });
         }
     }
 
