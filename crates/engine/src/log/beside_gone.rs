@@ -40,6 +40,8 @@ impl LogDrive {
     /// migrated from them. For a replay they stay whole, and so do those of which only a part would have been needed.
     #[cold]
     pub(in crate::log) fn keep_what_drains(&mut self) {
+        // A migration that has begun meanwhile does not know of these segments.
+        self.migration.stop();
         let LogDrive { commit, log, .. } = self;
         let batch = &mut commit.group.gathering;
         batch.freed.clear();

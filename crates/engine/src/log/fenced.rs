@@ -66,6 +66,7 @@ impl LogDrive {
         }
         if self.primaries.any_gone() && !self.gone.log {
             self.keep_what_drains();
+            self.ready.push(Turn::Migration);
         }
         self.ready.push(Turn::Commit);
         self.ready.push(Turn::Pieces);
