@@ -134,7 +134,7 @@ impl LogDrive {
         let index = self.migration.runs.insert(run);
         self.migration.writing.push(index);
         for ((rest, buffer), place) in reads.into_iter().zip(0..) {
-            let at = rest.at.map_or_else(|| self.primaries.place(rest.offset), |at| self.log_place(at));
+            let at = rest.at.map_or_else(|| self.primaries.place_of(rest.offset), |at| self.log_place(at));
             let step = LogStep::MigrationRest { run: index, rest: place };
             io.read(at, Bytes(rest.len), buffer, step, Cause::WriteBack, out);
         }
@@ -174,7 +174,7 @@ impl LogDrive {
         let (offset, len) = (run.offset, run.len);
         let buffer = Buffer::Move { index: BUFFERS + run.assembly.expect("it has a buffer"), offset: Bytes::ZERO };
         let step = LogStep::MigrationWrite { run: index };
-        io.write(self.primaries.place(offset), Bytes(len), buffer, step, Cause::WriteBack, out);
+        io.write(self.primaries.place_of(offset), Bytes(len), buffer, step, Cause::WriteBack, out);
         io.stats.logging_mut().bytes_migrated += len;
     }
 
@@ -197,7 +197,7 @@ impl LogDrive {
         let (begins, assembly) = (run.offset, BUFFERS + run.assembly.expect("it has a buffer"));
         for (from, to) in &spans {
             let buffer = Buffer::Move { index: assembly, offset: Bytes(from - begins) };
-            let (at, len) = (self.primaries.place(*from), Bytes(to - from));
+            let (at, len) = (self.primaries.place_of(*from), Bytes(to - from));
             io.write(at, len, buffer, LogStep::MigrationWrite { run: index }, Cause::WriteBack, out);
             io.stats.logging_mut().bytes_migrated += len.0;
         }

@@ -155,7 +155,7 @@ impl LogDrive {
                 }
                 None => {
                     let purpose = LogStep::Host { request };
-                    io.read(primaries.place(from), len, buffer, purpose, Cause::Host, out);
+                    io.read(primaries.place_of(from), len, buffer, purpose, Cause::Host, out);
                 }
                 Some(at) => {
                     let segment = log.segment_of(at);

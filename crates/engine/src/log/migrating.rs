@@ -291,7 +291,7 @@ impl LogDrive {
             run.assembly = Some(assembly);
             Buffer::Move { index, offset: Bytes::ZERO }
         };
-        let (at, len) = (self.primaries.place(run.offset), Bytes(run.len));
+        let (at, len) = (self.primaries.place_of(run.offset), Bytes(run.len));
         let index = self.migration.runs.insert(run);
         self.migration.writing.push(index);
         io.write(at, len, buffer, LogStep::MigrationWrite { run: index }, Cause::WriteBack, out);

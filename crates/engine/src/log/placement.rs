@@ -124,7 +124,7 @@ impl PlacementOps for LogDrive {
         let border = self.log.segment_bytes() - 1;
         // Only a drive that can write verifies data, so for this report unverified data count as lost.
         let origin = |from: u64, len: u64, place: Option<u64>| match place {
-            None => Origin::At { first: self.primaries.place(from), second: None },
+            None => Origin::At { first: self.primaries.place_of(from), second: None },
             Some(at) if self.log.is_damaged(at, len) || self.log.is_unverified(at, len) => Origin::Lost,
             Some(at) => Origin::At { first: self.log_place(at), second: None },
         };

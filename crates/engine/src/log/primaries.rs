@@ -41,7 +41,7 @@ impl LogPrimaries {
     /// Where a byte of the volume is on its primary. The first byte of a part is deliberately not byte 0 of its device: the primary alone
     /// must not look like a file system while the log holds newer data.
     #[inline]
-    pub(in crate::log) fn place(&self, offset: u64) -> (DeviceId, Bytes) {
+    pub(in crate::log) fn place_of(&self, offset: u64) -> (DeviceId, Bytes) {
         let primary = self.of(offset);
         (primary.device, MetadataLayout::bare().data_at + Bytes(offset - primary.from))
     }

@@ -71,7 +71,7 @@ impl LogDrive {
                 let len = BUFFER.min(to - next);
                 let differs = self.log.is_damaged(at + (next - from), len) || {
                     read(self.log_place(at + (next - from)), len, &mut ours)?;
-                    read(self.primaries.place(next), len, &mut theirs)?;
+                    read(self.primaries.place_of(next), len, &mut theirs)?;
                     header::data_checksum(&ours) != header::data_checksum(&theirs) || ours != theirs
                 };
                 differing += if differs { len } else { 0 };

@@ -74,7 +74,7 @@ impl LogDrive {
             Way::Direct(why) => {
                 let purpose = self.directs.start(now, piece, 1);
                 let buffer = Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) };
-                let place = self.primaries.place(piece.offset);
+                let place = self.primaries.place_of(piece.offset);
                 io.write(place, Bytes(piece.len), buffer, purpose, Cause::Host, out);
                 let stats = io.stats.logging_mut();
                 stats.direct_writes += 1;
@@ -133,7 +133,7 @@ impl LogDrive {
         });
         let purpose = self.directs.start(now, whole, runs.len());
         for (from, to, logged) in runs {
-            let place = self.primaries.place(from);
+            let place = self.primaries.place_of(from);
             if logged {
                 io.zero(place, Bytes(to - from), purpose, out);
             } else {
