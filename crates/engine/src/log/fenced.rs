@@ -52,12 +52,6 @@ impl LogDrive {
         self.commit.group.alive = [!self.primaries.all_gone(), !self.gone.log];
     }
 
-    /// Whether nothing can migrate.
-    #[inline]
-    pub(in crate::log) fn is_stranded(&self) -> bool {
-        self.gone.log || self.primaries.all_gone()
-    }
-
     /// Resumes commits once it is durable that a device is gone.
     #[cold]
     pub(in crate::log) fn go_on_without(&mut self, io: &mut LogIo, out: &mut Commands) {

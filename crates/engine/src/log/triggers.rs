@@ -13,6 +13,12 @@ use crate::{
 pub(in crate::log) const RETRY: Nanos = Nanos::from_s(1);
 
 impl LogDrive {
+    /// Whether nothing can migrate.
+    #[inline]
+    pub(in crate::log) fn is_stranded(&self) -> bool {
+        self.gone.log || self.primaries.all_gone()
+    }
+
     /// The condition under which a migration may start now, if any holds.
     #[inline]
     pub(in crate::log) fn fired(&self, io: &LogIo, now: Nanos) -> Option<Trigger> {

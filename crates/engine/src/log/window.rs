@@ -119,4 +119,17 @@ impl LogDrive {
         }
         unverified
     }
+
+    /// The records of the segment that are still the newest copies.
+    pub(in crate::log) fn left_in(&self, index: u32) -> Vec<Record> {
+        let start = self.log.start_of(index);
+        let mut left: Vec<Record> = Vec::new();
+        for Record { offset, within, len } in &self.log.segments[index as usize].records {
+            let to = offset + u64::from(*len);
+            self.map.live(*offset, to, start + u64::from(*within), |low, high, at| {
+                left.push(Record { offset: low, within: (at - start) as u32, len: (high - low) as u32 });
+            });
+        }
+        left
+    }
 }
