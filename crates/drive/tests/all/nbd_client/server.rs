@@ -124,7 +124,9 @@ impl Server {
     /// Checks the properties of a request that a loop relies on.
     fn check(&self, request: &Request) {
         let export = self.connection.export();
-        assert!(request.offset.checked_add(request.length).unwrap() <= export.size, "beyond the end: {request:?}");
+        let end = export.from + export.size;
+        assert!(request.offset.checked_add(request.length).unwrap() <= end, "beyond the end: {request:?}");
+        assert!(request.offset >= export.from || request.command == Command::Flush, "before the start: {request:?}");
         assert!(
             request.offset.is_multiple_of(export.block.minimum) && request.length.is_multiple_of(export.block.minimum)
         );
