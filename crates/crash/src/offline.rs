@@ -197,6 +197,11 @@ impl World {
                 Err(OpenError::Untracked { .. }) if !refused && !self.deaths.never_back => {
                     without.pop();
                 }
+                // Of more than two devices, this one alone has recorded which of two disks is in charge of another: without it, that is the
+                // old one.
+                Err(OpenError::Aside { .. }) if !refused && self.succession.is_under_way && disks.len() > 2 => {
+                    without.pop();
+                }
                 Err(error) => return Err(format!("without device {died}: {error}")),
             }
         }

@@ -53,13 +53,7 @@ impl Scenario {
         Scenario { name: "logging", options: Options { kind: Some(Kind::Logging), ..FAILING } },
         Scenario {
             name: "shared-log",
-            options: Options {
-                kind: Some(Kind::Logging),
-                shares_log: true,
-                replaces: Some(false),
-                returns: Some(true),
-                ..FAILING
-            },
+            options: Options { kind: Some(Kind::Logging), shares_log: true, returns: Some(true), ..FAILING },
         },
         Scenario { name: "replacing", options: REPLACING },
         Scenario {

@@ -229,7 +229,7 @@ pub use peryton_format::mutation;
 pub use peryton_format::{
     displaced::Displaced,
     storage::{METADATA_BLOCK, Storage},
-    superblock::VolumeId,
+    superblock::{GivenUp, VolumeId},
     translated::Translated,
 };
 pub use peryton_policy::{

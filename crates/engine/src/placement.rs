@@ -4,7 +4,7 @@
 use peryton_format::{
     handoff::{Contents, Found, Record},
     storage::Storage,
-    superblock::VolumeId,
+    superblock::{GivenUp, VolumeId},
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -275,9 +275,9 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         [0, 0]
     }
 
-    /// The last commit of a map that is durable on this device.
-    fn last_commit(&self, _device: DeviceId) -> u64 {
-        0
+    /// What is to be known of a device that is given up now; `before`: of those that are gone already.
+    fn give_up(&self, _device: DeviceId, _before: GivenUp) -> GivenUp {
+        GivenUp::default()
     }
 
     /// A device that was given up comes back with what it holds: what only it has is part of the volume again. Returns how
@@ -287,7 +287,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
         _io: &Io<Self::Step>,
         _storage: &mut dyn Storage,
         _device: DeviceId,
-        _found: (VolumeId, u64),
+        _found: (VolumeId, GivenUp),
     ) -> Result<u64, ReadmitError> {
         Ok(0)
     }

@@ -28,6 +28,7 @@ const STATE_AT: usize = 20;
 /// not open one with unknown bits in the second.
 const COMPAT_AT: usize = 144;
 const INCOMPAT_AT: usize = 148;
+const RETURNABLE_AT: usize = 152;
 const SIZES_AT: usize = 160;
 const SEALS_AT: usize = SIZES_AT + 8 * MOST_DEVICES;
 const GIVEN_UP_AT: usize = SEALS_AT + 8 * MOST_DEVICES;
@@ -85,6 +86,15 @@ impl VolumeState {
     }
 }
 
+/// What was known of a device when it was given up. It decides whether the device may come back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Of a volume with a map: the last commit that was durable. The device has that commit.
+    pub commit: u64,
+    /// Of a log: the primaries for which it keeps everything that they may lack, one bit each.
+    pub returnable: u32,
+}
+
 /// The content of a superblock.
 ///
 /// Two copies of it lie on each device ([`copies`](crate::copies)). A reader that finds them asks which volume the device
@@ -135,8 +145,8 @@ pub struct Superblock {
     /// A number for each device. If it is gone: the generation in which it was given up. Otherwise, when clean: the digest of its
     /// superblock ([`Superblock::seal`]), by which an older copy of the device is recognised. Zero: not known.
     pub seals: [u64; MOST_DEVICES],
-    /// If a device of a volume with a map is gone: the last commit that was durable when it was given up. The device has that commit.
-    pub given_up_commit: u64,
+    /// If devices are gone: what was known when the last of them was given up.
+    pub given_up: GivenUp,
     /// How often each device was replaced while the volume was served. The other devices keep the count. A device that counts fewer
     /// replacements of itself was replaced; one that counts more was to replace a device, and did not.
     pub successions: [u8; MOST_DEVICES],
@@ -249,7 +259,7 @@ impl Superblock {
             gone: 0,
             fingerprint: 0,
             seals: [0; MOST_DEVICES],
-            given_up_commit: 0,
+            given_up: GivenUp::default(),
             successions: [0; MOST_DEVICES],
             evacuated: 0,
             geometry,
@@ -309,7 +319,8 @@ impl Superblock {
         for (index, seal) in self.seals.iter().enumerate() {
             put_u64(&mut block, SEALS_AT + index * 8, *seal);
         }
-        put_u64(&mut block, GIVEN_UP_AT, self.given_up_commit);
+        put_u64(&mut block, GIVEN_UP_AT, self.given_up.commit);
+        put_u32(&mut block, RETURNABLE_AT, self.given_up.returnable);
         if let Some(displaced) = &self.geometry.displaced {
             put_displaced(&mut block, displaced);
         }
@@ -387,7 +398,7 @@ impl Superblock {
             gone: get_u32(block, 80),
             fingerprint: get_u64(block, 72),
             seals: std::array::from_fn(|index| get_u64(block, SEALS_AT + index * 8)),
-            given_up_commit: get_u64(block, GIVEN_UP_AT),
+            given_up: GivenUp { commit: get_u64(block, GIVEN_UP_AT), returnable: get_u32(block, RETURNABLE_AT) },
             successions,
             evacuated: get_u32(block, EVACUATED_AT),
             geometry: Geometry {
@@ -473,7 +484,7 @@ mod tests {
             touched: [3, 4],
             fingerprint: 77,
             seals: std::array::from_fn(|index| index as u64 * 3),
-            given_up_commit: 11,
+            given_up: GivenUp { commit: 11, returnable: 5 },
             notes: notes.to_string(),
             ..Superblock::new(VolumeId(0x1234_5678_9abc_def0_1122), geometry)
         }

@@ -576,7 +576,7 @@ WORDS = {
     "docs/disk-model.md": 1300,
     "docs/flash-model.md": 2200,
     "docs/profiles.md": 900,
-    "docs/format.md": 3500,
+    "docs/format.md": 3560,
     "docs/nbd.md": 700,
     "docs/parquet-trace.md": 300,
     "docs/glossary.md": 800,

@@ -120,6 +120,8 @@ def test_two_volumes_share_a_log_and_fare_apart(tmp_path: Path) -> None:
         assert gone["gone"] and 0 < gone["lost_bytes"] < 4 << 20
         assert "v/b on b" in run(tmp_path, "status", "v.toml").stdout
         served.stop()
+    checked = run(tmp_path, "check", "v.toml", "--without", "b").stdout
+    assert "in the part of device 'b'" in checked and "device 'a'" not in checked, checked
     (tmp_path / "away.img").rename(tmp_path / "b.img")
     back = run(tmp_path, "re-add", "v.toml", "b")
     assert back.returncode == 0, back.stderr
@@ -133,4 +135,4 @@ def test_two_volumes_share_a_log_and_fare_apart(tmp_path: Path) -> None:
     assert "0 blocks lost" in checked.stdout, checked.stdout + checked.stderr
     for words in [["export", "v.toml"], ["serve", "v.toml", "--ublk"]]:
         refused = run(tmp_path, *words)
-        assert refused.returncode != 0 and refused.stderr.count("\n") == 1, refused.stderr
+        assert refused.returncode != 0 and refused.stderr.count("\n") == 1 and "primaries" in refused.stderr, refused.stderr

@@ -36,9 +36,8 @@ pub struct Opened {
     pub clean: bool,
     /// Number of commits that were replayed from the journal.
     pub commits: u64,
-    /// The last commit that is known to be on every device that was to have it. Of a log: which of the devices that it is opened without may
-    /// come back with what they hold, one bit each. Otherwise zero.
-    pub last_commit: u64,
+    /// What is known of devices that are given up with this opening.
+    pub given_up: GivenUp,
     /// Number of extents with a place (tiering) or a copy in the cache, or of blocks whose newest copy is in the log.
     pub mapped: u64,
     /// How many of those in a cache or log have to be written back.
@@ -58,5 +57,5 @@ pub struct Opened {
     /// The driver's notes.
     pub notes: String,
 }
-use peryton_format::superblock::VolumeId;
+use peryton_format::superblock::{GivenUp, VolumeId};
 use peryton_units::Bytes;

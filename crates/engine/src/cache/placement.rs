@@ -5,7 +5,7 @@ use peryton_format::{
     handoff::{Contents, Found, Record},
     mutation::{self, Mutation},
     storage::Storage,
-    superblock::VolumeId,
+    superblock::{GivenUp, VolumeId},
 };
 use peryton_policy::replacement::SlotIndex;
 use peryton_policy::{AdaptiveView, ClimbView, hill_climbing::Counted};
@@ -352,8 +352,9 @@ impl PlacementOps for CacheDrive {
         self.touched_places()
     }
 
-    fn last_commit(&self, device: DeviceId) -> u64 {
-        if device == self.layout.slow { self.journal.last_on_slow } else { self.journal.last_commit }
+    fn give_up(&self, device: DeviceId, _: GivenUp) -> GivenUp {
+        let commit = if device == self.layout.slow { self.journal.last_on_slow } else { self.journal.last_commit };
+        GivenUp { commit, ..GivenUp::default() }
     }
 
     fn take_back(
@@ -361,9 +362,9 @@ impl PlacementOps for CacheDrive {
         io: &CacheIo,
         storage: &mut dyn Storage,
         device: DeviceId,
-        found: (VolumeId, u64),
+        (volume, GivenUp { commit, .. }): (VolumeId, GivenUp),
     ) -> Result<u64, ReadmitError> {
-        self.take_back_device(io, storage, device, found)
+        self.take_back_device(io, storage, device, (volume, commit))
     }
 
     fn fill_replacement(

@@ -61,7 +61,7 @@ impl CacheDrive {
                 OpenError::Behind { device: device.index(), newest, expected }
             }
         })?;
-        (opened.commits, opened.last_commit) = (found.replayed, found.last_commit);
+        (opened.commits, opened.given_up.commit) = (found.replayed, found.last_commit);
         // A killed process has left in memory the state of each extent that has changed since it opened the volume. Opening had written
         // the whole map as a checkpoint, so that checkpoint and these states are the whole map, whatever the journal has.
         for (extent, entry) in handoff.iter().flat_map(|handoff| &handoff.entries) {

@@ -23,6 +23,7 @@ use crate::{
     api::config::Config,
     api::error::{ConfigError, DeviceError, OpenError},
     api::location::{Losses, MapRow},
+    api::logging::LogPart,
     api::opened::{Opened, Trust},
     api::resizing::Settled,
     cache::{CacheLayout, SavedUses, snapshots_on_device},
@@ -399,8 +400,10 @@ pub fn inspect(
         bytes: displaced.bytes.0,
         at: displaced.at.0,
     });
+    let parts =
+        opened.as_ref().ok().and_then(|(drive, _)| drive.log()).map_or_else(Vec::new, |drive| drive.placed.parts());
     let opened = opened.map(|(_, opened)| opened);
-    let (findings, metadata) = judge(&devices, &opened, &lost);
+    let (findings, metadata) = judge(&devices, &opened, (&lost, &parts));
     let lost = Lost::of(&lost);
     Ok(Inspection { devices, displaced, opened, lost, findings, metadata, commits, log, map })
 }
@@ -460,7 +463,11 @@ fn inspect_map(
     map.extend((0..).zip(&image).filter_map(|(extent, entry)| saved.row(map_of, extent, *entry, of(entry))));
 }
 
-fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Losses) -> (Vec<String>, Metadata) {
+fn judge(
+    devices: &[DeviceReport],
+    opened: &Result<Opened, OpenError>,
+    (lost, parts): (&Losses, &[LogPart]),
+) -> (Vec<String>, Metadata) {
     let mut findings = Vec::new();
     let mut metadata = Metadata::Whole;
     let mut find = |text: String, how_bad: Metadata| {
@@ -530,6 +537,14 @@ fn judge(devices: &[DeviceReport], opened: &Result<Opened, OpenError>, lost: &Lo
             format!("{bytes} lost with a device, until they are overwritten or discarded: bytes {first}{more}"),
             Metadata::Whole,
         );
+        for part in parts.iter().filter(|part| parts.len() > 1 && part.lost > Bytes::ZERO) {
+            let LogPart { device, range, gone, lost } = part;
+            let is_gone = if *gone { ", which is gone" } else { "" };
+            find(
+                format!("of them {lost} in the part of device {}{is_gone}: bytes from {} on", device.0, range.start.0),
+                Metadata::Whole,
+            );
+        }
     }
     (findings, metadata)
 }

@@ -10,12 +10,12 @@
 use peryton_format::{
     mutation::{self, Mutation},
     storage::Storage,
-    superblock::Superblock,
+    superblock::{GivenUp, Superblock},
 };
 
 use crate::{
     api::command::DeviceId,
-    api::config::{Config, Placement},
+    api::config::Config,
     api::error::{OpenError, ReadmitError},
     api::opened::{Opened, Trust},
     lifecycle::any::with_drive,
@@ -60,9 +60,9 @@ fn take_back(config: Config, storage: &mut dyn Storage, device: DeviceId) -> Res
         .map(DeviceId)
         .filter(|other| *other == device || newest.gone >> other.index() & 1 == 1)
         .collect();
-    // A log says there which primaries may come back, however often that was interrupted.
-    let says = own.generation == newest.seals[index] || matches!(config.placement, Placement::Logging(_));
-    let expected = if says { newest.given_up_commit } else { 0 };
+    // If taking it back was interrupted, it has a map that is later than that commit, and begins to count anew.
+    let commit = if own.generation == newest.seals[index] { newest.given_up.commit } else { 0 };
+    let expected = GivenUp { commit, ..newest.given_up };
     let (mut drive, opened) = open(config, storage, Trust::None, &also)?;
     with_drive!(&mut drive, drive => {
         let need = drive.device_bytes[index];
@@ -128,7 +128,7 @@ impl<P: PlacementOps> Drive<P> {
         &mut self,
         storage: &mut dyn Storage,
         device: DeviceId,
-        expected: u64,
+        expected: GivenUp,
         mut opened: Opened,
     ) -> Result<Readmitted, ReadmitError> {
         let identity = self.identity.clone().expect("it has just been opened");

@@ -378,7 +378,7 @@ impl<P: PlacementOps> Drive<P> {
             gone: opened.gone,
             fingerprint: 0,
             seals: given_up(&newest, opened.gone),
-            given_up_commit: if opened.gone == newest.gone { newest.given_up_commit } else { opened.last_commit },
+            given_up: if opened.gone == newest.gone { newest.given_up } else { opened.given_up },
             evacuated: opened.evacuated,
             geometry,
             ..newest

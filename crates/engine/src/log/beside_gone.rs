@@ -125,9 +125,9 @@ impl LogDrive {
         records
     }
 
-    /// Which primaries may come back, one bit each, if this one goes now. One may whose every write past the log is durable, or recorded by
-    /// no commit, so that the log has its older copy.
-    pub(in crate::log) fn returnable_without(&self, device: DeviceId) -> u64 {
+    /// Which of the gone primaries may come back, one bit each, if this device goes now; `before`: which might until now. A primary may
+    /// whose every write past the log is durable, or recorded by no commit, so that the log has its older copy.
+    pub(in crate::log) fn returnable_without(&self, device: DeviceId, before: u32) -> u32 {
         let Some(primary) = self.primaries.iter().find(|primary| primary.device == device) else { return 0 };
         let batches = [&self.commit.group.gathering, &self.commit.group.committing];
         let in_doubt = batches.iter().flat_map(|batch| &batch.records).any(|record| {
@@ -135,11 +135,11 @@ impl LogDrive {
         });
         let may = !self.gone.log && !in_doubt && !self.directs.overlaps(primary.from, primary.to);
         let bit = 1 << device.index();
-        if may || mutation::is(Mutation::TakeBackAnyPrimary) { self.returnable | bit } else { self.returnable & !bit }
+        if may || mutation::is(Mutation::TakeBackAnyPrimary) { before | bit } else { before & !bit }
     }
 
     /// The same of a volume that is opened without a primary, with what a killed process has left in memory.
-    pub(in crate::log) fn returnable_at_opening(&self, left: Option<&Found>) -> u64 {
+    pub(in crate::log) fn returnable_at_opening(&self, left: Option<&Found>) -> u32 {
         let mut gone = self.primaries.iter().filter(|primary| primary.gone);
         let (Some(primary), None) = (gone.next(), gone.next()) else { return 0 };
         let in_doubt = left.iter().flat_map(|left| &left.records).any(|record| {

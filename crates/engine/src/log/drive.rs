@@ -54,8 +54,6 @@ pub(crate) struct LogDrive {
     pub(in crate::log) commit: Commit,
     pub(in crate::log) overwrites: Overwrites,
     pub(in crate::log) gone: LogFenced,
-    /// The gone primaries that may come back with what they hold, one bit each.
-    pub(in crate::log) returnable: u64,
     /// A flush has failed: nothing goes on before the volume is opened again.
     pub(in crate::log) stopped: Stopped,
     pub(in crate::log) layout: LogLayout,
@@ -96,7 +94,6 @@ impl LogDrive {
             commit: Commit::new(layout.ring_at(), layout.ring_bytes(), count as usize),
             overwrites: Overwrites::new(),
             gone: LogFenced::default(),
-            returnable: 0,
             stopped: Stopped::default(),
             layout,
             on_damage: OnDamage::Refuse,

@@ -23,7 +23,6 @@ impl LogDrive {
     /// Handles the death of a device. Returns whether data whose write was answered may be lost.
     #[cold]
     pub(in crate::log) fn device_died(&mut self, io: &mut LogIo, device: DeviceId) -> bool {
-        self.returnable = self.returnable_without(device);
         self.commit.fence(device == self.log_device);
         self.mark_gone(device);
         self.go_on_if_fenced(io, device);

@@ -9,7 +9,8 @@
 //!
 //! None of them calls another that might call it again: `ready.rs` carries out what follows from what has ended.
 //!
-//! `layout.rs` divides the devices; `fenced.rs` continues with one of the two devices.
+//! `layout.rs` divides the devices, and `primaries.rs` says which primary has which part of the volume. `fenced.rs` continues without a device,
+//! and `beside_gone.rs` keeps what a primary may lack that comes back.
 //!
 //! The format on disk and its scan are in `peryton_format::log`. `indexing.rs` writes indexes for a quick restart,
 //! `restore.rs` makes a running drive of what the scan finds, and `report.rs` makes a report of it.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use peryton_format::{
     handoff::{Contents, Found, Record},
     storage::Storage,
-    superblock::VolumeId,
+    superblock::{GivenUp, VolumeId},
 };
 use peryton_units::{Bytes, Nanos};
 
@@ -244,9 +244,9 @@ impl PlacementOps for LogDrive {
         self.recover_log(io, storage, volume, left, opened)
     }
 
-    /// Instead of a commit: which primaries may come back. They have everything that the log gave up for them.
-    fn last_commit(&self, device: DeviceId) -> u64 {
-        self.returnable_without(device)
+    fn give_up(&self, device: DeviceId, before: GivenUp) -> GivenUp {
+        let returnable = self.returnable_without(device, before.returnable);
+        GivenUp { returnable, ..GivenUp::default() }
     }
 
     fn close(&mut self, _: &LogIo, storage: &mut dyn Storage, volume: VolumeId) -> Result<(), DeviceError> {
@@ -258,9 +258,9 @@ impl PlacementOps for LogDrive {
         _: &LogIo,
         storage: &mut dyn Storage,
         device: DeviceId,
-        found: (VolumeId, u64),
+        (volume, GivenUp { returnable, .. }): (VolumeId, GivenUp),
     ) -> Result<u64, ReadmitError> {
-        self.takes_back(storage, device, found)
+        self.takes_back(storage, device, (volume, returnable))
     }
 
     fn fill_replacement(

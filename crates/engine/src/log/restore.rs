@@ -80,7 +80,7 @@ impl LogDrive {
             return Ok(());
         }
         let left = left.filter(|left| matches!(left.label.contents, Kinds::Log { .. }));
-        opened.last_commit = self.returnable_at_opening(left);
+        opened.given_up.returnable = self.returnable_at_opening(left);
         opened.taken_over = left.map(|left| left.records.len() as u64);
         let recorded = self.read_ring(storage, volume, left)?;
         let contents = self.find(storage, (&recorded, volume), opened.clean, &mut |_| {})?;

@@ -28,7 +28,7 @@ impl LogDrive {
         &mut self,
         storage: &mut dyn Storage,
         device: DeviceId,
-        (volume, returnable): (VolumeId, u64),
+        (volume, returnable): (VolumeId, u32),
     ) -> Result<u64, ReadmitError> {
         let index = device.index();
         if self.primaries.has(device) {
