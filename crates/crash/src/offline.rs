@@ -186,7 +186,18 @@ impl World {
             copy[died].dead = true;
             without.push(device);
             let mut storage = Direct { disks: &mut copy, memory: left.memory.as_ref() };
-            match Engine::open_without(self.config.clone(), &mut storage, &without) {
+            let mut opened = Engine::open_without(self.config.clone(), &mut storage, &without);
+            if let Err(OpenError::Aside { device: named }) = opened
+                && let Some(other) = self.other_disk(named)
+            {
+                self.say(&format!("--- device {named} is the other disk again"));
+                disks[named] = other;
+                let mut copy = disks.to_vec();
+                copy[died].dead = true;
+                let mut storage = Direct { disks: &mut copy, memory: left.memory.as_ref() };
+                opened = Engine::open_without(self.config.clone(), &mut storage, &without);
+            }
+            match opened {
                 Ok(_) if image => return Ok(None),
                 Ok(_) => {
                     self.say(&format!("--- device {died} stays away"));
@@ -195,11 +206,6 @@ impl World {
                 }
                 // A cache does not know what was dirty on the lost device, unless it never wrote back.
                 Err(OpenError::Untracked { .. }) if !refused && !self.deaths.never_back => {
-                    without.pop();
-                }
-                // Of more than two devices, this one alone has recorded which of two disks is in charge of another: without it, that is the
-                // old one.
-                Err(OpenError::Aside { .. }) if !refused && self.succession.is_under_way && disks.len() > 2 => {
                     without.pop();
                 }
                 Err(error) => return Err(format!("without device {died}: {error}")),

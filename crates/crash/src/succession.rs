@@ -29,6 +29,8 @@ pub(crate) struct Successions {
     succeeds_one_in: u32,
     /// Whether a device was being replaced when the last generation ended.
     pub(crate) is_under_way: bool,
+    /// The device that was being replaced then, and the one of its two disks that was not found in charge.
+    other: Option<(usize, Disk)>,
     /// The probability in percent that a command of the new disk that is chosen for completion is completed.
     pub(crate) speed: u32,
 }
@@ -42,6 +44,7 @@ impl Successions {
             begins_one_in: if replaces.unwrap_or(drawn) { begins } else { 0 },
             succeeds_one_in: [1, 5, 30][rng.random_range(0..3)],
             is_under_way: false,
+            other: None,
             speed: [100, 100, 30, 5][rng.random_range(0..4)],
             rng,
         }
@@ -49,6 +52,11 @@ impl Successions {
 }
 
 impl World {
+    /// Of more than two devices, one alone may have recorded which of two disks is in charge. Without that device it is the other disk.
+    pub(crate) fn other_disk(&mut self, device: usize) -> Option<Disk> {
+        self.succession.other.take_if(|(named, _)| *named == device).map(|(_, disk)| disk)
+    }
+
     /// Begins to replace a device now and then, puts the new one in charge, or stops.
     pub(crate) fn maybe_succeed(&mut self) {
         self.end_succession();
@@ -109,6 +117,7 @@ impl World {
     /// Of a disk and the one that takes its place, the one that is part of the volume. The other one has to be refused.
     pub(crate) fn in_charge(&mut self, mut disks: Vec<Disk>, memory: Option<&Memory>) -> Result<Vec<Disk>, String> {
         self.succession.is_under_way = disks.len() > self.devices();
+        self.succession.other = None;
         if !self.succession.is_under_way {
             return Ok(disks);
         }
@@ -134,8 +143,12 @@ impl World {
         };
         let (own, other) = (is_refused(&disks), is_refused(&others));
         match (own, other) {
-            ((false, _), (true, _)) => Ok(disks),
+            ((false, _), (true, _)) => {
+                self.succession.other = Some((device, others.swap_remove(device)));
+                Ok(disks)
+            }
             ((true, _), (false, _)) => {
+                self.succession.other = Some((device, disks.swap_remove(device)));
                 // The next opening flushes all disks before it relies on what they say. If the power fails before that, the old disk may
                 // be in charge again, which is the same as if it had failed in the first place.
                 for disk in &mut others {

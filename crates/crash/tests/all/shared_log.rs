@@ -159,3 +159,25 @@ fn a_primary_that_may_lack_a_write_past_the_log_is_refused() {
     assert_eq!(done.unwrap_err(), ReadmitError::PrimaryOfLog { device: OTHER.index() });
     assert!(disks.0 == before.0, "a refusal has written something");
 }
+
+/// The second one goes after a restart, when only the superblocks know of the first one that it may come back.
+#[test]
+fn both_primaries_go_one_after_the_other_and_come_back() {
+    let config = config();
+    let (mut machine, model) = two_rounds(&config);
+    let other = dies(&mut machine, OTHER);
+    machine.settle();
+    machine.close();
+    let mut disks = machine.driver.disks;
+    let (engine, _) = Engine::open_without(config.clone(), &mut disks, &[OTHER]).unwrap();
+    let mut machine = Machine::with(engine, disks, 1);
+    let first = dies(&mut machine, PRIMARY);
+    machine.settle();
+    machine.close();
+    let mut disks = machine.driver.disks;
+    for (device, disk) in [(PRIMARY, first), (OTHER, other)] {
+        disks.0[device.index()] = disk;
+        closed::readmit(config.clone(), &mut disks, device).unwrap();
+    }
+    check_all(&mut open(&config, disks).unwrap(), &model);
+}
