@@ -201,6 +201,10 @@ impl World {
             Changed::Done(Some(why)) => {
                 say!(self, "--- it is refused: {why}");
                 self.drive.disks[index].dead = true;
+                if self.is_primary(device) {
+                    // The log has kept what had migrated to it, and the opening has found that.
+                    self.model.lost_may_be_back();
+                }
                 if !self.drive.engine.is_gone(device) {
                     return Err(format!("device {index} is refused, and part of the volume"));
                 }

@@ -167,7 +167,7 @@ impl Service {
         if let (Some(_), Placement::Logging(Logging { primaries, .. })) = (&settings.ublk, &spec.config.placement)
             && primaries.len() > 1
         {
-            let what = "several primaries share the log, and each is a volume of its own: serve them with NBD, and attach each with nbd-client";
+            let what = "several primaries share the log, and each is a volume of its own, which ublk does not serve: leave out --ublk, and attach each with nbd-client";
             return Err(ServeError::Refused(format!("{what} (placement.primary)")));
         }
         let recording = settings.record.as_ref().map(Recorder::create).transpose()?;
