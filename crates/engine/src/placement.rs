@@ -276,7 +276,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     }
 
     /// What is to be known of a device that is given up now; `before`: of those that are gone already.
-    fn give_up(&self, _device: DeviceId, _before: GivenUp) -> GivenUp {
+    fn given_up_with(&self, _device: DeviceId, _before: GivenUp) -> GivenUp {
         GivenUp::default()
     }
 

@@ -7,7 +7,8 @@ use crate::crashing;
 
 use crashing::{LOG, Machine, PRIMARY, blank, check_all, config, flip, formatted, open, use_it};
 use peryton_engine::{
-    Config, DeviceId, Engine, Formatting, Logging, OpenError, Placement, SegmentReport, Trust, Tuning, VolumeId, closed,
+    Command, Config, DeviceId, Engine, Formatting, Logging, OpenError, Placement, SegmentReport, Trust, Tuning,
+    VolumeId, closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
@@ -351,4 +352,34 @@ fn inspecting_finds_everything_in_the_log_and_changes_nothing() {
         }
     }
     assert!(seen.iter().all(|count| *count > 0), "{seen:?}: the test tests nothing");
+}
+
+/// A migration completes units with what it reads of the primary. The unit changes in the middle of a window: if a larger one overlapped a
+/// smaller one whose write is under way, that one would put back what it read before.
+#[test]
+fn another_unit_in_the_middle_of_a_migration_undoes_nothing() {
+    const UNIT: u64 = 8 << 10;
+    let mut config = config(MIB, 4 * MIB, 512);
+    config.tuning.write_unit = Some(Bytes(UNIT));
+    let mut machine = open(&config, formatted(&config)).unwrap();
+    for unit in 0..8 {
+        machine.request(Op::Write, 2 * unit * UNIT + 512, vec![1; 512]);
+    }
+    machine.request(Op::Flush, 0, Vec::new());
+    machine.call(|engine, now, out| engine.write_all_back(now, out));
+    let is_on_primary = |command: &Command| matches!(command, Command::Write { device: PRIMARY, .. });
+    machine.carry_out_but(is_on_primary, None);
+    assert!(!machine.pending.is_empty(), "it writes nothing to the primary");
+    machine.ask(Op::Write, 6144, vec![2; 512]);
+    machine.tick(Nanos::from_ms(100));
+    machine.carry_out_but(is_on_primary, None);
+    let tuning = Tuning { write_unit: Some(Bytes(16 * UNIT)), ..machine.engine.tuning().clone() };
+    assert!(machine.retune(tuning));
+    let first = machine.engine.data_at(PRIMARY);
+    let is_first = |command: &Command| matches!(command, Command::Write { device: PRIMARY, at, len, .. } if *at == first && len.0 == UNIT);
+    machine.carry_out_but(is_first, None);
+    assert!(machine.pending.iter().any(|pending| is_first(&pending.command)), "its write is not under way");
+    machine.carry_out_all();
+    machine.settle();
+    assert_eq!(machine.request(Op::Read, 6144, vec![0; 512]), [2; 512]);
 }

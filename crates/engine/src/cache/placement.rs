@@ -352,7 +352,7 @@ impl PlacementOps for CacheDrive {
         self.touched_places()
     }
 
-    fn give_up(&self, device: DeviceId, _: GivenUp) -> GivenUp {
+    fn given_up_with(&self, device: DeviceId, _: GivenUp) -> GivenUp {
         let commit = if device == self.layout.slow { self.journal.last_on_slow } else { self.journal.last_commit };
         GivenUp { commit, ..GivenUp::default() }
     }

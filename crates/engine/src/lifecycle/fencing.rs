@@ -74,7 +74,7 @@ impl<P: PlacementOps> Drive<P> {
         self.io.fencing = true;
         if let Some(identity) = &mut self.identity {
             identity.gone |= 1 << device.index();
-            identity.given_up = self.placed.give_up(device, identity.given_up);
+            identity.given_up = self.placed.given_up_with(device, identity.given_up);
             identity.seals[device.index()] = identity.generation;
         }
         self.fencing.stage = Stage::Quiescing;

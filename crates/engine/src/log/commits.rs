@@ -81,6 +81,11 @@ impl LogDrive {
 
     /// Encodes the content of a write of the commit under way.
     pub(in crate::log) fn encode_commit(&self, command: &LogCommand, volume: VolumeId, into: &mut [u8]) {
+        if self.gone.log {
+            // It was given up in the call that has issued this write. What the commit would say is gone, so it is none.
+            into.fill(0);
+            return;
+        }
         let commit = &self.commit;
         let within = command.at.0 - commit.at.0;
         let ring = commit.ring.bytes();

@@ -244,7 +244,7 @@ impl PlacementOps for LogDrive {
         self.recover_log(io, storage, volume, left, opened)
     }
 
-    fn give_up(&self, device: DeviceId, before: GivenUp) -> GivenUp {
+    fn given_up_with(&self, device: DeviceId, before: GivenUp) -> GivenUp {
         let returnable = self.returnable_without(device, before.returnable);
         GivenUp { returnable, ..GivenUp::default() }
     }
