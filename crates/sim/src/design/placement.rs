@@ -100,7 +100,7 @@ keys! {
     }
     /// A sequential stream stops bringing data to the fast device after this many bytes.
     BYPASS_SEQUENTIAL: SizeOrNever = "placement.bypass.sequential" {
-        chosen_by: "bcache's sequential_cutoff. On eight traces (docs/findings/tuning.md) 1 MiB takes 1.04 times as long on average. 16 MiB and never take 0.95 and 0.96 times, and at worst 1.28 and 1.38 times (CloudPhysics at its own pace)",
+        chosen_by: "bcache's sequential_cutoff. On eight traces (docs/findings/tuning.md) 1 MiB takes 1.04 times as long on average. Never and 16 MiB take 0.96 and 0.95 times, and at worst 1.38 and 1.28 times (CloudPhysics at its own pace)",
         default: Value("'4MiB'"), placements: PROMOTING, live: true, example: "'never'",
     }
     /// Whether misses bring nothing to the fast device while it is slower than the slow one.
