@@ -12,6 +12,7 @@ import pytest
 REPOSITORY = Path(os.environ.get("PERYTON_REPOSITORY", Path(__file__).parents[3])).resolve()
 TRACES = REPOSITORY / "examples" / "traces"
 DESIGNS = REPOSITORY / "examples" / "papers"
+PERYTON = Path(os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "peryton"))
 
 CACHE = {
     "devices": {
@@ -37,12 +38,11 @@ SHORT_SEARCHES = {**CACHE, "placement": {**CACHE["placement"], "writeback": {"di
 @pytest.fixture(scope="session")
 def command() -> Callable[..., Any]:
     """Runs the command and reads what it prints as JSON."""
-    peryton = Path(os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "peryton"))
-    assert peryton.is_file(), f"{peryton} is missing: cargo build -p peryton, or set PERYTON"
+    assert PERYTON.is_file(), f"{PERYTON} is missing: cargo build -p peryton, or set PERYTON"
 
     def run(*words: object) -> Any:
         ran = subprocess.run(
-            [peryton, *map(str, words)], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300
+            [PERYTON, *map(str, words)], cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=300
         )
         assert ran.returncode == 0, ran.stderr
         return json.loads(ran.stdout)

@@ -32,9 +32,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import REPOSITORY
+from conftest import PERYTON, REPOSITORY
 
-PERYTON = Path(os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "peryton"))
 # Requests of a shipped trace, and of a workload that is drawn: enough for samples, and quick without optimisation.
 OF_A_TRACE = 30_000
 OF_A_WORKLOAD = 4000

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import peryton
 import pytest
-from conftest import REPOSITORY
+from conftest import PERYTON, REPOSITORY
 
 sys.path.append(os.fspath(REPOSITORY / "scripts"))
 
@@ -34,11 +34,10 @@ demotion = { low = 4, high = 8 }
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Path]:
     """The design of a volume that is being served."""
-    program = Path(os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "peryton"))
     design = tmp_path / "v.toml"
     design.write_text(DESIGN)
-    subprocess.run([program, "create", "v.toml"], cwd=tmp_path, check=True, capture_output=True)
-    with subprocess.Popen([program, "serve", "v.toml"], cwd=tmp_path, stdout=subprocess.PIPE) as server:
+    subprocess.run([PERYTON, "create", "v.toml"], cwd=tmp_path, check=True, capture_output=True)
+    with subprocess.Popen([PERYTON, "serve", "v.toml"], cwd=tmp_path, stdout=subprocess.PIPE) as server:
         try:
             until = time.monotonic() + 60
             while not (tmp_path / "v.nbd").exists():
@@ -61,8 +60,7 @@ def test_a_data_frame_of_extents_is_what_dump_says(served: Path) -> None:
     assert all(row["device"] == "small" and row["dirty"] and not row["lost"] for row in rows), rows
     assert all(abs(row["last_access_unix_s"] - time.time()) < 60 for row in rows), rows
     assert peryton.extents(served.with_suffix(".control")) == rows
-    program = os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "peryton")
-    dumped = json.loads(subprocess.run([program, "dump", served, "--json"], check=True, capture_output=True).stdout)
+    dumped = json.loads(subprocess.run([PERYTON, "dump", served, "--json"], check=True, capture_output=True).stdout)
     assert [row["at"] for row in dumped["map"]] == [row["at"] for row in rows]
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame(rows)

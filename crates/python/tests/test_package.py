@@ -1,7 +1,6 @@
 """The fears: something public has no documentation, or a type that is not so."""
 
 import inspect
-import os
 import re
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import peryton
 import pytest
-from conftest import REPOSITORY
+from conftest import PERYTON, REPOSITORY
 
 
 def test_everything_public_is_documented() -> None:
@@ -64,8 +63,7 @@ print(peryton.simulate(single, sys.argv[1])["requests"])
 
 
 def test_the_types_of_designs_are_those_of_the_keys() -> None:
-    command = os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "peryton")
-    keys = subprocess.run([command, "keys", "--json"], capture_output=True, check=True).stdout
+    keys = subprocess.run([PERYTON, "keys", "--json"], capture_output=True, check=True).stdout
     script = REPOSITORY / "scripts" / "python_keys.py"
     written = subprocess.run([sys.executable, script], input=keys, capture_output=True, check=True).stdout
     there = (REPOSITORY / "crates" / "python" / "python" / "peryton" / "_keys.py").read_bytes()

@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from conftest import REPOSITORY
+from conftest import PERYTON, REPOSITORY
 
 sys.path.append(os.fspath(REPOSITORY / "scripts"))
 
@@ -30,12 +30,11 @@ log = "log"
 [triggers]
 timeout = "1h"
 """
-PROGRAM = Path(os.environ.get("PERYTON", REPOSITORY / "target" / "debug" / "peryton"))
 BLOCK = 4096
 
 
 def run(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([PROGRAM, *words], cwd=directory, capture_output=True, text=True)
+    return subprocess.run([PERYTON, *words], cwd=directory, capture_output=True, text=True)
 
 
 class Served:
@@ -44,7 +43,7 @@ class Served:
     def __init__(self, directory: Path, *options: str) -> None:
         (directory / "v.nbd").unlink(missing_ok=True)
         self.directory = directory
-        self.server = subprocess.Popen([PROGRAM, "serve", "v.toml", *options], cwd=directory, stdout=subprocess.DEVNULL)
+        self.server = subprocess.Popen([PERYTON, "serve", "v.toml", *options], cwd=directory, stdout=subprocess.DEVNULL)
         until = time.monotonic() + 60
         while not self.listens():
             assert time.monotonic() < until and self.server.poll() is None, "it does not listen"

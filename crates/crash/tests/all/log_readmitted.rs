@@ -4,8 +4,8 @@
 
 use crate::crashing;
 
-use crashing::{LOG, Machine, PRIMARY, check_all, config, formatted, open};
-use peryton_engine::{Config, Engine, ReadmitError, closed};
+use crashing::{LOG, Machine, PRIMARY, check_all, config, formatted, open, refuses_the_primary};
+use peryton_engine::{Config, DeviceId, Engine, ReadmitError, closed};
 use peryton_units::{Bytes, Op};
 
 const MIB: u64 = 1 << 20;
@@ -30,18 +30,10 @@ fn two_rounds(config: &Config) -> (Machine, Vec<u8>) {
     (machine, model)
 }
 
-/// The device fails for good, and the host flushes until a flush succeeds.
-fn dies(machine: &mut Machine, device: peryton_engine::DeviceId) {
-    let disk = machine.driver.disks.0[device.index()].take();
-    machine.device_failed(device);
-    for _ in 0..3 {
-        machine.carry_out_all();
-        machine.ask(Op::Flush, 0, Vec::new());
-    }
-    machine.carry_out_all();
-    machine.driver.answered.clear();
+/// The device fails for good, and answers again once it is given up.
+fn dies(machine: &mut Machine, device: DeviceId) {
+    let disk = machine.dies(device);
     machine.driver.disks.0[device.index()] = disk;
-    assert!(machine.engine.is_durably_gone(device));
 }
 
 /// The primary may have lost a write past the log, for which the log has given up its copy.
@@ -54,11 +46,7 @@ fn a_primary_with_a_write_in_doubt_is_refused_and_nothing_is_written() {
     machine.request(Op::Write, 0, vec![9; BLOCK as usize]);
     machine.settle();
     machine.close();
-    let mut disks = machine.driver.disks;
-    let before = disks.clone();
-    let done = closed::readmit(config, &mut disks, PRIMARY);
-    assert_eq!(done.unwrap_err(), ReadmitError::PrimaryOfLog { device: PRIMARY.index() });
-    assert!(disks.0 == before.0, "a refusal has written something");
+    refuses_the_primary(config, machine.driver.disks, PRIMARY);
 }
 
 /// The log has kept what migrates, and the primary has the rest.

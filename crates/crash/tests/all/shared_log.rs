@@ -4,9 +4,9 @@
 
 use crate::crashing;
 
-use crashing::{Disks, LOG, Machine, PRIMARY, check_all, formatted, open};
+use crashing::{Disks, LOG, Machine, PRIMARY, check_all, formatted, open, refuses_the_primary};
 use peryton_engine::{
-    Config, DeviceId, Engine, Logging, OpenError, Placement, Primaries, ReadmitError, RequestError, Tuning, closed,
+    Config, DeviceId, Engine, Logging, OpenError, Placement, Primaries, RequestError, Tuning, closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 
@@ -43,20 +43,6 @@ fn two_rounds(config: &Config) -> (Machine, Vec<u8>) {
     (machine, model)
 }
 
-/// The device fails for good, and the host flushes until a flush succeeds. What it holds is returned.
-fn dies(machine: &mut Machine, device: DeviceId) -> Option<crashing::Disk> {
-    let disk = machine.driver.disks.0[device.index()].take();
-    machine.device_failed(device);
-    for _ in 0..3 {
-        machine.carry_out_all();
-        machine.ask(Op::Flush, 0, Vec::new());
-    }
-    machine.carry_out_all();
-    machine.driver.answered.clear();
-    assert!(machine.engine.is_durably_gone(device));
-    disk
-}
-
 /// What can be read is as it must be, and what is lost is of this range and not in the log.
 fn check(machine: &mut Machine, model: &[u8], lost: std::ops::Range<u64>) {
     let found = crashing::check_unless_lost(machine, model);
@@ -69,7 +55,7 @@ fn one_primary_goes_and_comes_back_while_the_others_are_served() {
     for (gone, part) in [(PRIMARY, 0..MIB), (OTHER, MIB..2 * MIB)] {
         let config = config();
         let (mut machine, mut model) = two_rounds(&config);
-        let disk = dies(&mut machine, gone);
+        let disk = machine.dies(gone);
         check(&mut machine, &model, part.clone());
         let parts = machine.engine.log_parts();
         let lost: Vec<(bool, Bytes)> = parts.iter().map(|part| (part.gone, part.lost)).collect();
@@ -129,7 +115,7 @@ fn a_primary_that_goes_in_a_migration_may_lack_what_migrated() {
         machine.carry_out_at(0);
     }
     machine.carry_out_but(|command| matches!(command, peryton_engine::Command::Flush { .. }), None);
-    let mut lost = Disks(vec![dies(&mut machine, OTHER)]);
+    let mut lost = Disks(vec![machine.dies(OTHER)]);
     lost.lose_everything();
     for _ in 0..5 {
         machine.tick(Nanos::from_s(1));
@@ -149,15 +135,12 @@ fn a_primary_that_may_lack_a_write_past_the_log_is_refused() {
     let (mut machine, _) = two_rounds(&config);
     // It zeroes what the log has, and no commit records that yet.
     machine.request(Op::Discard, MIB, vec![0; BLOCK as usize]);
-    let disk = dies(&mut machine, OTHER);
+    let disk = machine.dies(OTHER);
     machine.settle();
     machine.close();
     let mut disks = machine.driver.disks;
     disks.0[OTHER.index()] = disk;
-    let before = disks.clone();
-    let done = closed::readmit(config, &mut disks, OTHER);
-    assert_eq!(done.unwrap_err(), ReadmitError::PrimaryOfLog { device: OTHER.index() });
-    assert!(disks.0 == before.0, "a refusal has written something");
+    refuses_the_primary(config, disks, OTHER);
 }
 
 /// The second one goes after a restart, when only the superblocks know of the first one that it may come back.
@@ -165,13 +148,13 @@ fn a_primary_that_may_lack_a_write_past_the_log_is_refused() {
 fn both_primaries_go_one_after_the_other_and_come_back() {
     let config = config();
     let (mut machine, model) = two_rounds(&config);
-    let other = dies(&mut machine, OTHER);
+    let other = machine.dies(OTHER);
     machine.settle();
     machine.close();
     let mut disks = machine.driver.disks;
     let (engine, _) = Engine::open_without(config.clone(), &mut disks, &[OTHER]).unwrap();
     let mut machine = Machine::with(engine, disks, 1);
-    let first = dies(&mut machine, PRIMARY);
+    let first = machine.dies(PRIMARY);
     machine.settle();
     machine.close();
     let mut disks = machine.driver.disks;

@@ -160,38 +160,6 @@ pub enum FormatError {
     },
 }
 
-impl OpenError {
-    /// Whether it says something about the volume itself, and not only that the devices at hand are not the ones that the design
-    /// describes, or not all of them.
-    pub fn is_of_the_volume(&self) -> bool {
-        match self {
-            OpenError::Damaged { .. }
-            | OpenError::Behind { .. }
-            | OpenError::NoSuperblocks { .. }
-            | OpenError::NoSuperblocksUncertain { .. }
-            | OpenError::Untracked { .. }
-            | OpenError::Changed { .. }
-            | OpenError::Device { .. } => true,
-            OpenError::Config(_)
-            | OpenError::Missing { .. }
-            | OpenError::NotFormatted { .. }
-            | OpenError::Version { .. }
-            | OpenError::Features { .. }
-            | OpenError::Foreign { .. }
-            | OpenError::Swapped { .. }
-            | OpenError::Replaced { .. }
-            | OpenError::Aside { .. }
-            | OpenError::Mismatch { .. }
-            | OpenError::Stale { .. }
-            | OpenError::Older { .. }
-            | OpenError::LeftOut { .. }
-            | OpenError::NothingLeft { .. }
-            | OpenError::Detached { .. }
-            | OpenError::TooSmall { .. } => false,
-        }
-    }
-}
-
 /// Why a volume could not be detached. It can still be opened.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum DetachError {
@@ -574,4 +542,36 @@ pub enum OpenError {
         /// The index of the device.
         device: usize,
     },
+}
+
+impl OpenError {
+    /// Whether it says something about the volume itself, and not only that the devices at hand are not the ones that the design
+    /// describes, or not all of them.
+    pub fn is_of_the_volume(&self) -> bool {
+        match self {
+            OpenError::Damaged { .. }
+            | OpenError::Behind { .. }
+            | OpenError::NoSuperblocks { .. }
+            | OpenError::NoSuperblocksUncertain { .. }
+            | OpenError::Untracked { .. }
+            | OpenError::Changed { .. }
+            | OpenError::Device { .. } => true,
+            OpenError::Config(_)
+            | OpenError::Missing { .. }
+            | OpenError::NotFormatted { .. }
+            | OpenError::Version { .. }
+            | OpenError::Features { .. }
+            | OpenError::Foreign { .. }
+            | OpenError::Swapped { .. }
+            | OpenError::Replaced { .. }
+            | OpenError::Aside { .. }
+            | OpenError::Mismatch { .. }
+            | OpenError::Stale { .. }
+            | OpenError::Older { .. }
+            | OpenError::LeftOut { .. }
+            | OpenError::NothingLeft { .. }
+            | OpenError::Detached { .. }
+            | OpenError::TooSmall { .. } => false,
+        }
+    }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use peryton_drive::{Stoppable, control::Ask};
 use peryton_sim::DesignText;
 use peryton_units::Bytes;
-use toml::Table;
+use toml::{Table, Value};
 
 use crate::{
     failure::Failure,
@@ -84,13 +84,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 /// A size in the design would contradict the devices after the change, and the volume would not start again.
 fn sizes_are_left_to_the_devices(design: &Path, device: &str) -> Result<(), Failure> {
     let text = DesignText::read(design)?;
-    let has_size = text.device_places(&[])?.iter().any(|place| place.name == device && place.has_size);
     let table: Table = text.text().parse().map_err(|error| Failure::bad_input(format!("{}: {error}", text.name())))?;
-    let of_volume = table.get("volume").is_some_and(|volume| volume.get("size").is_some());
-    let key = match (has_size, of_volume) {
-        (true, _) => format!("devices.{device}.size"),
-        (false, true) => "volume.size".to_owned(),
-        (false, false) => return Ok(()),
+    let has_size = |of: Option<&Value>| of.is_some_and(|of| of.get("size").is_some());
+    let key = match table.get("devices").and_then(|devices| devices.get(device)) {
+        of_device @ Some(_) if has_size(of_device) => format!("devices.{device}.size"),
+        _ if has_size(table.get("volume")) => "volume.size".to_owned(),
+        _ => return Ok(()),
     };
     let (name, why) = (text.name(), "the volume would not start with it after the change");
     Err(Failure::bad_input(format!(

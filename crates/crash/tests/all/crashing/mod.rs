@@ -12,8 +12,8 @@ pub use runs::{Sum, run};
 
 use peryton_crash::{Disks as FakeDisks, Driver, Effect, Pending};
 use peryton_engine::{
-    Cause, Command, Config, DeviceId, Engine, Formatting, Logging, OpenError, Placement, Request, RequestError,
-    RequestId, Tuning, VolumeId,
+    Cause, Command, Config, DeviceId, Engine, Formatting, Logging, OpenError, Placement, ReadmitError, Request,
+    RequestError, RequestId, Tuning, VolumeId, closed,
 };
 use peryton_units::{Bytes, Nanos, Op};
 use rand::{RngExt, SeedableRng};
@@ -125,6 +125,20 @@ impl Machine {
         }
     }
 
+    /// The device fails for good, and the host flushes until a flush succeeds. What it holds is returned.
+    pub fn dies(&mut self, device: DeviceId) -> Option<Disk> {
+        let disk = self.driver.disks.0[device.index()].take();
+        self.device_failed(device);
+        for _ in 0..3 {
+            self.carry_out_all();
+            self.ask(Op::Flush, 0, Vec::new());
+        }
+        self.carry_out_all();
+        self.driver.answered.clear();
+        assert!(self.engine.is_durably_gone(device));
+        disk
+    }
+
     /// Empties the log.
     pub fn migrate(&mut self) {
         self.driver.call(|engine, now, out| engine.write_all_back(now, out));
@@ -186,6 +200,14 @@ impl Machine {
     pub fn close(&mut self) {
         self.driver.engine.close(&mut self.driver.disks).unwrap();
     }
+}
+
+/// A primary that may lack what its log has given up for it is not taken back, and nothing is written.
+pub fn refuses_the_primary(config: Config, mut disks: Disks, device: DeviceId) {
+    let before = disks.clone();
+    let done = closed::readmit(config, &mut disks, device);
+    assert_eq!(done.unwrap_err(), ReadmitError::PrimaryOfLog { device: device.index() });
+    assert!(disks.0 == before.0, "a refusal has written something");
 }
 
 /// Writes all over the volume, flushing now and then, and returns what it holds.
