@@ -114,6 +114,8 @@ pub(crate) struct Snapshot {
     pub(crate) wear_budget_bytes_per_s: Option<f64>,
     pub(crate) log_age: Option<Nanos>,
     pub(crate) lost_extents: u32,
+    /// Whether more may be lost, and nothing says what.
+    pub(crate) is_loss_unknown: bool,
     pub(crate) devices: Vec<DeviceSnapshot>,
     /// Whether the volume as a block device of this machine can be used, if it is one.
     pub(crate) block_device_is_live: Option<bool>,

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::{exit_code, failure::Failure};
 
+/// The loss of a log that was gone before the volume was opened.
+pub const WHAT_IS_NOT_KNOWN: &str = "what only that device had; how much that is, is not known";
+
 /// The condition of a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Condition {
@@ -29,7 +32,7 @@ impl Condition {
             _ if found.metadata == Metadata::Unseen => None,
             Err(_) => Some(Condition { damaged: findings.max(1), ..Condition::default() }),
             Ok(opened) => {
-                let known = Condition { is_loss_unknown: found.lost.unknown, ..Condition::of_opened(opened) };
+                let known = Condition::of_opened(opened);
                 // Damage that opening does not count, such as that of a superblock.
                 let is_uncounted = found.metadata != Metadata::Whole && opened.clean && opened.repaired == 0;
                 Some(if is_uncounted { Condition { damaged: findings.max(1), ..known } } else { known })
@@ -44,7 +47,7 @@ impl Condition {
             dirty: opened.dirty,
             damaged: opened.repaired,
             lost: opened.lost,
-            is_loss_unknown: false,
+            is_loss_unknown: opened.is_loss_unknown,
         }
     }
 
@@ -117,7 +120,7 @@ mod tests {
         assert_eq!(all.code(), exit_code::NOT_CLOSED + exit_code::DIRTY + exit_code::DAMAGED + exit_code::LOST);
         assert_eq!(all.repaired().code(), exit_code::DIRTY + exit_code::LOST);
         assert_eq!(Condition::default().code(), exit_code::DONE);
-        let unknown = Condition { is_loss_unknown: true, ..Condition::default() };
+        let unknown = Condition::of_opened(&Opened { clean: true, is_loss_unknown: true, ..Opened::default() });
         assert!(unknown.code() == exit_code::LOST && unknown.words("blocks").ends_with("what is lost is not known"));
         // No sum of bits is the code of a failure.
         let failures = [exit_code::FAILED, exit_code::BAD_INPUT, exit_code::NOT_SERVED];

@@ -287,6 +287,11 @@ impl Served {
         Served { volume, control }
     }
 
+    /// The volume, as it was named.
+    pub fn named(&self) -> &Named {
+        &self.volume
+    }
+
     /// The path of its design.
     pub fn design(&self) -> &Path {
         self.volume.design()

@@ -97,6 +97,11 @@ impl DesignArgs {
         Ok(places.into_iter().filter_map(at).collect())
     }
 
+    /// The sizes that the design gives and the volume has not, one line each; none if it cannot be read.
+    pub fn kept_sizes(&self, without: &[String]) -> Vec<String> {
+        self.read(Purpose::Use { without }).map_or_else(|_| Vec::new(), |read| read.design.kept_sizes)
+    }
+
     fn read(&self, purpose: Purpose<'_>) -> Result<InPlace, Failure> {
         let text = DesignText::read(self.path())?;
         InPlace::read(text, self.path().parent().unwrap_or(Path::new("")), &self.set, purpose)
@@ -264,20 +269,12 @@ fn ask(places: &[DevicePlace], near: &Path, purpose: Purpose<'_>) -> Result<InSe
     let unit_of = |at: &DevicePath| Some((at.name.clone(), linux.write_unit(&at.path)?));
     let write_units: BTreeMap<_, _> =
         devices.iter().filter(|at| !without.contains(&at.name)).filter_map(unit_of).collect();
-    let extent_of =
-        |own: &OwnSizes| own.formatted.as_ref().filter(|_| is_used)?.placement.hybrid().map(|pair| pair.extent);
-    if places.iter().all(|place| place.has_size) {
-        // What is wrong with a device is said when it is opened.
-        let extent = own.ok().as_ref().and_then(extent_of);
-        return Ok(InService { extent, write_units, ..InService::default() });
-    }
-    let own = own.map_err(Failure::bad_input)?;
-    let extent = extent_of(&own);
-    let formatted = own.formatted.filter(|_| is_used);
-    let sizes = devices.into_iter().zip(own.devices).filter_map(|(at, size)| Some((at.name, size?)));
+    let OwnSizes { devices: sizes, formatted } = own.map_err(Failure::bad_input)?;
+    let formatted = formatted.filter(|_| is_used);
+    let sizes = devices.into_iter().zip(sizes).filter_map(|(at, size)| Some((at.name, size?)));
     Ok(InService {
         sizes: sizes.collect(),
-        extent,
+        extent: formatted.as_ref().and_then(|fixed| Some(fixed.placement.hybrid()?.extent)),
         write_units,
         formatted: formatted.map(|fixed| Formatted { data: fixed.devices, spare: fixed.spare }),
     })

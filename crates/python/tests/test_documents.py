@@ -368,8 +368,7 @@ class Desk:
         if not design.exists() or "path =" not in design.read_text():
             design.unlink(missing_ok=True)
             run(A_VOLUME.format(name), self.folder, self.environment)
-            # The devices say how large they are from now on.
-            run(f"peryton create {name}.toml && sed -i '/^size = /d' {name}.toml", self.folder, self.environment)
+            run(f"peryton create {name}.toml", self.folder, self.environment)
 
     def serve(self, name: str, words: list[str]) -> None:
         """Starts a server, and waits until it answers."""

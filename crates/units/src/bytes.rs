@@ -124,7 +124,7 @@ impl Bytes {
     /// use peryton_units::Bytes;
     ///
     /// let (has, needs) = (Bytes::mib(70), Bytes(Bytes::mib(70).0 + 4096));
-    /// assert_eq!(format!("has {}, needs {}", has.beside(needs), needs.beside(has)), "has 70MiB, needs 70.01MiB");
+    /// assert_eq!(format!("has {}, needs {}", has.beside(needs), needs.beside(has)), "has 70MiB, needs 71684KiB");
     /// assert_eq!(Bytes(73_400_321).beside(Bytes(73_404_416)), "70MiB");
     /// assert_eq!(Bytes::mib(70).beside(Bytes::gib(1)), "70MiB");
     /// ```
@@ -134,22 +134,26 @@ impl Bytes {
         if self != other && mine == text(other, self) { format!("{} bytes", self.0) } else { mine }
     }
 
-    /// The text of the least that is needed: what it says is no less than this size.
+    /// The text of the least that is needed. It can be read back, and is no less than this size and at most a hundredth more.
     ///
     /// ```
     /// use peryton_units::Bytes;
     ///
     /// let need = Bytes(Bytes::mib(322).0 + 4096);
-    /// assert_eq!((need.to_string(), need.at_least()), ("322MiB".to_owned(), "322.01MiB".to_owned()));
+    /// assert_eq!((need.to_string(), need.at_least()), ("322MiB".to_owned(), "323MiB".to_owned()));
+    /// assert_eq!(Bytes::gib(4).at_least(), "4GiB");
     /// ```
     pub fn at_least(self) -> String {
-        parse::shortest(self.0, UNITS, f64::ceil)
+        let enough = |scale: u64| self.0.is_multiple_of(scale) || self.0 / scale >= 100;
+        let unit = UNITS.iter().find(|(scale, _)| self.0 >= *scale && enough(*scale));
+        let (scale, name) = unit.copied().unwrap_or((1, "B"));
+        format!("{}{name}", self.0.div_ceil(scale))
     }
 }
 
 impl fmt::Display for Bytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&parse::shortest(self.0, UNITS, f64::round_ties_even))
+        f.pad(&parse::shortest(self.0, UNITS))
     }
 }
 

@@ -120,7 +120,7 @@ impl fmt::Display for Nanos {
         if self.0 == 0 {
             return f.pad("0s");
         }
-        f.pad(&parse::shortest(self.0, UNITS, f64::round_ties_even))
+        f.pad(&parse::shortest(self.0, UNITS))
     }
 }
 

@@ -66,14 +66,14 @@ pub(crate) fn scaled(
 }
 
 /// The text of `value` in the largest unit that leaves it whole, else with up to two decimals in the largest unit
-/// that it reaches, rounded by `round`.
-pub(crate) fn shortest(value: u64, units: &[(u64, &str)], round: fn(f64) -> f64) -> String {
+/// that it reaches.
+pub(crate) fn shortest(value: u64, units: &[(u64, &str)]) -> String {
     let exact = units.iter().find(|(scale, _)| value >= *scale && value.is_multiple_of(*scale));
     let (largest, name) = units.iter().find(|(scale, _)| value >= *scale).copied().unwrap_or(units[units.len() - 1]);
     match exact {
         Some((scale, name)) if value / scale < 10_000 => format!("{}{name}", value / scale),
         _ => {
-            let text = format!("{:.2}", round(value as f64 / largest as f64 * 100.0) / 100.0);
+            let text = format!("{:.2}", value as f64 / largest as f64);
             format!("{}{name}", text.trim_end_matches('0').trim_end_matches('.'))
         }
     }

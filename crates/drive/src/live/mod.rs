@@ -165,6 +165,7 @@ impl Live {
             "pool_free_bytes": now.pool_free,
             "clients_waiting": now.clients_waiting,
             "lost_extents": about.has_extents().then_some(now.lost_extents),
+            "is_loss_unknown": now.is_loss_unknown,
             "drills": sample.drills,
             "block_device_is_live": now.block_device_is_live,
         }))

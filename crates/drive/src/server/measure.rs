@@ -89,6 +89,7 @@ impl Server {
             wear_budget_bytes_per_s: wear_budget(tuning, self.fast_worn()),
             log_age: engine.log_age(self.now),
             lost_extents: engine.lost_extents(),
+            is_loss_unknown: self.about.opened.is_loss_unknown,
             devices: (0..self.about.names.len()).map(|index| self.device_snapshot(index)).collect(),
             block_device_is_live: block_device.map(BlockDevice::is_live),
         }

@@ -44,6 +44,8 @@ pub struct Opened {
     pub dirty: u64,
     /// How many of them are lost.
     pub lost: u64,
+    /// Whether more may be lost, and nothing says what ([`Losses::unknown`](crate::Losses::unknown)).
+    pub is_loss_unknown: bool,
     /// Number of damaged metadata blocks that were restored from their copies.
     pub repaired: u64,
     /// Records of a server that was killed, which were in memory and nowhere else; `None` if there were none to take over.

@@ -58,7 +58,7 @@ pub struct Detached {
 }
 
 /// Opens a volume and closes it again, which repairs what a crash or a damaged copy left behind. `trust` says which
-/// device is right if another program has written to one.
+/// device is right if another program has written to one. [`Opened::dirty`] is what is still to be written back.
 ///
 /// # Errors
 /// Those of [`Engine::open_without`](crate::Engine::open_without).
@@ -86,7 +86,9 @@ pub fn repair(
         }
     }
     let closed = with_drive!(&mut drive, drive => {
-        hand.settle(drive, &mut storage).and_then(|()| drive.close(VolumeState::Clean, &mut storage))
+        let settled = hand.settle(drive, &mut storage);
+        opened.dirty = drive.placed.dirty_left();
+        settled.and_then(|()| drive.close(VolumeState::Clean, &mut storage))
     });
     let failed = storage.failed.map_or(0, DeviceId::index);
     closed.map_err(|DeviceError| OpenError::Device { device: failed })?;
@@ -119,11 +121,10 @@ pub fn detach(
     config.tuning.spin_down_after = Vec::new();
     let open_whole = |storage: &mut dyn Storage| {
         let (drive, opened) = open(config.clone(), storage, Trust::None, devices)?;
-        let is_unknown = with_drive!(&drive, drive => drive.losses(0).unknown);
         match opened.lost {
             _ if accept_loss => Ok(drive),
             extents if extents > 0 => Err(DetachError::Lost { extents }),
-            _ if is_unknown => Err(DetachError::LossUnknown),
+            _ if opened.is_loss_unknown => Err(DetachError::LossUnknown),
             _ => Ok(drive),
         }
     };

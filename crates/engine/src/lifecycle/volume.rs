@@ -371,6 +371,7 @@ impl<P: PlacementOps> Drive<P> {
             agree_on_size(storage, blocks, &new, (generation, &self.device_bytes))?;
         }
         self.placed.recover(&mut self.io, storage, volume, (unwritten_from, trust), handoff.as_ref(), &mut opened)?;
+        opened.is_loss_unknown = self.losses(0).unknown;
         let identity = Superblock {
             generation,
             state: VolumeState::Open,

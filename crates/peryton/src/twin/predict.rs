@@ -66,7 +66,9 @@ impl Setup {
         }
         overrides.extend(models.set.iter().cloned());
         let text = DesignText::new(head.design.clone(), head.name.clone());
-        let formatted = head.formatted.clone().map(|(data, spare)| Formatted { data, spare });
+        // An empty drive may have other sizes.
+        let formatted = head.formatted.clone().filter(|_| !models.empty);
+        let formatted = formatted.map(|(data, spare)| Formatted { data, spare });
         let known = InService { sizes: head.sizes.clone(), formatted, ..InService::default() };
         let design = text.in_service(&overrides, &known)?;
         if let Some(device) = design.devices.iter().find(|device| !device.has_profile) {

@@ -9,7 +9,7 @@ use peryton_drive::{
     Address, Endpoint, Http, LineLog, LivePage, Notifier, ServeError, Service, Settings, Summary, TlsFiles,
     UblkSettings, control::Control,
 };
-use peryton_engine::{Opened, Placement};
+use peryton_engine::Opened;
 use peryton_trace::TraceError;
 use peryton_units::{Bytes, Nanos};
 use serde_json::json;
@@ -18,7 +18,7 @@ use signal_hook::{
     iterator::Signals,
 };
 
-use crate::{failure::Failure, output, page, twin, volume};
+use crate::{condition::WHAT_IS_NOT_KNOWN, failure::Failure, output, page, twin, volume};
 
 /// Options of `peryton serve`.
 #[derive(Debug, clap::Args)]
@@ -189,6 +189,9 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
     });
     let mut service = Service::open(&spec, &endpoint, Settings { record, ..settings(args, notifier.clone())? })?;
     service.set_log(log.clone());
+    for kept in args.design.kept_sizes(&args.without) {
+        tracing::warn!("{kept}: peryton resize changes it, and the design does not");
+    }
     let (control, http, metrics) = match listen(args, &mut service, log, (&control, page::live(&spec.name))) {
         Ok(listening) => listening,
         Err(error) => {
@@ -210,7 +213,6 @@ fn serve(args: &Args, log: &LineLog) -> Result<(), Failure> {
         evacuated: service.evacuated(),
         lost: service.lost(),
         read_only: service.read_only().map(|read_only| read_only.why.clone()),
-        is_log: matches!(spec.config.placement, Placement::Logging(_)),
         json: args.json,
     };
     if args.ublk {
@@ -278,8 +280,6 @@ struct Start {
     lost: Bytes,
     /// Why the volume is only read, if it is.
     read_only: Option<String>,
-    /// Whether the volume is a log before a primary, of which nothing counts what is lost with a device.
-    is_log: bool,
     json: bool,
 }
 
@@ -336,10 +336,10 @@ impl Start {
         if without.is_empty() {
             return self.tell_evacuated();
         }
-        let lost = match self.is_log {
-            true => "what only that device had is lost; how much that is, is not known".to_owned(),
-            false if *lost == Bytes::ZERO => "no loss is known".to_owned(),
-            false => format!("{lost} are lost"),
+        let lost = match lost.0 {
+            _ if opened.is_loss_unknown => format!("lost is {WHAT_IS_NOT_KNOWN}"),
+            0 => "no loss is known".to_owned(),
+            _ => format!("{lost} are lost"),
         };
         output::tell(&format!("degraded, without {}: {lost}\n", without.join(" and ")))
     }

@@ -7,7 +7,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    cleaning, drive_health, endurance, exit_code, failure::Failure, in_service, naming::Served, output, table,
+    cleaning, condition::WHAT_IS_NOT_KNOWN, drive_health, endurance, exit_code, failure::Failure, in_service,
+    naming::Served, output, table,
 };
 
 /// Options of `peryton status`.
@@ -35,7 +36,7 @@ pub fn run(args: &Args) -> Result<(), Failure> {
         output::tell(&shown(&status))?;
     }
     // A volume that is being served is not closed, and may be dirty.
-    match number(&status["lost"]["bytes"]) > 0 || is_log_lost(&status) {
+    match number(&status["lost"]["bytes"]) > 0 || status["lost"]["unknown"] == true {
         true => Err(Failure::quietly(exit_code::LOST)),
         false => Ok(()),
     }
@@ -58,11 +59,6 @@ fn gone(status: &Value) -> Vec<&str> {
     devices.filter(|(_, device)| device["state"] == "gone").map(|(name, _)| name.as_str()).collect()
 }
 
-/// Whether a device of a log is gone, so that nothing counts what is lost.
-fn is_log_lost(status: &Value) -> bool {
-    status["ledger"]["logging"].is_object() && !gone(status).is_empty()
-}
-
 /// The most lost ranges that are printed; the JSON has all of them.
 const MOST_RANGES: usize = 8;
 
@@ -76,11 +72,13 @@ fn degraded(status: &Value, lost: &Value) -> String {
     let shown = shown.collect::<Vec<_>>().join(", ");
     let more = if ranges.len() > MOST_RANGES { ", ..." } else { "" };
     let without = if gone.is_empty() { String::new() } else { format!("DEGRADED: without {}", gone.join(" and ")) };
-    let lost = match number(&lost["bytes"]) {
-        _ if is_log_lost(status) => "LOST: what only that device had; how much that is, is not known".to_owned(),
-        0 => "no loss is known".to_owned(),
-        bytes => format!("LOST: {} until overwritten or discarded: bytes {shown}{more}", Bytes(bytes)),
+    let known = match number(&lost["bytes"]) {
+        0 => None,
+        bytes => Some(format!("LOST: {} until overwritten or discarded: bytes {shown}{more}", Bytes(bytes))),
     };
+    let unknown = (lost["unknown"] == true).then(|| format!("LOST: {WHAT_IS_NOT_KNOWN}"));
+    let lost: Vec<String> = known.into_iter().chain(unknown).collect();
+    let lost = if lost.is_empty() { "no loss is known".to_owned() } else { lost.join("; ") };
     if without.is_empty() { lost } else { format!("{without}; {lost}") }
 }
 

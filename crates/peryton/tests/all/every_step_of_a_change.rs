@@ -78,14 +78,15 @@ const CHANGES: [Change; 6] = [
     Change { name: "re-add", args: &["re-add", "v.toml", "small", "--wait"], prepare: nothing, removed: true },
 ];
 
-fn design(sizes: [&str; 2]) -> String {
-    let device = |name: &str, size: &str| format!("[devices.{name}]\nprofile = 'fixed'\n{size}path = '{name}.img'\n");
+fn design() -> String {
+    let device =
+        |name: &str, size: &str| format!("[devices.{name}]\nprofile = 'fixed'\nsize = '{size}'\npath = '{name}.img'\n");
     format!(
         "{}{}[durability]\nprocess_death = 'shared-memory'\ndirectory = '.'\n[failure]\npatience = '0s'\n[placement]\n\
          mode = 'caching'\nfast = 'small'\nslow = 'large'\nextent = '16KiB'\ncommit_interval = '20ms'\n\
          promotion = {{ threshold = 0 }}\ndemotion = {{ low = 4, high = 8 }}\nwriteback = {{ delay = '10min' }}\n",
-        device("small", sizes[0]),
-        device("large", sizes[1])
+        device("small", "512KiB"),
+        device("large", "1MiB")
     )
 }
 
@@ -123,10 +124,8 @@ fn value(block: u64) -> u8 {
 /// A volume that was closed, dirty, with or without its fast device.
 fn base(removed: bool) -> tempfile::TempDir {
     let folder = folder();
-    fs::write(folder.path().join("v.toml"), design(["size = '512KiB'\n", "size = '1MiB'\n"])).unwrap();
+    fs::write(folder.path().join("v.toml"), design()).unwrap();
     peryton(folder.path(), &["create", "v.toml"]).ok();
-    // A volume that changes says itself how large it is.
-    fs::write(folder.path().join("v.toml"), design(["", ""])).unwrap();
     let mut child = command(folder.path(), &["serve", "v.toml"]).spawn().unwrap();
     let mut client = client(folder.path(), &mut child).expect("it is served");
     for block in 0..client.size / BLOCK as u64 {

@@ -55,7 +55,7 @@ keys! {
     /// Spare devices, which are bought but not attached.
     SPARES: u32 = "devices.NAME.spares" { default: Value("0"), unit: "devices", example: "1" }
     /// How much of the device, or of the array, the volume uses. Without it a simulation uses the profile's capacity, and
-    /// `create` the whole file or block device at `path`; a volume keeps the sizes that it was formatted with.
+    /// `create` the whole file or block device at `path`; a volume keeps its sizes until `resize` changes them.
     SIZE: Bytes = "devices.NAME.size" { default: Else("all of it, or what volume.size leaves for it"), example: "'2GiB'" }
     /// The block device or file, relative to the design file. Needed by a drive in service, ignored by simulations.
     PATH: String = "devices.NAME.path" { default: Else("none"), example: "'my.img'" }

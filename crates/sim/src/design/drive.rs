@@ -63,6 +63,8 @@ pub struct Design {
     pub overrides: Vec<String>,
     /// The indices of the overrides for features that this design does not have.
     pub ignored_overrides: Vec<usize>,
+    /// The sizes that the design gives and the volume in service has not, one line each: the volume keeps its own.
+    pub kept_sizes: Vec<String>,
     /// The full design as TOML: every key of the file as it is written, and the overrides that apply.
     pub toml: String,
     /// Images of preconditioned flash, shared with other designs that have equal devices; if absent, each run makes its

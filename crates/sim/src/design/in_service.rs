@@ -8,7 +8,7 @@ use super::devices;
 use crate::{DesignError, document::Document};
 
 /// What is known of the devices of a drive in service. A design that is read with it needs no size and no profile for a device:
-/// the device is used as a whole, or as far as it was when the volume was formatted.
+/// the device is used as a whole. A volume that is there keeps its sizes, whatever the design says.
 ///
 /// ```
 /// use peryton_sim::{DesignText, InService};
@@ -34,7 +34,7 @@ pub struct InService {
     pub write_units: BTreeMap<String, Bytes>,
 }
 
-/// The sizes that a volume was formatted with.
+/// The sizes of a volume that is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Formatted {
     /// Bytes of data on each device, in the order of the design.
@@ -68,8 +68,6 @@ pub struct DevicePlace {
     pub name: String,
     /// The path of the block device or file, relative to the design file.
     pub path: Option<PathBuf>,
-    /// Whether the design gives its size.
-    pub has_size: bool,
 }
 
 /// The devices in the order of the file. Nothing else of the design is read.
@@ -86,7 +84,7 @@ pub(super) fn places(document: &Document) -> Result<Vec<DevicePlace>, DesignErro
             continue;
         }
         let path = keys.get(&devices::PATH)?.map(|path| PathBuf::from(path.into_inner()));
-        found.push(DevicePlace { name: name.into_inner(), path, has_size: keys.get(&devices::SIZE)?.is_some() });
+        found.push(DevicePlace { name: name.into_inner(), path });
     }
     Ok(found)
 }

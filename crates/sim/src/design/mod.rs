@@ -260,6 +260,7 @@ impl Design {
             overrides: applied.map(|(_, text)| text.clone()).collect(),
             toml: document.to_toml(&ignored),
             ignored_overrides: ignored,
+            kept_sizes: sized.kept,
             images: None,
             devices,
             placement,

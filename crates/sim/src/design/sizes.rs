@@ -16,6 +16,8 @@ pub(super) struct Sized {
     pub(super) data: Vec<Bytes>,
     /// Bytes in all that the volume occupies on each device.
     pub(super) used: Vec<Bytes>,
+    /// Sizes that the design gives and the volume has not, one line each.
+    pub(super) kept: Vec<String>,
 }
 
 /// The origin of the number of free extents of the fast device.
@@ -46,18 +48,17 @@ pub(super) struct Solver<'a> {
 }
 
 impl Solver<'_> {
-    /// The sizes that formatting has fixed, if the design leaves any to it.
-    fn fixed(&self) -> Option<&Formatted> {
-        let leaves = self.devices.iter().any(|device| device.size.is_none());
-        self.formatted.filter(|formatted| leaves && formatted.data.len() == self.devices.len())
-    }
-
     pub(super) fn solve(
         &self,
         placement: &Placement,
         (tuning, room): (&mut Tuning, Room),
     ) -> Result<Sized, DesignError> {
         let Solver { devices, volume, .. } = *self;
+        if let Some(fixed) = self.formatted.filter(|fixed| fixed.data.len() == devices.len()) {
+            let anew = Solver { formatted: None, ..*self }.solve(placement, (&mut tuning.clone(), room));
+            let sized = self.as_formatted(placement, (tuning, room), fixed)?;
+            return Ok(Sized { kept: anew.map_or_else(|_| Vec::new(), |anew| self.kept(&sized, &anew)), ..sized });
+        }
         let extent = match placement {
             Placement::Tiering(pair) | Placement::Caching(pair) | Placement::Partitioned(pair) => pair.extent,
             Placement::Logging(pair) => pair.block,
@@ -71,10 +72,6 @@ impl Solver<'_> {
             && **volume == Bytes::ZERO
         {
             return Err(volume.wrong("a volume of no size holds nothing: give it some, or remove the key"));
-        }
-        if let Some(fixed) = self.fixed() {
-            let data = sizes.iter().zip(&fixed.data).map(|(given, fixed)| given.unwrap_or(*fixed)).collect();
-            return self.as_formatted(placement, (tuning, room), extent, (data, fixed.spare));
         }
         if let Some(volume) = volume {
             from_volume(devices, volume, placement, whole, &mut sizes)?;
@@ -120,7 +117,7 @@ impl Solver<'_> {
             }
             if settled {
                 check_volume(volume, size, extent)?;
-                return Ok(Sized { volume: size, data, used });
+                return Ok(Sized { volume: size, data, used, kept: Vec::new() });
             }
         }
         Err(devices[0].name.wrong("no sizes work with its metadata: give sizes that leave some room on each device"))
@@ -131,20 +128,32 @@ impl Solver<'_> {
         &self,
         placement: &Placement,
         (tuning, room): (&mut Tuning, Room),
-        extent: Bytes,
-        (data, spare): (Vec<Bytes>, u32),
+        Formatted { data, spare }: &Formatted,
     ) -> Result<Sized, DesignError> {
         if let (Some(pair), Room::Fitting) = (placement.hybrid(), room) {
             let most = match placement {
                 // This is what formatting computed: no more can be free than the volume has spare extents.
-                Placement::Tiering(_) => u64::from(spare),
-                _ => data[pair.fast.index()].0 / extent.0 / ROOM_SHARE,
+                Placement::Tiering(_) => u64::from(*spare),
+                _ => data[pair.fast.index()].0 / pair.extent.0 / ROOM_SHARE,
             };
             leave_room(tuning, most);
         }
-        let (size, used, _) = self.measure(placement, tuning, &data, Some(spare))?;
-        check_volume(self.volume, size, extent)?;
-        Ok(Sized { volume: size, data, used })
+        let (volume, used, _) = self.measure(placement, tuning, data, Some(*spare))?;
+        Ok(Sized { volume, data: data.clone(), used, kept: Vec::new() })
+    }
+
+    /// The sizes that the design gives and the volume has not. `anew`: a new volume by this design.
+    fn kept(&self, sized: &Sized, anew: &Sized) -> Vec<String> {
+        let volume = self.volume.map(|given| (given.place(), **given, sized.volume, anew.volume));
+        let of_devices = self.devices.iter().zip(sized.data.iter().zip(&anew.data));
+        let of_devices = of_devices.filter_map(|(device, (has, made))| {
+            let given = device.size.as_ref()?;
+            Some((given.place(), **given, *has, *made))
+        });
+        let differ = of_devices.chain(volume).filter(|(.., has, made)| has != made);
+        differ
+            .map(|(place, given, has, _)| format!("{place}: is {given}, and the volume has {} there", has.exact()))
+            .collect()
     }
 
     /// Computes the size of the volume, the space that it occupies on each device, and the room for snapshots behind that, with the

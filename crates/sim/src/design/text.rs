@@ -64,7 +64,7 @@ impl DesignText {
     /// The devices in the order of the file, and where they are; other keys are not looked at.
     ///
     /// # Errors
-    /// The text is not TOML, an override cannot be applied, or a path or a size is none.
+    /// The text is not TOML, an override cannot be applied, or a path is none.
     pub fn device_places(&self, overrides: &[String]) -> Result<Vec<DevicePlace>, DesignError> {
         let mut document = self.document()?;
         for (index, text) in overrides.iter().enumerate() {
