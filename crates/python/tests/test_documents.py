@@ -107,7 +107,6 @@ LATENCIES = (
 GIVEN = {
     "nvme.trace.xz": f"{LATENCIES} > nvme.trace.xz",
     "another.trace.xz": f"{LATENCIES} > another.trace.xz",
-    "my.trace.gz": "gzip --stdout examples/traces/sqlite-ext4.ftrace > my.trace.gz",
     "pgbench-ext4.parquet": "cp examples/traces/pgbench-ext4.parquet pgbench-ext4.parquet",
     "my.trace": "cp examples/traces/pgbench-ext4.parquet my.trace",
     "your.trace": "cp examples/traces/sqlite-ext4.ftrace your.trace",

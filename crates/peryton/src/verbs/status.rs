@@ -106,14 +106,14 @@ fn outage(name: &str, outage: &Value) -> String {
     let error = outage["error"].as_str().unwrap_or("?");
     if let Some(way_out) = outage["way_out"].as_str() {
         return format!(
-            "OUTAGE: {name} takes no writes since {} ({error}), and stays, because no other device has its data: writes and flushes that \
+            "OUTAGE: {name} has taken no writes for {} ({error}), and stays, because no other device has its data: writes and flushes that \
              need it fail. {way_out}",
             seconds("since_s")
         );
     }
     let then = if outage["full"] == true { "then they fail" } else { "then the device is given up" };
     format!(
-        "OUTAGE: {name} fails since {} ({error}); commands waiting: {}, for at most {} more (failure.patience), {then}",
+        "OUTAGE: {name} has failed for {} ({error}); commands waiting: {}, for at most {} more (failure.patience), {then}",
         seconds("since_s"),
         number(&outage["commands_waiting"]),
         seconds("patience_left_s"),
