@@ -56,7 +56,7 @@ NOT_RUN = [
     ("*", r"^make wheel\b", COMPILES),
     ("*", r"^(systemctl|mkfs\.ext4 /dev|mount|umount|apt|lvconvert|mdadm|modprobe|nbd-client|vgchange|vgreduce|pvremove)\b", ROOT),
     ("*", r"^peryton (serve \S+ --ublk|list)\b", "needs root and a kernel with ublk_drv"),
-    ("*", r"^peryton create \S+ --fast /dev/md/fast\b", ROOT),
+    ("*", r"^peryton create \S+ --fast /dev/(md/fast|nvme0n1 --slow /dev/ublkb0)\b", ROOT),
     ("*", r"^sudo examples/traces/record-\w+\.sh", ROOT),
     ("docs/findings/models.md", r"^make mqsim\b", "needs MQSim"),
     ("*", r"^(python3 )?scripts/findings/\w+\.py\b", HOURS),
