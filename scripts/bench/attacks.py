@@ -155,7 +155,7 @@ def serve(peryton, folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--peryton", default="target/quick/peryton")
+    parser.add_argument("--peryton", default="target/release/peryton")
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--attacks", default=",".join(attack.__name__ for attack in ATTACKS))

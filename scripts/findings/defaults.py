@@ -82,7 +82,7 @@ def main():
     for key, value in alternatives:
         word = value if value.startswith("{") or value.replace(".", "").isdigit() else f"'{value}'"
         designs[f"{key} {value}"] = f"{key.removeprefix('placement.')} = {word}\n"
-    rows = [["key", "value", "mean against the default", "least", "most", "4 KiB writes, ms"]]
+    rows = [["key", "value", "mean time, × default", "least, × default", "most, × default", "4 KiB writes, ms"]]
     with tempfile.TemporaryDirectory() as folder:
         writes = Path(folder) / "writes.toml"
         writes.write_text(WRITES)

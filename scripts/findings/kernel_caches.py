@@ -176,7 +176,7 @@ def tenth(about):
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--peryton", default=ROOT / "target/quick/peryton")
+    arguments.add_argument("--peryton", default=ROOT / "target/release/peryton")
     arguments.add_argument("--warm-up", action="store_true")
     arguments.add_argument("--depths")
     arguments.add_argument("--fewer-reads", action="store_true")

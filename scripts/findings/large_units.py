@@ -123,7 +123,7 @@ def main():
             ("spare", of([amplification], ways, [""], "random", FIFTH_SPARE)),
             ("shingled", of([latency("all"), latency("write"), latency("flush")], list(SHINGLED),
                             ["all: ", "writes: ", "flushes: "])),
-            ("zones", of([to_disk, rewritten], list(SHINGLED), ["sent to it: ", "zones written again: "])),
+            ("zones", of([to_disk, rewritten], list(SHINGLED), ["to the disk: ", "zones rewritten: "])),
         ]
         fill(DOCUMENT, tables, runner, only)
 
