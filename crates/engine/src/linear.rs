@@ -1,7 +1,7 @@
 //! The baselines without a map: one device without change, or several one after the other (GreenDM, section 3.1).
 
 use peryton_format::layout::MetadataLayout;
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use crate::{
     api::command::{Buffer, Buffers, Cause, Commands, DeviceId, IoId, Request, RequestId},
@@ -118,14 +118,7 @@ impl PlacementOps for Linear {
     type Step = Step;
 
     #[inline(always)]
-    fn try_hit<const USUAL: bool>(
-        &mut self,
-        io: &mut Io,
-        _: Nanos,
-        id: RequestId,
-        asked: Request,
-        out: &mut Commands,
-    ) -> bool {
+    fn try_hit<const USUAL: bool>(&mut self, io: &mut Io, id: RequestId, asked: Request, out: &mut Commands) -> bool {
         // With one device, which has everything, a request is a command.
         let [(_, device)] = self.segments[..] else { return false };
         if !USUAL || asked.len == Bytes::ZERO || !matches!(asked.op, Op::Read | Op::Write) {
@@ -142,25 +135,18 @@ impl PlacementOps for Linear {
     }
 
     #[inline(always)]
-    fn try_complete_plain<const USUAL: bool>(
-        &mut self,
-        io: &mut Io,
-        now: Nanos,
-        id: IoId,
-        step: Step,
-        out: &mut Commands,
-    ) -> bool {
+    fn try_complete_plain<const USUAL: bool>(&mut self, io: &mut Io, id: IoId, step: Step, out: &mut Commands) -> bool {
         let Step::Host { request } = step else { return false };
         if !USUAL {
             return false;
         }
-        io.finish_plain::<USUAL>(now, id);
+        io.finish_plain::<USUAL>(id);
         io.part_done_in_line(request, Ok(()), out);
         true
     }
 
     #[inline]
-    fn submit(&mut self, io: &mut Io, _: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
+    fn submit(&mut self, io: &mut Io, request: RequestIndex, asked: Request, out: &mut Commands) {
         let end = asked.offset + asked.len;
         for (index, (start, device)) in self.segments.iter().enumerate() {
             let next = self.segments.get(index + 1).map_or(self.size, |(next, _)| *next);
@@ -191,7 +177,7 @@ impl PlacementOps for Linear {
         }
     }
 
-    fn flush(&mut self, io: &mut Io, _: Nanos, request: RequestIndex, out: &mut Commands) {
+    fn flush(&mut self, io: &mut Io, request: RequestIndex, out: &mut Commands) {
         if io.fencing {
             io.add_part(request);
             return self.held.push(request);
@@ -218,7 +204,7 @@ impl PlacementOps for Linear {
     }
 
     #[inline]
-    fn step(&mut self, io: &mut Io, _: Nanos, step: Step, command: &InFlight<Step>, failed: bool, out: &mut Commands) {
+    fn step(&mut self, io: &mut Io, step: Step, command: &InFlight<Step>, failed: bool, out: &mut Commands) {
         match step {
             Step::Host { request } => {
                 let result = if failed { Err(RequestError::Device) } else { Ok(()) };
@@ -259,7 +245,7 @@ impl PlacementOps for Linear {
     }
 
     /// What the host wrote lies nowhere else: every flush that waits for the device fails, or the next one that is asked for.
-    fn flush_failed(&mut self, io: &mut Io, _: Nanos, device: DeviceId, out: &mut Commands) {
+    fn flush_failed(&mut self, io: &mut Io, device: DeviceId, out: &mut Commands) {
         let Some(index) = self.segments.iter().position(|(_, other)| *other == device) else { return };
         let in_doubt = io.take_host_doubt(device);
         let Flushes { current, next, .. } = &mut self.flushes[index];
@@ -279,18 +265,18 @@ impl PlacementOps for Linear {
         }
     }
 
-    fn fence(&mut self, _: &mut Io, _: Nanos, device: DeviceId, _: &mut Commands) -> bool {
+    fn fence(&mut self, _: &mut Io, device: DeviceId, _: &mut Commands) -> bool {
         self.segments.iter().any(|(_, other)| *other == device)
     }
 
     /// If the fenced device was the only one, no device is left to flush.
     #[cold]
-    fn fence_is_durable(&mut self, io: &mut Io, now: Nanos, out: &mut Commands) {
+    fn fence_is_durable(&mut self, io: &mut Io, out: &mut Commands) {
         if io.owes_error {
             return self.fail_flushes(io, out);
         }
         for request in std::mem::take(&mut self.held) {
-            self.flush(io, now, request, out);
+            self.flush(io, request, out);
             io.part_done(request, Ok(()), out);
         }
     }

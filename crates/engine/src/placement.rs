@@ -43,7 +43,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     fn try_hit<const USUAL: bool>(
         &mut self,
         _io: &mut Io<Self::Step>,
-        _now: Nanos,
         _id: RequestId,
         _request: Request,
         _out: &mut Commands,
@@ -52,20 +51,13 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     }
 
     /// Carries out a read, write or discard that lies within the volume and is not empty.
-    fn submit(
-        &mut self,
-        io: &mut Io<Self::Step>,
-        now: Nanos,
-        request: RequestIndex,
-        asked: Request,
-        out: &mut Commands,
-    );
+    fn submit(&mut self, io: &mut Io<Self::Step>, request: RequestIndex, asked: Request, out: &mut Commands);
 
     /// Carries out a flush.
-    fn flush(&mut self, io: &mut Io<Self::Step>, now: Nanos, request: RequestIndex, out: &mut Commands);
+    fn flush(&mut self, io: &mut Io<Self::Step>, request: RequestIndex, out: &mut Commands);
 
     /// Called when requests have been answered, if the placement has called [`Io::report_answers`].
-    fn answered(&mut self, _io: &mut Io<Self::Step>, _now: Nanos) {}
+    fn answered(&mut self, _io: &mut Io<Self::Step>) {}
 
     // Completions.
 
@@ -75,7 +67,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     fn try_complete_plain<const USUAL: bool>(
         &mut self,
         _io: &mut Io<Self::Step>,
-        _now: Nanos,
         _id: IoId,
         _step: Self::Step,
         _out: &mut Commands,
@@ -87,7 +78,6 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     fn step(
         &mut self,
         io: &mut Io<Self::Step>,
-        now: Nanos,
         step: Self::Step,
         command: &InFlight<Self::Step>,
         failed: bool,
@@ -107,7 +97,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     // Time and settings.
 
     /// Runs timers that are due, and sets the next one ([`Io::due`]).
-    fn tick(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
+    fn tick(&mut self, _io: &mut Io<Self::Step>, _out: &mut Commands) {}
 
     /// Checks that the tuning suits what the format fixed.
     fn check(&self, _tuning: &Tuning) -> Result<(), TuningError> {
@@ -115,7 +105,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     }
 
     /// Called when the user has replaced the tuning.
-    fn retuned(&mut self, _io: &mut Io<Self::Step>, _before: &Tuning, _now: Nanos, _out: &mut Commands) {}
+    fn retuned(&mut self, _io: &mut Io<Self::Step>, _before: &Tuning, _out: &mut Commands) {}
 
     /// Called when the statistics start from zero.
     fn statistics_reset(&mut self, _io: &mut Io<Self::Step>, _before: &Stats) {}
@@ -131,7 +121,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     }
 
     /// See [`Engine::write_all_back`](crate::Engine::write_all_back).
-    fn write_all_back(&mut self, _io: &mut Io<Self::Step>, _now: Nanos, _out: &mut Commands) {}
+    fn write_all_back(&mut self, _io: &mut Io<Self::Step>, _out: &mut Commands) {}
 
     /// How much [`PlacementOps::write_all_back`] has left to do.
     fn dirty_left(&self) -> u64 {
@@ -219,13 +209,13 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     /// A flush of the device has failed: everything that completed on it since its last good flush may be lost, whatever later
     /// flushes say.
-    fn flush_failed(&mut self, io: &mut Io<Self::Step>, now: Nanos, device: DeviceId, out: &mut Commands);
+    fn flush_failed(&mut self, io: &mut Io<Self::Step>, device: DeviceId, out: &mut Commands);
 
     /// Fails the flushes of the host that wait, because nothing becomes durable for now. What they wait for is made durable later.
     fn fail_flushes(&mut self, io: &mut Io<Self::Step>, out: &mut Commands);
 
     /// Fences a dead device. Returns whether data whose write was answered may be lost with it.
-    fn fence(&mut self, io: &mut Io<Self::Step>, now: Nanos, device: DeviceId, out: &mut Commands) -> bool;
+    fn fence(&mut self, io: &mut Io<Self::Step>, device: DeviceId, out: &mut Commands) -> bool;
 
     /// Whether commands under way have ended and the survivor has the whole map. Starts what that needs.
     fn is_ready_to_fence(&mut self, _io: &mut Io<Self::Step>, _out: &mut Commands) -> bool {
@@ -233,7 +223,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     }
 
     /// Resumes commits once the fencing of the device is durable.
-    fn fence_is_durable(&mut self, io: &mut Io<Self::Step>, now: Nanos, out: &mut Commands);
+    fn fence_is_durable(&mut self, io: &mut Io<Self::Step>, out: &mut Commands);
 
     // Format, open, close.
 

@@ -2,7 +2,7 @@
 //! (`group.rs`), and what each step does in `journal/map_journal.rs`; here a commit begins and ends.
 
 use peryton_format::mutation::{self, Mutation};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::journal::Commits as _;
 use crate::{
@@ -20,23 +20,17 @@ use crate::{
 impl CacheDrive {
     /// Handles a host flush: waits for moves whose writes were acknowledged from RAM, then commits, which flushes the
     /// devices and the map.
-    pub(in crate::cache) fn flush_host(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        request: RequestIndex,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn flush_host(&mut self, io: &mut CacheIo, request: RequestIndex, out: &mut Commands) {
         if mutation::is(Mutation::AnswerFlushAtOnce) {
             return io.part_done(request, Ok(()), out);
         }
         self.sync_writer.flushed(io);
         self.flushes.push((request, self.sequence));
-        self.release_flushes(io, now, out);
+        self.release_flushes(io, out);
     }
 
     /// Joins the flushes whose moves have ended to the next commit, and commits.
-    pub(in crate::cache) fn release_flushes(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn release_flushes(&mut self, io: &mut CacheIo, out: &mut Commands) {
         if self.flushes.is_empty() {
             return;
         }
@@ -51,26 +45,26 @@ impl CacheDrive {
             }
         }
         if joined {
-            self.commit(io, now, false, out);
+            self.commit(io, false, out);
         }
     }
 
     /// Commits the gathered changes. `all`: also those that require a flush of the slow device.
-    pub(in crate::cache) fn commit(&mut self, io: &mut CacheIo, now: Nanos, all: bool, out: &mut Commands) {
+    pub(in crate::cache) fn commit(&mut self, io: &mut CacheIo, all: bool, out: &mut Commands) {
         if self.journal.is_over() {
             return self.give_up_commits(io, out);
         }
         let mut outcome = self.journal.commit(io, all, out);
         // A commit with nothing to write is done immediately; requests that joined meanwhile need another commit.
         while let Some(done) = outcome {
-            outcome = self.committed(io, now, done, out);
+            outcome = self.committed(io, done, out);
         }
     }
 
-    pub(in crate::cache) fn commit_step(&mut self, io: &mut CacheIo, now: Nanos, failed: bool, out: &mut Commands) {
+    pub(in crate::cache) fn commit_step(&mut self, io: &mut CacheIo, failed: bool, out: &mut Commands) {
         let mut outcome = self.journal.commit_step(io, failed, out);
         while let Some(done) = outcome {
-            outcome = self.committed(io, now, done, out);
+            outcome = self.committed(io, done, out);
         }
     }
 
@@ -121,7 +115,6 @@ impl CacheDrive {
     pub(in crate::cache) fn committed(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         outcome: Outcome<MapBatch>,
         out: &mut Commands,
     ) -> Option<Outcome<MapBatch>> {
@@ -137,7 +130,7 @@ impl CacheDrive {
             return None;
         }
         if self.making_room {
-            self.make_room(io, now, out);
+            self.make_room(io, out);
         }
         if self.journal.commit_again(io) { self.journal.commit(io, false, out) } else { None }
     }
@@ -145,14 +138,13 @@ impl CacheDrive {
     pub(in crate::cache) fn checkpoint_step(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         device: DeviceId,
         failed: bool,
         out: &mut Commands,
     ) {
         self.journal.checkpoint_step(io, device, failed, out);
         if !self.journal.is_checkpointing() && self.journal.commit_again(io) {
-            self.commit(io, now, false, out);
+            self.commit(io, false, out);
         }
     }
 

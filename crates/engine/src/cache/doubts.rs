@@ -38,7 +38,6 @@ use peryton_format::{
     mutation::{self, Mutation},
 };
 use peryton_policy::ReplacementPolicy;
-use peryton_units::Nanos;
 use rustc_hash::FxHashMap;
 
 use crate::{
@@ -133,7 +132,7 @@ impl CacheDrive {
 
     /// A flush of the device has failed.
     #[cold]
-    pub(in crate::cache) fn doubt(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId) {
+    pub(in crate::cache) fn doubt(&mut self, io: &mut CacheIo, device: DeviceId) {
         if mutation::is(Mutation::TrustFailedFlush) {
             return;
         }
@@ -158,7 +157,7 @@ impl CacheDrive {
             doubt.fast |= !slow;
         }
         for extent in extents {
-            self.look_at_doubt(io, now, extent);
+            self.look_at_doubt(io, extent);
         }
         self.ready.move_ended();
     }
@@ -197,7 +196,7 @@ impl CacheDrive {
 
     /// Settles an extent if it is in doubt: now, or once its move and its accesses in flight have ended.
     #[cold]
-    pub(in crate::cache) fn look_at_doubt(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
+    pub(in crate::cache) fn look_at_doubt(&mut self, io: &mut CacheIo, extent: u32) {
         let Some(doubt) = self.doubts.extents.get(&extent).copied() else { return };
         let entry = self.map.entry(extent);
         let Some(index) = entry.moving() else {
@@ -212,14 +211,14 @@ impl CacheDrive {
                 // the copy could not be read; if the origin has lost that write, the read is repeated.
                 self.start(Kind::Drain(Drained::Revert), Phase::Draining, extent, None, None);
             } else {
-                self.settle_doubt(io, now, extent);
+                self.settle_doubt(io, extent);
             }
             return;
         };
         let row = &mut self.moves[index];
         match row.kind {
             // The move waits for a commit, and the commit waits for this extent. No access is in flight.
-            _ if row.phase == Phase::Committing => return self.settle_doubt(io, now, extent),
+            _ if row.phase == Phase::Committing => return self.settle_doubt(io, extent),
             // The move may have read data from before the loss; these must not be written to the origin.
             Kind::Eviction | Kind::WriteBack => row.is_void = true,
             // The data that the move reads are discarded, and no request is served from its buffer.
@@ -353,13 +352,13 @@ impl CacheDrive {
 
     /// Changes the map entry of an extent in doubt to the one that is sure. Nothing may be under way for the extent.
     #[cold]
-    pub(in crate::cache) fn settle_doubt(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
+    pub(in crate::cache) fn settle_doubt(&mut self, io: &mut CacheIo, extent: u32) {
         let Some(doubt) = self.end_doubt(extent) else { return };
-        self.return_to_sure(io, now, extent, doubt);
+        self.return_to_sure(io, extent, doubt);
         self.mark_lost(io, extent);
     }
 
-    fn return_to_sure(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, doubt: Doubt) {
+    fn return_to_sure(&mut self, io: &mut CacheIo, extent: u32, doubt: Doubt) {
         let gave_up_part = self.gave_up_part(extent);
         let (before, (sure, masks)) = (*self.map.entry(extent), self.sure(io, extent, doubt));
         if sure == before.entry() && masks == self.map.masks_of(extent) {
@@ -390,13 +389,13 @@ impl CacheDrive {
                 self.set_never_dirty(false);
             }
             if sure.place().is_some() {
-                self.map.set_masks(extent, masks, now).needs_no_record(NoRecord::GivenUpNext);
+                self.map.set_masks(extent, masks, io.now).needs_no_record(NoRecord::GivenUpNext);
             }
         }
         let changed = self.map.set_lost(extent, sure.is_lost());
-        self.record(io, now, changed, self.mode == Mode::Caching && sure.place().is_none());
+        self.record(io, changed, self.mode == Mode::Caching && sure.place().is_none());
         if sure.is_dirty() {
-            io.due(now.saturating_add(io.tuning.writeback_delay));
+            io.due(io.now.saturating_add(io.tuning.writeback_delay));
         }
     }
 

@@ -65,7 +65,8 @@ impl CacheDrive {
     }
 
     /// Goes on with the emptying, as far as rate and bounds allow.
-    pub(in crate::cache) fn go_on_emptying(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn go_on_emptying(&mut self, io: &mut CacheIo, out: &mut Commands) {
+        let now = io.now;
         let Some(emptying) = &self.emptying else { return };
         if self.gone.any() || self.still_beyond() == 0 {
             return;
@@ -94,7 +95,7 @@ impl CacheDrive {
             if !entry.is_dirty() || mutation::is(Mutation::DropBeyondEnd) && entry.in_flight == 0 {
                 self.map.set_clean(extent).needs_no_record(NoRecord::GivenUpNext);
                 io.stats.moves.demotions += 1;
-                self.drop_clean(io, now, extent, Release::Evicted);
+                self.drop_clean(io, extent, Release::Evicted);
                 dropped += 1;
                 continue;
             }
@@ -106,7 +107,7 @@ impl CacheDrive {
             }
             // Writes to an extent that is written again and again wait, so that it stays clean for long enough to be dropped.
             match can_be_held {
-                true => self.start_held_writeback(io, now, extent, out),
+                true => self.start_held_writeback(io, extent, out),
                 false => self.start_writeback(io, extent, true, out),
             }
             let time = u128::from(self.layout.extent_bytes) * 1_000_000_000 / u128::from(rate.0.max(1));

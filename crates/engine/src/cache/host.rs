@@ -4,7 +4,7 @@ use peryton_format::mutation::{self, Mutation};
 use peryton_policy::ReplacementPolicy;
 use peryton_policy::admission::Access;
 use peryton_policy::replacement::SlotIndex;
-use peryton_units::{Bytes, Nanos, Op, prefetch};
+use peryton_units::{Bytes, Op, prefetch};
 
 use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId, IoId, Request, RequestId},
@@ -33,13 +33,12 @@ impl CacheDrive {
     pub(in crate::cache) fn split(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         request: RequestIndex,
         asked: Request,
         out: &mut Commands,
     ) {
         if self.controller.is_some() {
-            self.partition_arrived(io, now, request, asked);
+            self.partition_arrived(io, request, asked);
         }
         let (mut extent, mut within) = self.layout.split(asked.offset);
         let mut offset = 0;
@@ -58,7 +57,7 @@ impl CacheDrive {
             };
             io.add_part(request);
             let before = out.len();
-            let to = match self.route(io, now, fragment, out) {
+            let to = match self.route(io, fragment, out) {
                 Route::Direct(device, at, follow) => Some((device, at, follow)),
                 Route::Taken => None,
             };
@@ -85,7 +84,6 @@ impl CacheDrive {
     pub(crate) fn try_hit_map<const USUAL: bool>(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         id: RequestId,
         asked: Request,
         out: &mut Commands,
@@ -117,11 +115,11 @@ impl CacheDrive {
         }
         let rewrites = asked.op == Op::Write && blocks.is_some() && !self.map.is_rewritten(entry);
         let entry = self.map.entry_mut(extent);
-        entry.access(now);
+        entry.access(io.now);
         entry.in_flight += 1;
         if !USUAL && self.mode == Mode::Caching && !self.gate.is_open() {
             let access = Access { extent, op: asked.op, request_len: asked.len };
-            self.show_to_admission(io, now, access, asked.len);
+            self.show_to_admission(io, access, asked.len);
         }
         if rewrites {
             self.map.rewrite(extent);
@@ -149,7 +147,6 @@ impl CacheDrive {
     pub(crate) fn try_end_plain<const USUAL: bool>(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         id: IoId,
         (request, extent): (RequestIndex, u32),
         out: &mut Commands,
@@ -160,7 +157,7 @@ impl CacheDrive {
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
         entry.in_flight -= 1;
-        io.finish_plain::<USUAL>(now, id);
+        io.finish_plain::<USUAL>(id);
         io.part_done_in_line(request, Ok(()), out);
         true
     }
@@ -180,29 +177,29 @@ impl CacheDrive {
     }
 
     /// Routes a fragment that has waited.
-    pub(in crate::cache) fn resume(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) {
+    pub(in crate::cache) fn resume(&mut self, io: &mut CacheIo, fragment: Fragment, out: &mut Commands) {
         let fragment = Fragment { is_new: false, ..fragment };
-        let route = self.route(io, now, fragment, out);
+        let route = self.route(io, fragment, out);
         self.carry_out(io, fragment, route, out);
     }
 
     #[inline]
-    fn route(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
+    fn route(&mut self, io: &mut CacheIo, fragment: Fragment, out: &mut Commands) -> Route {
         let extent = self.map.entry(fragment.extent);
         if let Some(index) = extent.moving() {
-            if self.blocked_by_move(io, now, index, fragment, out) {
+            if self.blocked_by_move(io, index, fragment, out) {
                 return Route::Taken;
             }
         } else if extent.is_lost()
-            && let Some(route) = self.route_lost(io, now, fragment, out)
+            && let Some(route) = self.route_lost(io, fragment, out)
         {
             return route;
         }
         match self.router {
-            Router::Tiering => self.route_tiering(io, now, fragment, out),
-            Router::Caching => self.route_caching(io, now, fragment, out),
-            Router::Partitioned => self.route_partitioned(io, now, fragment, out),
-            Router::Degraded => self.route_degraded(io, now, fragment, out),
+            Router::Tiering => self.route_tiering(io, fragment, out),
+            Router::Caching => self.route_caching(io, fragment, out),
+            Router::Partitioned => self.route_partitioned(io, fragment, out),
+            Router::Degraded => self.route_degraded(io, fragment, out),
         }
     }
 
@@ -246,7 +243,6 @@ impl CacheDrive {
     pub(crate) fn host_done(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         command: &CacheCommand,
         (request, first, count): (RequestIndex, u32, u32),
         (failed, follow): (bool, Follow),
@@ -268,7 +264,7 @@ impl CacheDrive {
         io.part_done(request, result, out);
         for extent in first..first + count {
             if self.map.entry(extent).is_lost() && !failed {
-                self.found_again(io, now, extent, command);
+                self.found_again(io, extent, command);
             }
             self.access_ended(extent);
         }

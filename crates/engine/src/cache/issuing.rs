@@ -189,13 +189,12 @@ impl CacheDrive {
     pub(in crate::cache) fn zero_copy(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         place: Place,
         out: &mut Commands,
     ) {
         let entry = self.map.entry_mut(fragment.extent);
-        entry.access(now);
+        entry.access(io.now);
         entry.in_flight += 1;
         self.allocating_writes += 1;
         let purpose = CacheStep::Allocating { request: fragment.request, extent: fragment.extent };

@@ -2,7 +2,7 @@
 //! [`verdict`] is the whole rule; its inputs are the blocks that the move holds and those that the access touches.
 
 use peryton_format::mutation::{self, Mutation};
-use peryton_units::{Nanos, Op};
+use peryton_units::Op;
 
 use crate::{
     api::command::Commands,
@@ -118,7 +118,6 @@ impl CacheDrive {
     pub(in crate::cache) fn blocked_by_move(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         index: u32,
         fragment: Fragment,
         out: &mut Commands,
@@ -164,7 +163,7 @@ impl CacheDrive {
                 return false;
             }
         }
-        self.count_hit(io, now, fragment);
+        self.count_hit(io, fragment);
         true
     }
 

@@ -56,34 +56,32 @@ impl PlacementOps for CacheDrive {
     fn try_hit<const USUAL: bool>(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         id: RequestId,
         request: Request,
         out: &mut Commands,
     ) -> bool {
-        self.try_hit_map::<USUAL>(io, now, id, request, out)
+        self.try_hit_map::<USUAL>(io, id, request, out)
     }
 
-    fn submit(&mut self, io: &mut CacheIo, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
-        self.split(io, now, request, asked, out);
-        self.go_on(io, now, out);
+    fn submit(&mut self, io: &mut CacheIo, request: RequestIndex, asked: Request, out: &mut Commands) {
+        self.split(io, request, asked, out);
+        self.go_on(io, out);
     }
 
-    fn flush(&mut self, io: &mut CacheIo, now: Nanos, request: RequestIndex, out: &mut Commands) {
+    fn flush(&mut self, io: &mut CacheIo, request: RequestIndex, out: &mut Commands) {
         io.add_part(request);
-        self.flush_host(io, now, request, out);
-        self.go_on(io, now, out);
+        self.flush_host(io, request, out);
+        self.go_on(io, out);
     }
 
-    fn answered(&mut self, io: &mut CacheIo, now: Nanos) {
-        self.partition_answered(io, now);
+    fn answered(&mut self, io: &mut CacheIo) {
+        self.partition_answered(io);
     }
 
     #[inline(always)]
     fn try_complete_plain<const USUAL: bool>(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         id: IoId,
         step: CacheStep,
         out: &mut Commands,
@@ -91,44 +89,36 @@ impl PlacementOps for CacheDrive {
         let CacheStep::Host { request, first_extent: first, count: 1, follow: Follow::NOTHING } = step else {
             return false;
         };
-        self.try_end_plain::<USUAL>(io, now, id, (request, first), out)
+        self.try_end_plain::<USUAL>(io, id, (request, first), out)
     }
 
     #[inline]
-    fn step(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        step: CacheStep,
-        command: &CacheCommand,
-        failed: bool,
-        out: &mut Commands,
-    ) {
-        self.partition_served(now, command);
+    fn step(&mut self, io: &mut CacheIo, step: CacheStep, command: &CacheCommand, failed: bool, out: &mut Commands) {
+        self.partition_served(io.now, command);
         match step {
             CacheStep::Host { request, first_extent: first, count, follow: Follow::PAST } => {
                 let result = if failed { Err(RequestError::Device) } else { Ok(()) };
                 for extent in first..first + count {
-                    self.past_done(io, now, extent, request, failed, out);
+                    self.past_done(io, extent, request, failed, out);
                 }
                 io.part_done(request, result, out);
             }
             CacheStep::Host { request, first_extent: first, count, follow } => {
-                self.host_done(io, now, command, (request, first, count), (failed, follow), out);
+                self.host_done(io, command, (request, first, count), (failed, follow), out);
             }
             CacheStep::Allocating { request, extent } => {
-                self.allocating_done(io, now, command, (request, extent), failed, out)
+                self.allocating_done(io, command, (request, extent), failed, out)
             }
-            CacheStep::Through { write } => self.through_step(io, now, write, command.device, failed, out),
-            CacheStep::Run { run, first, count } => self.run_was_written(io, now, (run, first, count), failed, out),
-            CacheStep::Move { index } => self.move_step(io, now, index, failed, out),
+            CacheStep::Through { write } => self.through_step(io, write, command.device, failed, out),
+            CacheStep::Run { run, first, count } => self.run_was_written(io, (run, first, count), failed, out),
+            CacheStep::Move { index } => self.move_step(io, index, failed, out),
             CacheStep::Missing { index } => self.missing_was_read(index, failed),
-            CacheStep::Commit => self.commit_step(io, now, failed, out),
-            CacheStep::Snapshot => self.snapshot_step(io, now, failed),
-            CacheStep::Checkpoint => self.checkpoint_step(io, now, command.device, failed, out),
+            CacheStep::Commit => self.commit_step(io, failed, out),
+            CacheStep::Snapshot => self.snapshot_step(io, failed),
+            CacheStep::Checkpoint => self.checkpoint_step(io, command.device, failed, out),
             CacheStep::Discarded { place } => self.place_discarded(place),
         }
-        self.go_on(io, now, out);
+        self.go_on(io, out);
     }
 
     fn encode(&self, _: &CacheIo, command: &CacheCommand, step: CacheStep, into: &mut [u8], _: Option<&dyn Buffers>) {
@@ -138,17 +128,17 @@ impl PlacementOps for CacheDrive {
         }
     }
 
-    fn tick(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        self.timers(io, now, out);
-        self.tune(io, now, out);
-        self.go_on(io, now, out);
+    fn tick(&mut self, io: &mut CacheIo, out: &mut Commands) {
+        self.timers(io, out);
+        self.tune(io, out);
+        self.go_on(io, out);
     }
 
     fn check(&self, tuning: &Tuning) -> Result<(), TuningError> {
         self.layout.check(self.mode, tuning)
     }
 
-    fn retuned(&mut self, io: &mut CacheIo, before: &Tuning, now: Nanos, out: &mut Commands) {
+    fn retuned(&mut self, io: &mut CacheIo, before: &Tuning, out: &mut Commands) {
         // The search starts again from the settings that the user has just given.
         let tuner = Tuner::new(&self.placement, &io.tuning);
         let earlier = std::mem::replace(&mut self.tuner, tuner);
@@ -159,8 +149,8 @@ impl PlacementOps for CacheDrive {
             io.redundant_devices = 0;
             self.set_never_dirty(false);
         }
-        self.settings_changed(io, before, now, out);
-        self.go_on(io, now, out);
+        self.settings_changed(io, before, out);
+        self.go_on(io, out);
     }
 
     fn statistics_reset(&mut self, io: &mut CacheIo, before: &Stats) {
@@ -176,9 +166,9 @@ impl PlacementOps for CacheDrive {
         self.buffer_count.max(tuning.max_moves + 1)
     }
 
-    fn write_all_back(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        self.write_back_all(io, now, out);
-        self.go_on(io, now, out);
+    fn write_all_back(&mut self, io: &mut CacheIo, out: &mut Commands) {
+        self.write_back_all(io, out);
+        self.go_on(io, out);
     }
 
     fn dirty_left(&self) -> u64 {
@@ -282,18 +272,18 @@ impl PlacementOps for CacheDrive {
         Bytes(u64::from(self.still_beyond()) * self.layout.extent_bytes)
     }
 
-    fn flush_failed(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) {
-        self.doubt(io, now, device);
-        self.go_on(io, now, out);
+    fn flush_failed(&mut self, io: &mut CacheIo, device: DeviceId, out: &mut Commands) {
+        self.doubt(io, device);
+        self.go_on(io, out);
     }
 
     fn fail_flushes(&mut self, io: &mut CacheIo, out: &mut Commands) {
         self.flushes_fail(io, out);
     }
 
-    fn fence(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
-        let may_be_lost = self.device_died(io, now, device);
-        self.go_on(io, now, out);
+    fn fence(&mut self, io: &mut CacheIo, device: DeviceId, out: &mut Commands) -> bool {
+        let may_be_lost = self.device_died(io, device);
+        self.go_on(io, out);
         may_be_lost
     }
 
@@ -301,9 +291,9 @@ impl PlacementOps for CacheDrive {
         self.journal.is_ready_to_fence(io, out)
     }
 
-    fn fence_is_durable(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    fn fence_is_durable(&mut self, io: &mut CacheIo, out: &mut Commands) {
         self.go_on_without(io, out);
-        self.go_on(io, now, out);
+        self.go_on(io, out);
     }
 
     fn without(&mut self, _: &CacheIo, device: DeviceId) -> bool {
@@ -401,15 +391,15 @@ impl CacheDrive {
     }
 
     /// Lets hill climbing change settings, if the tuning asks for it.
-    fn tune(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    fn tune(&mut self, io: &mut CacheIo, out: &mut Commands) {
         let Some(tuner) = &mut self.tuner else { return };
-        if !tuner.is_due(io, now) {
+        if !tuner.is_due(io) {
             return;
         }
         let counted = counted(&io.stats, self.layout.fast);
         let before = io.tuning.clone();
-        if tuner.tick(io, now, counted) {
-            self.settings_changed(io, &before, now, out);
+        if tuner.tick(io, counted) {
+            self.settings_changed(io, &before, out);
         }
     }
 

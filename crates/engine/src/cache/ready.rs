@@ -3,8 +3,6 @@
 
 use std::collections::VecDeque;
 
-use peryton_units::Nanos;
-
 use crate::{api::command::Commands, cache::access::Fragment, cache::drive::CacheDrive, cache::step::CacheIo};
 
 /// Something that waited and may go on.
@@ -63,28 +61,28 @@ impl ReadyQueue {
 impl CacheDrive {
     /// Carries out ready work, until none is left.
     #[inline]
-    pub(in crate::cache) fn go_on(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn go_on(&mut self, io: &mut CacheIo, out: &mut Commands) {
         if !self.ready.is_empty() {
-            self.carry_out_ready(io, now, out);
+            self.carry_out_ready(io, out);
         }
     }
 
     #[inline(never)]
-    fn carry_out_ready(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    fn carry_out_ready(&mut self, io: &mut CacheIo, out: &mut Commands) {
         loop {
             if let Some(ready) = self.ready.queue.pop_front() {
                 match ready {
-                    Ready::Access(fragment) => self.resume(io, now, fragment, out),
-                    Ready::Drained(index) => self.drained(io, now, index, out),
-                    Ready::Committed(index) => self.move_committed(io, now, index, out),
-                    Ready::Step(index, failed) => self.move_step(io, now, index, failed, out),
+                    Ready::Access(fragment) => self.resume(io, fragment, out),
+                    Ready::Drained(index) => self.drained(io, index, out),
+                    Ready::Committed(index) => self.move_committed(io, index, out),
+                    Ready::Step(index, failed) => self.move_step(io, index, failed, out),
                 }
             } else if std::mem::take(&mut self.ready.place_freed) {
                 self.serve_allocation_waiters();
             } else if std::mem::take(&mut self.ready.move_ended) {
-                self.after_moves(io, now, out);
+                self.after_moves(io, out);
             } else if std::mem::take(&mut self.ready.commit) {
-                self.commit(io, now, true, out);
+                self.commit(io, true, out);
             } else {
                 return;
             }
@@ -92,15 +90,15 @@ impl CacheDrive {
     }
 
     /// A move has ended: flushes, room and cleaning may have waited for it.
-    fn after_moves(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        self.release_flushes(io, now, out);
+    fn after_moves(&mut self, io: &mut CacheIo, out: &mut Commands) {
+        self.release_flushes(io, out);
         self.go_on_after_doubts(io, out);
         if self.making_room {
-            self.make_room(io, now, out);
+            self.make_room(io, out);
         }
-        self.go_on_emptying(io, now, out);
+        self.go_on_emptying(io, out);
         if self.map.dirty().count() > 0 {
-            self.clean(io, now, out);
+            self.clean(io, out);
         }
         if self.journal.commit_is_full() {
             self.ready.commit();

@@ -25,7 +25,6 @@ impl CacheDrive {
     pub(in crate::cache) fn slot_for_promotion(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         extent: u32,
         out: &mut Commands,
     ) -> Option<SlotIndex> {
@@ -37,9 +36,9 @@ impl CacheDrive {
             // With HT 0, a clean victim is dropped when its slot is needed, which costs no I/O. Otherwise victims
             // leave in the background.
             let on_demand = self.mode == Mode::Caching && io.tuning.demotion_high == 0;
-            if !on_demand || !self.drop_one(io, now, out) {
+            if !on_demand || !self.drop_one(io, out) {
                 self.making_room = true;
-                self.make_room(io, now, out);
+                self.make_room(io, out);
             }
         }
         self.reserve_slot(extent)
@@ -47,12 +46,12 @@ impl CacheDrive {
 
     /// Drops the first clean extent that the policy chooses. The dirty extents that it chooses before that are evicted
     /// in the background, so that they are not chosen again.
-    fn drop_one(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) -> bool {
+    fn drop_one(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
         loop {
             let may_write_back = self.demoting < MOST_LEAVING && self.copying < io.tuning.max_moves;
-            let Some(victim) = self.victim(io, now, !may_write_back) else { return false };
+            let Some(victim) = self.victim(io, !may_write_back) else { return false };
             let clean = !self.map.entry(victim).is_dirty();
-            self.evict(io, now, victim, out);
+            self.evict(io, victim, out);
             if clean {
                 return true;
             }
@@ -91,17 +90,17 @@ impl CacheDrive {
 
     /// Starts as many demotions or evictions as LT, HT and MCML ask for.
     #[inline(always)]
-    pub(in crate::cache) fn make_room(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn make_room(&mut self, io: &mut CacheIo, out: &mut Commands) {
         let (low, high) = (io.tuning.demotion_low, io.tuning.demotion_high);
         self.making_room |= high > 0 && self.free_soon() <= low;
         if self.making_room {
-            self.start_leaving(io, now, out);
+            self.start_leaving(io, out);
         }
     }
 
     /// Starts these demotions or evictions, if room is to be made.
     #[inline(never)]
-    fn start_leaving(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    fn start_leaving(&mut self, io: &mut CacheIo, out: &mut Commands) {
         let high = io.tuning.demotion_high;
         if io.rests || self.gone.any() {
             return;
@@ -111,7 +110,7 @@ impl CacheDrive {
         if self.controller.is_some() && !self.tidying {
             return;
         }
-        if now < self.room_pauses_until {
+        if io.now < self.room_pauses_until {
             return io.due(self.room_pauses_until);
         }
         // A promotion that found the device full needs one extent even if HT is zero.
@@ -121,14 +120,14 @@ impl CacheDrive {
             if self.copying >= most {
                 return;
             }
-            let Some(victim) = self.victim(io, now, false) else {
+            let Some(victim) = self.victim(io, false) else {
                 // Every extent is in use. The end of the next access or move tries again.
                 return;
             };
             let left = match self.mode {
                 Mode::Tiering => self.demote(io, victim, out),
                 Mode::Caching => {
-                    self.evict(io, now, victim, out);
+                    self.evict(io, victim, out);
                     true
                 }
             };
@@ -158,24 +157,24 @@ impl CacheDrive {
         }
     }
 
-    pub(in crate::cache) fn evict(&mut self, io: &mut CacheIo, now: Nanos, victim: u32, out: &mut Commands) {
+    pub(in crate::cache) fn evict(&mut self, io: &mut CacheIo, victim: u32, out: &mut Commands) {
         let entry = self.map.entry(victim);
         if entry.is_dirty() {
-            self.start_dirty_eviction(io, now, victim, out);
+            self.start_dirty_eviction(io, victim, out);
         } else {
             io.stats.moves.demotions += 1;
-            self.drop_clean(io, now, victim, Release::Evicted);
+            self.drop_clean(io, victim, Release::Evicted);
         }
     }
 
     /// The extent that is to leave the fast device. `clean_only`: none that is dirty.
-    pub(in crate::cache) fn victim(&mut self, io: &CacheIo, now: Nanos, clean_only: bool) -> Option<u32> {
+    pub(in crate::cache) fn victim(&mut self, io: &CacheIo, clean_only: bool) -> Option<u32> {
         let window = io.tuning.promotion_window;
         // A mostly empty dirty extent costs the slow device a write and frees little room, so other extents leave
         // first.
-        let clean = if self.mode == Mode::Caching && !clean_only { self.clean_victim(now, window) } else { None };
+        let clean = if self.mode == Mode::Caching && !clean_only { self.clean_victim(io.now, window) } else { None };
         let pass_over = if clean_only { u32::MAX } else { 0 };
-        let slot = clean.or_else(|| self.policy.victim(&mut self.map.candidates(now, window, pass_over)))?;
+        let slot = clean.or_else(|| self.policy.victim(&mut self.map.candidates(io.now, window, pass_over)))?;
         self.prefetch_victims(slot);
         self.map.tenant(slot)
     }

@@ -5,7 +5,6 @@ use peryton_format::{
     entry::MapEntry,
     mutation::{self, Mutation},
 };
-use peryton_units::Nanos;
 
 use crate::{
     cache::access::Mode,
@@ -16,13 +15,13 @@ use crate::{
 
 impl CacheDrive {
     /// Notes that the cached copy is, or is about to be, newer than its origin.
-    pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
-        self.became_dirty_in(io, now, extent, u16::MAX);
+    pub(in crate::cache) fn became_dirty(&mut self, io: &mut CacheIo, extent: u32) {
+        self.became_dirty_in(io, extent, u16::MAX);
     }
 
     /// Notes that a write of these blocks is about to begin. The blocks among them that the fast device has become dirty now: if the write
     /// is cut short, they differ from their origin. Blocks that it lacks become dirty at the write's end ([`CacheDrive::allocating_done`]).
-    pub(in crate::cache) fn became_dirty_in(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
+    pub(in crate::cache) fn became_dirty_in(&mut self, io: &mut CacheIo, extent: u32, touched: u16) {
         let masks = self.map.masks_of(extent);
         let dirties = touched & masks.valid() & !masks.differs_from_origin();
         if dirties == 0 {
@@ -34,19 +33,19 @@ impl CacheDrive {
         let was_dirty = self.map.entry(extent).is_dirty();
         self.set_never_dirty(false);
         let dirty = Masks::new(masks.valid(), masks.differs_from_origin() | dirties);
-        let changed = self.map.set_masks(extent, dirty, now);
+        let changed = self.map.set_masks(extent, dirty, io.now);
         if was_dirty {
             self.map.rewrite(extent);
         }
         match mutation::is(Mutation::LoseDirtyFlag) {
             true => changed.needs_no_record(NoRecord::Mistake),
-            false => self.record(io, now, changed, false),
+            false => self.record(io, changed, false),
         }
-        self.dirt_was_added(io, now);
+        self.dirt_was_added(io);
     }
 
     /// Notes that the fast device has these blocks from now on. `dirty`: the blocks that are newer than their origins.
-    pub(in crate::cache) fn now_has(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, blocks: u16, dirty: u16) {
+    pub(in crate::cache) fn now_has(&mut self, io: &mut CacheIo, extent: u32, blocks: u16, dirty: u16) {
         let before = self.map.masks_of(extent);
         let valid = before.valid() | blocks;
         // A block that was lost has new data.
@@ -61,10 +60,10 @@ impl CacheDrive {
         if dirty != 0 {
             self.set_never_dirty(false);
         }
-        let changed = self.map.set_masks(extent, masks, now);
-        self.record(io, now, changed, false);
+        let changed = self.map.set_masks(extent, masks, io.now);
+        self.record(io, changed, false);
         if dirty != 0 {
-            self.dirt_was_added(io, now);
+            self.dirt_was_added(io);
         }
     }
 
@@ -80,19 +79,13 @@ impl CacheDrive {
     /// Queues the changed map entry of an extent for commit. `awaiting_slow_flush`: the change says that the slow
     /// device has the extent's data.
     #[inline]
-    pub(in crate::cache) fn record(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        changed: Changed,
-        awaiting_slow_flush: bool,
-    ) {
+    pub(in crate::cache) fn record(&mut self, io: &mut CacheIo, changed: Changed, awaiting_slow_flush: bool) {
         let extent = changed.into_record();
         if self.mode == Mode::Caching {
-            return self.record_part(io, now, extent, awaiting_slow_flush);
+            return self.record_part(io, extent, awaiting_slow_flush);
         }
         let entry = self.map.entry(extent).entry();
-        self.journal.update(io, now, extent, (entry, Masks::default()), awaiting_slow_flush);
+        self.journal.update(io, extent, (entry, Masks::default()), awaiting_slow_flush);
     }
 
     /// Queues the changed masks, and the map entry, of an extent for commit.
@@ -101,7 +94,7 @@ impl CacheDrive {
     /// later one must not say so without that flush: it says that all blocks are newer than their origins, which is safe. If the
     /// extent is in another place by now, the blocks that are not there are nowhere else, so the next commit flushes the slow
     /// device.
-    fn record_part(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, awaiting_slow_flush: bool) {
+    fn record_part(&mut self, io: &mut CacheIo, extent: u32, awaiting_slow_flush: bool) {
         let (mut entry, mut masks) = (self.map.entry(extent).entry(), self.map.masks_of(extent));
         if !awaiting_slow_flush
             && entry.place().is_some()
@@ -115,6 +108,6 @@ impl CacheDrive {
                 self.journal.takes_all_next();
             }
         }
-        self.journal.update(io, now, extent, (entry, masks), awaiting_slow_flush);
+        self.journal.update(io, extent, (entry, masks), awaiting_slow_flush);
     }
 }

@@ -13,7 +13,7 @@ use peryton_format::{
     storage::Storage,
     superblock::VolumeId,
 };
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::DeviceId,
@@ -93,13 +93,7 @@ impl CacheDrive {
             self.reshape_map(&mut found, reshape).map_err(damaged)?;
         }
         let restored = self
-            .load_map(
-                io,
-                io.now,
-                (&found.entries, &found.masks),
-                (unwritten_from, handoff.is_some(), found.notice),
-                trust,
-            )
+            .load_map(io, (&found.entries, &found.masks), (unwritten_from, handoff.is_some(), found.notice), trust)
             .map_err(damaged)?;
         (opened.mapped, opened.dirty, opened.lost) = (restored.mapped, restored.dirty, restored.lost);
         let (image, masks) = self.map.image();
@@ -207,7 +201,6 @@ impl CacheDrive {
     pub(crate) fn load_map(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         (image, masks): (&[MapEntry], &[Masks]),
         (unwritten_from, known, notice): (Option<[u32; 2]>, bool, Notice),
         trust: Trust,
@@ -259,16 +252,16 @@ impl CacheDrive {
                 return Err("two extents are in one place");
             }
             if self.mode == Mode::Caching {
-                self.map.set_masks(index, parts, now).needs_no_record(NoRecord::WholeMap);
+                self.map.set_masks(index, parts, io.now).needs_no_record(NoRecord::WholeMap);
             }
         }
         if crashed {
-            self.map.takes_for_dirty(now);
+            self.map.takes_for_dirty(io.now);
         }
         self.warm_up(io);
         let all = if mutation::is(Mutation::ForgetStale) { [0, 0] } else { [u32::MAX, u32::MAX] };
         self.restore_stale(unwritten_from.unwrap_or(all));
-        io.due(now);
+        io.due(io.now);
         Ok(restored)
     }
 

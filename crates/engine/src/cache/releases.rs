@@ -64,15 +64,14 @@ impl CacheDrive {
     }
 
     /// Drops a clean copy; its slot is free after the next commit.
-    pub(in crate::cache) fn drop_clean(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, why: Release) {
-        self.drop_copy(io, now, extent, why, true);
+    pub(in crate::cache) fn drop_clean(&mut self, io: &mut CacheIo, extent: u32, why: Release) {
+        self.drop_copy(io, extent, why, true);
     }
 
     /// Drops a clean copy. `awaiting_slow_flush`: the map update may wait for a flush of the slow device.
     pub(in crate::cache) fn drop_copy(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         extent: u32,
         why: Release,
         awaiting_slow_flush: bool,
@@ -84,36 +83,36 @@ impl CacheDrive {
         let changed = self.map.unmap(extent);
         self.map.entry_mut(extent).set_outdated(outdated);
         self.release_slot(slot, why);
-        self.record(io, now, changed, awaiting_slow_flush);
+        self.record(io, changed, awaiting_slow_flush);
     }
 
     /// After a failure, copy and origin of these blocks differ: the origin counts for those that are not dirty.
-    pub(in crate::cache) fn drop_blocks(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, touched: u16) {
+    pub(in crate::cache) fn drop_blocks(&mut self, io: &mut CacheIo, extent: u32, touched: u16) {
         let masks = self.map.masks_of(extent);
         let left = Masks::new(masks.valid() & !(touched & !masks.differs_from_origin()), masks.differs_from_origin());
         if left.is_empty() {
-            return self.drop_clean(io, now, extent, Release::Detached);
+            return self.drop_clean(io, extent, Release::Detached);
         }
-        let changed = self.map.set_masks(extent, left, now);
-        self.record(io, now, changed, false);
+        let changed = self.map.set_masks(extent, left, io.now);
+        self.record(io, changed, false);
     }
 
     /// Drops a copy that is older than the origin.
-    pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
+    pub(in crate::cache) fn drop_stale(&mut self, io: &mut CacheIo, extent: u32) {
         self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
-        self.drop_copy(io, now, extent, Release::Detached, false);
+        self.drop_copy(io, extent, Release::Detached, false);
         self.map.entry_mut(extent).set_outdated(true);
     }
 
     /// Handles a device failure while an extent was leaving. Another extent is tried next, after a pause, because what
     /// is unreadable may stay so.
-    pub(in crate::cache) fn cannot_leave(&mut self, io: &mut CacheIo, now: Nanos, extent: u32) {
+    pub(in crate::cache) fn cannot_leave(&mut self, io: &mut CacheIo, extent: u32) {
         let entry = self.map.entry_mut(extent);
-        entry.access(now);
+        entry.access(io.now);
         if let Some(slot) = entry.place().and_then(|place| self.layout.fast_slot(place)) {
             self.was_accessed(slot);
         }
-        self.room_pauses_until = now.saturating_add(PAUSE_FAILED);
+        self.room_pauses_until = io.now.saturating_add(PAUSE_FAILED);
         io.due(self.room_pauses_until);
     }
 
@@ -149,7 +148,7 @@ impl CacheDrive {
     /// A lost extent is good again once a write that covers it has succeeded; a failed one may have left some of what was
     /// there before the loss.
     #[cold]
-    pub(in crate::cache) fn found_again(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) {
+    pub(in crate::cache) fn found_again(&mut self, io: &mut CacheIo, extent: u32, command: &CacheCommand) {
         let entry = self.map.entry(extent);
         let Some(place) = entry.place().or((self.mode == Mode::Caching).then(|| self.layout.slow_place(extent))) else {
             return;
@@ -160,17 +159,17 @@ impl CacheDrive {
         let restores = command.op == Op::Write || command.op == Op::Discard && command.zeroes;
         if restores && command.device == device && covered {
             let changed = self.map.set_lost(extent, false);
-            self.record(io, now, changed, false);
+            self.record(io, changed, false);
         }
     }
 
     /// Points the map to the new place; the old one is free after the next commit.
     #[inline(always)]
-    pub(in crate::cache) fn settle(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, to: Place) {
+    pub(in crate::cache) fn settle(&mut self, io: &mut CacheIo, extent: u32, to: Place) {
         let before = self.map.entry(extent).place();
         let changed = self.map.set_place(extent, Some(to));
         self.map.entry_mut(extent).misses = 0;
-        self.record(io, now, changed, self.layout.fast_slot(to).is_none());
+        self.record(io, changed, self.layout.fast_slot(to).is_none());
         if let Some(place) = before {
             let is_fast = self.layout.fast_slot(place).is_some();
             self.give_up(place, if is_fast { Release::Evicted } else { Release::Detached });

@@ -4,7 +4,7 @@
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::replacement::SlotIndex;
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId},
@@ -25,7 +25,6 @@ impl CacheDrive {
     pub(in crate::cache) fn write_through(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         slot: SlotIndex,
         out: &mut Commands,
@@ -39,13 +38,13 @@ impl CacheDrive {
             return;
         }
         let entry = self.map.entry_mut(fragment.extent);
-        entry.access(now);
+        entry.access(io.now);
         entry.in_flight += 1;
         let row = ThroughWrite { fragment, pending: 2, fast_failed: false, slow_failed: false, waiters: Vec::new() };
         let write = self.through.insert(row);
         self.through_in_flight.push(write);
         self.map.may_write_one(fragment.extent, self.valid(io));
-        self.cleaner.slow_used = now;
+        self.cleaner.slow_used = io.now;
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
         let places = [Place(slot.0), self.origin_of(fragment.extent)];
         let throttled = io.tuning.write == WritePolicy::Back;
@@ -68,7 +67,6 @@ impl CacheDrive {
     pub(crate) fn through_step(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         write: u32,
         device: DeviceId,
         failed: bool,
@@ -88,14 +86,13 @@ impl CacheDrive {
         let waiters = std::mem::take(&mut row.waiters);
         self.through.remove(write);
         self.through_in_flight.retain(|other| *other != write);
-        self.through_ended(io, now, fragment, fast_failed, slow_failed, out);
+        self.through_ended(io, fragment, fast_failed, slow_failed, out);
         self.ready.accesses(waiters);
     }
 
     fn through_ended(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         fast_failed: bool,
         slow_failed: bool,
@@ -113,7 +110,7 @@ impl CacheDrive {
             // Only the copy is left, and has all that the write covers. (With both devices, blocks that it did not have stay so:
             // a write that went to the origin alone may have come after this one.)
             if self.gone.slow {
-                self.now_has(io, now, fragment.extent, self.covered(fragment), touched);
+                self.now_has(io, fragment.extent, self.covered(fragment), touched);
             }
         }
         let entry = self.map.entry(fragment.extent);

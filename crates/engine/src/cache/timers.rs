@@ -11,29 +11,23 @@ use crate::{
 };
 
 impl CacheDrive {
-    pub(in crate::cache) fn timers(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn timers(&mut self, io: &mut CacheIo, out: &mut Commands) {
         // Asked in any case: during the pause after a failure, the call requests a timer for the end of the pause.
         let is_due = self.journal.commit_is_due(io);
         if is_due || self.journal.commit_is_full() {
-            self.commit(io, now, true, out);
+            self.commit(io, true, out);
         }
         if self.making_room {
-            self.make_room(io, now, out);
+            self.make_room(io, out);
         }
-        self.go_on_emptying(io, now, out);
-        self.clean(io, now, out);
-        self.tick_partition(io, now, out);
-        self.tick_warm(io, now, out);
+        self.go_on_emptying(io, out);
+        self.clean(io, out);
+        self.tick_partition(io, out);
+        self.tick_warm(io, out);
     }
 
     /// Adapts the drive after the tuning in `io` has changed.
-    pub(in crate::cache) fn settings_changed(
-        &mut self,
-        io: &mut CacheIo,
-        before: &Tuning,
-        now: Nanos,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn settings_changed(&mut self, io: &mut CacheIo, before: &Tuning, out: &mut Commands) {
         if io.tuning.replacement != before.replacement {
             self.warm.abandon();
             self.policy = new_policy(&self.layout, &io.tuning);
@@ -61,8 +55,8 @@ impl CacheDrive {
         }
         self.bound_dirty(io);
         self.apply_units(io);
-        io.due(now);
-        self.make_room(io, now, out);
-        self.clean(io, now, out);
+        io.due(io.now);
+        self.make_room(io, out);
+        self.clean(io, out);
     }
 }

@@ -93,14 +93,15 @@ impl Tuner {
     }
 
     /// Whether [`Tuner::tick`] has something to do; if not, asks to be called when it has.
-    pub(crate) fn is_due(&mut self, io: &mut CacheIo, now: Nanos) -> bool {
+    pub(crate) fn is_due(&mut self, io: &mut CacheIo) -> bool {
         io.due(self.search.next_look());
-        self.search.is_due(now)
+        self.search.is_due(io.now)
     }
 
     /// Does what is due. Returns whether it changed the tuning in `io`.
-    pub(crate) fn tick(&mut self, io: &mut CacheIo, now: Nanos, counted: Counted) -> bool {
+    pub(crate) fn tick(&mut self, io: &mut CacheIo, counted: Counted) -> bool {
         let mut values = self.values(&io.tuning);
+        let now = io.now;
         let mut system = System { responses: io.responses_mut(), values: &mut values };
         let changed = self.search.tick(&mut system, now, counted);
         for (setting, value) in self.settings.iter().zip(values) {

@@ -401,8 +401,9 @@ impl Engine {
     /// log's copy of it migrates (Griffin, section 7). Placements without a log ignore the hint.
     pub fn host_dropped(&mut self, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
         let AnyDrive::Log(drive) = &mut self.drive else { return };
-        let (now, from) = (drive.io.advance(now), out.len());
-        drive.placed.host_dropped(&mut drive.io, now, range, out);
+        let from = out.len();
+        drive.io.advance(now);
+        drive.placed.host_dropped(&mut drive.io, range, out);
         drive.mirror_to_successor(from, out);
     }
 

@@ -367,13 +367,13 @@ impl<S: Step> Io<S> {
 
     /// Removes a completed command from the table. It must be in flight: see [`Io::in_flight`].
     #[inline(always)]
-    pub(crate) fn finish(&mut self, now: Nanos, id: IoId, command: &InFlight<S>, failed: bool) {
+    pub(crate) fn finish(&mut self, id: IoId, command: &InFlight<S>, failed: bool) {
         self.commands.remove(id);
         let state = &mut self.devices[command.device.index()];
         state.in_flight -= 1;
         state.demotion_writes -= u32::from(command.leaves());
         if let Op::Read | Op::Write = command.op {
-            state.measure(command.op as usize, command.took(now));
+            state.measure(command.op as usize, command.took(self.now));
         }
         match command.op {
             Op::Read => {}
@@ -396,12 +396,12 @@ impl<S: Step> Io<S> {
         }
         if failed {
             self.stats.devices[command.device.index()].errors += 1;
-            state.count_failure(now, command.purpose.is_metadata());
+            state.count_failure(self.now, command.purpose.is_metadata());
         } else if state.failures > 0 {
             state.failures = 0;
         }
         if state.in_flight == 0 {
-            self.becomes_idle(now, command.device);
+            self.becomes_idle(command.device);
         }
     }
 
@@ -414,31 +414,31 @@ impl<S: Step> Io<S> {
     /// Does what [`Io::finish`] does for a read, write or discard of the host that succeeded, without a copy of its row. `USUAL`: what
     /// [`Io::is_usual`] says.
     #[inline(always)]
-    pub(crate) fn finish_plain<const USUAL: bool>(&mut self, now: Nanos, id: IoId) {
+    pub(crate) fn finish_plain<const USUAL: bool>(&mut self, id: IoId) {
         let command = self.commands.remove(id);
         debug_assert!(command.op != Op::Flush && !command.leaves());
         let device = command.device;
         let state = &mut self.devices[device.index()];
         state.in_flight -= 1;
         if let Op::Read | Op::Write = command.op {
-            state.measure(command.op as usize, command.took(now));
+            state.measure(command.op as usize, command.took(self.now));
         }
         state.unflushed |= command.op != Op::Read;
         state.failures = 0;
         if USUAL {
             // While commands are in flight on the device the time says nothing.
-            state.idle_since = now;
+            state.idle_since = self.now;
         } else if state.in_flight == 0 {
-            self.becomes_idle(now, device);
+            self.becomes_idle(device);
         }
     }
 
     /// Nothing is in flight on the device any more.
     #[inline(always)]
-    fn becomes_idle(&mut self, now: Nanos, device: DeviceId) {
-        self.devices[device.index()].idle_since = now;
+    fn becomes_idle(&mut self, device: DeviceId) {
+        self.devices[device.index()].idle_since = self.now;
         if let Some(Some(after)) = self.tuning.spin_down_after.get(device.index()) {
-            let due = now.saturating_add(*after);
+            let due = self.now.saturating_add(*after);
             self.due(due);
         }
     }
@@ -500,8 +500,8 @@ impl<S: Step> Io<S> {
 
     /// Carries out again a command that has completed.
     #[cold]
-    pub(crate) fn write_again(&mut self, now: Nanos, id: IoId, command: &InFlight<S>, out: &mut Commands) {
-        self.finish(now, id, command, false);
+    pub(crate) fn write_again(&mut self, id: IoId, command: &InFlight<S>, out: &mut Commands) {
+        self.finish(id, command, false);
         let InFlight { purpose, device, op, at, len, buffer, cause, zeroes, .. } = *command;
         match op {
             Op::Write => self.write_for((device, at), len, buffer, purpose, cause, out),
@@ -571,13 +571,13 @@ impl<S: Step> Io<S> {
     /// What follows from the failure of a command. A device that fails every command is probed before it counts as dead, because an
     /// unreadable place may be just a bad sector.
     #[cold]
-    pub(crate) fn verdict(&mut self, now: Nanos, command: &InFlight<S>, out: &mut Commands) -> Verdict {
+    pub(crate) fn verdict(&mut self, command: &InFlight<S>, out: &mut Commands) -> Verdict {
         let device = command.device;
         let is_probe = command.purpose == Purpose::Probe;
         let state = &mut self.devices[device.index()];
         state.probed &= !is_probe;
         let refuses = is_probe || command.purpose.is_metadata() && state.strikes >= MOST_STRIKES;
-        let long = now.saturating_sub(state.failing_since) >= PATIENCE;
+        let long = self.now.saturating_sub(state.failing_since) >= PATIENCE;
         if self.fenced >> device.index() & 1 == 1 || self.excuses.waits >> device.index() & 1 == 1 {
             return Verdict::Passes;
         }
@@ -627,7 +627,7 @@ impl<S: Step> Io<S> {
     }
 
     /// Spins idle devices down (GreenDM, section 2.4), unless dirty data are overdue.
-    pub(crate) fn tick_power(&mut self, now: Nanos, is_overdue: bool, out: &mut Commands) {
+    pub(crate) fn tick_power(&mut self, is_overdue: bool, out: &mut Commands) {
         for index in 0..self.devices.len() {
             let Some(Some(after)) = self.tuning.spin_down_after.get(index).copied() else { continue };
             let state = &mut self.devices[index];
@@ -635,9 +635,9 @@ impl<S: Step> Io<S> {
                 continue;
             }
             let due = state.idle_since.saturating_add(after);
-            if due <= now && is_overdue {
-                self.due(now.saturating_add(after.max(OVERDUE_AGAIN)));
-            } else if due <= now {
+            if due <= self.now && is_overdue {
+                self.due(self.now.saturating_add(after.max(OVERDUE_AGAIN)));
+            } else if due <= self.now {
                 state.standby = true;
                 self.stats.devices[index].spin_downs += 1;
                 out.push(Command::Power { device: DeviceId(index as u8), state: Power::Standby });

@@ -112,18 +112,18 @@ impl<P: PlacementOps> Drive<P> {
     #[inline(always)]
     fn submit_here<const USUAL: bool>(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
         debug_assert!(!USUAL || self.is_usual(), "what is rarely the case was noticed too late");
-        let now = self.io.advance(now);
+        let _now = self.io.advance(now);
         self.io.stats.requests[request.op as usize] += 1;
         let in_range = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume_size.0);
-        if in_range && self.placed.try_hit::<USUAL>(&mut self.io, now, id, request, out) {
+        if in_range && self.placed.try_hit::<USUAL>(&mut self.io, id, request, out) {
             return;
         }
-        self.submit_any(now, id, request, in_range, out);
+        self.submit_any(id, request, in_range, out);
     }
 
     /// Handles every request except an access to one extent in its place.
     #[inline(never)]
-    fn submit_any(&mut self, now: Nanos, id: RequestId, request: Request, in_range: bool, out: &mut Commands) {
+    fn submit_any(&mut self, id: RequestId, request: Request, in_range: bool, out: &mut Commands) {
         let Drive { io, placed, .. } = self;
         let index = io.begin(id, request.op);
         let mut result = Ok(());
@@ -131,21 +131,21 @@ impl<P: PlacementOps> Drive<P> {
             if !io.fencing && io.takes_error() {
                 result = Err(RequestError::Device);
             }
-            placed.flush(io, now, index, out);
+            placed.flush(io, index, out);
         } else if !in_range {
             result = Err(RequestError::OutOfRange);
         } else if request.len > Bytes::ZERO {
-            placed.submit(io, now, index, request, out);
+            placed.submit(io, index, request, out);
         }
         io.part_done(index, result, out);
-        self.report_answers(now);
+        self.report_answers();
     }
 
     /// Reports to the placement which requests were answered, if it asked for that.
     #[inline]
-    fn report_answers(&mut self, now: Nanos) {
+    fn report_answers(&mut self) {
         if self.io.reports_answers() {
-            self.placed.answered(&mut self.io, now);
+            self.placed.answered(&mut self.io);
         }
     }
 
@@ -218,8 +218,8 @@ impl<P: PlacementOps> Drive<P> {
         self.report_ended_writes(out);
         if self.io.fencing {
             // Fencing may have waited for the successor, and the successor for the fencing, so both are driven once more.
-            let (now, from) = (self.io.now, out.len());
-            self.go_on_fencing(now, out);
+            let from = out.len();
+            self.go_on_fencing(out);
             self.mirror(from, out);
             if !self.io.fencing {
                 self.go_on_replacing(out);
@@ -249,38 +249,38 @@ impl<P: PlacementOps> Drive<P> {
         debug_assert!(!USUAL || self.is_usual(), "what is rarely the case was noticed too late");
         let Some(command) = self.io.in_flight(id) else { return Err(DriverError::NotInFlight { io: id }) };
         let (purpose, device, again) = (command.purpose, command.device, command.again);
-        let now = self.io.advance(now);
+        let _now = self.io.advance(now);
         let failed = result.is_err() || !USUAL && self.io.fenced != 0 && self.io.is_fenced(device);
         if !failed
             && !again
             && let Purpose::Step(step) = purpose
-            && self.placed.try_complete_plain::<USUAL>(&mut self.io, now, id, step, out)
+            && self.placed.try_complete_plain::<USUAL>(&mut self.io, id, step, out)
         {
             return Ok(());
         }
-        self.complete_any(now, id, failed, out);
+        self.complete_any(id, failed, out);
         Ok(())
     }
 
     /// Completes every command except the end of an access with no waiters.
     #[inline(never)]
-    fn complete_any(&mut self, now: Nanos, id: IoId, failed: bool, out: &mut Commands) {
+    fn complete_any(&mut self, id: IoId, failed: bool, out: &mut Commands) {
         let Some(command) = self.io.in_flight(id).copied() else { return };
         if command.again && !failed {
-            return self.io.write_again(now, id, &command, out);
+            return self.io.write_again(id, &command, out);
         }
-        self.io.finish(now, id, &command, failed);
+        self.io.finish(id, &command, failed);
         if failed && command.op == Op::Flush && !self.io.is_fenced(command.device) {
             self.fencing.flush_failed();
             self.succession_in_doubt();
-            self.placed.flush_failed(&mut self.io, now, command.device, out);
+            self.placed.flush_failed(&mut self.io, command.device, out);
             // A log that has stopped is opened again, and recovered as after a power loss.
             if !self.io.stopped {
                 self.io.write_again_later(command.device);
             }
         }
         match command.purpose {
-            Purpose::Step(step) => self.placed.step(&mut self.io, now, step, &command, failed, out),
+            Purpose::Step(step) => self.placed.step(&mut self.io, step, &command, failed, out),
             Purpose::Probe => self.io.answered_probe(command.device),
             Purpose::Fence => self.fence_step(failed, out),
             Purpose::Copy => self.succession_step(failed),
@@ -288,10 +288,10 @@ impl<P: PlacementOps> Drive<P> {
             Purpose::Twin => {}
         }
         if failed || self.io.fencing || self.io.refusing != 0 {
-            self.after_failure(now, &command, failed, out);
+            self.after_failure(&command, failed, out);
             self.usual = self.is_usual();
         }
-        self.report_answers(now);
+        self.report_answers();
     }
 
     /// Runs timers. Quick if none is due. Returns the next deadline.
@@ -304,14 +304,14 @@ impl<P: PlacementOps> Drive<P> {
             return self.deadline();
         }
         self.io.clear_deadline();
-        self.placed.tick(&mut self.io, now, out);
+        self.placed.tick(&mut self.io, out);
         if self.io.fencing {
-            self.go_on_fencing(now, out);
+            self.go_on_fencing(out);
         }
         // What is overdue goes to the origin first: a device that rests would have to wake up for it.
         let is_overdue = self.io.tuning.spin_down_after.iter().any(Option::is_some)
             && self.placed.cleaning(&self.io, now).is_some_and(|cleaning| cleaning.overdue.is_some());
-        self.io.tick_power(now, is_overdue, out);
+        self.io.tick_power(is_overdue, out);
         self.deadline()
     }
 
@@ -336,7 +336,7 @@ impl<P: PlacementOps> Drive<P> {
         let before = std::mem::replace(&mut self.io.tuning, tuning);
         let now = self.io.advance(now);
         self.io.due(now);
-        self.placed.retuned(&mut self.io, &before, now, out);
+        self.placed.retuned(&mut self.io, &before, out);
         Ok(())
     }
 
@@ -351,8 +351,8 @@ impl<P: PlacementOps> Drive<P> {
 
     /// Writes back all data that only the fast device has, without delay.
     pub(crate) fn write_all_back(&mut self, now: Nanos, out: &mut Commands) {
-        let now = self.io.advance(now);
-        self.placed.write_all_back(&mut self.io, now, out);
+        self.io.advance(now);
+        self.placed.write_all_back(&mut self.io, out);
     }
 
     /// The place of the volume's byte at `offset`.

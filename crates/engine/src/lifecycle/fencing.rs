@@ -62,11 +62,13 @@ impl<P: PlacementOps> Drive<P> {
     /// See [`Engine::device_failed`](crate::Engine::device_failed).
     #[cold]
     pub(crate) fn device_failed(&mut self, now: Nanos, device: DeviceId, out: &mut Commands) {
-        if device.index() >= self.device_bytes.len() || self.io.is_fenced(device) {
-            return;
-        }
-        let now = self.io.advance(now);
-        if self.is_survived(device) {
+        self.io.advance(now);
+        self.give_up(device, out);
+    }
+
+    #[cold]
+    fn give_up(&mut self, device: DeviceId, out: &mut Commands) {
+        if device.index() >= self.device_bytes.len() || self.io.is_fenced(device) || self.is_survived(device) {
             return;
         }
         self.end_resizing(ResizeEnd::DeviceGone);
@@ -80,19 +82,19 @@ impl<P: PlacementOps> Drive<P> {
         self.fencing.stage = Stage::Quiescing;
         self.fencing.left.clear();
         self.fencing.retry_at = Nanos::ZERO;
-        let lost = self.placed.fence(&mut self.io, now, device, out);
+        let lost = self.placed.fence(&mut self.io, device, out);
         // The map does not say what is displaced to the device, and some of that may have been answered and not flushed.
         let loses_displaced = |displaced: &Displaced| displaced.is_elsewhere() && displaced.home == device;
         if lost || self.displaced.as_ref().is_some_and(loses_displaced) {
             self.io.owe_error_of_fenced();
         }
-        self.go_on_fencing(now, out);
+        self.go_on_fencing(out);
     }
 
     /// Handles a failed command or one that follows it, gives up a device that is needed no more, and continues fencing if a device is being fenced.
     #[cold]
-    pub(super) fn after_failure(&mut self, now: Nanos, command: &InFlight<P::Step>, failed: bool, out: &mut Commands) {
-        let verdict = if failed { self.io.verdict(now, command, out) } else { Verdict::Passes };
+    pub(super) fn after_failure(&mut self, command: &InFlight<P::Step>, failed: bool, out: &mut Commands) {
+        let verdict = if failed { self.io.verdict(command, out) } else { Verdict::Passes };
         let mut refusing =
             (0..self.device_bytes.len() as u8).map(DeviceId).filter(|device| self.io.is_refusing(*device));
         let dead = match verdict {
@@ -100,26 +102,26 @@ impl<P: PlacementOps> Drive<P> {
             Verdict::Refuses | Verdict::Passes => refusing.find(|device| !self.is_needed(*device)),
         };
         if let Some(device) = dead {
-            return self.device_failed(now, device, out);
+            return self.give_up(device, out);
         }
         if verdict == Verdict::Refuses {
             // Those who wait hear of it. What they wait for stays, and a later flush may make it durable.
             self.placed.fail_flushes(&mut self.io, out);
         }
         if self.io.fencing {
-            self.go_on_fencing(now, out);
+            self.go_on_fencing(out);
         }
     }
 
     /// Continues with the steps that must precede the durable record of fencing.
     #[cold]
-    pub(super) fn go_on_fencing(&mut self, now: Nanos, out: &mut Commands) {
+    pub(super) fn go_on_fencing(&mut self, out: &mut Commands) {
         let is_undecided = self.is_undecided();
         let Drive { io, fencing, placed, .. } = self;
         if fencing.in_flight || is_undecided {
             return;
         }
-        if now < fencing.retry_at {
+        if io.now < fencing.retry_at {
             return io.due(fencing.retry_at);
         }
         if fencing.stage == Stage::Quiescing {
@@ -145,7 +147,7 @@ impl<P: PlacementOps> Drive<P> {
                 if (0..self.device_bytes.len()).any(|device| io.fenced >> device & 1 == 0) {
                     io.recorded = io.fenced;
                 }
-                placed.fence_is_durable(io, now, out);
+                placed.fence_is_durable(io, out);
             }
         }
     }

@@ -48,11 +48,11 @@ impl LogDrive {
 
     /// Appends a piece. Returns false if no buffer is free.
     #[inline]
-    pub(in crate::log) fn append(&mut self, io: &mut LogIo, now: Nanos, piece: Piece, out: &mut Commands) -> bool {
+    pub(in crate::log) fn append(&mut self, io: &mut LogIo, piece: Piece, out: &mut Commands) -> bool {
         let padding = piece.offset % SECTOR;
         let limit = (HEADER + io.tuning.logging.gather_bytes.0 + SECTOR).min(self.log.segment_bytes());
         if HEADER + padding + piece.len > limit {
-            self.append_alone(io, now, piece, out);
+            self.append_alone(io, piece, out);
             return true;
         }
         let fits = |group: &Group| {
@@ -68,7 +68,7 @@ impl LogDrive {
             Some(index) => index,
             None => {
                 let Some(buffer) = self.appends.buffers.pop() else { return false };
-                let index = self.appends.take(now);
+                let index = self.appends.take(io.now);
                 self.appends.groups[index as usize].buffer = Some(buffer);
                 self.appends.gathering = Some(index);
                 index
@@ -90,19 +90,19 @@ impl LogDrive {
                 self.launch(io, out);
             }
         } else if group.members.len() == 1 {
-            io.due(now.saturating_add(delay));
+            io.due(io.now.saturating_add(delay));
         }
         true
     }
 
     /// Appends a large piece from the host's own buffer, with a header of its own.
-    fn append_alone(&mut self, io: &mut LogIo, now: Nanos, piece: Piece, out: &mut Commands) {
+    fn append_alone(&mut self, io: &mut LogIo, piece: Piece, out: &mut Commands) {
         let within = HEADER + piece.offset % SECTOR;
         let len = (within + piece.len).next_multiple_of(HEADER);
         let Some(Space { at, sequence }) = self.log.allocate(len) else {
             return self.goes_past(piece, Past::NoRoom);
         };
-        let index = self.appends.take(now);
+        let index = self.appends.take(io.now);
         let group = &mut self.appends.groups[index as usize];
         group.members.push(Member { piece, within: within as u32 });
         (group.at, group.sequence, group.len, group.pending) = (at, sequence, len, 2);
@@ -158,14 +158,7 @@ impl LogDrive {
     }
 
     #[inline]
-    pub(in crate::log) fn append_step(
-        &mut self,
-        io: &mut LogIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::log) fn append_step(&mut self, io: &mut LogIo, index: u32, failed: bool, out: &mut Commands) {
         let group = &mut self.appends.groups[index as usize];
         assert!(group.pending > 0, "an append completed twice");
         group.pending -= 1;
@@ -177,7 +170,7 @@ impl LogDrive {
             && self.appends.groups[front as usize].pending == 0
         {
             self.appends.flying.pop_front();
-            self.retire(io, now, front, out);
+            self.retire(io, front, out);
         }
         if io.tuning.logging.gather_delay == Nanos::ZERO && self.appends.flying.len() < AT_ONCE {
             self.launch(io, out);
@@ -189,7 +182,7 @@ impl LogDrive {
     }
 
     #[inline]
-    fn retire(&mut self, io: &mut LogIo, now: Nanos, index: u32, out: &mut Commands) {
+    fn retire(&mut self, io: &mut LogIo, index: u32, out: &mut Commands) {
         let group = &mut self.appends.groups[index as usize];
         let (at, sequence, len, failed) = (group.at, group.sequence, group.len, group.failed);
         let of_index = group.index.take();
@@ -197,10 +190,10 @@ impl LogDrive {
         self.log.segments[segment as usize].appends -= 1;
         if failed {
             self.appends.failures += 1;
-            self.appends.paused_until = now.saturating_add(PAUSE);
+            self.appends.paused_until = io.now.saturating_add(PAUSE);
             io.stats.logging_mut().failed_appends += 1;
             let absent = CommitRecord::Absent { from: sequence, to: sequence + 1, next_at: at + len };
-            self.commit.record(io, now, absent);
+            self.commit.record(io, absent);
         } else {
             self.appends.failures = 0;
         }
@@ -213,10 +206,10 @@ impl LogDrive {
         }
         let members = std::mem::take(&mut self.appends.groups[index as usize].members);
         if self.log.live == 0 {
-            self.first_logged(io, now);
+            self.first_logged(io);
         }
         if self.index.is_empty() {
-            self.index.due = now.saturating_add(io.tuning.logging.checkpoint_interval);
+            self.index.due = io.now.saturating_add(io.tuning.logging.checkpoint_interval);
             io.due(self.index.due);
         }
         let answer = self.answer();
@@ -235,16 +228,16 @@ impl LogDrive {
         self.appends.give_back(index, members);
     }
 
-    pub(in crate::log) fn tick_appends(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::log) fn tick_appends(&mut self, io: &mut LogIo, out: &mut Commands) {
         if let Some(index) = self.appends.gathering {
             let due = self.appends.groups[index as usize].since.saturating_add(io.tuning.logging.gather_delay);
-            if due <= now {
+            if due <= io.now {
                 self.launch(io, out);
             } else {
                 io.due(due);
             }
         }
-        self.tick_index(io, now);
+        self.tick_index(io);
     }
 
     /// Writes an index to the log.

@@ -15,7 +15,6 @@ use peryton_format::{
     log::ring::CommitRecord,
     mutation::{self, Mutation},
 };
-use peryton_units::Nanos;
 
 use crate::{
     api::command::DeviceId,
@@ -67,7 +66,7 @@ impl LogDrive {
 
     /// Frees what a migration has emptied, although segments before it stay for a primary that is gone. `all`: the segments from the first
     /// that stays on, as far as the migration has come.
-    pub(in crate::log) fn settle_beside_gone(&mut self, io: &mut LogIo, now: Nanos, all: &[u32]) {
+    pub(in crate::log) fn settle_beside_gone(&mut self, io: &mut LogIo, all: &[u32]) {
         let (stay, free): (Vec<u32>, Vec<u32>) = all.iter().partition(|index| self.is_kept(**index));
         stay.iter().for_each(|index| self.log.segments[*index as usize].left_over = true);
         // The next migration does not begin at once, although the log is as full as before.
@@ -79,7 +78,7 @@ impl LogDrive {
         if self.migration.stuck || !self.migration.whole {
             return;
         }
-        self.commit.list(io, now, records);
+        self.commit.list(io, records);
         for index in free {
             self.log.drain(index);
             self.commit.free(index);

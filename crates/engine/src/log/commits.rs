@@ -26,13 +26,13 @@ const MARK_AFTER: Nanos = Nanos::from_ms(100);
 
 impl LogDrive {
     /// Starts a commit if one is wanted and none is under way.
-    pub(in crate::log) fn pump_commit(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::log) fn pump_commit(&mut self, io: &mut LogIo, out: &mut Commands) {
         if self.stopped.any() {
             return self.give_up_commits(io, out);
         }
         let group = &mut self.commit.group;
         let wanted = group.wanted || !group.gathering.flushes.is_empty() || group.gathering.index;
-        if !group.is_idle() || !wanted || io.fencing || group.is_paused(now) {
+        if !group.is_idle() || !wanted || io.fencing || group.is_paused(io.now) {
             return;
         }
         if group.alive == [false; 2] {
@@ -40,14 +40,14 @@ impl LogDrive {
         }
         self.commit.asked = std::mem::take(&mut group.wanted);
         if let Some(outcome) = self.start(io, out) {
-            self.committed(io, now, outcome, out);
+            self.committed(io, outcome, out);
         }
     }
 
     /// Handles a completed command of the commit under way.
-    pub(in crate::log) fn step_commit(&mut self, io: &mut LogIo, now: Nanos, failed: bool, out: &mut Commands) {
+    pub(in crate::log) fn step_commit(&mut self, io: &mut LogIo, failed: bool, out: &mut Commands) {
         if let Some(outcome) = self.commit_step(io, failed, out) {
-            self.committed(io, now, outcome, out);
+            self.committed(io, outcome, out);
         }
     }
 
@@ -125,7 +125,7 @@ impl LogDrive {
     }
 
     /// Releases what waited for a commit, and starts the next commit if anything waits for it.
-    fn committed(&mut self, io: &mut LogIo, now: Nanos, outcome: Outcome<LogBatch>, out: &mut Commands) {
+    fn committed(&mut self, io: &mut LogIo, outcome: Outcome<LogBatch>, out: &mut Commands) {
         if let Outcome::Durable(mut batch) = outcome {
             for segment in batch.freed.drain(..) {
                 self.log.drained(segment);
@@ -134,7 +134,7 @@ impl LogDrive {
                 self.write_index(io, out);
             }
             if !batch.flushes.is_empty() {
-                self.mark_soon(io, now);
+                self.mark_soon(io);
             }
             for flush in batch.flushes.drain(..) {
                 io.part_done(flush, Ok(()), out);
@@ -161,23 +161,23 @@ impl LogDrive {
     /// Notes that a flush was answered. The header of the next append records what it covered, and the next flush makes that
     /// record durable; if no append follows soon, a commit records it. Recovery then recognises damage to flushed data, and
     /// does not take it for the end of the log.
-    fn mark_soon(&mut self, io: &mut LogIo, now: Nanos) {
+    fn mark_soon(&mut self, io: &mut LogIo) {
         if self.commit.mark.is_none() && self.index.flushed > self.commit.marked && !self.log.is_empty() {
-            let due = now.saturating_add(MARK_AFTER);
+            let due = io.now.saturating_add(MARK_AFTER);
             self.commit.mark = Some((self.index.flushed, due));
             io.due(due);
         }
     }
 
-    fn tick_mark(&mut self, io: &mut LogIo, now: Nanos) {
+    fn tick_mark(&mut self, io: &mut LogIo) {
         let Some((flushed, due)) = self.commit.mark else { return };
-        if now < due {
+        if io.now < due {
             return io.due(due);
         }
         self.commit.mark = None;
         if self.index.flushed > flushed {
             // While appends follow, their headers record what was flushed; while none do, a commit does.
-            return self.mark_soon(io, now);
+            return self.mark_soon(io);
         }
         if self.commit.marked < flushed && !self.log.is_empty() && self.commit.group.alive[1] && !self.commit.is_full()
         {
@@ -187,11 +187,11 @@ impl LogDrive {
         }
     }
 
-    pub(in crate::log) fn tick_commit(&mut self, io: &mut LogIo, now: Nanos) {
+    pub(in crate::log) fn tick_commit(&mut self, io: &mut LogIo) {
         if self.stopped.any() {
             return;
         }
-        self.tick_mark(io, now);
+        self.tick_mark(io);
         match self.commit.group.retry_is_due(io) {
             Some(false) => return,
             Some(true) => {

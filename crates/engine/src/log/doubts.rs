@@ -63,7 +63,7 @@ impl Stopped {
 impl LogDrive {
     /// Stops the log, because the device has failed a flush.
     #[cold]
-    pub(in crate::log) fn stop(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) {
+    pub(in crate::log) fn stop(&mut self, io: &mut LogIo, device: DeviceId, out: &mut Commands) {
         if mutation::is(Mutation::TrustFailedFlush) {
             return;
         }
@@ -73,8 +73,8 @@ impl LogDrive {
         }
         self.stopped.devices |= 1 << device.index();
         if !self.stopped.checking {
-            self.stopped.check = Some((device, now.saturating_add(CHECK)));
-            io.due(now.saturating_add(CHECK));
+            self.stopped.check = Some((device, io.now.saturating_add(CHECK)));
+            io.due(io.now.saturating_add(CHECK));
         }
         io.stopped = true;
         // The host's next flush fails, even if the volume is opened again before that.
@@ -87,9 +87,9 @@ impl LogDrive {
 
     /// Flushes the device again when that is due, to find out whether it goes on failing.
     #[inline]
-    pub(in crate::log) fn check_stopped(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::log) fn check_stopped(&mut self, io: &mut LogIo, out: &mut Commands) {
         let Some((device, due)) = self.stopped.check.filter(|_| !self.stopped.checking) else { return };
-        if now < due {
+        if io.now < due {
             return io.due(due);
         }
         self.stopped.checking = true;

@@ -5,7 +5,7 @@ use peryton_format::{
     log::{HEADER, SECTOR},
     superblock::VolumeId,
 };
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use crate::{
     api::command::{Buffer, Cause, Commands, DeviceId, Request},
@@ -106,22 +106,15 @@ impl LogDrive {
 
     /// Carries out a read, write or discard that lies within the volume and is not empty.
     #[inline]
-    pub(in crate::log) fn take(
-        &mut self,
-        io: &mut LogIo,
-        now: Nanos,
-        request: RequestIndex,
-        asked: Request,
-        out: &mut Commands,
-    ) {
+    pub(in crate::log) fn take(&mut self, io: &mut LogIo, request: RequestIndex, asked: Request, out: &mut Commands) {
         if self.stopped.any() {
             io.add_part(request);
             return io.part_done(request, self.answer(), out);
         }
         match asked.op {
             Op::Read => self.read(io, request, asked, out),
-            Op::Write => self.write(io, now, request, asked, out),
-            Op::Discard => self.discard(io, now, request, asked, out),
+            Op::Write => self.write(io, request, asked, out),
+            Op::Discard => self.discard(io, request, asked, out),
             Op::Flush => unreachable!("a flush has no range"),
         }
     }
@@ -202,14 +195,7 @@ impl LogDrive {
     /// Cuts a write into pieces that each fit an append, and where selective caching sends neighbouring blocks to
     /// different devices.
     #[inline]
-    pub(in crate::log) fn write(
-        &mut self,
-        io: &mut LogIo,
-        now: Nanos,
-        request: RequestIndex,
-        asked: Request,
-        out: &mut Commands,
-    ) {
+    pub(in crate::log) fn write(&mut self, io: &mut LogIo, request: RequestIndex, asked: Request, out: &mut Commands) {
         io.stats.logging_mut().bytes_written_by_host += asked.len.0;
         let (start, end) = (asked.offset.0, asked.offset.0 + asked.len.0);
         let threshold = match io.tuning.logging.caching {
@@ -249,7 +235,7 @@ impl LogDrive {
                     to = (to + self.block).min(end);
                 }
             }
-            if way == Way::Log && self.is_outrun(io, now, primary) {
+            if way == Way::Log && self.is_outrun(io, primary) {
                 way = Way::Direct(Past::Outrun);
             }
             if way == Way::Log && to - next > self.most_record {
@@ -257,7 +243,7 @@ impl LogDrive {
             }
             let piece = Piece { request, offset: next, len: to - next, buffer: next - start };
             io.add_part(request);
-            self.place(io, now, piece, way, out);
+            self.place(io, piece, way, out);
             next = to;
         }
     }
@@ -266,7 +252,6 @@ impl LogDrive {
     pub(in crate::log) fn discard(
         &mut self,
         io: &mut LogIo,
-        now: Nanos,
         request: RequestIndex,
         asked: Request,
         out: &mut Commands,
@@ -278,7 +263,7 @@ impl LogDrive {
             let end = to.min(self.primaries.of(next).to);
             io.add_part(request);
             let piece = Piece { request, offset: next, len: end - next, buffer: 0 };
-            self.place(io, now, piece, Way::Discard, out);
+            self.place(io, piece, Way::Discard, out);
             next = end;
         }
     }

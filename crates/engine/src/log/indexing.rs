@@ -11,7 +11,6 @@ use peryton_format::{
     log::HEADER,
     log::header::{self, ENTRIES_PER_BLOCK, IndexSpan},
 };
-use peryton_units::Nanos;
 
 use crate::{
     api::command::Commands, log::drive::LogDrive, log::index::Pending, log::layout::BUFFER, log::ready::Turn,
@@ -33,12 +32,12 @@ impl LogDrive {
         self.ready.push(Turn::Commit);
     }
 
-    pub(in crate::log) fn tick_index(&mut self, io: &mut LogIo, now: Nanos) {
+    pub(in crate::log) fn tick_index(&mut self, io: &mut LogIo) {
         if self.index.pending.is_empty() {
             return;
         }
-        if self.index.due <= now {
-            self.index.due = now.saturating_add(io.tuning.logging.checkpoint_interval);
+        if self.index.due <= io.now {
+            self.index.due = io.now.saturating_add(io.tuning.logging.checkpoint_interval);
             self.index.asked = true;
             self.want_index();
         }

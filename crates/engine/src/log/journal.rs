@@ -164,7 +164,7 @@ impl Commit {
     }
 
     /// Gathers a record. It becomes durable after the commit interval or with the next flush.
-    pub(in crate::log) fn record(&mut self, io: &mut LogIo, now: Nanos, record: CommitRecord) {
+    pub(in crate::log) fn record(&mut self, io: &mut LogIo, record: CommitRecord) {
         if !self.group.alive[1] {
             // The ring is lost with the log.
             return;
@@ -177,8 +177,8 @@ impl Commit {
             self.joins = true;
         }
         if batch.since.is_none() {
-            batch.since = Some(now);
-            io.due(now.saturating_add(io.tuning.commit_interval));
+            batch.since = Some(io.now);
+            io.due(io.now.saturating_add(io.tuning.commit_interval));
         }
     }
 
@@ -190,9 +190,9 @@ impl Commit {
     }
 
     /// Records that only the listed parts of a segment are still needed.
-    pub(in crate::log) fn list(&mut self, io: &mut LogIo, now: Nanos, records: impl IntoIterator<Item = CommitRecord>) {
+    pub(in crate::log) fn list(&mut self, io: &mut LogIo, records: impl IntoIterator<Item = CommitRecord>) {
         for record in records {
-            self.record(io, now, record);
+            self.record(io, record);
         }
         self.group.gathering.settles = true;
     }

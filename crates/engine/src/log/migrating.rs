@@ -6,7 +6,7 @@
 //! holds `migration_memory` bytes; `window.rs` fills it.
 
 use peryton_format::log::ring::CommitRecord;
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::{Buffer, Cause, Command, Commands},
@@ -30,13 +30,13 @@ const LOOK_AT: u64 = 1 << 16;
 
 impl LogDrive {
     #[inline]
-    pub(in crate::log) fn migrate_if_due(&mut self, io: &mut LogIo, now: Nanos) {
-        if let Some(trigger) = self.fired(io, now).filter(|_| !self.stopped.any()) {
-            self.start_migration(io, now, trigger);
+    pub(in crate::log) fn migrate_if_due(&mut self, io: &mut LogIo) {
+        if let Some(trigger) = self.fired(io).filter(|_| !self.stopped.any()) {
+            self.start_migration(io, trigger);
         }
     }
 
-    fn start_migration(&mut self, io: &mut LogIo, now: Nanos, trigger: Trigger) {
+    fn start_migration(&mut self, io: &mut LogIo, trigger: Trigger) {
         debug_assert!(self.migration.is_idle());
         self.log.close();
         self.commit.migration_starts();
@@ -45,14 +45,14 @@ impl LogDrive {
         migration.record = 0;
         migration.whole = true;
         migration.covers = self.log.next_sequence();
-        self.begin(io, now, trigger);
+        self.begin(io, trigger);
         self.ready.push(Turn::Migration);
     }
 
     /// Migrates everything that only the log has, whatever the triggers say.
-    pub(crate) fn write_all_home(&mut self, io: &mut LogIo, now: Nanos) {
+    pub(crate) fn write_all_home(&mut self, io: &mut LogIo) {
         if self.migration.is_idle() && self.log.live > 0 && !self.is_stranded() && !self.stopped.any() {
-            self.start_migration(io, now, Trigger::Hint);
+            self.start_migration(io, Trigger::Hint);
         }
         self.ready.push(Turn::Migration);
     }
@@ -62,9 +62,9 @@ impl LogDrive {
         self.log.live.div_ceil(self.block)
     }
 
-    fn begin(&mut self, io: &mut LogIo, now: Nanos, trigger: Trigger) {
+    fn begin(&mut self, io: &mut LogIo, trigger: Trigger) {
         self.migration.phase = Phase::Planning;
-        self.migration.began = now;
+        self.migration.began = io.now;
         self.log.retry_unreadable();
         (self.migration.left_over, self.migration.stuck) = (false, false);
         let by = &mut io.stats.logging_mut().migrations;
@@ -76,7 +76,7 @@ impl LogDrive {
             Trigger::Hint => &mut by.hint,
         } += 1;
         if trigger != Trigger::Hint {
-            self.since.started = now;
+            self.since.started = io.now;
             self.since.reads = 0;
             self.since.reads_from_log = 0;
         }
@@ -84,7 +84,7 @@ impl LogDrive {
 
     /// Continues the migration until it has to wait for a command.
     #[inline]
-    pub(in crate::log) fn pump_migration(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::log) fn pump_migration(&mut self, io: &mut LogIo, out: &mut Commands) {
         if self.migration.is_idle() {
             return;
         }
@@ -96,8 +96,8 @@ impl LogDrive {
         }
         loop {
             let goes_on = match self.migration.phase {
-                Phase::Idle => self.begin_hint(io, now),
-                Phase::Planning => self.plan(io, now, out),
+                Phase::Idle => self.begin_hint(io),
+                Phase::Planning => self.plan(io, out),
                 Phase::Reading => self.read_window(io, out),
                 Phase::Writing => self.write_window(io, out),
             };
@@ -107,16 +107,16 @@ impl LogDrive {
         }
     }
 
-    fn begin_hint(&mut self, io: &mut LogIo, now: Nanos) -> bool {
+    fn begin_hint(&mut self, io: &mut LogIo) -> bool {
         let Some(range) = self.migration.hints.pop_front() else { return false };
         self.migration.range = range;
         self.migration.whole = false;
-        self.begin(io, now, Trigger::Hint);
+        self.begin(io, Trigger::Hint);
         true
     }
 
     /// Fills a window. Returns whether the migration can continue now.
-    fn plan(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) -> bool {
+    fn plan(&mut self, io: &mut LogIo, out: &mut Commands) -> bool {
         (self.migration.window, self.migration.unit) = (window_of(&io.tuning), self.write_unit(io));
         let mut looks = LOOK_AT;
         let unverified =
@@ -130,17 +130,17 @@ impl LogDrive {
             return true;
         }
         if looks == 0 {
-            io.due(now);
+            io.due(io.now);
             return false;
         }
         self.pass_segments();
         if self.migration.segments.is_empty() && self.migration.range.0 >= self.migration.range.1 {
-            self.settle_held_back(io, now);
+            self.settle_held_back(io);
             let migration = &mut self.migration;
             migration.phase = Phase::Idle;
             migration.window = 0;
             if migration.left_over {
-                self.since.not_before = now.saturating_add(RETRY);
+                self.since.not_before = io.now.saturating_add(RETRY);
                 io.due(self.since.not_before);
             }
             if migration.whole && !migration.left_over {
@@ -356,10 +356,10 @@ impl LogDrive {
     /// Handles the segments that a failed device kept from being emptied. Their remaining records are listed in one
     /// commit that also frees the younger segments. Both must happen at once: a list would otherwise restore copies
     /// that a segment freed meanwhile had superseded. If the list would be too long, no segment is freed.
-    fn settle_held_back(&mut self, io: &mut LogIo, now: Nanos) {
+    fn settle_held_back(&mut self, io: &mut LogIo) {
         let all = std::mem::take(&mut self.migration.held_back);
         if self.primaries.any_gone() {
-            return self.settle_beside_gone(io, now, &all);
+            return self.settle_beside_gone(io, &all);
         }
         let (empty, left): (Vec<u32>, Vec<u32>) =
             all.into_iter().partition(|index| self.log.segments[*index as usize].live == 0);
@@ -382,7 +382,7 @@ impl LogDrive {
                 let (at, len) = (start + u64::from(*within), u64::from(*len));
                 CommitRecord::Left { offset: *offset, at, len }
             });
-            self.commit.list(io, now, std::iter::once(head).chain(each));
+            self.commit.list(io, std::iter::once(head).chain(each));
             segment.records = left;
         }
         for index in empty {

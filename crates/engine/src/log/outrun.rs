@@ -20,24 +20,24 @@ impl LogDrive {
     /// lately answered sooner. The record that such a write makes in the ring of commits must have room, because what waits for room
     /// waits for a migration.
     #[inline]
-    pub(in crate::log) fn is_outrun(&self, io: &LogIo, now: Nanos, primary: Primary) -> bool {
+    pub(in crate::log) fn is_outrun(&self, io: &LogIo, primary: Primary) -> bool {
         let settings = &io.tuning.logging;
         let Some(most) = settings.most_behind else { return false };
-        let behind = self.behind(now);
+        let behind = self.behind(io.now);
         behind > most.saturating_add(settings.gather_delay)
             && !self.gone.log
             && !primary.gone
             && !io.sleeps(primary.device)
-            && self.primary_takes(io, now, primary) < behind
+            && self.primary_takes(io, primary) < behind
             && !self.commit.is_crowded(self.directs.in_flight.len())
     }
 
     /// How long a write to the primary takes: as the latest did, and no less than what is under way has taken already.
-    fn primary_takes(&self, io: &LogIo, now: Nanos, primary: Primary) -> Nanos {
+    fn primary_takes(&self, io: &LogIo, primary: Primary) -> Nanos {
         let [_, lately] = io.latency(primary.device);
         let mut under_way = self.directs.in_flight.iter().map(|row| self.directs.rows[*row]);
         let oldest =
             under_way.find(|direct| direct.piece.overlaps(primary.from, primary.to)).map(|direct| direct.since);
-        lately.max(oldest.map_or(Nanos::ZERO, |since| now.saturating_sub(since)))
+        lately.max(oldest.map_or(Nanos::ZERO, |since| io.now.saturating_sub(since)))
     }
 }

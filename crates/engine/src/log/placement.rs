@@ -7,7 +7,7 @@ use peryton_format::{
     storage::Storage,
     superblock::{GivenUp, VolumeId},
 };
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::{Buffers, Commands, DeviceId, Request},
@@ -40,12 +40,12 @@ impl PlacementOps for LogDrive {
     type Step = LogStep;
 
     #[inline]
-    fn submit(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, asked: Request, out: &mut Commands) {
-        self.take(io, now, request, asked, out);
-        self.go_on(io, now, out);
+    fn submit(&mut self, io: &mut LogIo, request: RequestIndex, asked: Request, out: &mut Commands) {
+        self.take(io, request, asked, out);
+        self.go_on(io, out);
     }
 
-    fn flush(&mut self, io: &mut LogIo, now: Nanos, request: RequestIndex, out: &mut Commands) {
+    fn flush(&mut self, io: &mut LogIo, request: RequestIndex, out: &mut Commands) {
         io.add_part(request);
         if self.stopped.any() {
             io.error_reported();
@@ -53,13 +53,13 @@ impl PlacementOps for LogDrive {
         }
         self.commit.wait(request);
         self.ready.push(Turn::Commit);
-        self.go_on(io, now, out);
+        self.go_on(io, out);
     }
 
     #[inline]
-    fn step(&mut self, io: &mut LogIo, now: Nanos, step: LogStep, _: &LogCommand, failed: bool, out: &mut Commands) {
+    fn step(&mut self, io: &mut LogIo, step: LogStep, _: &LogCommand, failed: bool, out: &mut Commands) {
         match step {
-            LogStep::Append { group } => self.append_step(io, now, group, failed, out),
+            LogStep::Append { group } => self.append_step(io, group, failed, out),
             LogStep::Host { request } => {
                 let result = if failed { Err(RequestError::Device) } else { self.answer() };
                 io.part_done(request, result, out);
@@ -70,14 +70,14 @@ impl PlacementOps for LogDrive {
                 io.part_done(request, result, out);
             }
             LogStep::Verify { slot } => self.verify_step(io, slot, failed, out),
-            LogStep::Direct { op } => self.direct_step(io, now, op, failed, out),
+            LogStep::Direct { op } => self.direct_step(io, op, failed, out),
             LogStep::MigrationRead { chunk } => self.migration_read(chunk, failed),
             LogStep::MigrationRest { run, rest } => self.rest_was_read(io, (run, rest), failed, out),
             LogStep::MigrationWrite { run } => self.migration_wrote(io, run, failed, out),
-            LogStep::Commit => self.step_commit(io, now, failed, out),
+            LogStep::Commit => self.step_commit(io, failed, out),
             LogStep::Check => self.stopped.checked(failed, io),
         }
-        self.go_on(io, now, out);
+        self.go_on(io, out);
     }
 
     fn encode(&self, io: &LogIo, command: &LogCommand, step: LogStep, into: &mut [u8], buffers: Option<&dyn Buffers>) {
@@ -89,14 +89,14 @@ impl PlacementOps for LogDrive {
         }
     }
 
-    fn tick(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
-        self.check_stopped(io, now, out);
-        self.tick_appends(io, now, out);
-        self.tick_commit(io, now);
+    fn tick(&mut self, io: &mut LogIo, out: &mut Commands) {
+        self.check_stopped(io, out);
+        self.tick_appends(io, out);
+        self.tick_commit(io);
         self.ready.push(Turn::Trigger);
         self.ready.push(Turn::Migration);
-        self.go_on(io, now, out);
-        self.declare_timeout(io, now);
+        self.go_on(io, out);
+        self.declare_timeout(io);
     }
 
     fn statistics_reset(&mut self, io: &mut LogIo, _: &Stats) {
@@ -107,9 +107,9 @@ impl PlacementOps for LogDrive {
         BUFFERS + VERIFIES + self.migration.buffers(tuning)
     }
 
-    fn write_all_back(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
-        self.write_all_home(io, now);
-        self.go_on(io, now, out);
+    fn write_all_back(&mut self, io: &mut LogIo, out: &mut Commands) {
+        self.write_all_home(io);
+        self.go_on(io, out);
     }
 
     fn dirty_left(&self) -> u64 {
@@ -197,18 +197,18 @@ impl PlacementOps for LogDrive {
         }
     }
 
-    fn flush_failed(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) {
-        self.stop(io, now, device, out);
-        self.go_on(io, now, out);
+    fn flush_failed(&mut self, io: &mut LogIo, device: DeviceId, out: &mut Commands) {
+        self.stop(io, device, out);
+        self.go_on(io, out);
     }
 
     fn fail_flushes(&mut self, io: &mut LogIo, out: &mut Commands) {
         self.flushes_fail(io, out);
     }
 
-    fn fence(&mut self, io: &mut LogIo, now: Nanos, device: DeviceId, out: &mut Commands) -> bool {
+    fn fence(&mut self, io: &mut LogIo, device: DeviceId, out: &mut Commands) -> bool {
         let loses = self.device_died(io, device);
-        self.go_on(io, now, out);
+        self.go_on(io, out);
         loses
     }
 
@@ -216,9 +216,9 @@ impl PlacementOps for LogDrive {
         self.commit.group.is_idle()
     }
 
-    fn fence_is_durable(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    fn fence_is_durable(&mut self, io: &mut LogIo, out: &mut Commands) {
         self.go_on_without(io, out);
-        self.go_on(io, now, out);
+        self.go_on(io, out);
     }
 
     fn without(&mut self, _: &LogIo, device: DeviceId) -> bool {
@@ -284,12 +284,12 @@ impl PlacementOps for LogDrive {
 
 impl LogDrive {
     /// See [`Engine::host_dropped`](crate::Engine::host_dropped).
-    pub(crate) fn host_dropped(&mut self, io: &mut LogIo, now: Nanos, range: Range<Bytes>, out: &mut Commands) {
+    pub(crate) fn host_dropped(&mut self, io: &mut LogIo, range: Range<Bytes>, out: &mut Commands) {
         // Only whole blocks are migrated: a block in two places costs more than it saves.
         let (from, to) = (range.start.0 & !(self.block - 1), range.end.0.min(self.size).next_multiple_of(self.block));
         self.migration.hint(from, to);
         self.ready.push(Turn::Migration);
-        self.go_on(io, now, out);
+        self.go_on(io, out);
     }
 
     /// Whether the log has stopped after a failed flush, and waits until the volume is opened again.

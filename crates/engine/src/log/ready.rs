@@ -2,8 +2,6 @@
 //! the end of each call of the driver carries it out. So no function that starts, continues or ends such work calls
 //! itself through others.
 
-use peryton_units::Nanos;
-
 use crate::{api::command::Commands, log::drive::LogDrive, log::step::LogIo};
 
 /// Work that may go on. The order of the variants is the order of the work.
@@ -42,13 +40,13 @@ impl Ready {
 impl LogDrive {
     /// Carries out ready work, until none is left.
     #[inline]
-    pub(in crate::log) fn go_on(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::log) fn go_on(&mut self, io: &mut LogIo, out: &mut Commands) {
         while let Some(turn) = self.ready.pop() {
             match turn {
-                Turn::Pieces => self.look_at_deferred(io, now, out),
-                Turn::Commit => self.pump_commit(io, now, out),
-                Turn::Trigger => self.migrate_if_due(io, now),
-                Turn::Migration => self.pump_migration(io, now, out),
+                Turn::Pieces => self.look_at_deferred(io, out),
+                Turn::Commit => self.pump_commit(io, out),
+                Turn::Trigger => self.migrate_if_due(io),
+                Turn::Migration => self.pump_migration(io, out),
             }
         }
     }

@@ -21,14 +21,14 @@ impl LogDrive {
 
     /// The condition under which a migration may start now, if any holds.
     #[inline]
-    pub(in crate::log) fn fired(&self, io: &LogIo, now: Nanos) -> Option<Trigger> {
-        if !self.migration.is_idle() || self.log.is_empty() || now < self.since.not_before || self.is_stranded() {
+    pub(in crate::log) fn fired(&self, io: &LogIo) -> Option<Trigger> {
+        if !self.migration.is_idle() || self.log.is_empty() || io.now < self.since.not_before || self.is_stranded() {
             return None;
         }
         let triggers = &io.tuning.logging.triggers;
         let live = self.log.live;
         if live > 0 {
-            if triggers.timeout.is_some_and(|timeout| now >= self.since.started.saturating_add(timeout)) {
+            if triggers.timeout.is_some_and(|timeout| io.now >= self.since.started.saturating_add(timeout)) {
                 return Some(Trigger::Timeout);
             }
             let Since { reads, reads_from_log, .. } = self.since;
@@ -47,7 +47,8 @@ impl LogDrive {
 
     /// Asks to be called when the timeout or the pause after a failure ends. If there is nothing to migrate then, the
     /// timeout starts again.
-    pub(in crate::log) fn declare_timeout(&mut self, io: &mut LogIo, now: Nanos) {
+    pub(in crate::log) fn declare_timeout(&mut self, io: &mut LogIo) {
+        let now = io.now;
         if let Some(timeout) = io.tuning.logging.triggers.timeout {
             let due = self.since.started.saturating_add(timeout);
             if due <= now && self.log.live == 0 {
@@ -65,11 +66,11 @@ impl LogDrive {
     /// Starts the timeout when the log takes its first data: it runs from the last migration, or from now if that was
     /// longer ago than the timeout.
     #[inline]
-    pub(in crate::log) fn first_logged(&mut self, io: &mut LogIo, now: Nanos) {
-        self.since.first_logged = now;
+    pub(in crate::log) fn first_logged(&mut self, io: &mut LogIo) {
+        self.since.first_logged = io.now;
         if let Some(timeout) = io.tuning.logging.triggers.timeout {
-            if self.since.started.saturating_add(timeout) <= now {
-                self.since.started = now;
+            if self.since.started.saturating_add(timeout) <= io.now {
+                self.since.started = io.now;
             }
             io.due(self.since.started.saturating_add(timeout));
         }

@@ -33,32 +33,25 @@ enum Placed {
 impl LogDrive {
     /// Sends a piece on its way, or lets it wait.
     #[inline]
-    pub(in crate::log) fn place(&mut self, io: &mut LogIo, now: Nanos, piece: Piece, way: Way, out: &mut Commands) {
-        if self.try_place(io, now, (piece, way), u64::MAX, out) != Placed::OnItsWay {
+    pub(in crate::log) fn place(&mut self, io: &mut LogIo, piece: Piece, way: Way, out: &mut Commands) {
+        if self.try_place(io, (piece, way), u64::MAX, out) != Placed::OnItsWay {
             self.deferred.defer(DeferredPiece { piece, way });
         }
     }
 
     /// Sends a piece, unless it has to wait. It also waits for pieces with a number below `before` that wait.
     #[inline]
-    fn try_place(
-        &mut self,
-        io: &mut LogIo,
-        now: Nanos,
-        (piece, way): (Piece, Way),
-        before: u64,
-        out: &mut Commands,
-    ) -> Placed {
+    fn try_place(&mut self, io: &mut LogIo, (piece, way): (Piece, Way), before: u64, out: &mut Commands) -> Placed {
         if self.stopped.any() {
             io.part_done(piece.request, self.answer(), out);
             return Placed::OnItsWay;
         }
-        let actual = if way == Way::Log { self.way_in(now) } else { way };
+        let actual = if way == Way::Log { self.way_in(io.now) } else { way };
         if self.must_wait(piece, actual, before) {
             return Placed::Waits;
         }
         if actual != Way::Log && self.is_crowded() {
-            if (self.is_stranded() || self.migration.is_stuck()) && self.fired(io, now).is_none() {
+            if (self.is_stranded() || self.migration.is_stuck()) && self.fired(io).is_none() {
                 // Nothing makes room before a failed device is back.
                 io.part_done(piece.request, Err(RequestError::Device), out);
                 return Placed::OnItsWay;
@@ -67,12 +60,12 @@ impl LogDrive {
         }
         match actual {
             Way::Log => {
-                if !self.append(io, now, piece, out) {
+                if !self.append(io, piece, out) {
                     return Placed::WaitsForBuffer;
                 }
             }
             Way::Direct(why) => {
-                let purpose = self.directs.start(now, piece, 1);
+                let purpose = self.directs.start(io.now, piece, 1);
                 let buffer = Buffer::Request { id: io.id_of(piece.request), offset: Bytes(piece.buffer) };
                 let place = self.primaries.place_of(piece.offset);
                 io.write(place, Bytes(piece.len), buffer, purpose, Cause::Host, out);
@@ -85,7 +78,7 @@ impl LogDrive {
                     self.ready.push(Turn::Trigger);
                 }
             }
-            Way::Discard => self.discard_now(io, now, piece, out),
+            Way::Discard => self.discard_now(io, piece, out),
         }
         Placed::OnItsWay
     }
@@ -125,13 +118,13 @@ impl LogDrive {
 
     /// The primary discards the part that is not in the log. If the log has the newest copy, the primary has an older
     /// one, which must not reappear: it is zeroed.
-    fn discard_now(&mut self, io: &mut LogIo, now: Nanos, whole: Piece, out: &mut Commands) {
+    fn discard_now(&mut self, io: &mut LogIo, whole: Piece, out: &mut Commands) {
         let mut runs: Vec<(u64, u64, bool)> = Vec::new();
         self.map.walk(whole.offset, whole.offset + whole.len, |from, to, place| match runs.last_mut() {
             Some((_, end, logged)) if *logged == place.is_some() => *end = to,
             _ => runs.push((from, to, place.is_some())),
         });
-        let purpose = self.directs.start(now, whole, runs.len());
+        let purpose = self.directs.start(io.now, whole, runs.len());
         for (from, to, logged) in runs {
             let place = self.primaries.place_of(from);
             if logged {
@@ -142,14 +135,7 @@ impl LogDrive {
         }
     }
 
-    pub(in crate::log) fn direct_step(
-        &mut self,
-        io: &mut LogIo,
-        now: Nanos,
-        op: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::log) fn direct_step(&mut self, io: &mut LogIo, op: u32, failed: bool, out: &mut Commands) {
         let row = &mut self.directs.rows[op];
         row.left -= 1;
         row.failed |= failed;
@@ -162,11 +148,11 @@ impl LogDrive {
         let result = if failed { Err(RequestError::Device) } else { self.answer() };
         let (from, to) = (piece.offset, piece.offset + piece.len);
         if failed {
-            self.failed_on_primary(io, now, from, to);
+            self.failed_on_primary(io, from, to);
         } else {
             let LogDrive { map, log, .. } = self;
             map.remove(from, to, |at, len| log.superseded(at, len));
-            self.record_void(io, now, from, to);
+            self.record_void(io, from, to);
         }
         io.part_done(piece.request, result, out);
         self.ready.push(Turn::Pieces);
@@ -174,17 +160,17 @@ impl LogDrive {
     }
 
     /// Even where the map knows of no copy in the log, the log may hold old ones that a replay would find.
-    fn record_void(&mut self, io: &mut LogIo, now: Nanos, from: u64, to: u64) {
+    fn record_void(&mut self, io: &mut LogIo, from: u64, to: u64) {
         // A commit that says that the log is empty may not become durable: if a primary goes, the log keeps its content.
         if !self.log.is_empty() || self.commit.freed().next().is_some() {
             let void = CommitRecord::Void { offset: from, len: to - from, before: self.log.next_sequence() };
-            self.commit.record(io, now, void);
+            self.commit.record(io, void);
         }
     }
 
     /// A part of the data may have reached the primary. If reads of the range go to the primary, they must do so after
     /// a crash as well: data that a migration left in the log must not come back.
-    fn failed_on_primary(&mut self, io: &mut LogIo, now: Nanos, from: u64, to: u64) {
+    fn failed_on_primary(&mut self, io: &mut LogIo, from: u64, to: u64) {
         if self.primaries.is_gone(from) {
             // Reads of what it had fail, and it comes back only if nothing was under way to it.
             return;
@@ -197,16 +183,16 @@ impl LogDrive {
         });
         for (low, high) in runs.into_iter().take(MOST_VOIDS) {
             if !self.commit.is_full() {
-                self.record_void(io, now, low, high);
+                self.record_void(io, low, high);
             }
         }
     }
 
     /// Some operation has ended for which a piece may have waited. Overlapping pieces keep their order.
-    pub(in crate::log) fn look_at_deferred(&mut self, io: &mut LogIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::log) fn look_at_deferred(&mut self, io: &mut LogIo, out: &mut Commands) {
         let mut next = 0;
         while let Some((number, deferred)) = self.deferred.take_from(next) {
-            let placed = self.try_place(io, now, (deferred.piece, deferred.way), number, out);
+            let placed = self.try_place(io, (deferred.piece, deferred.way), number, out);
             if placed != Placed::OnItsWay {
                 self.deferred.put_back(number, deferred);
             }

@@ -18,7 +18,7 @@ use peryton_format::{
     notice::Notice,
     superblock::VolumeId,
 };
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 use rustc_hash::FxHashMap;
 
 use crate::{
@@ -241,7 +241,6 @@ impl MapJournal {
     pub(crate) fn update(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         extent: u32,
         (entry, masks): (MapEntry, Masks),
         awaiting_slow_flush: bool,
@@ -264,8 +263,8 @@ impl MapJournal {
         };
         batch.updates.push(update);
         if batch.since.is_none() {
-            batch.since = Some(now);
-            io.due(now.saturating_add(io.tuning.commit_interval));
+            batch.since = Some(io.now);
+            io.due(io.now.saturating_add(io.tuning.commit_interval));
         }
     }
 

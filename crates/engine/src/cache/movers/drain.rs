@@ -1,7 +1,7 @@
 //! A drain detaches an extent once no access to it is in flight; accesses that arrive meanwhile wait.
 
 use peryton_format::mutation::{self, Mutation};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::{Buffer, Cause, Commands},
@@ -26,75 +26,53 @@ impl CacheDrive {
 
     /// Handles a completed write that bypassed a dirty copy. A host flush must make the map update durable, so the
     /// update does not wait for a flush of the slow device. If the write failed, the dirty copy stays valid.
-    pub(in crate::cache) fn superseded(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn superseded(&mut self, io: &mut CacheIo, index: u32, failed: bool, out: &mut Commands) {
         let extent = self.moves[index].extent;
         if !failed {
             self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
-            self.drop_copy(io, now, extent, Release::Detached, false);
+            self.drop_copy(io, extent, Release::Detached, false);
         } else if !mutation::is(Mutation::KeepCleanPastFailure) {
             // Blocks that are not dirty may differ from their origin now, so they are dropped.
-            self.drop_blocks(io, now, extent, u16::MAX);
+            self.drop_blocks(io, extent, u16::MAX);
             self.journal.takes_all_next();
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        self.answer(io, now, index, result, out);
+        self.answer(io, index, result, out);
     }
 
     /// Answers the request that began the move, which has ended.
     pub(in crate::cache) fn answer(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         index: u32,
         result: Result<(), RequestError>,
         out: &mut Commands,
     ) {
         let fragment = self.moves[index].trigger.take().expect("a request has begun it");
         io.part_done(fragment.request, result, out);
-        self.end(io, now, index, out);
+        self.end(io, index, out);
     }
 
     /// Handles the completed discard or zeroing of a discarded extent's origin.
-    pub(in crate::cache) fn discarded(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn discarded(&mut self, io: &mut CacheIo, index: u32, failed: bool, out: &mut Commands) {
         let extent = self.moves[index].extent;
         let keeps = self.map.entry(extent).is_dirty() || self.map.masks_of(extent).lost() != 0;
         // After a failure, part of the origin may be discarded. A dirty copy stays valid; a clean one may differ from its
         // origin and is dropped anyway.
         if !failed || !keeps {
             self.map.set_clean(extent).and(self.map.set_lost(extent, false)).needs_no_record(NoRecord::GivenUpNext);
-            self.drop_clean(io, now, extent, Release::Discarded);
+            self.drop_clean(io, extent, Release::Discarded);
         } else {
             // Blocks that are not dirty may differ from their origin now, so they are dropped.
-            self.drop_blocks(io, now, extent, u16::MAX);
+            self.drop_blocks(io, extent, u16::MAX);
             self.journal.takes_all_next();
         }
         let result = if failed { Err(RequestError::Device) } else { Ok(()) };
-        self.answer(io, now, index, result, out);
+        self.answer(io, index, result, out);
     }
 
     /// Detaches the extent after its last access has ended.
-    pub(in crate::cache) fn detach(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        then: Drained,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn detach(&mut self, io: &mut CacheIo, index: u32, then: Drained, out: &mut Commands) {
         let row = &mut self.moves[index];
         let extent = row.extent;
         match then {
@@ -103,27 +81,27 @@ impl CacheDrive {
             Drained::Invalidate if self.map.masks_of(extent).differs_from_origin() != 0 || self.gone.slow => {
                 let fragment = row.trigger.take().expect("a write is answered when its copy is settled");
                 self.wait_behind(index, fragment);
-                self.end(io, now, index, out);
+                self.end(io, index, out);
             }
             Drained::Drop(result) if !self.gone.slow => {
                 let fragment = row.trigger.expect("a failed write is answered when its copy is gone");
                 // Only the copy of dirty blocks is valid, and it may lack the write.
                 let newer = self.touched(fragment) & self.map.masks_of(extent).dirty() != 0;
                 let result = if newer { Err(RequestError::Device) } else { result };
-                self.drop_blocks(io, now, extent, self.touched(fragment));
+                self.drop_blocks(io, extent, self.touched(fragment));
                 self.map.differs_no_more(extent);
                 self.journal.takes_all_next();
-                self.answer(io, now, index, result, out);
+                self.answer(io, index, result, out);
             }
             // The device of the origin is gone, so the copy stays, and a write that only the origin has is lost.
-            Drained::Drop(_) => self.answer(io, now, index, Err(RequestError::Device), out),
+            Drained::Drop(_) => self.answer(io, index, Err(RequestError::Device), out),
             Drained::Unmap => {
                 let place = self.map.entry(extent).place().expect("only a mapped extent is unmapped");
                 let changed = self.map.unmap(extent).and(self.map.set_lost(extent, false));
                 self.map.entry_mut(extent).set_outdated(true);
                 self.give_up(place, Release::Discarded);
-                self.record(io, now, changed, false);
-                self.answer(io, now, index, Ok(()), out);
+                self.record(io, changed, false);
+                self.answer(io, index, Ok(()), out);
             }
             Drained::Discard => {
                 self.map.may_write_one(extent, self.valid(io));
@@ -141,14 +119,14 @@ impl CacheDrive {
             }
             Drained::Invalidate => {
                 row.phase = Phase::Committing;
-                self.drop_clean(io, now, extent, Release::Detached);
+                self.drop_clean(io, extent, Release::Detached);
                 if self.journal.never_dirty && self.doubts.is_empty() {
                     // After a crash no copy counts, so the write need not wait until the removal of this one is durable.
                     return self.ready.push(Ready::Committed(index));
                 }
                 self.journal.wait(Waiter::Move(index));
                 if !self.doubts.is_empty() {
-                    self.look_at_doubt(io, now, extent);
+                    self.look_at_doubt(io, extent);
                 }
                 self.ready.commit();
             }
@@ -163,12 +141,12 @@ impl CacheDrive {
                 io.write(at, len, buffer, CacheStep::Move { index }, Cause::Host, out);
             }
             Drained::Revert => {
-                self.settle_doubt(io, now, extent);
-                self.end(io, now, index, out);
+                self.settle_doubt(io, extent);
+                self.end(io, index, out);
             }
             Drained::Stale => {
-                self.drop_stale(io, now, extent);
-                self.end(io, now, index, out);
+                self.drop_stale(io, extent);
+                self.end(io, index, out);
             }
         }
     }

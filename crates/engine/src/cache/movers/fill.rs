@@ -4,7 +4,7 @@ use peryton_format::{
     blocks::Masks,
     mutation::{self, Mutation},
 };
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use crate::{
     api::command::{Buffer, Cause, Command, Commands},
@@ -70,7 +70,6 @@ impl CacheDrive {
     pub(in crate::cache) fn bring_from_write(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         blocks: u16,
     ) -> Option<Follow> {
@@ -83,8 +82,8 @@ impl CacheDrive {
             return None;
         }
         if !mutation::is(Mutation::TrustOverwritten) {
-            let changed = self.map.set_masks(extent, Masks::new(masks.valid() & !blocks, 0), now);
-            self.record(io, now, changed, false);
+            let changed = self.map.set_masks(extent, Masks::new(masks.valid() & !blocks, 0), io.now);
+            self.record(io, changed, false);
         }
         let index = match joins {
             Some(index) => index,
@@ -154,12 +153,12 @@ impl CacheDrive {
     }
 
     /// Begins a fill after the accesses in flight have ended. Blocks that they have written are in the slot now.
-    pub(in crate::cache) fn fill_drained(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn fill_drained(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
         let row = &self.moves[index];
         let (extent, asked) = (row.extent, row.blocks);
         let left = first_run(asked & !self.map.masks_of(extent).valid());
         if left == 0 || self.gone.any() || self.map.entry(extent).slot().is_none() {
-            return self.end(io, now, index, out);
+            return self.end(io, index, out);
         }
         let row = &mut self.moves[index];
         (row.phase, row.blocks) = (Phase::Reading, left);
@@ -167,12 +166,12 @@ impl CacheDrive {
     }
 
     /// The blocks were read: waiting accesses are served from memory, and the blocks are written to the slot.
-    pub(in crate::cache) fn part_was_read(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn part_was_read(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
         let blocks = self.layout.blocks.expect("only extents in part are filled in part");
         let row = &mut self.moves[index];
         row.blocks = row.blocks_to_bring();
         if row.blocks == 0 {
-            return self.end(io, now, index, out);
+            return self.end(io, index, out);
         }
         let Move { phase, buffer, waiters, blocks: has, to, .. } = row;
         *phase = Phase::Writing;
@@ -188,22 +187,15 @@ impl CacheDrive {
         self.move_write(io, index, to, Cause::Promotion, out);
     }
 
-    pub(in crate::cache) fn filled(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn filled(&mut self, io: &mut CacheIo, index: u32, failed: bool, out: &mut Commands) {
         let row = &self.moves[index];
         let (extent, to, blocks, is_written) = (row.extent, row.to, row.blocks_to_bring(), row.is_written);
         if !failed && self.map.entry(extent).place() == to {
             if is_written {
                 self.wrote_through(io, extent);
             }
-            self.now_has(io, now, extent, blocks, 0);
+            self.now_has(io, extent, blocks, 0);
         }
-        self.end(io, now, index, out);
+        self.end(io, index, out);
     }
 }

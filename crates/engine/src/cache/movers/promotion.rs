@@ -6,7 +6,7 @@ use peryton_format::{
     entry::MapEntry,
     mutation::{self, Mutation},
 };
-use peryton_units::{Nanos, Op};
+use peryton_units::Op;
 
 use crate::{
     api::command::{Cause, Commands},
@@ -24,13 +24,7 @@ pub(in crate::cache) const PATIENCE: u32 = 8;
 impl CacheDrive {
     /// Promotes the extent of a fragment that missed; the fragment waits for it. Returns false if one of GreenDM's
     /// conditions (section 2.3) forbids it; each refusal is counted.
-    pub(in crate::cache) fn try_promote(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        fragment: Fragment,
-        out: &mut Commands,
-    ) -> bool {
+    pub(in crate::cache) fn try_promote(&mut self, io: &mut CacheIo, fragment: Fragment, out: &mut Commands) -> bool {
         let extent = fragment.extent;
         let cancelled = &mut io.stats.moves.cancelled;
         if self.journal.is_checkpointing() {
@@ -56,12 +50,12 @@ impl CacheDrive {
             cancelled.move_limit += 1;
             return false;
         }
-        let Some(slot) = self.slot_for_promotion(io, now, extent, out) else {
+        let Some(slot) = self.slot_for_promotion(io, extent, out) else {
             io.stats.moves.cancelled.fast_full += 1;
             return false;
         };
         let to = Place(slot.0);
-        self.map.entry_mut(extent).access(now);
+        self.map.entry_mut(extent).access(io.now);
         if fills {
             self.start_overwrite(io, fragment, to, out);
         } else {
@@ -73,7 +67,7 @@ impl CacheDrive {
                 self.move_read(io, index, self.current_place(extent), Cause::Promotion, out);
             }
         }
-        self.make_room(io, now, out);
+        self.make_room(io, out);
         true
     }
 
@@ -110,7 +104,7 @@ impl CacheDrive {
         if mutation::is(Mutation::CommitBeforeData) {
             let extent = self.moves[index].extent;
             let entry = MapEntry::new(Some(to), false, false);
-            self.journal.update(io, io.now, extent, (entry, Masks::default()), false);
+            self.journal.update(io, extent, (entry, Masks::default()), false);
         }
     }
 
@@ -136,18 +130,18 @@ impl CacheDrive {
         wrote
     }
 
-    pub(in crate::cache) fn promoted(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn promoted(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
         let row = &self.moves[index];
         let (extent, to) = (row.extent, row.to.expect("a promotion has a destination"));
         io.stats.moves.promotions += 1;
-        self.settle(io, now, extent, to);
-        self.end(io, now, index, out);
+        self.settle(io, extent, to);
+        self.end(io, index, out);
     }
 
-    pub(in crate::cache) fn abort_promotion(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn abort_promotion(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
         let to = self.moves[index].to.expect("a promotion has a destination");
         let slot = self.layout.fast_slot(to).expect("a promotion goes to the fast device");
         self.release_slot(slot, Release::NeverUsed);
-        self.end(io, now, index, out);
+        self.end(io, index, out);
     }
 }

@@ -1,6 +1,6 @@
 //! The start, the end and the commands of a move.
 
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use crate::{
     api::command::{Cause, Commands},
@@ -72,7 +72,7 @@ impl CacheDrive {
     }
 
     /// Ends the move: other moves of its extent may begin, and the accesses that waited are routed.
-    pub(in crate::cache) fn end(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn end(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
         let row = &mut self.moves[index];
         let (kind, extent, buffer, run) = (row.kind, row.extent, row.buffer, row.run);
         // An empty list stays in its row, so that the next move there allocates nothing.
@@ -86,7 +86,7 @@ impl CacheDrive {
             self.mark_lost(io, extent);
         }
         if !self.doubts.is_empty() {
-            self.look_at_doubt(io, now, extent);
+            self.look_at_doubt(io, extent);
         }
         if buffer != NO_BUFFER {
             self.buffers.push(buffer);
@@ -96,8 +96,8 @@ impl CacheDrive {
         self.demoting -= u32::from(matches!(kind, Kind::Demotion | Kind::Eviction));
         self.writing_back -= u32::from(kind == Kind::WriteBack);
         match run {
-            Some(place) => self.cleaner.left_run(now, place),
-            None if kind == Kind::WriteBack => self.cleaner.command_ended(now),
+            Some(place) => self.cleaner.left_run(io.now, place),
+            None if kind == Kind::WriteBack => self.cleaner.command_ended(io.now),
             None => {}
         }
         for request in answers {

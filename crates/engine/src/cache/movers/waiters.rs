@@ -2,7 +2,7 @@
 //! find no free place: they wait for a commit that frees some, or for a move that gives one back.
 
 use peryton_format::mutation::{self, Mutation};
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use crate::{
     api::command::{Buffer, Command, Commands},
@@ -23,12 +23,12 @@ impl CacheDrive {
         row.rewritten_blocks |= if is_read { touched & !row.missing } else { touched };
     }
 
-    pub(in crate::cache) fn count_hit(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) {
+    pub(in crate::cache) fn count_hit(&mut self, io: &mut CacheIo, fragment: Fragment) {
         if fragment.is_new && fragment.op != Op::Discard {
             io.stats.fast_hits += 1;
         }
         let entry = self.map.entry_mut(fragment.extent);
-        entry.access(now);
+        entry.access(io.now);
         let moving = entry.moving().map(|index| &self.moves[index]);
         if let Some(Move { kind: Kind::Promotion | Kind::Overwrite | Kind::Fill, to: Some(to), .. }) = moving
             && let Some(slot) = self.layout.fast_slot(*to)

@@ -1,7 +1,7 @@
 //! Moves of whole extents to new places (tiering). Overwrites: a write that covers its whole extent goes directly to a new place. Demotions: an
 //! extent moves from the fast device to the slow one. Zeroing: a reused place must not expose an earlier tenant's data.
 
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::{Buffer, Cause, Commands},
@@ -30,14 +30,7 @@ impl CacheDrive {
         io.write(self.layout.at(to), len, buffer, CacheStep::Move { index }, Cause::Host, out);
     }
 
-    pub(in crate::cache) fn overwritten(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn overwritten(&mut self, io: &mut CacheIo, index: u32, failed: bool, out: &mut Commands) {
         let row = &mut self.moves[index];
         let (extent, to) = (row.extent, row.to.expect("an overwrite has a destination"));
         let fragment = row.trigger.take().expect("an overwrite answers the write that began it");
@@ -52,10 +45,10 @@ impl CacheDrive {
         } else {
             self.map.set_lost(extent, false).needs_no_record(NoRecord::GivenUpNext);
             io.stats.moves.promotions += u64::from(self.layout.fast_slot(to).is_some());
-            self.settle(io, now, extent, to);
+            self.settle(io, extent, to);
             io.part_done(fragment.request, Ok(()), out);
         }
-        self.end(io, now, index, out);
+        self.end(io, index, out);
     }
 
     pub(in crate::cache) fn start_demotion(&mut self, io: &mut CacheIo, extent: u32, to: Place, out: &mut Commands) {
@@ -64,12 +57,12 @@ impl CacheDrive {
         self.move_read(io, index, from, Cause::Demotion, out);
     }
 
-    pub(in crate::cache) fn demoted(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
+    pub(in crate::cache) fn demoted(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
         let row = &self.moves[index];
         let (extent, to) = (row.extent, row.to.expect("a demotion has a destination"));
         io.stats.moves.demotions += 1;
-        self.settle(io, now, extent, to);
-        self.end(io, now, index, out);
+        self.settle(io, extent, to);
+        self.end(io, index, out);
     }
 
     pub(in crate::cache) fn start_zero(
@@ -85,14 +78,7 @@ impl CacheDrive {
         io.zero(self.layout.at(place), Bytes(self.layout.extent_bytes), CacheStep::Move { index }, out);
     }
 
-    pub(in crate::cache) fn zeroed(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn zeroed(&mut self, io: &mut CacheIo, index: u32, failed: bool, out: &mut Commands) {
         let row = &mut self.moves[index];
         let (extent, to) = (row.extent, row.to.expect("a place to zero"));
         if failed {
@@ -105,8 +91,8 @@ impl CacheDrive {
         } else {
             self.map.set_stale(to, false);
             let changed = self.map.set_place(extent, Some(to));
-            self.record(io, now, changed, false);
+            self.record(io, changed, false);
         }
-        self.end(io, now, index, out);
+        self.end(io, index, out);
     }
 }

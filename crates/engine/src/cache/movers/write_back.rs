@@ -31,30 +31,24 @@ impl CacheDrive {
     /// Starts to copy a dirty extent back that has been dirty for too long. Accesses that arrive wait until those in flight
     /// have ended, and writes until the copy is at the origin: no load can keep the extent dirty. If the slow device does not answer,
     /// they wait for [`LONGEST_HOLD`], and the extent stays dirty.
-    pub(in crate::cache) fn start_held_writeback(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        extent: u32,
-        out: &mut Commands,
-    ) {
-        self.cleaner.begins(now);
+    pub(in crate::cache) fn start_held_writeback(&mut self, io: &mut CacheIo, extent: u32, out: &mut Commands) {
+        self.cleaner.begins(io.now);
         let index = self.start(Kind::WriteBack, Phase::Draining, extent, Some(self.origin_of(extent)), None);
         if self.map.entry(extent).in_flight == 0 {
-            self.writeback_drained(io, now, index, out);
+            self.writeback_drained(io, index, out);
         }
     }
 
     /// Reads the extent after the accesses in flight have ended, and lets waiting reads go on.
-    pub(in crate::cache) fn writeback_drained(&mut self, io: &mut CacheIo, now: Nanos, index: u32, out: &mut Commands) {
-        let until = now.saturating_add(LONGEST_HOLD);
+    pub(in crate::cache) fn writeback_drained(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
+        let until = io.now.saturating_add(LONGEST_HOLD);
         let row = &mut self.moves[index];
         (row.phase, row.holds_until) = (Phase::Reading, Some(until));
         let extent = row.extent;
         self.take_blocks_to_origin(index);
         if self.moves[index].blocks == 0 {
             // Nothing is dirty any more.
-            return self.written_back(io, now, index, false, out);
+            return self.written_back(io, index, false, out);
         }
         self.cleaner.releases_at = self.cleaner.releases_at.min(until);
         io.due(until);
@@ -74,7 +68,7 @@ impl CacheDrive {
     }
 
     /// Blocks were written back. Returns whether nothing of the extent is dirty any more.
-    fn blocks_are_at_origin(&mut self, io: &mut CacheIo, now: Nanos, index: u32, failed: bool) -> bool {
+    fn blocks_are_at_origin(&mut self, io: &mut CacheIo, index: u32, failed: bool) -> bool {
         let row = &self.moves[index];
         let extent = row.extent;
         let rewritten = if mutation::is(Mutation::CleanRewrittenBlock) { 0 } else { row.rewritten_blocks };
@@ -86,24 +80,24 @@ impl CacheDrive {
         if origin & masks.dirty() != 0 {
             io.stats.moves.writebacks += 1;
             let written = self.layout.blocks.map_or(0, |blocks| blocks.bytes(origin));
-            self.cleaner.wrote_origin(now, Bytes(written));
+            self.cleaner.wrote_origin(io.now, Bytes(written));
             let left = Masks::new(masks.valid(), masks.differs_from_origin() & !(origin & masks.valid()));
-            let changed = self.map.set_masks(extent, left, now);
-            self.record(io, now, changed, true);
+            let changed = self.map.set_masks(extent, left, io.now);
+            self.record(io, changed, true);
         }
         !failed && !self.map.entry(extent).is_dirty() && self.map.entry(extent).place().is_some()
     }
 
     /// Writes have waited for long enough: they go on, and leave their extents dirty.
-    pub(in crate::cache) fn release_held(&mut self, io: &mut CacheIo, now: Nanos) {
-        if now < self.cleaner.releases_at {
+    pub(in crate::cache) fn release_held(&mut self, io: &mut CacheIo) {
+        if io.now < self.cleaner.releases_at {
             return;
         }
         let mut next = Nanos(u64::MAX);
         let mut released = Vec::new();
         for (index, row) in self.moves.all() {
             match row.holds_until {
-                Some(until) if until <= now => released.push(index),
+                Some(until) if until <= io.now => released.push(index),
                 Some(until) => next = next.min(until),
                 None => {}
             }
@@ -123,52 +117,39 @@ impl CacheDrive {
         self.ready.accesses(std::mem::take(&mut self.moves[index].waiters));
     }
 
-    pub(in crate::cache) fn written_back(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        failed: bool,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn written_back(&mut self, io: &mut CacheIo, index: u32, failed: bool, out: &mut Commands) {
         let row = &self.moves[index];
         let (kind, extent, accessed) = (row.kind, row.extent, row.accessed);
-        let copied = self.blocks_are_at_origin(io, now, index, failed);
+        let copied = self.blocks_are_at_origin(io, index, failed);
         if !copied && !failed {
             io.stats.moves.cancelled.accessed += 1;
         }
         if kind == Kind::Eviction {
             if copied && !accessed {
                 io.stats.moves.demotions += 1;
-                self.drop_clean(io, now, extent, Release::Evicted);
+                self.drop_clean(io, extent, Release::Evicted);
             } else if copied {
                 io.stats.moves.cancelled.accessed += 1;
             }
         }
         if kind == Kind::WriteBack && copied && self.has_to_leave(extent) && self.map.entry(extent).in_flight == 0 {
             io.stats.moves.demotions += 1;
-            self.drop_clean(io, now, extent, Release::Evicted);
+            self.drop_clean(io, extent, Release::Evicted);
         }
         self.cleaner.failed |= failed;
         if failed && kind == Kind::Eviction {
-            self.cannot_leave(io, now, extent);
+            self.cannot_leave(io, extent);
         }
-        self.end(io, now, index, out);
+        self.end(io, index, out);
     }
 
     /// Whole units could not be written. The completing blocks may be the unwritable ones, so the dirty blocks are tried alone.
-    pub(in crate::cache) fn write_without_missing(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: u32,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn write_without_missing(&mut self, io: &mut CacheIo, index: u32, out: &mut Commands) {
         let dirty = self.map.masks_of(self.moves[index].extent).dirty();
         let row = &mut self.moves[index];
         (row.missing, row.blocks) = (0, row.blocks & dirty & !row.rewritten_blocks);
         if row.blocks == 0 {
-            return self.written_back(io, now, index, true, out);
+            return self.written_back(io, index, true, out);
         }
         row.failed = false;
         let (to, cause) = (row.to.expect("a write-back has an origin"), row.kind.cause());

@@ -4,7 +4,7 @@
 //! (`write_in_part.rs`), and its read brings blocks there (`read_in_part.rs`).
 
 use peryton_policy::{admission::Access, replacement::SlotIndex};
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use crate::{
     api::command::Commands,
@@ -20,37 +20,36 @@ impl CacheDrive {
     pub(in crate::cache) fn route_caching(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         out: &mut Commands,
     ) -> Route {
         if fragment.is_new && !self.gate.is_open() && fragment.op != Op::Discard {
-            self.show_to_admission(io, now, fragment.miss(), Bytes(u64::from(fragment.len)));
+            self.show_to_admission(io, fragment.miss(), Bytes(u64::from(fragment.len)));
         }
         if let Some(slot) = self.map.entry(fragment.extent).slot() {
-            return self.route_part(io, now, fragment, slot, out);
+            return self.route_part(io, fragment, slot, out);
         }
         let origin = self.origin_of(fragment.extent);
-        if self.admit_miss(io, now, fragment) && fragment.is_new {
+        if self.admit_miss(io, fragment) && fragment.is_new {
             io.stats.fast_misses += 1;
-            let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+            let misses = self.map.entry_mut(fragment.extent).miss(io.now, io.tuning.promotion_window);
             let is_due = misses > self.threshold(io, fragment);
             let may_bring = self.may_bring(io, fragment);
             io.stats.moves.cancelled.move_limit += u64::from(is_due && !may_bring);
             if is_due
                 && may_bring
-                && let Some(slot) = self.take_slot_for(io, now, fragment.extent, out)
+                && let Some(slot) = self.take_slot_for(io, fragment.extent, out)
             {
                 let route = match fragment.op {
-                    Op::Write => self.write_to_part(io, now, fragment, slot, out),
-                    _ => self.read_in_part(io, now, fragment, slot, true, out),
+                    Op::Write => self.write_to_part(io, fragment, slot, out),
+                    _ => self.read_in_part(io, fragment, slot, true, out),
                 };
                 // The access now protects the extent from eviction.
-                self.make_room(io, now, out);
+                self.make_room(io, out);
                 return route;
             }
         }
-        self.direct(now, fragment, origin)
+        self.direct(io.now, fragment, origin)
     }
 
     /// How often an extent that has no slot must have missed to be given one.
@@ -85,7 +84,6 @@ impl CacheDrive {
     pub(in crate::cache) fn take_slot_for(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         extent: u32,
         out: &mut Commands,
     ) -> Option<SlotIndex> {
@@ -98,7 +96,7 @@ impl CacheDrive {
             cancelled.device_error += 1;
             return None;
         }
-        let Some(slot) = self.slot_for_promotion(io, now, extent, out) else {
+        let Some(slot) = self.slot_for_promotion(io, extent, out) else {
             io.stats.moves.cancelled.fast_full += 1;
             return None;
         };
@@ -111,7 +109,7 @@ impl CacheDrive {
     /// Judges a miss, and returns whether its extent may come in. A refused one goes to the origin: it is counted, may begin
     /// write-back, and with write-through still counts towards the promotion threshold.
     #[inline(always)]
-    pub(in crate::cache) fn admit_miss(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) -> bool {
+    pub(in crate::cache) fn admit_miss(&mut self, io: &mut CacheIo, fragment: Fragment) -> bool {
         if fragment.op == Op::Discard {
             return false;
         }
@@ -124,11 +122,11 @@ impl CacheDrive {
         // its extent dirty does not promote it either.
         let around = fragment.op == Op::Write && io.tuning.write != WritePolicy::Back;
         if around && fragment.is_new && io.tuning.write == WritePolicy::Through {
-            self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
+            self.map.entry_mut(fragment.extent).miss(io.now, io.tuning.promotion_window);
         }
         let throttled = fragment.op == Op::Write && self.is_full_of_dirty();
         if throttled {
-            self.throttle(io, now, fragment);
+            self.throttle(io, fragment);
         }
         if !around && !throttled && self.admit(io, fragment) {
             return true;
@@ -161,8 +159,8 @@ impl CacheDrive {
     }
 
     #[inline]
-    pub(in crate::cache) fn show_to_admission(&mut self, io: &CacheIo, now: Nanos, access: Access, len: Bytes) {
-        if let Some(frame) = self.gate.observe(now, access, len) {
+    pub(in crate::cache) fn show_to_admission(&mut self, io: &CacheIo, access: Access, len: Bytes) {
+        if let Some(frame) = self.gate.observe(io.now, access, len) {
             let costs = self.admission_costs(io);
             self.gate.end_frame(frame, costs);
         }

@@ -9,7 +9,7 @@
 //! this: an entry that points to a device which the superblock records as gone means the same
 //! ([`CacheDrive::load_map`]).
 
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use crate::{
     api::command::{Buffer, Command, Commands, DeviceId},
@@ -25,7 +25,7 @@ use crate::{
 impl CacheDrive {
     /// Handles the death of one of the two devices. Returns whether data whose write was answered may be lost.
     #[cold]
-    pub(crate) fn device_died(&mut self, io: &mut CacheIo, now: Nanos, device: DeviceId) -> bool {
+    pub(crate) fn device_died(&mut self, io: &mut CacheIo, device: DeviceId) -> bool {
         self.mark_gone(device);
         self.set_never_dirty(false);
         if self.gone.slow {
@@ -39,7 +39,7 @@ impl CacheDrive {
         let origins_have_all = nothing_lost && (0..self.layout.extents).all(|extent| self.blocks_outdated(extent) == 0);
         self.journal.set_lost_with_slow(loses_origins && origins_have_all);
         if loses_origins {
-            self.doubt(io, now, device);
+            self.doubt(io, device);
         }
         for extent in 0..self.layout.extents {
             self.mark_lost(io, extent);
@@ -77,7 +77,6 @@ impl CacheDrive {
     pub(in crate::cache) fn route_degraded(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         out: &mut Commands,
     ) -> Route {
@@ -91,7 +90,7 @@ impl CacheDrive {
                 io.part_done(fragment.request, Ok(()), out);
                 return Route::Taken;
             }
-            return self.route_tiering(io, now, fragment, out);
+            return self.route_tiering(io, fragment, out);
         }
         let Some(slot) = self.map.entry(fragment.extent).slot() else {
             io.stats.fast_misses += u64::from(fragment.is_new && fragment.op != Op::Discard);
@@ -99,23 +98,23 @@ impl CacheDrive {
                 io.part_done(fragment.request, Err(RequestError::Lost), out);
                 return Route::Taken;
             }
-            return self.direct(now, fragment, self.origin_of(fragment.extent));
+            return self.direct(io.now, fragment, self.origin_of(fragment.extent));
         };
         // Only the cache is left, and it keeps all its extents.
         match fragment.op {
-            Op::Read => self.read_in_part(io, now, fragment, slot, false, out),
+            Op::Read => self.read_in_part(io, fragment, slot, false, out),
             Op::Discard if !self.covers_extent(fragment) => {
                 io.part_done(fragment.request, Ok(()), out);
                 Route::Taken
             }
             Op::Discard => {
-                self.became_dirty(io, now, fragment.extent);
-                self.zero_copy(io, now, fragment, Place(slot.0), out);
+                self.became_dirty(io, fragment.extent);
+                self.zero_copy(io, fragment, Place(slot.0), out);
                 Route::Taken
             }
             _ => {
                 self.count_access(io, fragment, slot);
-                self.write_to_part(io, now, fragment, slot, out)
+                self.write_to_part(io, fragment, slot, out)
             }
         }
     }
@@ -126,7 +125,6 @@ impl CacheDrive {
     pub(in crate::cache) fn route_lost(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         out: &mut Commands,
     ) -> Option<Route> {
@@ -138,14 +136,14 @@ impl CacheDrive {
         match (fragment.op, self.mode) {
             (Op::Discard, Mode::Tiering) if nowhere => {
                 let changed = self.map.set_lost(fragment.extent, false);
-                self.record(io, now, changed, false);
+                self.record(io, changed, false);
                 io.part_done(fragment.request, Ok(()), out);
                 Some(Route::Taken)
             }
             // The origin has older data that a discard might expose.
             (Op::Discard, Mode::Caching) if nowhere && !self.gone.slow => {
                 let entry = self.map.entry_mut(fragment.extent);
-                entry.access(now);
+                entry.access(io.now);
                 entry.in_flight += 1;
                 let (request, first) = (fragment.request, fragment.extent);
                 let purpose = CacheStep::Host { request, first_extent: first, count: 1, follow: Follow::NOTHING };

@@ -33,7 +33,6 @@ impl CacheDrive {
     pub(in crate::cache) fn route_partitioned(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         out: &mut Commands,
     ) -> Route {
@@ -47,37 +46,37 @@ impl CacheDrive {
         let Some(slot) = entry.slot() else {
             match fragment.op {
                 Op::Write if way == Way::Fast && fragment.is_new && self.covered(fragment) == touched => {
-                    if let Some(slot) = self.take_slot_for(io, now, fragment.extent, out) {
+                    if let Some(slot) = self.take_slot_for(io, fragment.extent, out) {
                         io.stats.fast_hits += 1;
-                        let route = self.write_to_part(io, now, fragment, slot, out);
-                        self.make_room(io, now, out);
+                        let route = self.write_to_part(io, fragment, slot, out);
+                        self.make_room(io, out);
                         return route;
                     }
                 }
-                Op::Read => self.note_small_read(io, now, fragment),
+                Op::Read => self.note_small_read(io, fragment),
                 _ => {}
             }
             io.stats.fast_misses += u64::from(fragment.is_new && fragment.op != Op::Discard);
-            return self.direct(now, fragment, origin);
+            return self.direct(io.now, fragment, origin);
         };
         let masks = self.map.masks(slot);
         match fragment.op {
             Op::Write if way == Way::Slow && covers && entry.moving().is_none() => {
                 io.stats.fast_misses += 1;
                 self.map.may_write_one(fragment.extent, self.valid(io));
-                self.direct_then(now, fragment, origin, Follow::PAST)
+                self.direct_then(io.now, fragment, origin, Follow::PAST)
             }
             Op::Write if way == Way::Slow && touched & (masks.valid() | masks.lost()) == 0 => {
                 io.stats.fast_misses += 1;
-                self.direct(now, fragment, origin)
+                self.direct(io.now, fragment, origin)
             }
             Op::Write => {
                 self.count_access(io, fragment, slot);
-                self.write_to_part(io, now, fragment, slot, out)
+                self.write_to_part(io, fragment, slot, out)
             }
             Op::Discard if covers && entry.is_dirty() && entry.moving().is_none() => {
-                self.became_dirty(io, now, fragment.extent);
-                self.zero_copy(io, now, fragment, Place(slot.0), out);
+                self.became_dirty(io, fragment.extent);
+                self.zero_copy(io, fragment, Place(slot.0), out);
                 Route::Taken
             }
             Op::Discard if covers => {
@@ -91,27 +90,20 @@ impl CacheDrive {
             _ => {
                 if touched & !masks.valid() != 0 {
                     io.stats.fast_misses += u64::from(fragment.is_new);
-                    self.note_small_read(io, now, fragment);
+                    self.note_small_read(io, fragment);
                 }
-                self.read_in_part(io, now, fragment, slot, false, out)
+                self.read_in_part(io, fragment, slot, false, out)
             }
         }
     }
 
     /// Brings blocks that are read often to the fast device while the host is idle (partitioned).
-    pub(in crate::cache) fn bring_idle(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        extent: u32,
-        blocks: u16,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn bring_idle(&mut self, io: &mut CacheIo, extent: u32, blocks: u16, out: &mut Commands) {
         let entry = self.map.entry(extent);
         if entry.in_flight > 0 || entry.moving().is_some() || entry.is_lost() {
             return;
         }
-        if entry.place().is_none() && (self.map.fast_is_full() || self.take_slot_for(io, now, extent, out).is_none()) {
+        if entry.place().is_none() && (self.map.fast_is_full() || self.take_slot_for(io, extent, out).is_none()) {
             return;
         }
         let masks = self.map.masks_of(extent);
@@ -122,30 +114,24 @@ impl CacheDrive {
     }
 
     /// Notes extents with small frequent reads, to be copied to the fast device when the host is idle.
-    pub(in crate::cache) fn note_small_read(&mut self, io: &CacheIo, now: Nanos, fragment: Fragment) {
+    pub(in crate::cache) fn note_small_read(&mut self, io: &CacheIo, fragment: Fragment) {
         let tuning = &io.tuning.partition;
         if !fragment.is_new || tuning.promote_reads == 0 || fragment.request_len > tuning.small {
             return;
         }
         let entry = self.map.entry_mut(fragment.extent);
-        let reads = entry.miss(now, io.tuning.promotion_window);
+        let reads = entry.miss(io.now, io.tuning.promotion_window);
         if reads == tuning.promote_reads && self.candidates.len() < MOST_CANDIDATES {
             self.candidates.push_back((fragment.extent, self.touched(fragment)));
         }
     }
 
     /// Records the arrival of a request for the prediction.
-    pub(in crate::cache) fn partition_arrived(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        index: RequestIndex,
-        asked: Request,
-    ) {
+    pub(in crate::cache) fn partition_arrived(&mut self, io: &mut CacheIo, index: RequestIndex, asked: Request) {
         let Some(controller) = &mut self.controller else { return };
         let stats = io.stats.partition_mut();
-        controller.arrived(now, index.index(), (asked.op, asked.offset, asked.len), stats);
-        io.due(now.saturating_add(io.tuning.partition.idle_after));
+        controller.arrived(io.now, index.index(), (asked.op, asked.offset, asked.len), stats);
+        io.due(io.now.saturating_add(io.tuning.partition.idle_after));
     }
 
     /// Records a completed command that read or wrote for the host.
@@ -161,10 +147,10 @@ impl CacheDrive {
     }
 
     /// Records that requests have been answered.
-    pub(crate) fn partition_answered(&mut self, io: &mut CacheIo, now: Nanos) {
+    pub(crate) fn partition_answered(&mut self, io: &mut CacheIo) {
         while let Some(index) = io.next_answered() {
             if let Some(controller) = &mut self.controller {
-                controller.answered(now, index.index(), io.stats.partition_mut());
+                controller.answered(io.now, index.index(), io.stats.partition_mut());
             }
         }
     }
@@ -174,7 +160,6 @@ impl CacheDrive {
     pub(crate) fn past_done(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         extent: u32,
         request: RequestIndex,
         failed: bool,
@@ -186,13 +171,13 @@ impl CacheDrive {
             // The copy was lost meanwhile; the origin has all of the data now.
             if entry.is_lost() && !failed {
                 let changed = self.map.set_lost(extent, false);
-                self.record(io, now, changed, false);
+                self.record(io, changed, false);
             }
             return;
         }
         let detaching = if failed {
             // The origin may have part of the data. The copy is complete and will be written back again.
-            return self.became_dirty(io, now, extent);
+            return self.became_dirty(io, extent);
         } else if let Some(index) = entry.moving() {
             // The copy is being detached; it must not count as the valid one after that.
             self.map.set_clean(extent).needs_no_record(NoRecord::GivenUpNext);
@@ -201,54 +186,54 @@ impl CacheDrive {
         } else if entry.in_flight > 0 {
             self.start(Kind::Drain(Drained::Stale), Phase::Draining, extent, None, None)
         } else {
-            return self.drop_stale(io, now, extent);
+            return self.drop_stale(io, extent);
         };
         io.add_part(request);
         self.answer_at_end(io, detaching, request, out);
     }
 
     /// Does background work while the host is idle: cold extents are written back, frequently read ones are copied in.
-    pub(in crate::cache) fn tick_partition(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn tick_partition(&mut self, io: &mut CacheIo, out: &mut Commands) {
         let Some(controller) = self.controller.as_ref().filter(|_| !self.gone.any()) else { return };
-        if let Err(due) = controller.idle(now, &io.tuning.partition) {
+        if let Err(due) = controller.idle(io.now, &io.tuning.partition) {
             return io.due(due);
         }
         if !io.is_idle_for_host() {
-            return io.due(now.saturating_add(TIDY_EVERY));
+            return io.due(io.now.saturating_add(TIDY_EVERY));
         }
         while self.copying < io.tuning.most_idle_moves()
             && let Some((extent, blocks)) = self.candidates.pop_front()
         {
-            self.bring_idle(io, now, extent, blocks, out);
+            self.bring_idle(io, extent, blocks, out);
         }
         // Extents that found no room while the host was busy can be given some now.
         self.tidying = true;
-        self.make_room(io, now, out);
+        self.make_room(io, out);
         self.tidying = false;
-        let goes_on = self.defragment(io, now, out);
+        let goes_on = self.defragment(io, out);
         if goes_on || self.making_room || !self.candidates.is_empty() {
-            io.due(now.saturating_add(TIDY_EVERY));
+            io.due(io.now.saturating_add(TIDY_EVERY));
         }
     }
 
     /// Defragmentation (section 5.3, "fragmentation busting"): the least recently used extents leave, and the fast
     /// device discards their places. Returns whether there is more to do now.
-    fn defragment(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) -> bool {
+    fn defragment(&mut self, io: &mut CacheIo, out: &mut Commands) -> bool {
         let Some(after) = io.tuning.partition.bust_after else { return false };
         let free = u64::from(self.layout.fast_usable) * u64::from(io.tuning.partition.bust_free) / 1_000_000;
         let most = self.layout.fast_usable - free as u32;
         while self.map.resident() > most && self.copying < io.tuning.most_idle_moves() {
-            let Some(victim) = self.victim(io, now, false) else { return false };
+            let Some(victim) = self.victim(io, false) else { return false };
             let entry = self.map.entry(victim);
             let due = entry.last_access.saturating_add(after);
-            if due > now {
+            if due > io.now {
                 io.due(due);
                 return false;
             }
             if entry.in_flight > 0 || entry.moving().is_some() {
                 return true;
             }
-            self.evict(io, now, victim, out);
+            self.evict(io, victim, out);
             io.stats.partition_mut().busted += 1;
         }
         self.map.resident() > most

@@ -24,7 +24,6 @@ impl CacheDrive {
     pub(in crate::cache) fn read_in_part(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         slot: SlotIndex,
         fills: bool,
@@ -37,7 +36,7 @@ impl CacheDrive {
         let (touched, extent) = (self.touched(fragment), fragment.extent);
         if touched & !valid == 0 {
             self.count_access(io, fragment, slot);
-            return self.direct(now, fragment, Place(slot.0));
+            return self.direct(io.now, fragment, Place(slot.0));
         }
         if touched & self.lost_blocks(extent) != 0 {
             io.part_done(fragment.request, Err(RequestError::Lost), out);
@@ -47,7 +46,7 @@ impl CacheDrive {
         let mut at_origin = self.blocks_from_origin(io, slot, missing);
         let (mut filling, mut follow) = (0, Follow::NOTHING);
         if fills {
-            (filling, follow) = self.bring_for_read(io, now, fragment, slot, (missing, at_origin), out);
+            (filling, follow) = self.bring_for_read(io, fragment, slot, (missing, at_origin), out);
             if filling != 0 {
                 at_origin = missing & !filling;
             }
@@ -55,7 +54,7 @@ impl CacheDrive {
         if at_origin == touched {
             // Reads of neighbouring extents can join this command.
             let follow = self.then_newer(slot, extent, at_origin, follow);
-            return self.direct_then(now, fragment, self.origin_of(extent), follow);
+            return self.direct_then(io.now, fragment, self.origin_of(extent), follow);
         }
         debug_assert_eq!(follow, Follow::NOTHING, "a read that brings what it covers is one command");
         let mut pieces = 0;
@@ -77,7 +76,7 @@ impl CacheDrive {
                     Some(false) => self.then_newer(slot, extent, run, Follow::NOTHING),
                     _ => Follow::NOTHING,
                 };
-                let route = self.direct_then(now, piece, place, follow);
+                let route = self.direct_then(io.now, piece, place, follow);
                 self.carry_out(io, piece, route, out);
             }
         }
@@ -98,7 +97,6 @@ impl CacheDrive {
     fn bring_for_read(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         slot: SlotIndex,
         (missing, at_origin): (u16, u16),
@@ -111,7 +109,7 @@ impl CacheDrive {
         let run = if run & under_way == 0 { run } else { first_run(missing) };
         let opens = under_way == 0 && masks.valid() & !masks.differs_from_origin() == 0;
         self.readahead.saw(extent, opens);
-        let misses = self.map.entry_mut(extent).miss(now, io.tuning.promotion_window);
+        let misses = self.map.entry_mut(extent).miss(io.now, io.tuning.promotion_window);
         // As for a promotion: then accesses wait until those in flight have ended.
         let waits = misses > PATIENCE;
         let in_use = self.map.entry(extent).in_flight > 0;

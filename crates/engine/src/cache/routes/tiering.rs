@@ -1,7 +1,7 @@
 //! Tiering (GreenDM, section 2.3): the fast device is primary storage; an extent is on one device or the other.
 
 use peryton_policy::ReplacementPolicy;
-use peryton_units::{Nanos, Op};
+use peryton_units::Op;
 
 use crate::{
     api::command::Commands,
@@ -19,7 +19,6 @@ impl CacheDrive {
     pub(in crate::cache) fn route_tiering(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         out: &mut Commands,
     ) -> Route {
@@ -29,32 +28,31 @@ impl CacheDrive {
                 io.part_done(fragment.request, Ok(()), out);
                 return Route::Taken;
             }
-            return self.allocate(io, now, fragment, out);
+            return self.allocate(io, fragment, out);
         };
         if fragment.op == Op::Discard {
             if self.covers_extent(fragment) {
                 self.start_drain(fragment, Drained::Unmap);
                 return Route::Taken;
             }
-            return self.direct(now, fragment, place);
+            return self.direct(io.now, fragment, place);
         }
         if let Some(slot) = self.layout.fast_slot(place) {
             self.count_access(io, fragment, slot);
-            return self.direct(now, fragment, place);
+            return self.direct(io.now, fragment, place);
         }
         if fragment.is_new && self.bypass_miss(io, fragment) {
             io.stats.fast_misses += 1;
-        } else if self.misses_and_promotes(io, now, fragment, out) {
+        } else if self.misses_and_promotes(io, fragment, out) {
             return Route::Taken;
         }
-        self.direct(now, fragment, place)
+        self.direct(io.now, fragment, place)
     }
 
     /// Counts a miss. Above the threshold the extent is promoted, and the fragment waits for that.
     pub(in crate::cache) fn misses_and_promotes(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         out: &mut Commands,
     ) -> bool {
@@ -62,12 +60,12 @@ impl CacheDrive {
             return false;
         }
         io.stats.fast_misses += 1;
-        let misses = self.map.entry_mut(fragment.extent).miss(now, io.tuning.promotion_window);
-        misses > io.tuning.promotion_threshold && self.try_promote(io, now, fragment, out)
+        let misses = self.map.entry_mut(fragment.extent).miss(io.now, io.tuning.promotion_window);
+        misses > io.tuning.promotion_threshold && self.try_promote(io, fragment, out)
     }
 
     /// Allocates the lowest free place on first access, on the fast device if it has one.
-    fn allocate(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment, out: &mut Commands) -> Route {
+    fn allocate(&mut self, io: &mut CacheIo, fragment: Fragment, out: &mut Commands) -> Route {
         let place = match self.reserve_slot(fragment.extent) {
             Some(slot) => Some(Place(slot.0)),
             None if self.gone.slow => None,
@@ -95,15 +93,15 @@ impl CacheDrive {
         let stale = self.map.is_stale(place);
         let extent = self.map.entry_mut(fragment.extent);
         if !on_fast {
-            extent.miss(now, io.tuning.promotion_window);
+            extent.miss(io.now, io.tuning.promotion_window);
         }
         let route = if !stale {
             let changed = self.map.set_place(fragment.extent, Some(place));
-            self.record(io, now, changed, false);
-            self.direct(now, fragment, place)
+            self.record(io, changed, false);
+            self.direct(io.now, fragment, place)
         } else {
             // An earlier tenant's data must not be exposed: the map points to the place only when it holds other data.
-            extent.access(now);
+            extent.access(io.now);
             if fragment.op == Op::Write && self.covers_extent(fragment) {
                 self.start_overwrite(io, fragment, place, out);
             } else {
@@ -111,7 +109,7 @@ impl CacheDrive {
             }
             Route::Taken
         };
-        self.make_room(io, now, out);
+        self.make_room(io, out);
         route
     }
 }

@@ -4,7 +4,7 @@
 
 use peryton_format::mutation::{self, Mutation};
 use peryton_policy::replacement::SlotIndex;
-use peryton_units::{Bytes, Nanos, Op};
+use peryton_units::{Bytes, Op};
 
 use crate::{
     api::command::{Buffer, Cause, Commands},
@@ -24,7 +24,6 @@ impl CacheDrive {
     pub(super) fn route_part(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         slot: SlotIndex,
         out: &mut Commands,
@@ -45,7 +44,7 @@ impl CacheDrive {
                     && (entry.moving().is_none() || self.being_read(&entry) != 0)
                     && !self.bypass_miss(io, fragment)
                     && self.admit(io, fragment);
-                return self.read_in_part(io, now, fragment, slot, fills, out);
+                return self.read_in_part(io, fragment, slot, fills, out);
             }
             Op::Discard if self.covers_extent(fragment) => {
                 self.start_drain(fragment, Drained::Discard);
@@ -69,23 +68,23 @@ impl CacheDrive {
                     || touched & !masks.dirty() != 0 && self.is_full_of_dirty() =>
             {
                 if io.tuning.write != WritePolicy::Through {
-                    self.throttle(io, now, fragment);
+                    self.throttle(io, fragment);
                 }
                 if nothing_here {
                     io.stats.fast_misses += u64::from(fragment.is_new);
-                    return self.direct(now, fragment, origin);
+                    return self.direct(io.now, fragment, origin);
                 }
                 self.count_access(io, fragment, slot);
-                if let Some(follow) = self.bring_from_write(io, now, fragment, touched & masks.valid()) {
-                    return self.direct_then(now, fragment, origin, follow);
+                if let Some(follow) = self.bring_from_write(io, fragment, touched & masks.valid()) {
+                    return self.direct_then(io.now, fragment, origin, follow);
                 }
-                self.write_through(io, now, fragment, slot, out);
+                self.write_through(io, fragment, slot, out);
                 return Route::Taken;
             }
             Op::Write if io.tuning.write == WritePolicy::Around && !entry.is_dirty() => {
                 io.stats.fast_misses += u64::from(fragment.is_new);
                 if nothing_here {
-                    return self.direct(now, fragment, origin);
+                    return self.direct(io.now, fragment, origin);
                 }
                 self.start_drain(fragment, Drained::Invalidate);
                 return Route::Taken;
@@ -94,14 +93,13 @@ impl CacheDrive {
             Op::Flush => unreachable!("a flush has no extent"),
         }
         self.count_access(io, fragment, slot);
-        self.write_to_part(io, now, fragment, slot, out)
+        self.write_to_part(io, fragment, slot, out)
     }
 
     /// Writes to the slot of an extent.
     pub(in crate::cache) fn write_to_part(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         slot: SlotIndex,
         out: &mut Commands,
@@ -120,9 +118,9 @@ impl CacheDrive {
             // device does not.
             if io.tuning.promotion_threshold > 0 && self.controller.is_none() && !self.units.any() {
                 if touched & (masks.valid() | masks.lost()) == 0 {
-                    return self.direct(now, fragment, self.origin_of(fragment.extent));
+                    return self.direct(io.now, fragment, self.origin_of(fragment.extent));
                 }
-                return self.write_around_edges(io, now, fragment, (slot, edges), out);
+                return self.write_around_edges(io, fragment, (slot, edges), out);
             }
             let run = runs(missing & !masks.lost()).find(|run| run & edges != 0).expect("edges are missing");
             if fragment.is_new && !self.gone.any() && self.start_fill(io, fragment.extent, run, out) {
@@ -130,17 +128,17 @@ impl CacheDrive {
                 self.wait_behind(index, fragment);
                 return Route::Taken;
             }
-            return self.write_around_edges(io, now, fragment, (slot, edges), out);
+            return self.write_around_edges(io, fragment, (slot, edges), out);
         }
-        self.became_dirty_in(io, now, fragment.extent, touched);
+        self.became_dirty_in(io, fragment.extent, touched);
         if missing == 0 {
-            return self.direct(now, fragment, Place(slot.0));
+            return self.direct(io.now, fragment, Place(slot.0));
         }
         if mutation::is(Mutation::ValidBeforeData) {
-            self.now_has(io, now, fragment.extent, covered, touched);
+            self.now_has(io, fragment.extent, covered, touched);
         }
         self.allocating_writes += 1;
-        let Route::Direct(device, at, _) = self.direct(now, fragment, Place(slot.0)) else {
+        let Route::Direct(device, at, _) = self.direct(io.now, fragment, Place(slot.0)) else {
             unreachable!("a slot is a place")
         };
         let buffer = Buffer::Request { id: io.id_of(fragment.request), offset: fragment.offset };
@@ -153,14 +151,13 @@ impl CacheDrive {
     fn write_around_edges(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         fragment: Fragment,
         (slot, at_origin): (SlotIndex, u16),
         out: &mut Commands,
     ) -> Route {
         let touched = self.touched(fragment);
         if touched == at_origin {
-            return self.direct(now, fragment, self.origin_of(fragment.extent));
+            return self.direct(io.now, fragment, self.origin_of(fragment.extent));
         }
         let mut pieces = 0;
         for goes_to_origin in [true, false] {
@@ -168,8 +165,8 @@ impl CacheDrive {
             for run in runs(blocks) {
                 let piece = self.split_off(io, fragment, run, &mut pieces);
                 let route = match goes_to_origin {
-                    true => self.direct(now, piece, self.origin_of(piece.extent)),
-                    false => self.write_to_part(io, now, piece, slot, out),
+                    true => self.direct(io.now, piece, self.origin_of(piece.extent)),
+                    false => self.write_to_part(io, piece, slot, out),
                 };
                 self.carry_out(io, piece, route, out);
             }
@@ -182,30 +179,29 @@ impl CacheDrive {
     pub(in crate::cache) fn allocating_done(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         command: &CacheCommand,
         (request, extent): (RequestIndex, u32),
         failed: bool,
         out: &mut Commands,
     ) {
         self.allocating_writes -= 1;
-        let kept = !failed && self.first_is_there(io, now, extent, command);
+        let kept = !failed && self.first_is_there(io, extent, command);
         if kept && self.map.entry(extent).is_lost() {
-            self.found_again(io, now, extent, command);
+            self.found_again(io, extent, command);
         }
         io.part_done(request, if kept { Ok(()) } else { Err(RequestError::Device) }, out);
         self.access_ended(extent);
     }
 
     /// Returns false if the slot was lost with its device.
-    fn first_is_there(&mut self, io: &mut CacheIo, now: Nanos, extent: u32, command: &CacheCommand) -> bool {
+    fn first_is_there(&mut self, io: &mut CacheIo, extent: u32, command: &CacheCommand) -> bool {
         let (Some(slot), Some(blocks)) = (self.map.entry(extent).slot(), self.layout.blocks) else { return false };
         let Some(within) = command.at.0.checked_sub(self.layout.fast_at(slot).0) else { return false };
         if command.device != self.layout.fast || within + command.len.0 > self.layout.extent_bytes {
             return false;
         }
         let (within, len) = (within as u32, command.len.0 as u32);
-        self.now_has(io, now, extent, blocks.covered(within, len), blocks.touched(within, len));
+        self.now_has(io, extent, blocks.covered(within, len), blocks.touched(within, len));
         true
     }
 }

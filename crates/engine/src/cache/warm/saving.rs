@@ -32,19 +32,19 @@ const PIECE_PAUSE: Nanos = Nanos::from_ms(4);
 
 impl CacheDrive {
     /// Goes on with the snapshot under way, or begins one if it is time.
-    pub(in crate::cache) fn tick_warm(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn tick_warm(&mut self, io: &mut CacheIo, out: &mut Commands) {
         let (Some(room), Some(interval)) = (self.warm.room, io.tuning.snapshot_interval) else { return };
         if self.warm.in_flight || self.gone.fast {
             return;
         }
         if self.warm.writing.is_none() {
-            if let Some(looks_again) = self.warm.waits(now, interval, self.layout.fast_usable) {
+            if let Some(looks_again) = self.warm.waits(io.now, interval, self.layout.fast_usable) {
                 return io.due(looks_again);
             }
-            self.warm.writing = Some(self.begin_snapshot(io, now, &room));
+            self.warm.writing = Some(self.begin_snapshot(io, &room));
         }
         let Some(mut writing) = self.warm.writing.take() else { return };
-        if now < writing.goes_on_at {
+        if io.now < writing.goes_on_at {
             io.due(writing.goes_on_at);
             self.warm.writing = Some(writing);
             return;
@@ -64,7 +64,7 @@ impl CacheDrive {
             writing.header.encode(self.warm.volume, &mut self.warm.piece);
             self.write_piece(io, room.half_at(writing.header.number), out);
         } else {
-            writing.goes_on_at = now.saturating_add(PAUSE);
+            writing.goes_on_at = io.now.saturating_add(PAUSE);
             io.due(writing.goes_on_at);
         }
         self.warm.writing = Some(writing);
@@ -82,9 +82,9 @@ impl CacheDrive {
     }
 
     /// The write of a piece has ended; `failed`: without success.
-    pub(in crate::cache) fn snapshot_step(&mut self, io: &mut CacheIo, now: Nanos, failed: bool) {
+    pub(in crate::cache) fn snapshot_step(&mut self, io: &mut CacheIo, failed: bool) {
         self.warm.in_flight = false;
-        io.due(now);
+        io.due(io.now);
         // The number of blocks is known when the header is written, which comes last.
         let is_header = self.warm.writing.as_ref().is_some_and(|writing| writing.header.blocks > 0);
         if failed {
@@ -95,7 +95,7 @@ impl CacheDrive {
         if is_header {
             self.warm.has_taken(true);
         } else {
-            writing.goes_on_at = now.saturating_add(PIECE_PAUSE);
+            writing.goes_on_at = io.now.saturating_add(PIECE_PAUSE);
         }
     }
 
@@ -104,7 +104,7 @@ impl CacheDrive {
         let Some(room) = self.warm.room.filter(|_| io.tuning.snapshot_interval.is_some() && !self.gone.fast) else {
             return;
         };
-        let mut writing = self.begin_snapshot(io, io.now, &room);
+        let mut writing = self.begin_snapshot(io, &room);
         let (fast, half) = (self.layout.fast, room.half_at(writing.header.number));
         let mut piece = Vec::new();
         loop {
@@ -131,7 +131,8 @@ impl CacheDrive {
         self.warm.has_taken(written);
     }
 
-    fn begin_snapshot(&mut self, io: &CacheIo, now: Nanos, room: &Room) -> Writing {
+    fn begin_snapshot(&mut self, io: &CacheIo, room: &Room) -> Writing {
+        let now = io.now;
         let warm = &mut self.warm;
         (warm.began_at, warm.changed) = (Some(now), 0);
         let (number, generation) = (warm.next_number(), warm.generation);

@@ -11,12 +11,12 @@ pub(super) const THROTTLED_FOR: Nanos = Nanos::from_s(1);
 
 impl CacheDrive {
     /// Has the cleaner look for extents to write back when their time comes.
-    pub(in crate::cache) fn dirt_was_added(&self, io: &mut CacheIo, now: Nanos) {
+    pub(in crate::cache) fn dirt_was_added(&self, io: &mut CacheIo) {
         // A partitioned drive keeps dirty extents on the fast device until they are cold.
         if self.controller.is_none() && !self.gone.any() {
             match self.dirty_extents_weighted() >= self.crowded_from {
-                true => self.clean_soon(io, now),
-                false => io.due(now.saturating_add(io.tuning.writeback_delay)),
+                true => self.clean_soon(io),
+                false => io.due(io.now.saturating_add(io.tuning.writeback_delay)),
             }
         }
     }
@@ -51,18 +51,18 @@ impl CacheDrive {
     }
 
     /// Counts a write that goes to the slow device because no further extent may become dirty.
-    pub(in crate::cache) fn throttle(&mut self, io: &mut CacheIo, now: Nanos, fragment: Fragment) {
+    pub(in crate::cache) fn throttle(&mut self, io: &mut CacheIo, fragment: Fragment) {
         if fragment.is_new {
             io.stats.bypasses.dirty_target += 1;
         }
-        self.cleaner.throttled = Some(now);
-        self.clean_soon(io, now);
+        self.cleaner.throttled = Some(io.now);
+        self.clean_soon(io);
     }
 
     /// Has the cleaner look at once for extents to write back, unless the end of one of its commands does that soon.
-    fn clean_soon(&self, io: &mut CacheIo, now: Nanos) {
+    fn clean_soon(&self, io: &mut CacheIo) {
         if self.cleaner.commands == 0 {
-            io.due(now);
+            io.due(io.now);
         }
     }
 }

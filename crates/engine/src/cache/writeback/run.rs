@@ -3,7 +3,7 @@
 //! cannot be read is left out, and the rest of the run is written.
 
 use peryton_format::mutation::{self, Mutation};
-use peryton_units::{Bytes, Nanos};
+use peryton_units::Bytes;
 
 use crate::{
     api::command::{Buffer, Commands},
@@ -38,19 +38,12 @@ impl CacheDrive {
 
     /// Starts to write a dirty extent back, with those behind it that are dirty, `room` of them at most. Returns false if all
     /// buffers for runs are in use.
-    pub(super) fn start_run(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        first: u32,
-        room: u32,
-        out: &mut Commands,
-    ) -> bool {
+    pub(super) fn start_run(&mut self, io: &mut CacheIo, first: u32, room: u32, out: &mut Commands) -> bool {
         let most = self.longest_run().min(room).max(1);
         let joins = |extent| self.joins(extent) && self.adjoins(extent - 1);
         let count = (1..most).take_while(|more| joins(first + more)).count() as u32 + 1;
         if count == 1 {
-            self.cleaner.begins(now);
+            self.cleaner.begins(io.now);
             self.start_writeback(io, first, false, out);
             return true;
         }
@@ -58,20 +51,14 @@ impl CacheDrive {
             self.cleaner.cursor = first;
             return false;
         };
-        self.cleaner.begins(now);
+        self.cleaner.begins(io.now);
         self.cleaner.cursor = first + count;
         self.read_run(io, (first, count), None, buffer, out);
         true
     }
 
     /// Starts to evict a dirty extent. Its neighbours that are dirty as well are written back with it, and stay.
-    pub(in crate::cache) fn start_dirty_eviction(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        victim: u32,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn start_dirty_eviction(&mut self, io: &mut CacheIo, victim: u32, out: &mut Commands) {
         // The last place among the moves in flight is that of the victim.
         let room = match self.controller {
             // A partitioned drive keeps dirty extents on the fast device until they are cold.
@@ -85,7 +72,7 @@ impl CacheDrive {
         let buffer = if before + after > 0 { self.cleaner.free_buffers.pop() } else { None };
         match buffer {
             Some(buffer) => {
-                self.cleaner.begins(now);
+                self.cleaner.begins(io.now);
                 self.read_run(io, (victim - before, before + 1 + after), Some(victim), buffer, out);
             }
             None => self.start_writeback(io, victim, true, out),
@@ -115,13 +102,7 @@ impl CacheDrive {
     }
 
     /// The read of an extent of a run has ended. After the last one, the remaining extents are written.
-    pub(in crate::cache) fn run_was_read(
-        &mut self,
-        io: &mut CacheIo,
-        now: Nanos,
-        InRun { run, .. }: InRun,
-        out: &mut Commands,
-    ) {
+    pub(in crate::cache) fn run_was_read(&mut self, io: &mut CacheIo, InRun { run, .. }: InRun, out: &mut Commands) {
         let row = &mut self.cleaner.runs[run];
         row.reading -= 1;
         if row.reading > 0 {
@@ -150,7 +131,7 @@ impl CacheDrive {
         self.cleaner.runs[run].moves = moves;
         for index in left_out {
             let failed = self.moves[index].failed;
-            self.written_back(io, now, index, failed, out);
+            self.written_back(io, index, failed, out);
         }
     }
 
@@ -212,7 +193,6 @@ impl CacheDrive {
     pub(in crate::cache) fn run_was_written(
         &mut self,
         io: &mut CacheIo,
-        now: Nanos,
         (run, first, count): (u32, u32, u32),
         failed: bool,
         out: &mut Commands,
@@ -235,7 +215,7 @@ impl CacheDrive {
                 let (to, cause) = (row.to.expect("a write-back has an origin"), row.kind.cause());
                 self.move_write(io, index, to, cause, out);
             } else {
-                self.written_back(io, now, index, failed, out);
+                self.written_back(io, index, failed, out);
             }
         }
     }

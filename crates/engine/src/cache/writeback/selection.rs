@@ -47,16 +47,17 @@ fn is_about_age(state: CleaningState) -> bool {
 impl CacheDrive {
     /// Writes back everything that is dirty now, without delay. Can be called again as completions come; what the host has
     /// written since the last call then counts as well.
-    pub(in crate::cache) fn write_back_all(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
+    pub(in crate::cache) fn write_back_all(&mut self, io: &mut CacheIo, out: &mut Commands) {
         if self.map.dirty().count() > 0 {
-            self.cleaner.asked = Some(now);
+            self.cleaner.asked = Some(io.now);
         }
-        self.clean(io, now, out);
+        self.clean(io, out);
     }
 
     /// Starts the write-backs for which it is time. They take at most half of MCML, so that promotions can proceed.
-    pub(in crate::cache) fn clean(&mut self, io: &mut CacheIo, now: Nanos, out: &mut Commands) {
-        self.release_held(io, now);
+    pub(in crate::cache) fn clean(&mut self, io: &mut CacheIo, out: &mut Commands) {
+        let now = io.now;
+        self.release_held(io);
         let dirty = self.map.dirty().count();
         if dirty == 0 {
             return self.cleaner.all_is_clean();
@@ -72,7 +73,7 @@ impl CacheDrive {
             return io.due(again);
         }
         let Some(oldest) = self.map.oldest_dirty() else { return };
-        self.look_at_responses(io, now);
+        self.look_at_responses(io);
         let slow = self.layout.slow;
         let figures = Figures {
             now,
@@ -102,11 +103,11 @@ impl CacheDrive {
             && self.writing_back < most
             && self.copying < io.tuning.max_moves
         {
-            let Some((extent, choice)) = self.choose(io, now, decision.state) else { return };
+            let Some((extent, choice)) = self.choose(io, decision.state) else { return };
             let room = (most - self.writing_back).min(io.tuning.max_moves - self.copying);
             match choice {
-                Choice::Held => self.start_held_writeback(io, now, extent, out),
-                Choice::Sweep if !self.start_run(io, now, extent, room, out) => {
+                Choice::Held => self.start_held_writeback(io, extent, out),
+                Choice::Sweep if !self.start_run(io, extent, room, out) => {
                     if is_about_age(decision.state) {
                         self.cleaner.old.list.push(extent);
                     }
@@ -117,10 +118,11 @@ impl CacheDrive {
         }
     }
 
-    fn look_at_responses(&mut self, io: &mut CacheIo, now: Nanos) {
+    fn look_at_responses(&mut self, io: &mut CacheIo) {
         if io.tuning.cleaning.max_foreground_p99.is_none() {
             return;
         }
+        let now = io.now;
         let responses = io.foreground();
         if self.cleaner.look_at_responses(now, responses.count(), || Nanos(responses.p99_ns() as u64)) {
             responses.clear();
@@ -128,9 +130,9 @@ impl CacheDrive {
     }
 
     /// The next extent to write back; `None` if there is none for now. Then a later pass looks again.
-    fn choose(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) -> Option<(u32, Choice)> {
+    fn choose(&mut self, io: &mut CacheIo, state: CleaningState) -> Option<(u32, Choice)> {
         if is_about_age(state) {
-            return self.choose_old(io, now, state);
+            return self.choose_old(io, state);
         }
         loop {
             let cursor = self.cleaner.cursor;
@@ -142,19 +144,19 @@ impl CacheDrive {
             let next = self.map.next_dirty(cursor, spares_rewritten(state));
             let Some(extent) = next.filter(|next| !pass.wrapped || *next < pass.start) else {
                 if pass.wrapped {
-                    self.end_pass(io, now, state);
+                    self.end_pass(io, state);
                     return None;
                 }
                 (pass.wrapped, self.cleaner.cursor) = (true, 0);
                 continue;
             };
             if self.cleaner.may_examine == 0 {
-                io.due(now.saturating_add(NEXT_CALL));
+                io.due(io.now.saturating_add(NEXT_CALL));
                 return None;
             }
             self.cleaner.may_examine -= 1;
             self.cleaner.cursor = extent + 1;
-            if let Some(choice) = self.chooses(io, now, state, extent) {
+            if let Some(choice) = self.chooses(io, state, extent) {
                 if let Some(pass) = &mut self.cleaner.pass {
                     pass.found = true;
                 }
@@ -168,14 +170,14 @@ impl CacheDrive {
     }
 
     /// The next of the extents that have been dirty longest.
-    fn choose_old(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) -> Option<(u32, Choice)> {
+    fn choose_old(&mut self, io: &mut CacheIo, state: CleaningState) -> Option<(u32, Choice)> {
         if !std::mem::replace(&mut self.cleaner.old.begun, true) {
-            self.list_old(io, now);
+            self.list_old(io);
         }
         while let Some(extent) = self.cleaner.old.list.pop() {
             self.cleaner.cursor = extent + 1;
             if self.map.entry(extent).is_dirty()
-                && let Some(choice) = self.chooses(io, now, state, extent)
+                && let Some(choice) = self.chooses(io, state, extent)
             {
                 return Some((extent, choice));
             }
@@ -187,13 +189,13 @@ impl CacheDrive {
             // No other extent becomes too old before that.
             () => Nanos(max_age(&io.tuning).0 / PASSES_PER_AGE).max(RETRY_IN_USE),
         };
-        self.rest(io, now, state, pause);
+        self.rest(io, state, pause);
         None
     }
 
     /// Lists those that are older than half of max_age, in the order of their origins from where the last pass ended.
-    fn list_old(&mut self, io: &CacheIo, now: Nanos) {
-        let before = now.saturating_sub(Nanos(max_age(&io.tuning).0 / 2));
+    fn list_old(&mut self, io: &CacheIo) {
+        let before = io.now.saturating_sub(Nanos(max_age(&io.tuning).0 / 2));
         let Old { list, after, .. } = &mut self.cleaner.old;
         *after = self.map.dirty_since(before, MOST_OLD, *after, list);
         let cursor = self.cleaner.cursor;
@@ -201,7 +203,7 @@ impl CacheDrive {
     }
 
     /// A pass has seen every dirty extent. If it was in vain, or a write-back has failed, the next one comes later.
-    fn end_pass(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState) {
+    fn end_pass(&mut self, io: &mut CacheIo, state: CleaningState) {
         let ended = self.cleaner.pass.take();
         let found = ended.is_some_and(|pass| pass.found);
         if let Some(pass) = ended {
@@ -217,18 +219,18 @@ impl CacheDrive {
         if spares_rewritten(state) {
             self.map.forget_rewritten();
         }
-        self.rest(io, now, state, pause);
+        self.rest(io, state, pause);
     }
 
     /// Begins no pass of this urgency or a lower one for a while.
-    fn rest(&mut self, io: &mut CacheIo, now: Nanos, state: CleaningState, pause: Nanos) {
-        let until = now.saturating_add(pause);
+    fn rest(&mut self, io: &mut CacheIo, state: CleaningState, pause: Nanos) {
+        let until = io.now.saturating_add(pause);
         self.cleaner.rests = (state, until);
         io.due(until);
     }
 
     /// Whether to write this dirty extent back now, and how.
-    fn chooses(&self, io: &CacheIo, now: Nanos, state: CleaningState, extent: u32) -> Option<Choice> {
+    fn chooses(&self, io: &CacheIo, state: CleaningState, extent: u32) -> Option<Choice> {
         let entry = self.map.entry(extent);
         let slot = entry.slot()?;
         if entry.moving().is_some() {
@@ -243,7 +245,7 @@ impl CacheDrive {
         let oldest_allowed = max_age(&io.tuning);
         // Asked only where it decides: it is elsewhere in memory.
         let since = || self.map.dirty().since(slot);
-        let age = || now.saturating_sub(since());
+        let age = || io.now.saturating_sub(since());
         let chosen = match state {
             CleaningState::Resting => false,
             CleaningState::Filling | CleaningState::Full => self.is_full_enough(slot),
