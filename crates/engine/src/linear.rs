@@ -118,10 +118,10 @@ impl PlacementOps for Linear {
     type Step = Step;
 
     #[inline(always)]
-    fn try_hit<const USUAL: bool>(&mut self, io: &mut Io, id: RequestId, asked: Request, out: &mut Commands) -> bool {
+    fn try_hit(&mut self, io: &mut Io, id: RequestId, asked: Request, out: &mut Commands) -> bool {
         // With one device, which has everything, a request is a command.
         let [(_, device)] = self.segments[..] else { return false };
-        if !USUAL || asked.len == Bytes::ZERO || !matches!(asked.op, Op::Read | Op::Write) {
+        if io.is_fenced(device) || asked.len == Bytes::ZERO || !matches!(asked.op, Op::Read | Op::Write) {
             return false;
         }
         let request = io.begin(id, asked.op);
@@ -135,12 +135,9 @@ impl PlacementOps for Linear {
     }
 
     #[inline(always)]
-    fn try_complete_plain<const USUAL: bool>(&mut self, io: &mut Io, id: IoId, step: Step, out: &mut Commands) -> bool {
+    fn try_complete_plain(&mut self, io: &mut Io, id: IoId, step: Step, out: &mut Commands) -> bool {
         let Step::Host { request } = step else { return false };
-        if !USUAL {
-            return false;
-        }
-        io.finish_plain::<USUAL>(id);
+        io.finish_plain(id);
         io.part_done_in_line(request, Ok(()), out);
         true
     }

@@ -31,22 +31,10 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
 
     // Host requests.
 
-    /// Whether every state is absent that most volumes never see, so that the path of a hit makes one test for all of them
-    /// ([`PlacementOps::try_hit`]). Requests and timers do not change it. A failure may: the drive asks again after each call that reports one.
-    fn is_usual(&self) -> bool {
-        true
-    }
-
     /// Issues the commonest request quickly. Returns false, having done nothing, for any other request. The request
-    /// must lie within the volume. `USUAL`: [`PlacementOps::is_usual`], and the same of the drive.
+    /// must lie within the volume.
     #[inline]
-    fn try_hit<const USUAL: bool>(
-        &mut self,
-        _io: &mut Io<Self::Step>,
-        _id: RequestId,
-        _request: Request,
-        _out: &mut Commands,
-    ) -> bool {
+    fn try_hit(&mut self, _io: &mut Io<Self::Step>, _id: RequestId, _request: Request, _out: &mut Commands) -> bool {
         false
     }
 
@@ -64,7 +52,7 @@ pub(crate) trait PlacementOps: std::fmt::Debug {
     /// Completes the commonest command quickly, if it succeeded and nothing waits for it. Returns false, having done
     /// nothing, for any other command.
     #[inline]
-    fn try_complete_plain<const USUAL: bool>(
+    fn try_complete_plain(
         &mut self,
         _io: &mut Io<Self::Step>,
         _id: IoId,

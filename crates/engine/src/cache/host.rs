@@ -79,15 +79,9 @@ impl CacheDrive {
 
     /// Issues the commonest request quickly: a read or write within one extent that the fast device has and for which
     /// nothing is under way. All blocks that a write to a cache touches must be dirty already. The effect is that of [`CacheDrive::submit`].
-    /// Returns false, having done nothing, for any other request. The request must lie within the volume. `USUAL`: what [`PlacementOps::is_usual`](crate::placement::PlacementOps) says.
+    /// Returns false, having done nothing, for any other request. The request must lie within the volume.
     #[inline(always)]
-    pub(crate) fn try_hit_map<const USUAL: bool>(
-        &mut self,
-        io: &mut CacheIo,
-        id: RequestId,
-        asked: Request,
-        out: &mut Commands,
-    ) -> bool {
+    pub(crate) fn try_hit_map(&mut self, io: &mut CacheIo, id: RequestId, asked: Request, out: &mut Commands) -> bool {
         let (extent, within) = self.layout.split(asked.offset);
         let in_one = asked.len > Bytes::ZERO && u64::from(within) + asked.len.0 <= self.layout.extent_bytes;
         let plain = match asked.op {
@@ -98,7 +92,7 @@ impl CacheDrive {
             }
             Op::Discard | Op::Flush => false,
         };
-        if !in_one || !plain || !USUAL && self.controller.is_some() {
+        if !in_one || !plain || self.controller.is_some() {
             return false;
         }
         let entry = self.map.entry(extent);
@@ -117,7 +111,7 @@ impl CacheDrive {
         let entry = self.map.entry_mut(extent);
         entry.access(io.now);
         entry.in_flight += 1;
-        if !USUAL && self.mode == Mode::Caching && !self.gate.is_open() {
+        if self.mode == Mode::Caching && !self.gate.is_open() {
             let access = Access { extent, op: asked.op, request_len: asked.len };
             self.show_to_admission(io, access, asked.len);
         }
@@ -125,10 +119,7 @@ impl CacheDrive {
             self.map.rewrite(extent);
         }
         io.stats.fast_hits += 1;
-        match USUAL {
-            true => self.policy.accessed(slot),
-            false => self.was_accessed(slot),
-        }
+        self.policy.accessed(slot);
         let request = io.begin(id, asked.op);
         let at = self.layout.fast_at(slot) + Bytes(u64::from(within));
         let device = self.layout.fast;
@@ -144,7 +135,7 @@ impl CacheDrive {
     /// Completes an access to one extent for which nothing waits, quickly. Does what [`CacheDrive::host_done`] would.
     /// Returns false, having done nothing, for any other command.
     #[inline(always)]
-    pub(crate) fn try_end_plain<const USUAL: bool>(
+    pub(crate) fn try_end_plain(
         &mut self,
         io: &mut CacheIo,
         id: IoId,
@@ -152,12 +143,12 @@ impl CacheDrive {
         out: &mut Commands,
     ) -> bool {
         let entry = self.map.entry_mut(extent);
-        if entry.is_lost() || entry.moving().is_some() || !USUAL && self.controller.is_some() {
+        if entry.is_lost() || entry.moving().is_some() || self.controller.is_some() {
             return false;
         }
         assert!(entry.in_flight > 0, "an access to extent {extent} ended twice");
         entry.in_flight -= 1;
-        io.finish_plain::<USUAL>(id);
+        io.finish_plain(id);
         io.part_done_in_line(request, Ok(()), out);
         true
     }

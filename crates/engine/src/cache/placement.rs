@@ -47,20 +47,9 @@ impl PlacementOps for CacheDrive {
         }
     }
 
-    fn is_usual(&self) -> bool {
-        let judges = self.mode == Mode::Caching && !self.gate.is_open();
-        self.controller.is_none() && !judges && !self.gone.any()
-    }
-
     #[inline(always)]
-    fn try_hit<const USUAL: bool>(
-        &mut self,
-        io: &mut CacheIo,
-        id: RequestId,
-        request: Request,
-        out: &mut Commands,
-    ) -> bool {
-        self.try_hit_map::<USUAL>(io, id, request, out)
+    fn try_hit(&mut self, io: &mut CacheIo, id: RequestId, request: Request, out: &mut Commands) -> bool {
+        self.try_hit_map(io, id, request, out)
     }
 
     fn submit(&mut self, io: &mut CacheIo, request: RequestIndex, asked: Request, out: &mut Commands) {
@@ -79,17 +68,11 @@ impl PlacementOps for CacheDrive {
     }
 
     #[inline(always)]
-    fn try_complete_plain<const USUAL: bool>(
-        &mut self,
-        io: &mut CacheIo,
-        id: IoId,
-        step: CacheStep,
-        out: &mut Commands,
-    ) -> bool {
+    fn try_complete_plain(&mut self, io: &mut CacheIo, id: IoId, step: CacheStep, out: &mut Commands) -> bool {
         let CacheStep::Host { request, first_extent: first, count: 1, follow: Follow::NOTHING } = step else {
             return false;
         };
-        self.try_end_plain::<USUAL>(io, id, (request, first), out)
+        self.try_end_plain(io, id, (request, first), out)
     }
 
     #[inline]

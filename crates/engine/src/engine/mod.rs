@@ -60,14 +60,6 @@ macro_rules! drive {
         with_drive!(&$engine.drive, $drive => $body)
     };
     (mut $engine:ident, $drive:ident => $body:expr) => {
-        with_drive!(&mut $engine.drive, $drive => {
-            // The next request finds out whether anything has changed that its path has to ask for.
-            $drive.usual = false;
-            $body
-        })
-    };
-    // The same for a call that keeps the flag right itself.
-    (hot $engine:ident, $drive:ident => $body:expr) => {
         with_drive!(&mut $engine.drive, $drive => $body)
     };
 }
@@ -162,7 +154,7 @@ impl Engine {
     /// time, the engine's tables stay correct, but the driver cannot tell the replies apart.
     #[inline]
     pub fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
-        drive!(hot self, drive => drive.submit(now, id, request, out));
+        drive!(mut self, drive => drive.submit(now, id, request, out));
     }
 
     /// Reports that the driver has carried out a command, or failed to.
@@ -179,7 +171,7 @@ impl Engine {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        drive!(hot self, drive => drive.complete(now, io, result, out))
+        drive!(mut self, drive => drive.complete(now, io, result, out))
     }
 
     /// Compares what a read has brought with its checksums, if it is data that has to be verified. To be called before a read is
@@ -209,7 +201,6 @@ impl Engine {
             // What a successor waits for is a timer, too.
             drive.tick(now, out);
             drive.mirror_to_successor(from, out);
-            drive.usual = drive.is_usual();
             drive.deadline()
         })
     }
@@ -438,7 +429,7 @@ impl Engine {
     /// these is carried out: the answers among them rest on it. Cheap when nothing has changed.
     #[inline]
     pub fn take_records(&mut self, take: impl FnMut(Record)) {
-        drive!(hot self, drive => drive.take_records(take));
+        drive!(mut self, drive => drive.take_records(take));
     }
 
     /// From now on keeps which extents' entries in the map change ([`Engine::take_changed_extents`]), for an observer. It changes

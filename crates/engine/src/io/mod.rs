@@ -405,16 +405,9 @@ impl<S: Step> Io<S> {
         }
     }
 
-    /// Whether no device is fenced, none is to spin down, and no requests are reported when they are answered.
-    pub(crate) fn is_usual(&self) -> bool {
-        let rests = self.tuning.spin_down_after.iter().any(Option::is_some);
-        self.fenced == 0 && !self.fencing && !rests && !self.reports_answers()
-    }
-
-    /// Does what [`Io::finish`] does for a read, write or discard of the host that succeeded, without a copy of its row. `USUAL`: what
-    /// [`Io::is_usual`] says.
+    /// Does what [`Io::finish`] does for a read, write or discard of the host that succeeded, without a copy of its row.
     #[inline(always)]
-    pub(crate) fn finish_plain<const USUAL: bool>(&mut self, id: IoId) {
+    pub(crate) fn finish_plain(&mut self, id: IoId) {
         let command = self.commands.remove(id);
         debug_assert!(command.op != Op::Flush && !command.leaves());
         let device = command.device;
@@ -425,10 +418,7 @@ impl<S: Step> Io<S> {
         }
         state.unflushed |= command.op != Op::Read;
         state.failures = 0;
-        if USUAL {
-            // While commands are in flight on the device the time says nothing.
-            state.idle_since = self.now;
-        } else if state.in_flight == 0 {
+        if state.in_flight == 0 {
             self.becomes_idle(device);
         }
     }

@@ -61,10 +61,7 @@ impl AnyDrive {
 
     /// The same, for changes.
     pub(crate) fn cache_mut(&mut self) -> Option<&mut Drive<CacheDrive>> {
-        let AnyDrive::Cache(drive) = self else { return None };
-        // The next request finds out whether anything has changed that its path has to ask for.
-        drive.usual = false;
-        Some(drive)
+        if let AnyDrive::Cache(drive) = self { Some(drive) } else { None }
     }
 
     /// The drive, if it has a log.
@@ -93,7 +90,6 @@ fn drive<P: PlacementOps>(placed: P, config: Config, sizes: Sizes) -> Box<Drive<
         identity: None,
         fencing: Fencing::default(),
         successor: None,
-        usual: false,
         resizing: None,
         resize_ended: None,
         ended: None,

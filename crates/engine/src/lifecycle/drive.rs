@@ -60,8 +60,6 @@ pub(crate) struct Drive<P: PlacementOps> {
     pub(crate) displaced: Option<Displaced>,
     /// Set if records for the next process are handed out: the fenced devices, as they were handed out last.
     pub(crate) keeps: Option<u32>,
-    /// What [`Drive::is_usual`] said last, so that the path of a hit makes one test. False if in doubt: the next request asks again.
-    pub(crate) usual: bool,
 }
 
 impl<P: PlacementOps> Drive<P> {
@@ -86,39 +84,17 @@ impl<P: PlacementOps> Drive<P> {
         self.placed.map_part(&self.io, from, most)
     }
 
-    /// Whether no device is being replaced, none is gone, and the path of a hit has nothing else to test.
-    pub(crate) fn is_usual(&self) -> bool {
-        self.placed.is_usual() && self.io.is_usual() && self.successor.is_none()
-    }
-
-    /// Takes a request of the host. Appends commands to `out`. One test covers every unusual state.
+    /// Takes a request of the host. Appends commands to `out`. A hit is compiled into the caller.
     #[inline(always)]
     pub(crate) fn submit(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
-        if !self.usual {
-            return self.submit_unusual(now, id, request, out);
-        }
-        self.submit_here::<true>(now, id, request, out);
-    }
-
-    /// Does the same on a drive that is not usual.
-    #[inline(never)]
-    fn submit_unusual(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
         let from = out.len();
-        self.submit_here::<false>(now, id, request, out);
-        self.mirror_to_successor(from, out);
-        self.usual = self.is_usual();
-    }
-
-    #[inline(always)]
-    fn submit_here<const USUAL: bool>(&mut self, now: Nanos, id: RequestId, request: Request, out: &mut Commands) {
-        debug_assert!(!USUAL || self.is_usual(), "what is rarely the case was noticed too late");
-        let _now = self.io.advance(now);
+        self.io.advance(now);
         self.io.stats.requests[request.op as usize] += 1;
         let in_range = request.offset.0.checked_add(request.len.0).is_some_and(|end| end <= self.volume_size.0);
-        if in_range && self.placed.try_hit::<USUAL>(&mut self.io, id, request, out) {
-            return;
+        if !in_range || !self.placed.try_hit(&mut self.io, id, request, out) {
+            self.submit_any(id, request, in_range, out);
         }
-        self.submit_any(id, request, in_range, out);
+        self.mirror_to_successor(from, out);
     }
 
     /// Handles every request except an access to one extent in its place.
@@ -158,27 +134,10 @@ impl<P: PlacementOps> Drive<P> {
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        if !self.usual {
-            return self.complete_unusual(now, id, result, out);
-        }
-        self.complete_now::<true>(now, id, result, out)
-    }
-
-    /// Does the same on a drive that is not usual.
-    #[inline(never)]
-    fn complete_unusual(
-        &mut self,
-        now: Nanos,
-        id: IoId,
-        result: Result<(), DeviceError>,
-        out: &mut Commands,
-    ) -> Result<(), DriverError> {
-        let done = match self.successor.is_some() {
+        match self.successor.is_some() {
             true => self.complete_beside_successor(now, id, result, out),
-            false => self.complete_now::<false>(now, id, result, out),
-        };
-        self.usual = self.is_usual();
-        done
+            false => self.complete_now(now, id, result, out),
+        }
     }
 
     /// Does the same while a device is being replaced.
@@ -194,7 +153,7 @@ impl<P: PlacementOps> Drive<P> {
         let from = out.len();
         let done = match self.successor_takes(now, id, result.is_err()) {
             true => Ok(()),
-            false => self.complete_now::<false>(now, id, result, out),
+            false => self.complete_now(now, id, result, out),
         };
         self.mirror_to_successor(from, out);
         done
@@ -232,29 +191,28 @@ impl<P: PlacementOps> Drive<P> {
         let now = self.io.of_driver(self.io.now);
         for (id, failed) in std::mem::take(&mut self.ended_writes) {
             let result = if failed { Err(DeviceError) } else { Ok(()) };
-            let known = self.complete_now::<false>(now, id, result, out);
+            let known = self.complete_now(now, id, result, out);
             debug_assert!(known.is_ok(), "a write is in flight until it has ended wherever it was sent");
         }
     }
 
     /// Handles a command that the driver has carried out, or failed to, compiled into the caller.
     #[inline(always)]
-    fn complete_now<const USUAL: bool>(
+    fn complete_now(
         &mut self,
         now: Nanos,
         id: IoId,
         result: Result<(), DeviceError>,
         out: &mut Commands,
     ) -> Result<(), DriverError> {
-        debug_assert!(!USUAL || self.is_usual(), "what is rarely the case was noticed too late");
         let Some(command) = self.io.in_flight(id) else { return Err(DriverError::NotInFlight { io: id }) };
         let (purpose, device, again) = (command.purpose, command.device, command.again);
         let _now = self.io.advance(now);
-        let failed = result.is_err() || !USUAL && self.io.fenced != 0 && self.io.is_fenced(device);
+        let failed = result.is_err() || self.io.is_fenced(device);
         if !failed
             && !again
             && let Purpose::Step(step) = purpose
-            && self.placed.try_complete_plain::<USUAL>(&mut self.io, id, step, out)
+            && self.placed.try_complete_plain(&mut self.io, id, step, out)
         {
             return Ok(());
         }
@@ -289,7 +247,6 @@ impl<P: PlacementOps> Drive<P> {
         }
         if failed || self.io.fencing || self.io.refusing != 0 {
             self.after_failure(&command, failed, out);
-            self.usual = self.is_usual();
         }
         self.report_answers();
     }
